@@ -19,7 +19,7 @@ from mintscope.alerts.alert import Alert
 from mintscope.alerts.deliveries import Attempt, Deliveries, Ended
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.stores.folder import MONEY_FILE, WEBHOOKS_FILE
-from mintscope.kit.audit import KeyId
+from mintscope.kit.audit import KeyId, key_actor
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, MINUTE_MS
 from support.scenes.engine import webhook_queue
@@ -162,7 +162,8 @@ async def test_a_wallet_that_an_api_key_linked_is_announced_and_undone(
 ) -> None:
     holder = await site.accounts.keys.find(found.key)
     assert holder is not None
-    await site.accounts.wallets.link(holder, THEIR_WALLET)
+    by = key_actor(holder.key.key_id)
+    await site.accounts.wallets.link(holder.key.user_id, by, THEIR_WALLET)
 
     await take_back(site, await undo_in(site, ALICE, THEIR_WALLET))
 

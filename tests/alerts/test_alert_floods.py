@@ -1,6 +1,5 @@
 """A flood of crossings: no alert gets more than it may, none silences another, nothing is lost."""
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -26,10 +25,9 @@ from support.scenes.account_stores import CountedAccounts
 from support.scenes.service import NOW
 from support.scenes.watching import Scene, opened, swap
 
-FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
-CROSSINGS: Final = 100_000 if FULL else 600
+CROSSINGS: Final = 600
 AT_ONCE: Final = CROSSINGS // 60  # between two looks: a minute of the hour
-pytestmark = pytest.mark.timeout(1_800 if FULL else 120)
+pytestmark = pytest.mark.timeout(120)
 FIRST_LOOKS: Final = 10  # or all that may fire in the hour would be in one e-mail
 KILLS: Final = (7, 90, 250)  # statements after which a process dies
 

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 DAY_MS: Final = 86_400_000
 USE: Final = (40, 0, 12, 55, 61, 0, 0, 90, 34, 28, 71, 15, 22, 48, 0, 83, 66, 5, 37, 29)
 ANN: Final = EmailAddress("ann@credits.example")
+BEN: Final = EmailAddress("ben@credits.example")
 SENT_OF_TWO: Final = """(form) => {
   let sent = 0;
   addEventListener("submit", (event) => {
@@ -221,3 +222,28 @@ async def test_an_account_shows_what_came_and_went_with_and_without_scripts(
                 assert text.count(",spend,") == sum(map(bool, USE))
                 await press_twice(visitor)
     assert faults == []
+
+
+async def test_a_wallet_is_linked_and_unlinked_on_a_page(
+    chromium: Browser, shop: Shopfront
+) -> None:
+    people = shop.site.accounts.people
+    await people.sign_up(BEN, PASSWORD, HERE)
+    async with visiting(chromium, shop.site.origin) as visitor:
+        page, wallet, clicks = visitor.page, shop.wallet("linker"), Clicks(visitor)
+        await wallet.enter(page)
+        await clicks.listen()
+        await visitor.sign_in(BEN, "/credits")
+        await clicks.begin("/credits/wallets")
+        wallet.shows = shop.wallet("of another").key
+        await page.get_by_role("button", name="Test wallet").click()
+        await visitor.reads("The wallet did not sign the text of this page")
+        wallet.shows = None
+        await page.get_by_role("button", name="Test wallet").click()
+        await visitor.reads("The wallet is linked.")
+        await visitor.reads(str(wallet.key.pubkey()))
+        assert clicks.count == 2
+        assert await look_at(page, "wallet-linked") == []
+        await page.get_by_role("button", name=f"Unlink {wallet.key.pubkey()}").click()
+        await visitor.reads("The wallet is unlinked.")
+        await visitor.reads("No linked wallets.")

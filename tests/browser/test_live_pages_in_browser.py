@@ -21,20 +21,25 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 STEP_MS = 500
 TROUBLE_MS = 60_000
 AGAIN_MS_MAX = 5_000
-SEEN_MS_MAX = {"bad_gateway": 500, "cuts": 500, "sleeps": 25_000}
+SLEEP_SEEN_MS = 25_000
+POLL_MS = 3_500
 
 
 @dataclass
 class Subject:
     """A live page, and how to change what it shows.
 
+    stream  the path of its updates; None: it asks for itself again and again
     lost    where it says that it is not connected
     trade   lets the market trade; returns where the page shows that
+    seen_ms  how long it takes at most to see that its connection is closed
     """
 
     path: str
+    stream: str | None
     lost: str
     trade: Callable[[Website, Page], Awaitable[str]]
+    seen_ms: int = 500
 
 
 async def trade_all(site: Website, attribute: str) -> str:
@@ -42,6 +47,13 @@ async def trade_all(site: Website, attribute: str) -> str:
     site.clock.advance(1_000)
     await site.market.trade()
     return f'{attribute}[data-live="{site.market.slot}"]'
+
+
+async def trade_seen(site: Website, _page: Page) -> str:
+    site.clock.advance(3_000)  # the status is read so often
+    await trade_all(site, "")
+    assert site.market is not None
+    return f'#status .number:text-is("{site.market.slot:,}")'
 
 
 async def trade_one(site: Website, page: Page) -> str:
@@ -56,9 +68,14 @@ SLEEPS: Trouble = "sleeps"
 NUMBERS = iter(range(700, 800))
 LOST = "not connected"
 SUBJECTS = {
-    "front": Subject("/", '[data-part="word"]', lambda site, _: trade_all(site, "#live")),
-    "list": Subject("/tokens", "#lost:not([hidden])", lambda site, _: trade_all(site, "#list")),
-    "token": Subject(f"/token/{BONE}?tf=m1", "#age", trade_one),
+    "front": Subject(
+        "/", "/live/events", '[data-part="word"]', lambda site, _: trade_all(site, "#live")
+    ),
+    "list": Subject(
+        "/tokens", "/tokens/events", "#lost:not([hidden])", lambda site, _: trade_all(site, "#list")
+    ),
+    "status": Subject("/status", None, "#not-connected", trade_seen, seen_ms=POLL_MS),
+    "token": Subject(f"/token/{BONE}?tf=m1", "/token/{mint}/live", "#age", trade_one),
 }
 
 
@@ -88,12 +105,14 @@ async def test_a_page_recovers_by_itself(
         await page.clock.install()
         await visitor.open(subject.path)
         await settles(page, subject, is_lost=False)
-        await page.locator(await subject.trade(site, page)).wait_for(state="attached")
+        traded = await subject.trade(site, page)
+        if subject.stream is None:
+            await page.clock.run_for(POLL_MS)
+        await page.locator(traded).wait_for(state="attached")
 
         proxy.begin(trouble)
-        await passes(
-            page, SEEN_MS_MAX[trouble], subject, is_lost=True, has_answers=trouble != SLEEPS
-        )
+        seen_ms = SLEEP_SEEN_MS if trouble == SLEEPS else subject.seen_ms
+        await passes(page, seen_ms, subject, is_lost=True, has_answers=trouble != SLEEPS)
         await rides_out(page, proxy)
         assert await is_lost(page, subject)
         awaited = await subject.trade(site, page)
@@ -102,6 +121,12 @@ async def test_a_page_recovers_by_itself(
         await passes(page, AGAIN_MS_MAX, subject, is_lost=False)
         await page.locator(awaited).wait_for(state="attached")
         forgive(visitor)
+
+
+async def test_no_page_with_updates_is_left_out(drawn: Website) -> None:
+    streams = {each.path for each in drawn.routes() if each.path.endswith(("/live", "/events"))}
+    polled = {"/live"}  # what the front page asks for if it gets no updates
+    assert streams - polled == {each.stream for each in SUBJECTS.values() if each.stream}
 
 
 async def is_lost(page: Page, subject: Subject) -> bool:

@@ -21,6 +21,7 @@ PLACES = {
     "{endpoint}": "get-token",
     "{passkey}": "1",
     "{signature}": "x",
+    "{wallet}": "So11111111111111111111111111111111111111112",
     "{mint}": "So11111111111111111111111111111111111111112",
 }
 FRESH_FORMS = ("/admin", "/settings/api-keys", "/settings/second-factor")

@@ -12,6 +12,7 @@ from mintscope.alerts.alert import SignalId
 from mintscope.alerts.alerts import AlertBounds
 from mintscope.app.config.config import AccountsConfig
 from mintscope.app.config.groups import SignalsConfig
+from mintscope.kit.audit import key_actor
 from mintscope.kit.errors import RateLimited
 from mintscope.kit.http.rate_limit import WRITES, WRITES_OF_ALL, WriteBudget
 from mintscope.kit.limits import Limit, MemoryLimits
@@ -171,7 +172,7 @@ async def test_a_challenge_that_is_replayed_makes_rows_within_the_budget(service
     assert holder is not None
     ((before,),) = service.accounts.rows(ROWS)
     for _ in range(WRITES.count):
-        await wallets.link(holder, wallet)
+        await wallets.link(holder.key.user_id, key_actor(holder.key.key_id), wallet)
         statuses.append(
             (await call(service, key, "DELETE", f"/v1/account/wallets/{wallet}")).status_code
         )

@@ -1,5 +1,6 @@
 """Alerts of users, their firings, and the progress of their evaluation."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from typing import Final, NamedTuple, NewType, TypedDict
@@ -286,6 +287,18 @@ class Firing:
     def after(self, attempts: int) -> "Firing":
         """Return the firing with *attempts* as its number of attempts."""
         return replace(self, attempts=attempts)
+
+
+class Gathered(NamedTuple):
+    """Firings of an alert that one message is about.
+
+    total    how many they are, from *first* on
+    newest   the last of them, oldest first; at least one
+    """
+
+    total: int
+    first: FiringId
+    newest: Sequence[Firing]
 
 
 class Crowd(NamedTuple):

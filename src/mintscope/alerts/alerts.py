@@ -19,6 +19,7 @@ from mintscope.alerts.alert import (
     Firing,
     FiringId,
     FiringKind,
+    Gathered,
     MintBase,
     NewFiring,
     SignalId,
@@ -388,7 +389,7 @@ def _test(
     firing_id = rows.firings.insert(firing, due_at, email, telegram)
     tested = rows.firings.of_signal(signal_id, None, 1)
     if asked.by_email:
-        write_email(rows, signal, tested, at, bounds, {})
+        write_email(rows, signal, Gathered(1, firing_id, tested), at, bounds, {})
     if asked.by_telegram and signal.telegram_due_at is None:
         rows.signals.update(signal_id, telegram_due_at=at)
     return rows.firings.of_signal(signal_id, FiringId(firing_id + 1), 1)[0]

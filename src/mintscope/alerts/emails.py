@@ -7,13 +7,14 @@ is in none: it says so, and one e-mail in a day says that there are no more.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 from math import floor, isfinite, log10
 from typing import Final, NamedTuple
 
 from mintscope.accounts.mail.email import Draft, EmailKind
 from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.accounts.people.rows import AccountRows
-from mintscope.alerts.alert import Alert, AlertRule, EmailState, Firing, FiringKind
+from mintscope.alerts.alert import Alert, AlertRule, EmailState, Firing, FiringKind, Gathered
 from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind
 from mintscope.alerts.deliveries import url_flaw
 from mintscope.kit.primitives import Mint, UnixMs
@@ -155,8 +156,7 @@ def _short(field: Field) -> str:
     return field_words(field, SHORT_SPANS).replace(",", "")
 
 
-GATHERED_MAX: Final = 1_000  # firings of one e-mail
-LINES_MAX: Final = 10  # of them it lists, the newest
+LINES_MAX: Final = 10  # firings that a message lists, the newest
 NOT_VERIFIED: Final = "the e-mail address is not verified"
 PAUSED: Final = "the alert was paused"
 TURNED_OFF: Final = "its e-mails were turned off"
@@ -202,17 +202,18 @@ def tell_by_email(
     asked = signal.rule
     is_paused = not asked.is_active and signal.ended_at is None
     if is_paused or not asked.by_email:
-        waiting = rows.told.waiting(signal.signal_id, GATHERED_MAX)
+        waiting = rows.told.waiting(signal.signal_id, LINES_MAX)
         note = PAUSED if is_paused else TURNED_OFF
-        rows.told.mark([each.firing_id for each in waiting], EmailState.NOT_SENT, note=note)
+        if waiting is not None:
+            rows.told.mark(signal.signal_id, waiting, EmailState.NOT_SENT, note=note)
         rows.signals.update(signal.signal_id, email_due_at=None)
         return
     last = signal.emailed_at
     if last is not None and last <= at < last + bounds.pause_ms:
         rows.signals.update(signal.signal_id, email_due_at=UnixMs(last + bounds.pause_ms))
         return
-    waiting = rows.told.waiting(signal.signal_id, GATHERED_MAX)
-    if waiting and write_email(rows, signal, waiting, at, bounds, symbols):
+    waiting = rows.told.waiting(signal.signal_id, LINES_MAX)
+    if waiting is not None and write_email(rows, signal, waiting, at, bounds, symbols):
         rows.signals.update(signal.signal_id, emailed_at=at, email_due_at=None)
     elif signal.email_due_at is not None:
         rows.signals.update(signal.signal_id, email_due_at=None)
@@ -221,25 +222,25 @@ def tell_by_email(
 def write_email(  # noqa: PLR0913, PLR0917 - one argument for each fact
     rows: AccountRows,
     signal: Alert,
-    firings: Sequence[Firing],
+    firings: Gathered,
     at: UnixMs,
     bounds: EmailBounds,
     symbols: Symbols,
 ) -> bool:
     """Write one e-mail about *firings*; if none is allowed, note why and return False."""
-    numbers = [each.firing_id for each in firings]
+    mark = partial(rows.told.mark, signal.signal_id, firings)
     kept = rows.users.get(signal.user_id)
     if kept is None or kept.user.verified_at is None:
-        rows.told.mark(numbers, EmailState.NOT_SENT, note=NOT_VERIFIED)
+        mark(EmailState.NOT_SENT, note=NOT_VERIFIED)
         return False
     reached = _reached(rows, signal, kept.user.email, at, bounds)
     if reached is not None:
-        rows.told.mark(numbers, EmailState.NOT_SENT, note=reached.note)
+        mark(EmailState.NOT_SENT, note=reached.note)
         _tell_limit(rows, signal, kept.user.email, reached, at)
         return False
     facts = message_facts(signal, firings, symbols)
     email_id = rows.emails.insert(EmailKind.SIGNAL_FIRED, kept.user.email, facts, None, at)
-    rows.told.mark(numbers, EmailState.WRITTEN, email_id=email_id)
+    mark(EmailState.WRITTEN, email_id=email_id)
     return True
 
 
@@ -299,19 +300,19 @@ def _tell_limit(
     rows.emails.insert(EmailKind.SIGNAL_LIMIT, email, facts, None, at)
 
 
-def message_facts(signal: Alert, firings: Sequence[Firing], symbols: Symbols) -> dict[str, str]:
+def message_facts(signal: Alert, firings: Gathered, symbols: Symbols) -> dict[str, str]:
     """Return the facts of a message, as complete texts that a template only inserts."""
     asked = signal.rule
-    newest = firings[-1]
+    newest = firings.newest[-1]
     fired = newest.fired
     symbol = symbol_words(symbols.get(asked.mint), asked.mint)
     what = event_words(asked, newest, symbol)
-    times = f", {len(firings)} times" if len(firings) > 1 else ""
+    times = f", {firings.total:,} times" if firings.total > 1 else ""
     lines = [
         f"{utc(each.fired.fired_at):%d %b %H:%M:%S} UTC  {event_words(asked, each, symbol)}"
-        for each in firings[: -LINES_MAX - 1 : -1]
+        for each in firings.newest[: -LINES_MAX - 1 : -1]
     ]
-    left = len(firings) - len(lines)
+    left = firings.total - len(lines)
     if left:
         lines.append(f"and {left:,} more before; the page of the alert lists them.")
     return {

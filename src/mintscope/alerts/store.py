@@ -21,6 +21,7 @@ from mintscope.alerts.alert import (
     FiringEmail,
     FiringId,
     FiringTelegram,
+    Gathered,
     MintBase,
     NewFiring,
     SignalId,
@@ -132,9 +133,9 @@ class SqlFiringRows(Table[FiringId, Firing]):
         self._db.executemany(MANY, told)
 
     def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
-        """Return up to *limit* firings of a signal that wait for an e-mail, oldest first."""
-        condition = "signal = ? AND email = 'waiting' ORDER BY signal_firing.id LIMIT ?"
-        return self._all(condition, signal_id, limit)
+        """Return the newest *limit* firings of a signal that wait for an e-mail, oldest first."""
+        condition = "signal = ? AND email = 'waiting' ORDER BY signal_firing.id DESC LIMIT ?"
+        return self._all(condition, signal_id, limit)[::-1]
 
     def for_telegram(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
         """Return up to *limit* firings of a signal that wait for Telegram, oldest first."""
@@ -350,7 +351,13 @@ class SqlLeaseRows:
         self._db.executemany(DROP, [(mint,) for mint in mints])
 
 
-MARK: Final = "UPDATE signal_firing SET email = ?, email_id = ?, email_note = ? WHERE id = ?"
+MARK: Final = """
+UPDATE signal_firing SET email = ?, email_id = ?, email_note = ?
+ WHERE signal = ? AND email = 'waiting' AND id BETWEEN ? AND ?
+"""
+GATHERED: Final = """
+SELECT count(*), coalesce(min(id), 0) FROM signal_firing WHERE signal = ? AND email = 'waiting'
+"""
 REFUSED: Final = """
 SELECT count(*) FROM signal_firing JOIN signal ON signal.id = signal_firing.signal
  WHERE signal."user" = ? AND signal_firing.fired_at > ? AND signal_firing.email = 'not_sent'
@@ -366,21 +373,29 @@ class SqlAlertEmailRows:
         self._firings = firings
         self._signals = signals
 
-    def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
-        """Return up to *limit* firings of a signal that wait for an e-mail, oldest first."""
-        return self._firings.waiting(signal_id, limit)
+    def waiting(self, signal_id: SignalId, limit: int) -> Gathered | None:
+        """Return the firings of a signal that wait for an e-mail, the newest *limit* as they are.
+
+        None: none waits.
+        """
+        count, first = self._db.execute(GATHERED, (signal_id,)).fetchone() or (0, 0)
+        if not count:
+            return None
+        return Gathered(count, FiringId(first), self._firings.waiting(signal_id, limit))
 
     def mark(
         self,
-        firings: Collection[FiringId],
+        signal_id: SignalId,
+        firings: Gathered,
         state: EmailState,
         *,
         email_id: int | None = None,
         note: str | None = None,
     ) -> None:
-        """Record the e-mail of *firings*, or the reason why there is none."""
-        told = [(str(state), email_id, note, number) for number in firings]
-        self._db.executemany(MARK, told)
+        """Record the e-mail of *firings* of a signal, or the reason why there is none."""
+        last = firings.newest[-1].firing_id
+        told = (str(state), email_id, note, signal_id, firings.first, last)
+        self._db.execute(MARK, told)
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
         """Return up to *limit* signals with firings whose pause has ended, longest due first."""

@@ -79,6 +79,7 @@ from mintscope.site.sales.buying import BuyPages
 from mintscope.site.sales.payments import PaymentPages
 from mintscope.site.sales.selling import CreditSales, PricingPages, StatementPages
 from mintscope.site.sales.usage import UsagePages
+from mintscope.site.sales.wallets import WalletPages
 from mintscope.site.sol import MarketParts
 from mintscope.site.status import ReadStatus, StatusPages
 from mintscope.site.token.backtests import BacktestPages
@@ -199,7 +200,8 @@ def _sale_pages(parts: WebParts, origin: str) -> Iterator[PageGroup]:
         yield UsagePages(parts.credits)
         operations = parts.operations
         if operations is not None and operations.payments is not None:
-            yield PaymentPages(parts.wallets, operations.payments, operations.assets)
+            yield PaymentPages(operations.payments, operations.assets)
+            yield WalletPages(parts.wallets, operations.payments, operations.assets)
         if parts.sales is not None:
             yield BuyPages(parts.sales, parts.credits, parts.ledger, origin=origin)
     if read_reference is not None:

@@ -13,7 +13,7 @@ from mintscope.api.events import EventStream
 from mintscope.kit.http.response import NO_OUTLET, Outlet
 from mintscope.kit.http.server_sent import encode_event
 from mintscope.kit.primitives import Mint
-from mintscope.market.report import PARTIAL
+from mintscope.market.report import PARTIAL, ReportKind
 from mintscope.site.page import Macros, NoContent, PageResponse, Pushed
 from mintscope.site.routes import PageRequest
 from mintscope.site.sol import MarketParts
@@ -192,8 +192,16 @@ class OpenPages:
         """Whether the limit of open pages is reached."""
         return self._count >= self._market.live_pages_max
 
-    async def open(self, request: PageRequest, mints: Sequence[Mint], serve: Serve) -> PageResponse:
+    async def open(
+        self,
+        request: PageRequest,
+        mints: Sequence[Mint],
+        serve: Serve,
+        kind: ReportKind = PARTIAL,
+    ) -> PageResponse:
         """Return the stream with which *serve* updates a page of *mints* until the page is closed.
+
+        kind   of the reports that the page shows
 
         Without room it is no content, so that a browser does not ask again.
         Raises TokenNotFound, InsufficientData, RateLimited and ServiceUnavailable.
@@ -202,7 +210,7 @@ class OpenPages:
             return NoContent()
         with ExitStack() as room:
             room.enter_context(self._taken(request.browser.address))
-            await self._market.streams.broadcast.prepare(mints, None, PARTIAL)
+            await self._market.streams.broadcast.prepare(mints, None, kind)
             return Pushed(partial(_push, room.pop_all(), serve))
 
     @contextmanager

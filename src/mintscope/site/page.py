@@ -75,6 +75,8 @@ NOTICES: Final[Mapping[str, str]] = {
     "search-near": "Nothing is called exactly that. This is the closest name.",
     "spend-alert-set": "The spend alert is saved.",
     "telegram-unlinked": "The chat is unlinked. Nothing more is sent there.",
+    "wallet-linked": "The wallet is linked. Its payments are listed below.",
+    "wallet-unlinked": "The wallet is unlinked. Its payments are no longer listed.",
     "watchlist-made": "The watchlist is made. Put tokens on it.",
     "watchlist-renamed": "The watchlist is renamed.",
     "watchlist-deleted": "The watchlist is deleted.",

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from html import unescape
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from mintscope.app.config.config import WebConfig
 from mintscope.site.figures import dollars, percent
+from mintscope.site.token.reading import CHARTED
 from support.scenes.people.web_person import Person
 from support.scenes.streaming import Event, Reader
 from support.scenes.token_market import BONE, RISKY, SOL, TokenMarket, swap_of
@@ -23,6 +25,8 @@ SOON_S = 5.0  # of this process, however busy the machine; what it costs is coun
 READS_A_LOOK = 3  # the swaps, and the candles of each of two timeframes
 LOOKS_MAX = 3  # while a slot is sent to 200 pages: one, and those that its updates bring
 PAGES_ALLOWED = WebConfig()
+AVERAGES = ("ema9", "ema21", "ema50", "ema200", "rsi")
+LEVELS = ("swingHigh", "level236", "level382", "level500", "level618", "level764", "swingLow")
 
 
 @asynccontextmanager
@@ -95,12 +99,37 @@ async def test_a_candle_is_told_as_the_page_would_show_it(tmp_path: Path) -> Non
         await market.trade(swap_of(BONE, 0.00005, dollars=321.5, number=9), after_s=60)
         told = (await until(reader, "market")).data
         page = await _page(site, BONE)
-        shown = json.loads(page.partition('data-points="')[2].partition('"')[0])
+        shown = _attribute(page, "points")
 
         assert told["candles"] == [point[:8] + [None] * 8 for point in shown[-2:]]
         assert told["candles"][-1][5] == 321.5
         assert told["swaps"][0]["signature"] == f"{'9':0>4}".replace("0", "Q") + "x" * 83
         assert told["lastTrade"] == market.clock.now() // 1000
+
+
+async def test_indicators_of_every_chart_move_with_a_swap(tmp_path: Path) -> None:
+    """So do levels, those of frames that are asked for, too.  A page loaded then has the same."""
+    async with open_site(tmp_path) as (site, market), AsyncExitStack() as stack:
+        readers = {
+            frame: await stack.enter_async_context(page_at(site, SOL, f"tf={frame}"))
+            for frame in CHARTED
+        }
+        before = {each: (await until(reader, "snapshot")).data for each, reader in readers.items()}
+        await market.trade(swap_of(SOL, 333.0, dollars=99.0, number=9), after_s=2)
+        told = {each: (await until(reader, "update")).data for each, reader in readers.items()}
+        pages = {frame: await _page(site, SOL, frame) for frame in CHARTED}
+    for frame, page in pages.items():
+        change = told[frame]["indicators"][frame]
+        now = before[frame]["indicators"][frame] | change
+        macd = now["macd"] or dict.fromkeys(("line", "signal", "histogram"))
+        expected = [*(now[name] for name in AVERAGES), *macd.values()]
+        assert change["fibonacci"]["swingHigh"] == 333.0
+        assert "ema9" in change or frame in {"h1", "h4", "d1"}, "of these there are too few"
+        shown = _attribute(page, "points")[-1][8:]
+        for number, value in zip(shown, expected, strict=True):
+            assert number is value is None or number == pytest.approx(value, rel=1e-9), frame
+        levels = [now["fibonacci"][name] for name in LEVELS]
+        assert [usd for _, _, usd in _attribute(page, "levels")] == pytest.approx(levels), frame
 
 
 async def test_what_the_list_says_is_told_without_a_swap(tmp_path: Path) -> None:
@@ -131,7 +160,7 @@ async def test_what_the_list_says_is_told_without_a_swap(tmp_path: Path) -> None
 async def test_a_page_that_was_away_is_told_all_candles_again(tmp_path: Path) -> None:
     async with open_site(tmp_path) as (site, _):
         page = await _page(site, SOL)
-        shown = json.loads(page.partition('data-points="')[2].partition('"')[0])
+        shown = _attribute(page, "points")
         async with page_at(site, SOL, f"tf=m5&since={shown[-4][0]}") as reader:
             assert (await reader.next()).name == "series"
         async with page_at(site, SOL, f"tf=m5&since={shown[-1][0]}") as reader:
@@ -173,6 +202,11 @@ async def test_what_is_no_token_of_ours_has_no_stream(shown_site: Website, mint:
         assert (await person.open(f"/token/{mint}/live")).status_code in {204, 404}
 
 
-async def _page(site: Website, mint: str) -> str:
+async def _page(site: Website, mint: str, frame: str = "") -> str:
+    frame = frame or ("m1" if mint == BONE else "m5")
     async with httpx.AsyncClient(base_url=site.origin, headers={"accept": "text/html"}) as client:
-        return (await client.get(f"/token/{mint}?tf=m1" if mint == BONE else f"/token/{mint}")).text
+        return (await client.get(f"/token/{mint}?tf={frame}")).text
+
+
+def _attribute(page: str, name: str) -> Any:
+    return json.loads(unescape(page.partition(f'data-{name}="')[2].partition('"')[0]))

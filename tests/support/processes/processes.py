@@ -19,6 +19,7 @@ PRELOADED: Final = [
     "support.processes.paying_service",
     "support.processes.posting_process",
     "support.processes.selling_service",
+    "support.processes.watching_process",
     "test_account_storm",
     "test_debit_ledger",
     "test_geyser",

@@ -261,8 +261,9 @@ list the payments of this wallet:
 
 If it was you or your agent, no action is needed.
 
-If not, someone else uses an API key of your account. Revoke it at
-{origin}/settings/api-keys
+If not, someone else uses your account or an API key of it. End their
+session at {origin}/settings/sessions
+Revoke their key at {origin}/settings/api-keys
 {undo}"""
 
 ACCOUNT_REMOVED: Final = """\

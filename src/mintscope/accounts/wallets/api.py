@@ -66,7 +66,7 @@ from mintscope.credits.sign_in import (
     find_text_flaw,
     write_text,
 )
-from mintscope.kit.audit import KeyId
+from mintscope.kit.audit import KeyId, key_actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import (
     BadRequest,
@@ -180,7 +180,7 @@ class WalletRoutes:
         )
         if flaw is not None:
             raise InvalidProof(EXPIRED if flaw is ChallengeFlaw.EXPIRED else NOT_PROVEN)
-        linked = await self.wallets.link(holder, wallet)
+        linked = await self.wallets.link(holder.key.user_id, key_actor(holder.key.key_id), wallet)
         if isinstance(linked, LinkDenied):
             raise BadRequest(TOO_MANY)
         return self._linked(request, linked, status=201)
@@ -200,7 +200,11 @@ class WalletRoutes:
         nothing.
         """
         holder = await self.gate.authorize(request)
-        left = await self.wallets.unlink(holder, _wallet(request.path_params["wallet"]))
+        left = await self.wallets.unlink(
+            holder.key.user_id,
+            key_actor(holder.key.key_id),
+            _wallet(request.path_params["wallet"]),
+        )
         if left is None:
             raise NotFound
         return self._linked(request, left)

@@ -26,7 +26,7 @@ from mintscope.accounts.wallets.wallets import (
     UsedLine,
     WalletPayment,
 )
-from mintscope.kit.audit import KeyId, UserId, key_actor, user_actor
+from mintscope.kit.audit import Actor, KeyId, UserId, key_actor, user_actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CredentialHash, CreditToken, hint
 from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
@@ -411,16 +411,20 @@ class Wallets:
         """Return the wallets of a user, in the order in which they were linked."""
         return await self.store.read(lambda rows: rows.wallets.of_user(user_id))
 
-    async def link(self, holder: Holder, wallet: Wallet) -> Sequence[LinkedWallet] | LinkDenied:
+    async def link(
+        self, user_id: UserId, by: Actor, wallet: Wallet
+    ) -> Sequence[LinkedWallet] | LinkDenied:
         """Link a wallet that is proven to be the user's, if it is not linked; return all."""
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
-        return await self.store.transact(lambda rows: _link(rows, holder, wallet, nonce, now))
+        return await self.store.transact(lambda rows: _link(rows, user_id, by, wallet, nonce, now))
 
-    async def unlink(self, holder: Holder, wallet: Wallet) -> Sequence[LinkedWallet] | None:
+    async def unlink(
+        self, user_id: UserId, by: Actor, wallet: Wallet
+    ) -> Sequence[LinkedWallet] | None:
         """Unlink a wallet; return the remaining wallets, or None if it was not linked."""
         now = self.clock.now()
-        return await self.store.transact(lambda rows: _unlink(rows, holder, wallet, now))
+        return await self.store.transact(lambda rows: _unlink(rows, user_id, by, wallet, now))
 
     async def payments(
         self, user_id: UserId, before: tuple[UnixMs, Signature] | None, limit: int
@@ -429,32 +433,25 @@ class Wallets:
         return await self.store.read(lambda rows: rows.wallets.payments(user_id, before, limit))
 
 
-def _link(
-    rows: AccountRows, holder: Holder, wallet: Wallet, nonce: bytes, at: UnixMs
+def _link(  # noqa: PLR0913, PLR0917 - one argument for each fact
+    rows: AccountRows, user_id: UserId, by: Actor, wallet: Wallet, nonce: bytes, at: UnixMs
 ) -> Sequence[LinkedWallet] | LinkDenied:
-    user_id = holder.key.user_id
     linked = rows.wallets.of_user(user_id)
     if all(each.wallet != wallet for each in linked):
         if len(linked) >= WALLETS_MAX:
             return LinkDenied.TOO_MANY
         rows.wallets.link(user_id, wallet, at)
-        _note(rows, holder, "linked wallet", wallet, at)
+        rows.events.note(at, by, "linked wallet", f"user:{user_id}", wallet=wallet)
         owner = rows.users.get(user_id)
-        assert owner is not None, "the user of a key that was found just now"
+        assert owner is not None, "the user of a key or session that was found just now"
         announce(rows, owner.user, EmailKind.WALLET_LINKED, {"wallet": wallet}, nonce, at, at)
     return rows.wallets.of_user(user_id)
 
 
 def _unlink(
-    rows: AccountRows, holder: Holder, wallet: Wallet, at: UnixMs
+    rows: AccountRows, user_id: UserId, by: Actor, wallet: Wallet, at: UnixMs
 ) -> Sequence[LinkedWallet] | None:
-    if not rows.wallets.unlink(holder.key.user_id, wallet):
+    if not rows.wallets.unlink(user_id, wallet):
         return None
-    _note(rows, holder, "unlinked wallet", wallet, at)
-    return rows.wallets.of_user(holder.key.user_id)
-
-
-def _note(rows: AccountRows, holder: Holder, action: str, wallet: Wallet, at: UnixMs) -> None:
-    actor = key_actor(holder.key.key_id)
-    subject = f"user:{holder.key.user_id}"
-    rows.events.note(at, actor, action, subject, wallet=wallet)
+    rows.events.note(at, by, "unlinked wallet", f"user:{user_id}", wallet=wallet)
+    return rows.wallets.of_user(user_id)

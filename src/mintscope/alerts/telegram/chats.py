@@ -22,6 +22,7 @@ from mintscope.alerts.alert import (
     Firing,
     FiringId,
     FiringKind,
+    Gathered,
     TelegramChat,
     TelegramState,
 )
@@ -205,7 +206,8 @@ class TelegramMessages:
         return list(found.values())
 
     def _text(self, signal: Alert, firings: Sequence[Firing], symbols: Symbols) -> str:
-        facts = message_facts(signal, firings, symbols)
+        gathered = Gathered(len(firings), firings[0].firing_id, firings)
+        facts = message_facts(signal, gathered, symbols)
         number = signal.signal_id
         links = [
             f"Token: {self.origin}/token/{signal.rule.mint}",

@@ -30,8 +30,9 @@ from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.site.figures import day_text
 from mintscope.site.page import Page, PageResponse
 from mintscope.site.routes import Access, PageRequest, PageRoute, get
-from mintscope.site.sales.payments import ShownPayment, place_in, shown, text_of_place, totals
+from mintscope.site.sales.payments import ShownPayment, place_in, shown, text_of_place
 from mintscope.site.sales.usage import sums_of
+from mintscope.site.sales.wallets import totals
 
 PAYMENTS: Final = "/admin/payments"
 CUSTOMER: Final = "/admin/users/{user}"

@@ -2,21 +2,17 @@
 
 import asyncio
 import csv
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
 from io import StringIO
 from typing import Final, NamedTuple
 
 from solders.pubkey import Pubkey
 from solders.signature import Signature as Ed25519
 
-from mintscope.accounts.wallets.credits import Wallets
-from mintscope.accounts.wallets.wallets import WALLETS_MAX, LinkedWallet
 from mintscope.kit.errors import NotFound, parsed_by_others
-from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
+from mintscope.kit.primitives import Signature, UnixMs, Wallet
 from mintscope.kit.time import iso_time
-from mintscope.payments.history import Assets, Place, WalletSum, usd_words, worth_usd
+from mintscope.payments.history import Assets, Place, usd_words, worth_usd
 from mintscope.payments.payment import State
 from mintscope.payments.search import KeptPayment
 from mintscope.payments.store.books import SqlPaymentBooks
@@ -24,7 +20,6 @@ from mintscope.site.page import Page, PageResponse, TextFile
 from mintscope.site.routes import Access, PageRequest, PageRoute, get
 
 PAGE: Final = "/credits/payments"
-WALLETS: Final = "/credits/wallets"
 PAGE_LENGTH: Final = 100
 LINES_MAX: Final = 10_000  # of one file
 MOMENT_DIGITS_MAX: Final = 15
@@ -84,27 +79,10 @@ def text_of_place(payment: KeptPayment) -> str:
     return f"{payment.begun_at}.{payment.signature}"
 
 
-class WalletTotal(NamedTuple):
-    """A linked wallet, and the totals of all its payments.
-
-    paid       by asset
-    usd        worth when it was paid
-    last_at    the beginning of the newest payment; None: no payment
-    """
-
-    wallet: Wallet
-    linked_at: UnixMs
-    paid: Sequence[str]
-    usd: str
-    payments: int
-    last_at: UnixMs | None
-
-
 class PaymentPages:
     """The pages under `/credits/payments`; payments of other customers are not found."""
 
-    def __init__(self, wallets: Wallets, history: SqlPaymentBooks, assets: Assets) -> None:
-        self._wallets = wallets
+    def __init__(self, history: SqlPaymentBooks, assets: Assets) -> None:
         self._history = history
         self._assets = assets
 
@@ -112,7 +90,6 @@ class PaymentPages:
         """Return the routes of this group."""
         yield get(PAGE, self.list, Access.SIGNED_IN)
         yield get("/credits/payments.csv", self.download, Access.SIGNED_IN)
-        yield get(WALLETS, self.wallets, Access.SIGNED_IN)
         yield get(f"{PAGE}/{{signature}}", self.receipt, Access.SIGNED_IN)
 
     async def list(self, request: PageRequest) -> PageResponse:
@@ -130,13 +107,6 @@ class PaymentPages:
             "wallet": wallet,
         }
         return Page("sales/payments.html", facts)
-
-    async def wallets(self, request: PageRequest) -> PageResponse:
-        """Show the linked wallets and what each has paid."""
-        user_id = request.signed_in.user.user_id
-        linked = await self._wallets.of_user(user_id)
-        paid = totals(linked, await self._history.sums_of_wallets(user_id), self._assets)
-        return Page("sales/wallets.html", {"wallets": paid, "wallets_max": WALLETS_MAX})
 
     async def download(self, request: PageRequest) -> PageResponse:
         """Return up to LINES_MAX payments, newest first, as a table for other programs."""
@@ -192,35 +162,14 @@ class PaymentPages:
         return text.getvalue()
 
 
-def totals(
-    linked: Sequence[LinkedWallet], sums: Sequence[WalletSum], assets: Assets
-) -> Sequence[WalletTotal]:
-    """Return the total of each linked wallet."""
-    by_wallet: defaultdict[Wallet, list[WalletSum]] = defaultdict(list)
-    for each in sums:
-        by_wallet[each.wallet].append(each)
-    return [_total(each, by_wallet[each.wallet], assets) for each in linked]
-
-
-def _total(linked: LinkedWallet, sums: Sequence[WalletSum], assets: Assets) -> WalletTotal:
-    paid: defaultdict[Mint | None, int] = defaultdict(int)
-    for each in sums:
-        paid[each.asset] += each.paid
-    return WalletTotal(
-        wallet=linked.wallet,
-        linked_at=linked.linked_at,
-        paid=[assets.amount(atoms, asset) for asset, atoms in paid.items()],
-        usd=usd_words(sum((each.usd for each in sums), Decimal(0))),
-        payments=sum(each.payments for each in sums),
-        last_at=max((each.last_at for each in sums), default=None),
-    )
-
-
 def _wallet(request: PageRequest) -> Wallet | None:
     """Return the wallet of the query, None without one.  Raises NotFound for other text."""
     text = request.query_params.text("wallet")
-    if not text:
-        return None
+    return wallet_in(text) if text else None
+
+
+def wallet_in(text: str) -> Wallet:
+    """Return the wallet that *text* is.  Raises NotFound for other text."""
     try:
         with parsed_by_others():
             return Wallet(str(Pubkey.from_string(text)))

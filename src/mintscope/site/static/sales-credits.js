@@ -208,9 +208,6 @@
     look();
   }
 
-  const SIGN = "solana:signMessage";
-  const bytesOf = (text) => new TextEncoder().encode(text);
-
   async function prove(wallet) {
     tell("lost", "");
     const purchase = document.getElementById("paid-by").value.trim();
@@ -222,14 +219,9 @@
     });
     let proof;
     try {
-      const { accounts } = await wallet.features["standard:connect"].connect();
-      const account = accounts.find((each) => each.features.includes(SIGN));
-      const claimed = { wallet: account.address, purchase };
-      const { challenge } = await post("/v1/credits/rotate/challenge", claimed);
-      const [{ signature }] = await wallet.features[SIGN].signMessage({
-        account, message: bytesOf(challenge),
-      });
-      proof = { ...claimed, challenge, signature: base58(signature) };
+      proof = { purchase, ...await Wallets.signText(wallet, async (address) => (
+        await post("/v1/credits/rotate/challenge", { wallet: address, purchase })
+      ).challenge) };
     } catch {
       return tell("lost", "Your wallet did not sign the text, so nothing was moved.");
     }
@@ -241,20 +233,8 @@
     return undefined;
   }
 
-  function base58(bytes) {
-    const DIGITS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
-    let number = bytes.reduce((sum, each) => sum * 256n + BigInt(each), 0n);
-    let text = "";
-    for (; number > 0n; number /= 58n) text = DIGITS[Number(number % 58n)] + text;
-    for (const each of bytes) {
-      if (each !== 0) break;
-      text = `1${text}`;
-    }
-    return text;
-  }
-
   function listWallets() {
-    const signing = Wallets.found.filter((each) => each.features[SIGN]);
+    const signing = Wallets.signingTexts();
     const lost = document.getElementById("lost");
     at(lost, "wallets").replaceChildren(...signing.map((wallet) => (
       Wallets.item(wallet, () => prove(wallet))

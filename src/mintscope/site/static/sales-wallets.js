@@ -7,6 +7,8 @@ const Wallets = (() => {
   const CONNECT = "standard:connect";
   const EVENTS = "standard:events";
   const SIGN = "solana:signTransaction";
+  const SIGN_TEXT = "solana:signMessage";
+  const DIGITS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
   const found = [];
   const unusable = new Set(); // names of wallets of Solana that cannot sign what we write
   const watchers = new Set();
@@ -40,6 +42,17 @@ const Wallets = (() => {
       }
       tellAll();
     };
+  }
+
+  function base58(bytes) {
+    let number = bytes.reduce((sum, each) => sum * 256n + BigInt(each), 0n);
+    let text = "";
+    for (; number > 0n; number /= 58n) text = DIGITS[Number(number % 58n)] + text;
+    for (const each of bytes) {
+      if (each !== 0) break;
+      text = `1${text}`;
+    }
+    return text;
   }
 
   addEventListener("wallet-standard:register-wallet", (event) => {
@@ -80,6 +93,18 @@ const Wallets = (() => {
         account, chain, transaction,
       });
       return signedTransaction;
+    },
+    // The wallets that sign texts.
+    signingTexts: () => found.filter((each) => each.features[SIGN_TEXT]),
+    // The text that *textFor* returns for an address, and its signature in base58.
+    async signText(wallet, textFor) {
+      const { accounts } = await wallet.features[CONNECT].connect();
+      const account = accounts.find((each) => each.features.includes(SIGN_TEXT));
+      const challenge = await textFor(account.address);
+      const [{ signature }] = await wallet.features[SIGN_TEXT].signMessage({
+        account, message: new TextEncoder().encode(challenge),
+      });
+      return { wallet: account.address, challenge, signature: base58(signature) };
     },
     // Calls *switched* when the wallet no longer offers *account*; returns what stops that.
     watchAccount(wallet, account, switched) {

@@ -27,6 +27,7 @@ async function moveChart() {
 // The text of changes for screen readers.
 
 const timeframe = box.dataset.timeframe;
+const isWide = ["m30", "h4", "d1"].includes(timeframe);
 const report = { indicators: {} };
 let levels = JSON.parse(box.dataset.levels);
 let lastTrade = Number(box.dataset.lastTrade ?? 0);
@@ -75,6 +76,8 @@ function showIndicators() {
   const point = points.at(-1);
   if (!frame || !point) return;
   for (const name of [...AVERAGES, "rsi"]) point[name] = frame[name];
+  // A chart of wide candles has no EMA 200 if it does not know all candles before; a report may.
+  if (isWide && points.at(-2)?.ema200 === null) point.ema200 = null;
   point.macd = frame.macd?.line ?? null;
   point.signal = frame.macd?.signal ?? null;
   point.histogram = frame.macd?.histogram ?? null;
@@ -82,9 +85,9 @@ function showIndicators() {
 }
 
 function hearReport(told) {
-  const { m1, m5, m15, h1, buySellPressure } = told.indicators;
+  const { buySellPressure, ...frames } = told.indicators;
   report.price = told.price;
-  for (const [name, frame] of Object.entries({ m1, m5, m15, h1 })) {
+  for (const [name, frame] of Object.entries(frames)) {
     report.indicators[name] = { ...report.indicators[name], ...frame };
     showFrame(name, report.indicators[name]);
   }
@@ -94,7 +97,7 @@ function hearReport(told) {
   showPrice(field("sol"), told.price.sol, "", " SOL");
   field("slot").textContent = told.slot.toLocaleString("en-US");
   document.title = document.title.replace(/ [^ ]+ USD/, ` ${shortPrice(told.price.usd)} USD`);
-  const fibonacci = { m1, m5, m15, h1 }[timeframe]?.fibonacci;
+  const fibonacci = frames[timeframe]?.fibonacci;
   if (fibonacci) {
     levels = levels.map(([name, title]) => [name, title, fibonacci[name] ?? null]);
     box.dataset.levels = JSON.stringify(levels);

@@ -19,7 +19,6 @@ from mintscope.kit.http.response import Outlet
 from mintscope.kit.http.server_sent import encode_event
 from mintscope.kit.primitives import Mint
 from mintscope.market.listing.listed import ListedTokens, ListLine, ListQuestion
-from mintscope.market.report import PARTIAL
 from mintscope.market.series.pools import LoggedSwap
 from mintscope.market.series.series import Width
 from mintscope.site.chart import ChartPoint, on_one_axis
@@ -27,7 +26,7 @@ from mintscope.site.live import Channel, News, OpenPages, PageStream
 from mintscope.site.page import Macros, NoContent, PageResponse
 from mintscope.site.routes import PageRequest
 from mintscope.site.sol import MarketParts
-from mintscope.site.token.reading import TokenReading
+from mintscope.site.token.reading import TokenReading, kind_of
 from mintscope.site.token.shown import figures_of, last_trade, shown_swaps
 
 PAUSE_S: Final = 0.25  # between two looks at a token: reports are sent as often
@@ -64,7 +63,7 @@ class LivePages:
             return NoContent()
         since = request.query_params.text("since")
         serve = partial(self._serve, mint, width, since, may_see)
-        return await self._pages.open(request, [mint], serve)
+        return await self._pages.open(request, [mint], serve, kind_of(width))
 
     async def _serve(
         self,
@@ -81,7 +80,7 @@ class LivePages:
         stream = PageStream(
             outlet,
             [mint],
-            kind=PARTIAL,
+            kind=kind_of(width),
             on_behind=streams.note_behind,
             on_report=channel.note,
         )

@@ -53,7 +53,7 @@ from mintscope.site.token.live import LivePages
 from mintscope.site.token.picture import PIXELS, PictureFacts, draw_picture
 from mintscope.site.token.pictures import PictureKey, Pictures, has_rasteriser
 from mintscope.site.token.purchases import Purchases, is_taken
-from mintscope.site.token.reading import CHARTED, TokenReading, ToldReport
+from mintscope.site.token.reading import CHARTED, TokenReading, ToldReport, kind_of
 from mintscope.site.token.shown import (
     NAMES,
     figures_of,
@@ -378,7 +378,7 @@ class TokenPages:
         picture = None if self._pictures is None else f"{self._origin}{_picture(mint, width)}"
         known = _Known(mint, width, facts, await self._listed(mint), watched, now, picture)
         try:
-            told = await self._reading.report(mint)
+            told = await self._reading.report(mint, kind_of(width))
         except TokenNotFound:  # tracked since the newest block
             return await self._untracked.page(request, mint)
         except (InsufficientData, DataStale) as reason:

@@ -15,7 +15,7 @@ from mintscope.market.engine import kernels
 from mintscope.market.engine.frames import SHORT_SPANS, SPAN, short_values
 from mintscope.market.listing.listed import ListLine, ListQuestion
 from mintscope.market.mint_facts import MintFacts
-from mintscope.market.report import PARTIAL, TokenReport
+from mintscope.market.report import PARTIAL, ReportKind, TokenReport
 from mintscope.market.series.pools import KeptSwaps, LoggedSwap, SeriesCandle
 from mintscope.market.series.series import (
     AVERAGES,
@@ -32,7 +32,7 @@ from mintscope.market.series.series import (
     start_of,
     widened,
 )
-from mintscope.market.timeframe import WIDTH_S
+from mintscope.market.timeframe import WIDTH_S, Timeframe
 from mintscope.site.chart import ChartPoint
 from mintscope.site.sol import MarketParts
 
@@ -68,12 +68,12 @@ class TokenReading:
 
     market: MarketParts
 
-    async def report(self, mint: Mint) -> ToldReport:
+    async def report(self, mint: Mint, kind: ReportKind = PARTIAL) -> ToldReport:
         """Return the report of *mint*.
 
         Raises TokenNotFound, InsufficientData, DataStale and ServiceUnavailable.
         """
-        read = await self.market.reports.read(mint, PARTIAL)
+        read = await self.market.reports.read(mint, kind)
         if self.market.is_stale(read.age_ms):
             raise DataStale(
                 f"The newest data is {read.age_ms // 1000} s old; older than"
@@ -164,6 +164,11 @@ class TokenReading:
         asked = ListQuestion(text=mint, limit=NAMESAKES_MAX)
         page = await asyncio.to_thread(self.market.lists.newest().page, asked)
         return next((line for line in page.lines if line.listed.mint == mint), None)
+
+
+def kind_of(width: Width) -> ReportKind:
+    """Return the kind of report beside a chart of *width*: it has the frame of the chart."""
+    return PARTIAL if width.name in set(Timeframe) else PARTIAL._replace(timeframes=(width.name,))
 
 
 def _short_points(swaps: KeptSwaps, limit: int) -> DrawnPoints:

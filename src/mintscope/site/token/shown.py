@@ -8,17 +8,15 @@ from markupsafe import Markup
 
 from mintscope.kit.primitives import MICRO_USD, UnixMs, UnixS
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S, SECOND_MS
-from mintscope.market.engine.kernels import SWING
 from mintscope.market.listing.listed import ListLine
 from mintscope.market.log import SwapDetail
 from mintscope.market.report import CANDLES_MIN, Price, TimeframeIndicators, TokenReport
 from mintscope.market.series.pools import LoggedSwap
 from mintscope.market.series.series import (
-    RETRACEMENTS,
     Width,
 )
 from mintscope.market.standings import Confidence
-from mintscope.market.timeframe import TIMEFRAMES, Timeframe
+from mintscope.market.timeframe import TIMEFRAMES
 from mintscope.site.chart import (
     OVERBOUGHT,
     OVERSOLD,
@@ -183,29 +181,13 @@ def shares_of(report: TokenReport, last_trade: UnixS | None) -> Iterator[Share]:
         yield Share(field, name, None if is_quiet else value)
 
 
-def levels_of(
-    report: TokenReport, width: Width, points: Sequence[ChartPoint]
-) -> list[FibonacciLine]:
-    """Return the Fibonacci levels of *width*, from the high down.
-
-    Those of timeframes that every report lacks are of the newest *points*.
-    """
-    if width.name in set(Timeframe):
-        frame: TimeframeIndicators = getattr(report.indicators, width.name)
-        found = frame.fibonacci
-        return [
-            FibonacciLine(field, name, None if found is None else getattr(found, attribute))
-            for attribute, field, name in LEVELS
-        ]
-    swing = points[-SWING:]
-    if not swing:
-        return [FibonacciLine(field, name, None) for _, field, name in LEVELS]
-    high = max(each.high for each in swing)
-    low = min(each.low for each in swing)
-    values = [high, *(high - part * (high - low) for part in RETRACEMENTS), low]
+def levels_of(report: TokenReport, width: Width) -> list[FibonacciLine]:
+    """Return the Fibonacci levels of *width*, from the high down; *report* has its frame."""
+    frame: TimeframeIndicators = getattr(report.indicators, width.name)
+    found = frame.fibonacci
     return [
-        FibonacciLine(field, name, usd)
-        for (_, field, name), usd in zip(LEVELS, values, strict=True)
+        FibonacciLine(field, name, None if found is None else getattr(found, attribute))
+        for attribute, field, name in LEVELS
     ]
 
 
@@ -281,7 +263,7 @@ def shown_report(
     """Return the template values of the report."""
     report = told.report
     points = drawn.points
-    levels = levels_of(told.report, width, points)
+    levels = levels_of(told.report, width)
     lines = {each.name: each.usd for each in levels if each.usd is not None}
     traded_at = last_trade(points, swaps)
     charted = on_one_axis(points, width.seconds)

@@ -11,7 +11,7 @@ from mintscope.accounts.people.session import Session
 from mintscope.accounts.wallets.wallets import LinkDenied
 from mintscope.alerts.alert import Alert, AlertRule, SignalId, TelegramChat
 from mintscope.alerts.conditions import Field, SignalKind
-from mintscope.kit.audit import KeyId, UserId
+from mintscope.kit.audit import KeyId, UserId, key_actor
 from mintscope.kit.primitives import Mint, Wallet
 from mintscope.solana.blocks import WSOL
 from support.scenes.website import HERE, PASSWORD, Website
@@ -95,7 +95,8 @@ async def _make_key(site: Website, session: Session, wallet: Wallet) -> tuple[st
     issued = await accounts.keys.create(session, name="bot", scopes=OPEN_SCOPES, lifetime_ms=None)
     holder = await accounts.keys.find(issued.api_key)
     assert holder is not None
-    assert not isinstance(await accounts.wallets.link(holder, wallet), LinkDenied)
+    by = key_actor(holder.key.key_id)
+    assert not isinstance(await accounts.wallets.link(holder.key.user_id, by, wallet), LinkDenied)
     return issued.api_key, issued.line.key_id
 
 

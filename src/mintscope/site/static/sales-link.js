@@ -1,0 +1,38 @@
+// Links a wallet to the account: the wallet signs a text of the server, and a form sends that.
+"use strict";
+
+(() => {
+  const place = document.getElementById("link");
+  if (!place) return; // as many wallets are linked as there may be
+  const form = place.querySelector("form");
+  const error = document.getElementById("link-error");
+
+  async function challengeFor(wallet) {
+    const body = new URLSearchParams({ csrf: form.elements.csrf.value, wallet });
+    const answer = await fetch(form.dataset.challenge, { method: "POST", body });
+    if (answer.redirected) location.reload(); // the session has ended: sign in again
+    if (answer.redirected || !answer.ok) throw new Error("refused");
+    return answer.text();
+  }
+
+  async function link(wallet) {
+    error.textContent = "";
+    try {
+      Object.entries(await Wallets.signText(wallet, challengeFor)).forEach(([name, value]) => {
+        form.elements[name].value = value;
+      });
+    } catch {
+      error.textContent = "Your wallet did not sign the text, so it was not linked.";
+      return;
+    }
+    form.requestSubmit();
+  }
+
+  Wallets.watch(() => {
+    const signing = Wallets.signingTexts();
+    const list = place.querySelector("[data-wallets]");
+    list.replaceChildren(...signing.map((wallet) => Wallets.item(wallet, () => link(wallet))));
+    list.hidden = signing.length === 0;
+    place.querySelector("[data-no-wallet]").hidden = signing.length > 0;
+  });
+})();

@@ -1,0 +1,220 @@
+"""A flood of crossings in an hour over real files, before processes that get SIGKILL.
+
+At full length it is 100,000 crossings and 20 kills.  Nothing waits: the hour is that of the clock.
+"""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import apsw
+import pytest
+
+from mintscope.accounts.mail.email import EmailKind
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.factor_rows import NewUser, UserKind
+from mintscope.alerts.alert import Fires, SignalId
+from mintscope.alerts.alerts import LEASE_MS
+from mintscope.alerts.conditions import SignalKind
+from mintscope.alerts.emails import EmailBounds
+from mintscope.alerts.evaluator import TIDY_S
+from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import Slot, UnixMs, UnixS
+from mintscope.kit.time import HOUR_MS, MINUTE_MS
+from mintscope.market.log import SlotHeader
+from mintscope.market.ports import FinalSlot, NewSlot
+from support.processes.processes import processes, start_process
+from support.processes.watching_process import NEVER, Watched, watch
+from support.scenes.account_stores import open_sqlite
+from support.scenes.service import NOW
+from support.scenes.traded import TradedStore, traded_on
+from support.scenes.watching import MINT, Scene, begun_log, swap
+
+FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
+CROSSINGS: Final = 100_020 if FULL else 1_200
+AT_ONCE: Final = CROSSINGS // 60  # between two looks: a minute of the hour
+KILLS: Final = 20 if FULL else 2
+STATEMENTS_MAX: Final = 300  # of a process that is to die
+ROUND_S: Final = 120.0
+OF_ALERT: Final = 12
+OF_ACCOUNT: Final = 20
+WHO: Final = ("ann", "ben")
+LOG: Final = """
+SELECT slot, email, email_note, fired_at FROM signal_firing WHERE signal = ? ORDER BY id
+"""
+BOUNDS: Final = EmailBounds(day_max=OF_ACCOUNT, of_alert_max=OF_ALERT, pause_ms=MINUTE_MS)
+
+
+@dataclass
+class Flood:
+    """An hour that trades about a level, and the process that watches it, again and again."""
+
+    market: TradedStore
+    folder: Path
+    random: Random = field(default_factory=lambda: Random(31))
+    now: int = NOW
+    slot: int = 9
+    deaths: int = 0
+    holder: int = 0
+
+    def __post_init__(self) -> None:
+        self._begin(NEVER)
+
+    async def pour(self) -> None:
+        """Let the hour pass; a process that dies is followed by another."""
+        self.look()
+        for minute in range(60):
+            while self.deaths < KILLS * minute // 60:
+                self.die()
+            await self.trade(minute)
+            self.now += MINUTE_MS
+            self.look()
+        while self.deaths < KILLS:
+            self.die()
+        for _ in range(20):  # whatever waits for a pause
+            self.now += MINUTE_MS
+            self.look()
+
+    async def trade(self, minute: int) -> None:
+        """Append a minute; each swap but the first crosses the level, one rises to 60."""
+        slots = []
+        for number in range(AT_ONCE):
+            self.slot += 1
+            price = 60.0 if (minute, number) == (40, 4) else 11.0 - 2 * (self.slot % 2)
+            at = NOW // 1_000 + 60 * minute + 60 * number // AT_ONCE
+            slots.append(NewSlot(header_of(self.slot, at), [swap(price)]))
+        await self.market.market.store.write([*slots, FinalSlot(Slot(self.slot - 64))])
+        await self.market.finalize(self.slot - 32)
+
+    def look(self) -> bool:
+        """Let the process look once; a new one does if it dies.  Return whether it lives."""
+        self.parent.send(self.now)
+        try:
+            assert self.parent.poll(ROUND_S)
+            assert self.parent.recv() == self.now
+        except EOFError:
+            self.process.join()
+            assert self.process.exitcode == -signal.SIGKILL
+            self.deaths += 1
+            self.now += LEASE_MS + 1
+            self._begin(NEVER)
+            self.look()
+            return False
+        return True
+
+    def die(self) -> None:
+        """Have another process begin, and let it look until it has killed itself."""
+        self.end()
+        self.now += LEASE_MS + 1
+        self._begin(self.random.randint(1, STATEMENTS_MAX))
+        while self.look():
+            self.now += int(TIDY_S * 1_000)
+
+    def end(self) -> None:
+        self.parent.send(0)
+        self.process.join()
+        assert self.process.exitcode == 0
+
+    def _begin(self, left: int) -> None:
+        self.holder += 1
+        self.parent, theirs = processes.Pipe()
+        watched = Watched(self.folder, BOUNDS, self.holder, CROSSINGS, left)
+        self.process = start_process(watch, watched, theirs)
+        theirs.close()
+
+
+def header_of(slot: int, time: int) -> SlotHeader:
+    return SlotHeader(
+        slot=Slot(slot), parent_slot=Slot(slot - 1), blockhash=str(slot), time=UnixS(time)
+    )
+
+
+@asynccontextmanager
+async def flooded(folder: Path) -> AsyncIterator[tuple[Scene, dict[str, SignalId]]]:
+    """Let the flood come over alerts of two accounts; yield them by name."""
+    async with traded_on("sqlite", folder, [MINT]) as market, open_sqlite(folder) as store:
+        scene = Scene(store, begun_log(), ManualClock(NOW))
+        for slot in range(1, 10):
+            await market.slot(slot, NOW // 1_000 - 600 + 60 * slot, swap(9.0))
+        alerts = {}
+        for person, floods in (("ann", ["each"]), ("ben", ["each 1", "each 2", "each 3"])):
+            await open_user(scene, person)
+            make = partial(scene.make, SignalKind.CROSSES, by_email=True)
+            for name in floods:
+                alerts[f"{person} {name}"] = await make(fires=Fires.EACH)
+            alerts[f"{person} important"] = await scene.make(level=50.0, by_email=True)
+            alerts[f"{person} once"] = await make(fires=Fires.ONCE)
+        alerts["ben hourly"] = await make(fires=Fires.HOURLY)
+        assert isinstance(market, TradedStore)
+        flood = Flood(market, folder)
+        await flood.pour()
+        flood.end()
+        assert flood.deaths == KILLS
+        yield scene, alerts
+
+
+async def open_user(scene: Scene, name: str) -> None:
+    new = NewUser(
+        kind=UserKind.AGENT,
+        username=name,
+        email=EmailAddress(f"{name}@example.org"),
+        verified_at=UnixMs(NOW),
+        created_at=UnixMs(NOW),
+    )
+    scene.user_id = await scene.store.transact(lambda rows: rows.users.insert(new))
+
+
+@pytest.mark.process
+@pytest.mark.storm
+@pytest.mark.timeout(1_800 if FULL else 120)
+async def test_each_crossing_is_logged_once_and_each_limit_is_told_once(tmp_path: Path) -> None:
+    async with flooded(tmp_path) as (scene, alerts):
+        emails = await scene.store.read(lambda rows: rows.outbox.newest(9_999))
+    with closing(apsw.Connection(str(tmp_path / MONEY_FILE))) as db:
+        logs = {name: list(db.execute(LOG, (number,))) for name, number in alerts.items()}
+
+    told = [each.facts for each in emails if each.kind is EmailKind.SIGNAL_FIRED]
+    written = Counter(int(facts["signal"]) for facts in told)
+    floods = {name for name in alerts if " each" in name}
+    for name in floods:
+        assert [row[0] for row in logs[name]] == [*range(10, 10 + CROSSINGS)], "none lost or twice"
+    for name in alerts.keys() - floods:
+        assert logs[name][0][1] == "written", "an alert that floods silences no other"
+    assert [len(logs[f"{who} {what}"]) for who in WHO for what in ("important", "once")] == [1] * 4
+    assert all(after - before >= HOUR_MS for before, after in pairwise(fired(logs["ben hourly"])))
+    for name, number in alerts.items():
+        assert 1 <= written[number] <= OF_ALERT, name
+        states = Counter((state, note) for _, state, note, _ in logs[name])
+        assert lines_of(told, number) == states.pop(("written", None), 0), name
+        note = f"limit of {OF_ALERT if name.startswith('ann') else OF_ACCOUNT} reached"
+        assert states.keys() <= {("not_sent", note)}, name
+    to_ben = sum(written[number] for name, number in alerts.items() if name.startswith("ben"))
+    assert to_ben == OF_ACCOUNT
+    assert written[alerts["ann each"]] == OF_ALERT
+    limits = Counter(e.facts["of"] for e in emails if e.kind is EmailKind.SIGNAL_LIMIT)
+    assert limits == {str(alerts["ann each"]): 1, "": 1}
+
+
+def fired(log: Sequence[Any]) -> list[int]:
+    return [row[3] for row in log]
+
+
+def lines_of(told: Sequence[Mapping[str, str]], alert: SignalId) -> int:
+    """Return the number of firings in the e-mails of an alert."""
+    found = 0
+    for facts in told:
+        if int(facts["signal"]) == alert:
+            lines = facts["lines"].splitlines()
+            more = [line for line in lines if line.startswith("and ")]
+            found += len(lines) - len(more)
+            found += sum(int(line.split()[1].replace(",", "")) for line in more)
+    return found
