@@ -67,6 +67,11 @@ async def trade_one(site: Website, page: Page) -> str:
 SLEEPS: Trouble = "sleeps"
 NUMBERS = iter(range(700, 800))
 LOST = "not connected"
+FORGIVEN = (
+    "no answer",
+    "502",
+    *(f"console: {each}" for each in ("Failed", "Event", "htmx:", "Resp")),
+)
 SUBJECTS = {
     "front": Subject(
         "/", "/live/events", '[data-part="word"]', lambda site, _: trade_all(site, "#live")
@@ -160,8 +165,4 @@ async def rides_out(page: Page, proxy: TroubledProxy) -> None:
 
 def forgive(visitor: Visitor) -> None:
     """Forget that the browser had no answers: that was the proxy's doing."""
-    visitor.mishaps[:] = [
-        each
-        for each in visitor.mishaps
-        if not each.startswith(("no answer", "502", "console: Failed", "console: Event"))
-    ]
+    visitor.mishaps[:] = [each for each in visitor.mishaps if not each.startswith(FORGIVEN)]
