@@ -118,12 +118,10 @@ async def test_a_new_key_has_its_networks_from_the_first_call_on(
     rotated = SECRET.search((await alice.send(f"{KEYS}/1/rotate", {"overlap": "1h"})).text)
     assert rotated is not None
 
-    stands = (
-        "accepted only from 203.0.113.0/24 , 2001:db8:7::/48 , which your address of now is not"
-    )
+    stands = "accepted only from 203.0.113.0/24 , 2001:db8:7::/48 . Your current address is not"
     assert stands in shown
     assert "from anywhere" in words(await alice.open(REVIEW))
-    assert "Yours now is 198.51.100.1" in words(await alice.open(f"{KEYS}/new"))
+    assert "Your address is 198.51.100.1" in words(await alice.open(f"{KEYS}/new"))
     for page in (f"{KEYS}/1", f"{KEYS}/2"):
         assert "Networks 203.0.113.0/24, 2001:db8:7::/48" in words(await alice.open(page))
     for key in (secret, rotated[0]):
@@ -169,7 +167,7 @@ async def test_the_networks_of_a_key_are_changed_by_its_owner_on_its_page(
     expect_harmless(wrong)
     assert where(changed) == f"{KEYS}/1?notice=key-networks"
     assert 'value="203.0.113.0/24, 198.51.100.0/24"' in again.text
-    assert "Yours now is 198.51.100.1" in words(again)
+    assert "Your address is 198.51.100.1" in words(again)
     assert (inside, outside, anywhere) == (200, 401, 200)
     assert of_stranger == [404, 404]
     assert log.count("Changed the allowed networks: API key") == 3

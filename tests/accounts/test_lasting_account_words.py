@@ -62,6 +62,7 @@ def test_rows_of_every_version_hold_these_words() -> None:
         "signal_limit",
         "spend_alert",
         "application_reopened",
+        "key_networks",
     ]
     assert {
         ApplicationState.AWAITING_CONFIRMATION,
@@ -98,7 +99,7 @@ def test_scopes_are_those_of_the_specification() -> None:
             "See alerts and what they have fired.",
             "Make, change, test and delete alerts.",
         ),
-        ("See watchlists.", "Make, change and remove watchlists."),
+        ("See watchlists.", "Make, change and delete watchlists."),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Settings > Second factor, and signing in with one; all of it works without scripts."""
+"""Settings > Two-factor sign-in, and signing in with one; all of it works without scripts."""
 
 import re
 from base64 import b32decode
@@ -177,7 +177,7 @@ async def test_an_app_counts_once_it_gave_a_code(site: Website, alice: Person) -
 
 async def test_the_last_factor_takes_the_codes_along(site: Website, alice: Person) -> None:
     _, codes = await add_app(site, alice)
-    assert "your only second factor" in words(await alice.open(f"{FACTORS}/app/remove"))
+    assert "This turns two-factor sign-in off" in words(await alice.open(f"{FACTORS}/app/remove"))
     await alice.send(f"{FACTORS}/app/remove", {"sure": "yes"})
     assert site.rows("SELECT count(*) FROM recovery_code") == [(0,)]
     assert "was removed" in await site.email(ALICE)
@@ -222,7 +222,7 @@ async def test_the_operator_lets_in_who_lost_everything(site: Website, alice: Pe
     async with Person(site, address="198.51.100.7") as person:
         assert where(await person.sign_in()) == "/"
     assert where(await alice.open(FACTORS)).startswith("/sign-in")
-    assert "an administrator removed" in await site.email(ALICE)
+    assert "an administrator turned off" in await site.email(ALICE)
 
 
 async def test_passkeys_of_others_are_nowhere(site: Website, alice: Person) -> None:
@@ -245,7 +245,7 @@ async def test_administrators_need_it_where_it_is_configured(tmp_path: Path) -> 
             for path in ("/admin", "/admin/users"):
                 barred = await administrator.open(path)
                 assert barred.status_code == 403
-                assert "A second factor is needed" in words(barred)
+                assert "Two-factor sign-in is required" in words(barred)
             await add_app(site, administrator)
             assert (await administrator.open("/admin")).status_code == 200
         async with Person(site) as person:

@@ -229,8 +229,8 @@ async def test_so_many_tests_an_hour_are_sent_as_by_the_api(site: Website, alice
         ({"mint": "nothing"}, "Expected a token mint address"),
         ({"level": "high"}, "Expected a number"),
         ({"level": "nan"}, "Expected level to be a number"),
-        ({"field": "price.eur"}, "Choose what is looked at"),
-        ({"kind": "sometimes"}, "Choose what is looked at"),
+        ({"field": "price.eur"}, "Choose one of the options"),
+        ({"kind": "sometimes"}, "Choose one of the options"),
         ({"level": "170"}, "RSI, 1 hour is always between 0 and 100: it cannot rise above 170."),
         ({"field": "price.usd", "level": "-5"}, "Price in USD is always greater than 0"),
         ({"kind": "crosses_field", "compared": "price.usd"}, "Expected comparedWith to name a n"),
@@ -239,7 +239,7 @@ async def test_so_many_tests_an_hour_are_sent_as_by_the_api(site: Website, alice
         ({"expires": "2001-01-02T03:04"}, "Its expiry has passed."),
         ({"margin": "71"}, "RSI, 1 hour cannot move that far back from 70.0."),
         ({"kind": "crosses", "margin": "30.5"}, "RSI, 1 hour cannot move that far back"),
-        ({"fires": "often"}, "Choose what is looked at"),
+        ({"fires": "often"}, "Choose one of the options"),
         ({"message": "x" * 281}, "Expected message to be printable"),
         ({"webhook": "http://127.0.0.1/"}, "Error:"),
         (MOVE | {"percent": "0"}, "Expected percent from"),
@@ -293,7 +293,7 @@ async def test_a_chat_of_telegram_is_linked_under_settings(tmp_path: Path) -> No
     assert "A text of your own, in e-mails, Telegram messages and webhooks." in refused
     assert "E-mails and Telegram messages begin with it." in refused
     assert "Get notified by e-mail, Telegram or webhook" in lead
-    assert "second factors, sessions and the linked Telegram chat are deleted" in deletion
+    assert "passkeys, sessions and the linked Telegram chat are deleted" in deletion
     assert "@alice<b>" in linked
     assert "Notifies on Telegram" in shown
     assert "Not linked" in unlinked

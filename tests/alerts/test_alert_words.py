@@ -6,12 +6,20 @@ import pytest
 
 from mintscope.alerts.alert import AlertRule, Firing, FiringId, FiringKind, NewFiring, SignalId
 from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind
-from mintscope.alerts.emails import event_words, number_words, symbol_words, unit_of, value_words
-from mintscope.alerts.words import Present, remarks_on
+from mintscope.alerts.emails import (
+    event_words,
+    field_words,
+    number_words,
+    symbol_words,
+    unit_of,
+    value_words,
+)
+from mintscope.alerts.words import GROUPS, Present, remarks_on
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.solana.blocks import WSOL
 
 USD = Field("price.usd")
+LEVELS = ("swingHigh", "level236", "ext1272")
 
 
 @pytest.mark.parametrize(
@@ -88,6 +96,12 @@ def test_what_happened_names_token_value_and_level() -> None:
     assert event_words(cross, fired(162.0, 161.5, up), "SOL") == (
         "SOL rose above its EMA 200 1h of $161.50 (now $162.00)"
     )
+    names = [field_words(Field(f"indicators.m5.fibonacci.{each}")) for each in LEVELS]
+    assert names == [
+        *("Fibonacci high, 5 minutes", "Fibonacci 23.6 %, 5 minutes"),
+        "Fibonacci 127.2 % extension, 5 minutes",
+    ]
+    assert [text for _, text in GROUPS["RSI"]][:2] == ["RSI, 15 seconds", "RSI, 1 minute"]
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,11 @@ CREDIT_TOKEN, OTHER = credit_token(77), credit_token(78)
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
+# The places of the pages that are found, by their titles.
+TOPS = """Object.fromEntries([...document.querySelectorAll(".docs-lists li:not([hidden]) a")].map(
+  (each) => [each.textContent, each.getBoundingClientRect().top]))"""
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def documented(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
     async with served_website(tmp_path_factory.mktemp("docs")) as site:
@@ -83,6 +88,10 @@ async def test_a_page_is_found_by_a_field_that_is_on_it(reader: Visitor) -> None
     await find.fill("swingHigh")
     await reader.page.get_by_text("pages have it").wait_for(state="attached")
     found = await reader.page.locator(".docs-lists li:not([hidden]) a").all_inner_texts()
+    await find.fill("rsi")
+    tops = await reader.page.evaluate(TOPS)
+    await find.fill("swingHihg")
+    near = await reader.page.locator(".docs-lists li:not([hidden]) a").all_inner_texts()
     await find.fill("nothing has this")
     await reader.reads("No page matches.")
     await find.fill("tokens batch")
@@ -91,6 +100,11 @@ async def test_a_page_is_found_by_a_field_that_is_on_it(reader: Visitor) -> None
 
     assert any("Price and indicators of a token" in each for each in found)
     assert not any("Watchlists" in each for each in found)
+    by_place = sorted(tops, key=lambda name: tops[name])
+    assert by_place[0].startswith("What each number means"), "it defines the RSI"
+    assert any(each.startswith("Price and indicators") for each in by_place)
+    assert not any("health" in each for each in by_place), "version has rsi inside"
+    assert near == found, "one typo is forgiven"
 
 
 async def test_the_language_that_was_chosen_is_remembered(reader: Visitor) -> None:

@@ -175,7 +175,7 @@ SENT_AS_THEY_STAND: Final = {
         "credits-deposit-wrong": ("/credits?of=token", "Move them in"),
         "alert-wrong": ("/alerts/new", "Create alert"),
         "alert-secret-shown-once": ("/alerts/{alert}", "New webhook secret"),
-        "watchlists-wrong": ("/watchlists", "Make it"),
+        "watchlists-wrong": ("/watchlists", "Create watchlist"),
         "watchlist-wrong": ("/watchlists/{watchlist}", "Add it"),
         "password-wrong": ("/settings/account/password", "Set the password"),
         "key-shown-once": ("/settings/api-keys/new/review?name=Bot&trade=write", "Create key"),

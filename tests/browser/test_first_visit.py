@@ -34,10 +34,10 @@ async def test_a_stranger_understands_buys_and_asks(chromium: Browser, tmp_path:
         began_s = time.monotonic()
 
         await visitor.open("/")
-        await page.get_by_label("Find a token").fill("sol")
+        await page.get_by_label("Find a token").fill("wrapped")
         await visitor.press("Find")
         row = page.locator("[data-mint]", has_text="Wrapped SOL")
-        rsi = float(await row.locator('[data-label="RSI 1 h"]').inner_text())
+        rsi = float(await row.locator('[data-label="RSI 1h"]').inner_text())
         await page.get_by_role("link", name="RSI", exact=True).click()
         await expect(page.locator("#rsi")).to_be_in_viewport()
         meaning = await page.locator("#rsi").inner_text()

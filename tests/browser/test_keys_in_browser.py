@@ -20,7 +20,11 @@ async def ask_for_key(visitor: Visitor, name: str = "My bot") -> None:
     """Fill in the form of a new key, up to its review."""
     await visitor.open(f"{KEYS}/new")
     await visitor.fill(Name=name)
-    await visitor.page.get_by_role("group", name="Trade").get_by_label("Read and write").check()
+    await (
+        visitor.page.get_by_role("group", name="Data and credits")
+        .get_by_label("Read and write")
+        .check()
+    )
     await visitor.page.get_by_label("30 days").check()
     await visitor.press("Review")
 
@@ -46,7 +50,11 @@ async def test_a_key_is_made_copied_saved_and_works(live_site: Website, visitor:
     await visitor.reads("No active keys.")
     await visitor.follow("New key")
     await visitor.fill(Name="My bot")
-    await visitor.page.get_by_role("group", name="Trade").get_by_label("Read and write").check()
+    await (
+        visitor.page.get_by_role("group", name="Data and credits")
+        .get_by_label("Read and write")
+        .check()
+    )
     await visitor.press("Review")
     for text in ("Buy credits, move credits", "Spend the credits of your account", "It expires on"):
         await visitor.reads(text)
@@ -125,7 +133,7 @@ async def test_a_refused_form_says_why_and_keeps_the_typed_text(
     await visitor.open(f"{KEYS}/new?preset=trading-bot")
     await visitor.press("Review")
     await visitor.reads("Give the key a name, so that you know later what it was for.")
-    trade = visitor.page.get_by_role("group", name="Trade")
+    trade = visitor.page.get_by_role("group", name="Data and credits")
     await expect(trade.get_by_label("Read and write")).to_be_checked()
     await expect(visitor.page.get_by_label("Name")).to_be_focused()
 

@@ -44,7 +44,7 @@ async def enter_password(visitor: Visitor, email: str) -> None:
     await visitor.open("/sign-in")
     await visitor.fill(E_mail_address=email, Password=PASSWORD)
     await visitor.press("Sign in")
-    await visitor.reads("One more step")
+    await visitor.reads("Two-factor sign-in")
 
 
 async def add_passkey(visitor: Visitor, name: str) -> None:
@@ -80,7 +80,7 @@ async def test_a_passkey_is_added_asked_for_and_removed(
         await visitor.open(FACTORS)
         await visitor.follow("Remove The blue key")
         await visitor.press("Remove it")
-        await visitor.reads("The second factor is removed.")
+        await visitor.reads("It is removed and no longer works for signing in.")
         await visitor.press("Sign out")
         await visitor.sign_in(email)
         await visitor.reads("Sign out")

@@ -83,7 +83,12 @@ async def test_nothing_of_the_thief_outlives_the_undo_and_all_of_the_owner_does(
         await owner.press("Take it back")
         await owner.reads("The account is yours again")
         for line in (
-            *("One session.", "One API key.", "2 second factors.", "One linked wallet."),
+            *(
+                "One session.",
+                "One API key.",
+                "2 authenticator apps and passkeys.",
+                "One linked wallet.",
+            ),
             *("One alert.", "The webhook of one alert", "One cap of an API key"),
         ):
             await owner.reads(line)

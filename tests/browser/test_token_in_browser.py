@@ -372,7 +372,9 @@ async def test_tables_that_scroll_say_so(watcher: Visitor) -> None:
     says_so = """() => [...document.querySelectorAll(".scrolling")].map((each) => {
       const words = getComputedStyle(each, "::before").content;
       const hasShadow = getComputedStyle(each).backgroundImage.includes("gradient");
-      return [each.scrollWidth > each.clientWidth, words.includes("sideways"), hasShadow];
+      // Whole numbers for screen readers, beside short ones, widen the table and not the page.
+      const holds = getComputedStyle(each).position === "relative";
+      return [each.scrollWidth > each.clientWidth, words.includes("sideways"), hasShadow && holds];
     })"""
     await page.set_viewport_size({"width": 360, "height": 780})
     await watcher.open(f"/token/{SOL}")

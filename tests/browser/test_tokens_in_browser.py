@@ -78,7 +78,8 @@ async def test_a_line_that_comes_has_its_star(chromium: Browser, shop: Website) 
         assert visitor.path == "/"  # loaded again, it does not say so again
         await visitor.open("/tokens?sort=age")
         await page.get_by_role("button", name="Watch JUP", exact=True).click()
-        await page.get_by_role("button", name="Watch JUP no longer", exact=True).wait_for()
+        await page.get_by_role("button", name="Stop watching JUP", exact=True).wait_for()
+        await expect(page.locator("#watched")).to_have_text("1")
         mints = await page.evaluate(MINTS)
         await page.evaluate(LOSE, [JUP, WIF])
         assert len(await page.evaluate(MINTS)) == len(mints) - 2
@@ -91,7 +92,7 @@ async def test_a_line_that_comes_has_its_star(chromium: Browser, shop: Website) 
         cells = page.locator(f'tr[data-mint="{WIF}"] > *')
         assert await cells.count() == await page.locator("thead th").count()
         await page.get_by_role("button", name="Watch WIF", exact=True).click()
-        await page.get_by_role("button", name="Watch WIF no longer", exact=True).wait_for()
+        await page.get_by_role("button", name="Stop watching WIF", exact=True).wait_for()
 
 
 @pytest.mark.parametrize("scripts", ["with", "without"])
@@ -105,7 +106,7 @@ async def test_a_token_is_found_and_watched(chromium: Browser, shop: Website, sc
         await visitor.press("Show")
         assert visitor.path.startswith("/tokens?q=jup")
         await page.get_by_role("button", name="Watch JUP", exact=True).click()
-        off = page.get_by_role("button", name="Watch JUP no longer", exact=True)
+        off = page.get_by_role("button", name="Stop watching JUP", exact=True)
         await off.wait_for()
         if scripts == "with":
             await expect(off).to_be_focused()
@@ -113,7 +114,7 @@ async def test_a_token_is_found_and_watched(chromium: Browser, shop: Website, sc
         await visitor.open("/tokens?watched=1")
         assert await watched(visitor) == [JUP]
         async with page.expect_response(lambda answer: answer.request.method == "POST"):
-            await page.get_by_role("button", name="Watch JUP no longer", exact=True).click()
+            await page.get_by_role("button", name="Stop watching JUP", exact=True).click()
         await visitor.open("/tokens")
         assert await watched(visitor) == []
 
@@ -279,7 +280,7 @@ async def test_a_token_is_a_line_of_64_px_on_a_phone_and_a_row_on_a_tablet(
         await visitor.page.set_viewport_size({"width": 820, "height": 1180})
         await visitor.open("/tokens")
         assert max(await visitor.page.evaluate(HEIGHTS)) <= 70  # a name as long as can be
-        await expect(visitor.page.get_by_role("columnheader", name="RSI 1 h")).to_be_visible()
+        await expect(visitor.page.get_by_role("columnheader", name="RSI 1h")).to_be_visible()
         assert await visitor.page.evaluate(OVERFLOW) == 0
 
 
@@ -291,7 +292,7 @@ async def test_chosen_columns_are_kept_and_the_list_comes_with_them(
         page = visitor.page
         await visitor.open("/tokens")
         await page.locator(".choice summary").click()
-        for name in ("5 m", "1 h", "Market cap", "Last day", "Age"):
+        for name in ("5m", "1h", "Market cap", "Last day", "Age"):
             await page.get_by_role("checkbox", name=name, exact=True).uncheck()
         await page.get_by_role("button", name="Show", exact=True).click()
         await page.wait_for_url("**/tokens?columns=*")

@@ -301,7 +301,7 @@ def drops_a_second_factor(service: DocumentedService, command: str) -> None:
     db.execute(APP, (number, bytes(32)))
     db.close()
     printed = service.mintscope(_words(command).replace("7", str(number)))
-    assert printed == f"removed the second factors of user {number}\n"
+    assert printed == f"turned off two-factor sign-in of user {number}\n"
 
 
 def asks_the_chain(service: DocumentedService, command: str) -> None:

@@ -227,8 +227,18 @@ async def test_scopes_that_a_key_asks_for_are_shown_and_granted(
     expect_harmless(shown)
     assert "Its key asks" in shown.text
     assert 'value="signals:write" checked' in shown.text
-    await administrator.send(page, {"decision": "approve", "scope": "signals:write"})
+    site.clock.advance(1)
+    approved = await administrator.send(page, {"decision": "approve", "scope": "signals:write"})
+    assert where(approved).endswith("notice=approved-scopes")
     granted = await site.accounts.keys.find(key)
     assert granted is not None
     assert granted.has(Scope.SIGNALS_WRITE)
-    assert "Its key asks" not in (await administrator.open(page)).text
+    decided = await administrator.open(page)
+    assert "Its key asks" not in decided.text
+    decided_at = {"decided_at": re.findall('name="decided_at" value="([0-9]+)"', decided.text)[0]}
+    undone = await administrator.send(f"{page}/undo", decided_at)
+    assert where(undone).endswith("notice=decision-undone")
+    assert "Its key asks" in (await administrator.open(page)).text
+    narrowed = await site.accounts.keys.find(key)
+    assert narrowed is not None
+    assert not narrowed.has(Scope.SIGNALS_WRITE)

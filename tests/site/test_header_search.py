@@ -1,5 +1,6 @@
 """The search in the header: a name, one typo, `$GOAT`, a mint, a link of an explorer."""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -37,6 +38,10 @@ async def test_what_is_typed_leads_to_a_token_or_to_the_list(shop: Website) -> N
                 "nothing like it",
             )
         }
+        listed = {
+            typed: await person.client.get("/tokens", params={"q": typed})
+            for typed in (f"https://solscan.io/token/{JUP}", "$JUP", "JUPP", "solana", "zzz")
+        }
         page = words(await person.open("/search"))
         header = (await person.open("/pricing")).text
 
@@ -46,6 +51,12 @@ async def test_what_is_typed_leads_to_a_token_or_to_the_list(shop: Website) -> N
     assert found["JUPP"] == "/tokens?q=JUP&notice=search-near"
     assert found["solana"] == f"/token/{WSOL}"
     assert found["nothing like it"] == "/tokens?q=nothing+like+it"
+    assert where(listed["JUPP"]) == found["JUPP"]
+    assert where(listed["solana"]) == found["solana"]
+    for typed in (f"https://solscan.io/token/{JUP}", "$JUP"):
+        assert f'data-mint="{JUP}"' in listed[typed].text
+        assert re.search(r"\b1 of [0-9]+ tokens\.", listed[typed].text), "hits are counted"
+    assert "No tokens match" in words(listed["zzz"])
     assert "Search tokens" in page
     assert 'action="/search"' in header
 

@@ -57,10 +57,7 @@ async def test_a_service_that_works(tmp_path: Path) -> None:
     page = await shown(tmp_path)
     assert "Everything works" in page
     assert "1 s old Slot 350,000,040" in page
-    assert (
-        "at 250 ms a slot, as measured over the last minutes;"
-        " the newest final one is 32 slots older" in page
-    )
+    assert "at 250 ms a slot in the last minutes. Latest finalized slot: 32 behind." in page
     assert "25 h 0 min" in page
     assert "No blocks missed since tracking began (" in page
     assert "The operator issues credits." in page
@@ -154,7 +151,7 @@ async def test_sales_that_are_closed_and_books_that_contradict_themselves(tmp_pa
 
 async def test_a_market_that_cannot_be_read_is_no_error(tmp_path: Path) -> None:
     page = await shown(tmp_path, market=None, books=None, is_selling=True)
-    assert page.count("It cannot be read right now.") == 2
+    assert page.count("Not available right now.") == 2
     assert "cannot be read right now" in page
 
 

@@ -31,7 +31,9 @@ from mintscope.site.tokens.tokens import (
     COLUMNS,
     SORTS,
     VOLUMES,
+    SearchPages,
     TokenLines,
+    TokenSearch,
     TokensQuestion,
     Watching,
     question_of,
@@ -116,7 +118,7 @@ async def test_a_change_since_the_first_price_says_so(shop: Website) -> None:
 
 
 def assert_change(cells: dict[str, str], label: str, change: float | None) -> None:
-    name = {"5min": "5 m", "1h": "1 h", "1day": "24 h"}[label]
+    name = {"5min": "5m", "1h": "1h", "1day": "24h"}[label]
     value = number(cells[name])
     assert (value is None) is (change is None)
     if value is not None and change is not None:
@@ -134,7 +136,7 @@ async def test_rsi_and_pressure_are_those_of_the_report(shop: Website) -> None:
             data = httpx.Response(200, content=report.body).json()["indicators"]
             compared += 1
             rsi, pressure = data["h1"]["rsi"], data["buySellPressure"]["h1"]
-            assert number(cells["RSI 1 h"]) == (rsi and pytest.approx(rsi, abs=0.051))
+            assert number(cells["RSI 1h"]) == (rsi and pytest.approx(rsi, abs=0.051))
             if cells["Buy share"] == "notrades":
                 assert pressure == 0
             else:
@@ -187,7 +189,7 @@ async def test_a_star_puts_a_token_on_the_watchlist_and_takes_it_off(shop: Websi
         await person.send("/tokens/watch", {"remove": JUP})
         page = await person.open("/tokens?watched=1")
         assert [*rows(page)] == [WIF]
-        assert "Watch WIF no longer" in words(page)
+        assert "Stop watching WIF" in words(page)
     users = await shop.accounts.review.users(limit=5)
     lists = await shop.accounts.watchlists.of_user(users[0].user_id)
     assert [(each.name, each.mint_count) for each in lists] == [("Watchlist", 1)]
@@ -240,7 +242,9 @@ async def test_a_list_that_is_being_loaded_says_so(shop: Website) -> None:
     unread = ListCache(shop.market.kept.market.lists, shop.clock, wait=look_again_soon)
     parts = replace(shop.market.parts, lists=unread)
     watching = Watching(shop.accounts.watchlists)
-    pages = TokensPages(parts, TokenLines(parts), watching, OpenPages(parts))
+    lines = TokenLines(parts)
+    search = SearchPages(parts, TokenSearch(lines))
+    pages = TokensPages(parts, lines, watching, OpenPages(parts), search)
     page = await pages.show(PageRequest(now=shop.clock.now(), browser=HERE))
     assert isinstance(page, Page)
     assert (page.status, page.facts["page"]) == (503, None)
@@ -389,7 +393,7 @@ async def test_columns_are_chosen_by_the_form_and_kept_in_the_address(shop: Webs
         unknown = await person.open("/tokens?columns=of-no-one")
 
     assert address == "/tokens?rows=200&columns=price%2Crsi"
-    assert {tuple(cells) for cells in rows(page).values()} == {("Price", "RSI 1 h")}
+    assert {tuple(cells) for cells in rows(page).values()} == {("Price", "RSI 1h")}
     assert page.text.count('<th scope="col"') == 3
     assert re.findall('name="column" value="([a-z0-9]+)" checked', page.text) == ["price", "rsi"]
     for path in ("/tokens?sort=price&", "/tokens.csv?"):

@@ -1,5 +1,6 @@
 """E-mails of an alert: once, their text, and how they are stopped."""
 
+from dataclasses import replace
 from email.message import EmailMessage
 from typing import Any, Final
 
@@ -9,6 +10,7 @@ from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.mail.delivery import message_of
 from mintscope.accounts.mail.email import EmailKind
 from mintscope.accounts.mail.templates import compose
+from mintscope.alerts.alert import SignalId
 from mintscope.alerts.alerts import AlertWriter
 from mintscope.alerts.conditions import Tracks
 from mintscope.alerts.evaluation import Evaluation
@@ -108,6 +110,20 @@ async def test_an_email_says_what_happened_and_how_to_stop_it(service: Service, 
         assert part in text
     (event,) = (await get(service, key, f"{path}/events"))["events"]
     assert event["email"] == {"state": "waiting", "sentAt": None, "reason": None}
+
+
+async def test_a_test_names_the_symbol(service: Service, key: str) -> None:
+    async def symbols(mints: Any) -> dict[Mint, str]:
+        return dict.fromkeys(mints, "SOL")
+
+    number = SignalId(int((await make(service, key)).rpartition("/")[2]))
+    alerts = replace(service.accounts.built.signals, symbols=symbols)
+    owner = await service.accounts.store.read(lambda rows: rows.signals.get(number))
+    assert owner is not None
+    assert await alerts.test(owner.user_id, number) is not None
+
+    assert (await email_of(service))["Subject"] == "SOL crosses: this is a test for SOL"
+    assert await alerts.test(owner.user_id, SignalId(9)) is None
 
 
 async def test_once_ends_and_begins_again_when_it_is_resumed(service: Service, key: str) -> None:

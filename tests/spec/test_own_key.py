@@ -8,6 +8,7 @@ import pytest
 from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.mail.email import EmailKind
 from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.sessions import NotPossible
 from mintscope.accounts.signups.application import ApplicationState, SignupId
 from mintscope.kit.audit import COMMAND_LINE
 from mintscope.kit.primitives import UnixMs
@@ -173,6 +174,40 @@ async def test_scopes_that_are_refused_change_nothing(service: Service, agent: A
     await decide(service, agent, state="rejected")
 
     assert (await me(service, key)).json()["data"] == before
+
+
+async def test_a_decision_about_scopes_is_undone_within_a_minute(
+    service: Service, agent: Agent
+) -> None:
+    """Keys have the scopes of before, also one that was rotated since, and the request waits."""
+    key = await agent.key(Scope.SIGNALS_READ)
+    service.clock.advance(1)
+    number = SignupId(agent.signup_id)
+    await service.client.post(SCOPES, json={"scopes": ["trade:write"]}, headers=bearer(key))
+    first = await service.accounts.review.application(number)
+    asked = (await me(service, key)).json()["data"]
+
+    for state in ("approved", "rejected", "approved"):
+        service.clock.advance(1)
+        await decide(service, agent, Scope.TRADE_WRITE, state=state)
+        decided_at = service.clock.now()
+        rotated = (await rotate(service, key)).json()["data"]["apiKey"]
+        service.clock.advance(59_999)
+        await service.accounts.review.undo(number, decided_at=decided_at, actor=COMMAND_LINE)
+
+        assert await service.accounts.review.application(number) == first
+        for each in (key, rotated):
+            now = (await me(service, each)).json()["data"]
+            assert now["scopes"] == asked["scopes"]
+            assert now["scopesAskedFor"] == ["trade:write"]
+        key = rotated
+
+    await decide(service, agent, Scope.TRADE_WRITE)
+    decided_at = service.clock.now()
+    service.clock.advance(60_000)
+    with pytest.raises(NotPossible, match="for a minute"):
+        await service.accounts.review.undo(number, decided_at=decided_at, actor=COMMAND_LINE)
+    assert "trade:write" in (await me(service, key)).json()["data"]["scopes"]
 
 
 async def test_what_a_key_has_is_not_asked_for(service: Service, agent: Agent) -> None:

@@ -119,7 +119,7 @@ async def test_there_is_room_for_so_many_lists_and_tokens(site: Website, alice: 
 
     assert "as many as there can be" in words(one_more)
     assert "as many as there can be" in words(token_more)
-    assert "Make a watchlist" not in words(await alice.open("/watchlists"))
+    assert "Create a watchlist" not in words(await alice.open("/watchlists"))
 
 
 async def test_programs_read_what_the_pages_keep(site: Website, alice: Person) -> None:

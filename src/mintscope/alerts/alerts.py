@@ -44,6 +44,12 @@ from mintscope.market.standings import Confidence
 OLD_SECRET_MS: Final = DAY_MS
 NUMBER_DIGITS_MAX: Final = 18
 TESTS: Final = Limit(name="signal-tests", count=10, window_s=HOUR_S)  # that a user sends
+ReadSymbols = Callable[[Collection[Mint]], Awaitable[Symbols]]
+
+
+async def no_symbols(_mints: Collection[Mint]) -> Symbols:
+    """Return no symbols."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +79,7 @@ class Alerts:
 
     entropy    returns so many bytes from a cryptographic generator
     queue      knows the deliveries of firings by webhook; None: there are none
+    symbols    returns the symbols of tokens, for e-mails that test an alert
     Raises ServiceUnavailable from every verb, nothing being done.
     """
 
@@ -82,6 +89,7 @@ class Alerts:
     entropy: Callable[[int], bytes]
     bounds: AlertBounds = AlertBounds()
     queue: SqlWebhookQueue | None = None
+    symbols: ReadSymbols = no_symbols
 
     @property
     def telegram(self) -> TelegramChats:
@@ -152,12 +160,16 @@ class Alerts:
 
     async def test(self, user_id: UserId, signal_id: SignalId) -> Firing | None:
         """Send a test notification of a signal to its owner.  None if there is no signal."""
+        signal = await self.find(user_id, signal_id)
+        if signal is None:
+            return None
+        symbols = await self.symbols({signal.rule.mint}) if signal.rule.by_email else {}
         now = self.clock.now()
         bounds = EmailBounds(
             day_max=self.bounds.emails_day_max, of_alert_max=self.bounds.emails_of_alert_max
         )
         tested = await self.store.transact(
-            lambda rows: _test(rows, user_id, signal_id, now, bounds)
+            lambda rows: _test(rows, user_id, signal_id, now, bounds, symbols)
         )
         if tested is not None and tested.due_at is not None:
             await self._try_now(signal_id, now)
@@ -365,8 +377,13 @@ def _renew(
     return _kept(rows, signal_id)
 
 
-def _test(
-    rows: AccountRows, user_id: UserId, signal_id: SignalId, at: UnixMs, bounds: EmailBounds
+def _test(  # noqa: PLR0913, PLR0917 - one argument for each fact
+    rows: AccountRows,
+    user_id: UserId,
+    signal_id: SignalId,
+    at: UnixMs,
+    bounds: EmailBounds,
+    symbols: Symbols,
 ) -> Firing | None:
     signal = _find(rows, user_id, signal_id)
     if signal is None:
@@ -389,7 +406,7 @@ def _test(
     firing_id = rows.firings.insert(firing, due_at, email, telegram)
     tested = rows.firings.of_signal(signal_id, None, 1)
     if asked.by_email:
-        write_email(rows, signal, Gathered(1, firing_id, tested), at, bounds, {})
+        write_email(rows, signal, Gathered(1, firing_id, tested), at, bounds, symbols)
     if asked.by_telegram and signal.telegram_due_at is None:
         rows.signals.update(signal_id, telegram_due_at=at)
     return rows.firings.of_signal(signal_id, FiringId(firing_id + 1), 1)[0]
@@ -401,14 +418,6 @@ COMPARED_AT_ONCE: Final = 1_000  # signals, by their revisions: a millisecond
 READ_AT_ONCE: Final = 200  # signals: some milliseconds
 DUE_AT_ONCE: Final = 50  # e-mails
 EXPIRED_AT_ONCE: Final = 500
-
-
-ReadSymbols = Callable[[Collection[Mint]], Awaitable[Symbols]]
-
-
-async def no_symbols(_mints: Collection[Mint]) -> Symbols:
-    """Return no symbols."""
-    return {}
 
 
 @dataclass(frozen=True, slots=True)

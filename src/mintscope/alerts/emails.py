@@ -97,8 +97,16 @@ def field_words(field: Field, spans: Mapping[str, str] = SPANS) -> str:
         return NAMES[last]
     if "buySellPressure" in parts:
         return f"{NAMES['buySellPressure']}, {spans[last]}"
-    name = NAMES.get(last) or (f"EMA {last[3:]}" if last.startswith("ema") else f"Fibonacci {last}")
+    name = NAMES.get(last) or (f"EMA {last[3:]}" if last.startswith("ema") else _fibonacci(last))
     return f"{name}, {spans[parts[1]]}"
+
+
+def _fibonacci(last: str) -> str:
+    """Return the name of a level: level236 is at 23.6 % of the swing, ext1272 at 127.2 %."""
+    if not last[-1].isdigit():
+        return f"Fibonacci {last.removeprefix('swing').lower()}"
+    beyond = " extension" if last.startswith("ext") else ""
+    return f"Fibonacci {int(last.lstrip('levxt')) / 10:g} %{beyond}"
 
 
 def number_words(value: float) -> str:

@@ -121,7 +121,7 @@ def parse_alert(values: Mapping[str, str]) -> AlertRule:
     is_listed = is_listed and values["fires"] in {"", *Fires}
     is_listed = is_listed and values["direction"] in {"", *Direction}
     if not is_listed or confidence not in set(Confidence):
-        raise InvalidForm(errors | {"": "Choose what is looked at from the lists."})
+        raise InvalidForm(errors | {"": "Choose one of the options of each list."})
     kind = SignalKind(values["kind"])
     asked = AlertRule(
         name=values["name"],

@@ -7,7 +7,7 @@ import msgspec
 
 from mintscope.alerts.alert import Alert, AlertRule, EmailState, Fires, Firing, TelegramState
 from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind
-from mintscope.alerts.emails import bounds_of, field_words, value_words
+from mintscope.alerts.emails import SPANS, bounds_of, field_words, value_words
 from mintscope.kit.errors import ServiceError, TokenNotFound
 from mintscope.kit.primitives import Mint
 from mintscope.kit.time import DAY_MS, HOUR_MS
@@ -58,10 +58,16 @@ def _group(field: Field) -> str:
 
 def _groups() -> Mapping[str, Sequence[tuple[Field, str]]]:
     names = ("Price", "RSI", "EMA", "MACD", "Buy share", "Fibonacci")
+    by_span = sorted(FIELD_WORDS.items(), key=lambda item: _span_place(item[0]))
     return {
-        name: [(field, text) for field, text in FIELD_WORDS.items() if _group(field) == name]
-        for name in names
+        name: [(field, text) for field, text in by_span if _group(field) == name] for name in names
     }
+
+
+def _span_place(field: Field) -> int:
+    """Return the place of the timeframe of *field* among all, shortest first; -1: it has none."""
+    places = [place for place, span in enumerate(SPANS) if span in field.split(".")]
+    return places[0] if places else -1
 
 
 GROUPS: Final = _groups()

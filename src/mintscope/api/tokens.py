@@ -172,7 +172,7 @@ class DemoRoutes:
         is_conditional=True,
     )
     async def get_demo_token(self, request: Request) -> Response:
-        """A report of a token that does not exist, always the same.
+        """A demo report: always the same, of a token that does not exist.
 
         Returns the report of a token that does not exist, as GET /v1/token/{tokenAddress} would:
         always the same, to build a client with. Free.
@@ -198,7 +198,7 @@ class DemoRoutes:
         status=402,
     )
     async def get_demo_402(self, request: Request) -> Response:
-        """A demand for a payment that buys nothing, always the same.
+        """A demo 402: always the same, for a payment that buys nothing.
 
         Answers 402 with PAYMENT-REQUIRED, always the same, to build a payer with. It is on the test
         network, and nothing can be bought with it: a payment is read and refused. Free.

@@ -41,7 +41,7 @@ from mintscope.accounts.people.user import Hasher, LoginLimits, commonest_passwo
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.accounts.signups.signups import Exchanges, Signups
 from mintscope.accounts.wallets.credits import AccountCredits, Wallets
-from mintscope.alerts.alerts import TESTS, Alerts
+from mintscope.alerts.alerts import TESTS, Alerts, ReadSymbols, no_symbols
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.account_maintenance import AccountMaintenance
 from mintscope.app.config.config import AccountsConfig, MailConfig, WebConfig
@@ -141,10 +141,12 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
     clock: Clock,
     hasher: Hasher | None = None,
     queue: SqlWebhookQueue | None = None,
+    symbols: ReadSymbols = no_symbols,
 ) -> AsyncIterator[Accounts]:
     """Build the services of accounts; links in e-mails start with *origin*.
 
-    hasher   of passwords; None: `open_hasher()`, for the time of the block
+    hasher    of passwords; None: `open_hasher()`, for the time of the block
+    symbols   returns the symbols of tokens, for e-mails that test an alert
     """
     secrets = AccountSecrets.derive(pepper)
     lifetimes = _lifetimes(config.web)
@@ -182,7 +184,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
             credits=AccountCredits(store=store, secrets=secrets, clock=clock, entropy=os.urandom),
             wallets=_wallets(store, secrets, origin, clock),
             watchlists=Watchlists(store=store, secrets=secrets, clock=clock),
-            signals=make_signals(config.signals, store, queue, secrets, clock),
+            signals=make_signals(config.signals, store, queue, secrets, clock, symbols),
             signal_tests=limits.limiter(TESTS),
             mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
             delivery=make_delivery(config.mail, outbox=outbox, write=write, clock=clock),

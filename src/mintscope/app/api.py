@@ -239,6 +239,7 @@ async def _accounts(  # noqa: PLR0913, PLR0917 - one argument for each part
             limits=limits,
             clock=clock,
             queue=queue,
+            symbols=symbols,
         ) as accounts,
         running(accounts.run, "accounts"),
         signalling(

@@ -66,12 +66,13 @@ HOLDER_BYTES: Final = 8
 NOTING_MS: Final = 5 * SECOND_MS  # for what became of a webhook to be written down
 
 
-def make_signals(
+def make_signals(  # noqa: PLR0913, PLR0917 - one argument for each part
     config: SignalsConfig,
     store: AccountStore,
     queue: SqlWebhookQueue | None,
     secrets: AccountSecrets,
     clock: Clock,
+    symbols: ReadSymbols = no_symbols,
 ) -> Alerts:
     """Return the alerts of accounts; *queue*: None if no webhooks are sent."""
     bounds = AlertBounds(
@@ -90,6 +91,7 @@ def make_signals(
         clock=clock,
         entropy=os.urandom,
         bounds=bounds,
+        symbols=symbols,
     )
 
 

@@ -165,8 +165,9 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
         lines = TokenLines(market)
         pages = OpenPages(market)
         live = LiveFront(market, lines, pages)
-        yield TokensPages(market, lines, watching, pages)
-        yield SearchPages(market, TokenSearch(lines))
+        searching = SearchPages(market, TokenSearch(lines))
+        yield TokensPages(market, lines, watching, pages, searching)
+        yield searching
         views = Views(market, parts.credits)
         untracked = UntrackedTokens(market, parts.operations, parts.review)
         yield BacktestPages(market, parts.credits)

@@ -117,7 +117,7 @@ class InsufficientCredits(ServiceError, code=ErrorCode.INSUFFICIENT_CREDITS):
 
 
 class RateLimited(ServiceError, code=ErrorCode.RATE_LIMITED):
-    """The caller must wait *retry_after_s* seconds; *text* adds details."""
+    """Too many requests: wait as many seconds as Retry-After says."""
 
     def __init__(self, retry_after_s: int, text: str = "Too many requests") -> None:
         seconds = "second" if retry_after_s == 1 else "seconds"

@@ -28,18 +28,18 @@ NOTICES: Final[Mapping[str, str]] = {
     "verification-sent": "We sent you a link, unless one was sent in the last five minutes, or"
     " five today.",
     "verified": "Your mailbox is verified.",
-    "claim-sent": "If no e-mail was sent in the last five minutes, one is on its way to the mailbox"
-    " of that agent. Open its link here, in this browser.",
+    "claim-sent": "We sent a link to the mailbox of that agent, unless one was sent in the last"
+    " five minutes. Open it in this browser.",
     "claimed": "The agent's API keys are yours now.",
     "session-ended": "That session is ended.",
     "sessions-ended": "All other sessions are ended.",
-    "address-sent": "If there were not too many e-mails lately, a link is on its way to the new"
-    " address. Open it here, in this browser; until then nothing changes.",
+    "address-sent": "We sent a link to the new address, unless too many were sent lately. Open it"
+    " in this browser; nothing changes until then.",
     "address-changed": "Your e-mail address is changed. All other sessions were ended.",
     "account-deleted": "Your account is deleted.",
     "app-added": "The authenticator app is added. All other sessions were ended.",
     "passkey-added": "The passkey is added. All other sessions were ended.",
-    "factor-removed": "The second factor is removed.",
+    "factor-removed": "It is removed and no longer works for signing in.",
     "account-renamed": "Your user name is changed.",
     "key-renamed": "The key is renamed.",
     "key-revoked": "The key is revoked.",
@@ -63,6 +63,8 @@ NOTICES: Final[Mapping[str, str]] = {
     "sales-resumed": "Sales are open again.",
     "approved": "Approved. An e-mail is on its way to the applicant.",
     "rejected": "Rejected. An e-mail is on its way to the applicant.",
+    "approved-scopes": "Approved. Its keys have the scopes now.",
+    "rejected-scopes": "Rejected. Its keys are unchanged.",
     "decision-undone": "The decision is undone. If it was e-mailed, another e-mail follows.",
     "application-reset": "The key is revoked. The same secret can be exchanged once more.",
     "application-forgotten": "The application is forgotten. Its address may apply again.",

@@ -45,7 +45,7 @@ async def test_a_look_alike_is_named_as_one_on_its_page_and_in_the_list(tmp_path
         own, larger = [await person.open(f"/token/{mint}") for mint in (YOUNG, BONE)]
 
     assert listed.count(">look-alike<") == listed.count(">cleaned<") == 1
-    assert listed.count(">2 so named<") == 2
+    assert listed.count(">2 same name<") == 2
     for mint in (YOUNG, BONE):
         assert f">{mint[:4]}…{mint[-4:]}<" in listed
     assert f"More is traded of {BONE}" in listed

@@ -80,7 +80,7 @@ async def test_its_numbers_are_those_of_page_and_api_at_one_slot(
     assert told["usd"] == f"${short_price(price)}"
     assert f'title="${price!r}"' in page or short_price(price) in page
     shown = percent(change).striptags().replace("\xa0", " ")
-    assert told["change"] == f"{shown} in 24 h"
+    assert told["change"] == f"{shown} in 24h"
     slot = int(answer.headers["x-data-slot"])
     assert f">{slot:,}<" in page
     assert told["as-of"].endswith(f", slot {slot:,}")
@@ -143,7 +143,7 @@ def test_a_name_that_the_font_lacks_is_replaced_by_the_mint() -> None:
 def test_a_token_that_has_not_traded_for_a_day_has_no_change() -> None:
     old = ChartPoint(1_795_000_200 - 3 * 86_400, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0)
     assert texts(draw_picture(FACTS, [old], 300))["change"] == "Last trade 15 Nov 2026"
-    assert texts(draw_picture(FACTS, [QUIET], 300))["change"] == "\u22123.12 % in 24 h"
+    assert texts(draw_picture(FACTS, [QUIET], 300))["change"] == "\u22123.12 % in 24h"
 
 
 @pytest.mark.parametrize("usd", [1e-15, 3.2e-13, 1.0, 1e9])

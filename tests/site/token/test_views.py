@@ -67,7 +67,7 @@ async def test_what_is_free_stays_on_a_closed_page(stranger: Person) -> None:
     told = words(await stranger.open(f"/token/{RISKY}"))
 
     assert "More can be made at any time" in told
-    assert "Volume 24 h $" in told
+    assert "Volume 24h $" in told
     assert "Price, at a final block $" in told
     assert "Sign in" in told
     assert "EMA" not in told

@@ -21,6 +21,7 @@ from mintscope.accounts.keys.key import (
     KeyLine,
     KeyStatus,
     NewKey,
+    are_within,
     is_within,
     new_key,
 )
@@ -171,11 +172,13 @@ class ApiKeys:
     async def set_networks(self, session: Session, key_id: KeyId, networks: str) -> bool:
         """Accept a key of the user from *networks* alone, as `parse_networks` returns them.
 
-        The next request counts. False if there is no such key that is active.
+        The next request counts. Wider networks are announced by e-mail. False if there is no such
+        key that is active.
         """
         now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
         return await self.store.transact(
-            lambda rows: _set_networks(rows, session, key_id, networks, now)
+            lambda rows: _set_networks(rows, session, key_id, networks, nonce, now)
         )
 
     async def rename(self, session: Session, key_id: KeyId, name: str) -> bool:
@@ -273,8 +276,8 @@ def _cap(
     return True
 
 
-def _set_networks(
-    rows: AccountRows, session: Session, key_id: KeyId, networks: str, at: UnixMs
+def _set_networks(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows, session: Session, key_id: KeyId, networks: str, nonce: bytes, at: UnixMs
 ) -> bool:
     owner = expect_session(rows, session)
     line = _find_active(rows, owner.user_id, key_id, at)
@@ -282,13 +285,16 @@ def _set_networks(
         return False
     if line.networks != networks:
         rows.api_keys.update(key_id, networks=networks)
-        note_networks(rows, user_actor(owner.user_id), key_id, at)
+        note_networks(rows, user_actor(owner.user_id), line, at)
+        if not are_within(networks, line.networks):
+            facts = {"hint": line.hint}
+            announce(rows, owner, EmailKind.KEY_NETWORKS, facts, nonce, session.created_at, at)
     return True
 
 
-def note_networks(rows: AccountRows, actor: Actor, key_id: KeyId, at: UnixMs) -> None:
+def note_networks(rows: AccountRows, actor: Actor, line: KeyLine, at: UnixMs) -> None:
     """Log that the networks of a key were changed, but not which: the log is kept for ever."""
-    rows.events.note(at, actor, NETWORKS_CHANGED, f"key:{key_id}")
+    rows.events.note(at, actor, NETWORKS_CHANGED, f"key:{line.key_id}", hint=line.hint)
 
 
 def _note_cap(

@@ -29,9 +29,13 @@ class Scope(StrEnum):
 
 
 class Area(NamedTuple):
-    """The two scopes of an area, and a description of each for people."""
+    """The two scopes of an area, and a description of each for people.
+
+    title   what people call it
+    """
 
     name: str
+    title: str
     read: str
     write: str
 
@@ -40,16 +44,23 @@ class Area(NamedTuple):
 AREAS: Final = (
     Area(
         "trade",
+        "Data and credits",
         "Spend the credits of your account on data, and see what was spent.",
         "Buy credits, move credits between your account and credit tokens, and lower caps.",
     ),
-    Area("wallets", "See linked wallets and what they have paid.", "Link and unlink wallets."),
+    Area(
+        "wallets",
+        "Wallets",
+        "See linked wallets and what they have paid.",
+        "Link and unlink wallets.",
+    ),
     Area(
         "signals",
+        "Alerts",
         "See alerts and what they have fired.",
         "Make, change, test and delete alerts.",
     ),
-    Area("groups", "See watchlists.", "Make, change and remove watchlists."),
+    Area("groups", "Watchlists", "See watchlists.", "Make, change and delete watchlists."),
 )
 OPEN_SCOPES: Final = frozenset(
     scope for scope in Scope if scope.area in {area.name for area in AREAS}

@@ -48,6 +48,7 @@ class EmailKind(StrEnum):
     SIGNAL_LIMIT = "signal_limit"
     SPEND_ALERT = "spend_alert"
     APPLICATION_REOPENED = "application_reopened"
+    KEY_NETWORKS = "key_networks"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class Draft:
     facts   the facts of its text, never a text of an applicant; of a user, to a verified address
             of that user alone: the name and message of an alert
             approved: `scopes`; rejected: `reason`, an administrator's words;
-            new key: `hint`, `scopes`; claim: `username`;
+            new key: `hint`, `scopes`; wider networks of a key: `hint`; claim: `username`;
             second factor: `what` was done, in words of ours;
             wallet linked: `wallet`; spend alert: `spent`, `level`, `day`;
             signal fired, signal limit: the facts of `signals.emails`; webhook disabled: `signal`

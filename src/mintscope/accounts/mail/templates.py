@@ -161,6 +161,21 @@ If an agent applied with your address without your consent, contact the
 operator of {name}.
 """
 
+KEY_NETWORKS: Final = """\
+An API key of your account at {name} is accepted from more networks
+than before.
+
+Key:     svc_live_{hint}
+
+If it was you, no action is needed.
+
+If not, someone else has access to your account. If you sign in with a
+password, choose a new one at
+{origin}/forgot
+and revoke the key, or change its networks, at
+{origin}/settings/api-keys
+{undo}"""
+
 VERIFY_EMAIL: Final = """\
 Please verify that this e-mail address is yours. Open this link in the
 browser in which you are signed in to {name}:
@@ -249,7 +264,7 @@ If it was you, no action is needed.
 
 If it was not you, choose another password at once, at
 {origin}/forgot
-and look at your second factors, at
+and check your two-factor sign-in, at
 {origin}/settings/second-factor
 {undo}"""
 
@@ -347,13 +362,14 @@ TEMPLATES: Final[Mapping[EmailKind, tuple[str, str]]] = {
     EmailKind.APPLICATION_REJECTED: ("Your application was not approved", APPLICATION_REJECTED),
     EmailKind.APPLICATION_REOPENED: ("Your application is reviewed again", APPLICATION_REOPENED),
     EmailKind.NEW_KEY: ("A new API key for your account", NEW_KEY),
+    EmailKind.KEY_NETWORKS: ("Wider networks of an API key", KEY_NETWORKS),
     EmailKind.VERIFY_EMAIL: ("Verify your e-mail address", VERIFY_EMAIL),
     EmailKind.RESET_PASSWORD: ("Choose a new password", NEW_LOGIN),
     EmailKind.PASSWORD_CHANGED: ("Your password was changed", LOGIN_CHANGED),
     EmailKind.CLAIM_AGENT: ("Take over an agent account", CLAIM_AGENT),
     EmailKind.CHANGE_EMAIL: ("Confirm your new e-mail address", CHANGE_EMAIL),
     EmailKind.EMAIL_CHANGED: ("Your e-mail address was changed", EMAIL_CHANGED),
-    EmailKind.SECOND_FACTOR: ("Your second factor was changed", SECOND_FACTOR),
+    EmailKind.SECOND_FACTOR: ("Your two-factor sign-in was changed", SECOND_FACTOR),
     EmailKind.ACCOUNT_REMOVED: ("Your account was deleted", ACCOUNT_REMOVED),
     EmailKind.SIGNAL_FIRED: ("{title}", SIGNAL_FIRED),
     EmailKind.SIGNAL_LIMIT: ("E-mails of {what} are paused", SIGNAL_LIMIT),

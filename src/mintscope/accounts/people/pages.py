@@ -304,7 +304,7 @@ OWN: Final = "This is your address already."
 KINDS: Final = {
     "sessions": ("One session.", "sessions."),
     "keys": ("One API key.", "API keys."),
-    "factors": ("One second factor.", "second factors."),
+    "factors": ("One authenticator app or passkey.", "authenticator apps and passkeys."),
     "wallets": ("One linked wallet.", "linked wallets."),
     "alerts": ("One alert.", "alerts."),
     "webhooks": (

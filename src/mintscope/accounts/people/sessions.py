@@ -158,11 +158,11 @@ def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, a
     actor = expect_administrator(rows, reviewer)
     kept = rows.users.get(user_id)
     if kept is None or not kept.user.has_second_factor:
-        raise NotPossible(f"user {user_id} has no second factor")
+        raise NotPossible(f"user {user_id} has no two-factor sign-in")
     drop_factors(rows, user_id)
     end_sessions(rows, user_id)
     rows.events.note(at, actor, "removed second factor", f"user:{user_id}")
-    what = "an administrator removed your second factors"
+    what = "an administrator turned off your two-factor sign-in"
     tell_owner(rows.emails, kept.user, EmailKind.SECOND_FACTOR, {"what": what}, at)
 
 

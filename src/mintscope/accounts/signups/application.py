@@ -100,10 +100,19 @@ class Application:
         """True if an administrator may decide about it, or about scopes that its key asks for."""
         return self.state in UNDECIDED or self.asked_at is not None
 
+    @property
+    def is_of_scopes(self) -> bool:
+        """Whether the newest decision was on scopes that the issued key had asked for."""
+        is_issued = self.state is ApplicationState.KEY_ISSUED and self.issued_at is not None
+        return is_issued and (self.decided_at or 0) > (self.issued_at or 0)
+
     def can_be_undone(self, now: UnixMs) -> bool:
-        """Return whether the decision is young enough, and nothing was fetched with it."""
-        is_decided = self.state in {ApplicationState.APPROVED, ApplicationState.REJECTED}
-        return is_decided and self.decided_at is not None and now - self.decided_at < UNDO_MS
+        """Return whether the decision is young enough, and nothing was fetched or asked since."""
+        if self.decided_at is None or now - self.decided_at >= UNDO_MS:
+            return False
+        if self.is_of_scopes:
+            return self.asked_at is None and not self.user_removed
+        return self.state in {ApplicationState.APPROVED, ApplicationState.REJECTED}
 
     def has_lapsed(self, now: UnixMs) -> bool:
         """Return whether the application was not confirmed in time."""

@@ -124,7 +124,9 @@ class ReviewPages:
             now = await self._application(request)
             return await self._page(now, request, errors={"": sentence(error)})
         queue = f"{QUEUE}?decided={application.signup_id}"
-        return Redirect(queue, notice="approved" if decision == "approve" else "rejected")
+        of_scopes = "-scopes" if application.asked_at is not None else ""
+        notice = "approved" if decision == "approve" else "rejected"
+        return Redirect(queue, notice=f"{notice}{of_scopes}")
 
     async def undo(self, request: PageRequest) -> PageResponse:
         """Undo the decision that the form names, within a minute of it."""

@@ -49,9 +49,21 @@ DECLINED: Final = "declined token"
 MINT: Final = "mint:"
 REQUESTS_READ_MAX: Final = 100
 HISTORY_MAX: Final = 20
+EVENTS_READ_MAX: Final = 100  # of an application, to undo a decision
+FORMER: Final = 2  # decisions, if there was one before
 NO_SCOPES: Final[frozenset[Scope]] = frozenset()
 
 REOPENED: Final = "reopened"
+ASKED: Final = "asked"
+GRANTED: Final = "granted"
+REFUSED: Final = "refused"
+DECISIONS: Final = {
+    str(ApplicationState.APPROVED),
+    str(ApplicationState.REJECTED),
+    GRANTED,
+    REFUSED,
+}
+HAD: Final = "had"  # the scopes before a decision on others
 TOO_LATE: Final = "a decision can be undone for a minute, and until another decision is made"
 KEY_FETCHED: Final = (
     "the applicant has fetched the key, so the approval cannot be undone: revoke the key with"
@@ -324,9 +336,10 @@ def _decide_asked(
         if added and line.status(at) is KeyStatus.ACTIVE:
             rows.api_keys.update(line.key_id, scopes=line.scopes | added)
     detail = {"scopes": ", ".join(in_order(added))} if is_granted else {}
+    detail[HAD] = ", ".join(in_order(before.scopes))
     if decision.note:
         detail["note"] = decision.note
-    action = "granted" if is_granted else "refused"
+    action = GRANTED if is_granted else REFUSED
     rows.events.note(at, actor, action, subject_of(signup_id), **detail)
     return _reread(rows, signup_id)
 
@@ -339,6 +352,8 @@ def _undo(
     if kept is None:
         raise _unexpected(signup_id, None, expected="is there")
     before = kept.application
+    if before.is_of_scopes:
+        return _undo_asked(rows, before, decided_at, actor, at)
     if before.state is ApplicationState.KEY_ISSUED:
         raise NotPossible(KEY_FETCHED)
     if not rows.applications.reopen(signup_id, decided_at, UnixMs(at - UNDO_MS)):
@@ -349,6 +364,52 @@ def _undo(
         rows.emails.insert(EmailKind.APPLICATION_REOPENED, after.form.email, {}, None, at)
     rows.events.note(at, actor, REOPENED, subject_of(signup_id), was=before.state, now=after.state)
     return after
+
+
+def _undo_asked(
+    rows: AccountRows, before: Application, decided_at: UnixMs, actor: Actor, at: UnixMs
+) -> Application:
+    """Undo a decision on scopes that a key asked for: keys lose what it gave them.
+
+    The log has what there was before it, and the decision before it.
+    """
+    signup_id = before.signup_id
+    events = rows.events.newest(None, EVENTS_READ_MAX, EventFilter(subject_of(signup_id)))
+    decisions = _standing([event for _, event in events])
+    asked = next((event.at for _, event in events if event.action == ASKED), at)
+    is_newest = before.decided_at == decided_at and before.can_be_undone(at)
+    if not is_newest or len(decisions) < FORMER or HAD not in decisions[0].detail:
+        raise NotPossible(TOO_LATE)
+    undone, former = decisions[:FORMER]
+    scopes = frozenset(Scope(each) for each in undone.detail[HAD].split(", ") if each)
+    rows.applications.update(
+        signup_id,
+        decided_at=former.at,
+        decided_by=former.actor,
+        scopes=scopes,
+        note=former.detail.get("note", ""),
+        asked_at=asked,
+    )
+    for line in issued_keys(rows, signup_id):
+        if line.status(at) is KeyStatus.ACTIVE:
+            rows.api_keys.update(line.key_id, scopes=line.scopes & (READ_SCOPES | scopes))
+    state = before.state
+    rows.events.note(at, actor, REOPENED, subject_of(signup_id), was=undone.action, now=state)
+    return _reread(rows, signup_id)
+
+
+def _standing(events: Sequence[Event]) -> list[Event]:
+    """Return the decisions among *events*, newest first, that were not undone."""
+    found = list[Event]()
+    undone_count = 0
+    for event in events:
+        if event.action == REOPENED:
+            undone_count += 1
+        elif event.action in DECISIONS and undone_count:
+            undone_count -= 1
+        elif event.action in DECISIONS:
+            found.append(event)
+    return found
 
 
 def _tell_approved(rows: AccountRows, application: Application, at: UnixMs) -> str:

@@ -386,7 +386,7 @@ def _tighten(  # noqa: PLR0913, PLR0917 - one argument for each part
         rows.events.note(at, actor, CAPPED, f"key:{key_id}", credits=str(month_credits_max))
     if networks is not None and networks != line.networks:
         rows.api_keys.update(key_id, networks=networks)
-        note_networks(rows, actor, key_id, at)
+        note_networks(rows, actor, line, at)
     changed = rows.api_keys.get(key_id)
     assert changed is not None
     return changed

@@ -98,7 +98,7 @@ TAGS: Final = (
     Tag("/v1/credits", "Credits", "Prepaid credits: buy, look after and move them."),
     Tag("/v1/account", "Accounts", "API keys of agents and people."),
     Tag("/v1/groups", "Watchlists", "Lists of mints that an account keeps."),
-    Tag("/v1/signals", "Signals", "Alerts over the numbers of a report."),
+    Tag("/v1/signals", "Alerts", "Alerts over the numbers of a report."),
     Tag("/v1/me", "Accounts", "API keys of agents and people."),
     Tag("/api/", "Accounts", "API keys of agents and people."),
     Tag("/v1/health", "Service", "How well the service works."),

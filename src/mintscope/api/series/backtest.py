@@ -248,7 +248,7 @@ class BacktestRoutes:
         scope=Scope.TRADE_READ,
     )
     async def get_backtest(self, request: Request) -> Response:
-        """A condition over the past of a token: each firing, and what followed.
+        """Backtest a condition on a token: each firing, and what followed.
 
         Returns the times at which a condition of screens became true for a Solana token, by candle,
         oldest first, and the returns after 5 minutes, 1 and 4 hours and a day, fees taken off,
@@ -282,7 +282,7 @@ class BacktestRoutes:
         scope=Scope.TRADE_READ,
     )
     async def backtest_tokens(self, request: Request) -> Response:
-        """A condition over the past of up to 50 tokens: each firing, and what followed.
+        """Backtest a condition on up to 50 tokens: each firing, and what followed.
 
         Returns the times at which a condition became true at the end of a candle of each of up to
         50 Solana tokens, as those of a watchlist, and the returns that followed, of all of them

@@ -275,7 +275,7 @@ def drop_second_factor(
     with_reviews(
         config, lambda reviews: reviews.drop_second_factor(UserId(number), actor=COMMAND_LINE)
     )
-    print(f"removed the second factors of user {number}")
+    print(f"turned off two-factor sign-in of user {number}")
 
 
 @admin_commands.callback()

@@ -224,7 +224,7 @@ class WebConfig(Section):
     """The key of a wallet that every browser is offered, 32 bytes in hex, for demos on the loopback
     address only: everyone who opens a page can spend what it holds."""
     second_factor_for_administrators: bool = False
-    """Administration is open only to administrators who have a second factor."""
+    """Administration is open only to administrators with two-factor sign-in."""
     admin_host: str = "127.0.0.1"
     """Address of a listener for administrators alone."""
     admin_port: values.OptionalPort = None

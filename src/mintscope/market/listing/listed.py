@@ -191,11 +191,15 @@ class ListLine(NamedTuple):
 
 
 class ListedPage(NamedTuple):
-    """Some lines, and their end if there are more; *rows* are for `ListedTokens.days`."""
+    """Some lines, and their end if there are more; *rows* are for `ListedTokens.days`.
+
+    left   how many tokens match, from the first of the lines on
+    """
 
     lines: Sequence[ListLine]
     next_after: ListPlace | None
     rows: Sequence[int]
+    left: int
 
 
 class RowKeys(NamedTuple):
@@ -298,7 +302,7 @@ class ListedTokens:
         shown = rows[: asked.limit]
         is_last = len(rows) <= asked.limit
         place = None if is_last else self._place(int(shown[-1]), asked.sort)
-        return ListedPage(list(self._lines(shown)), place, shown.tolist())
+        return ListedPage(list(self._lines(shown)), place, shown.tolist(), len(rows))
 
     def screen(self, asked: ScreenQuestion) -> FoundRows:
         """Return the page of tokens that *asked* describes: some milliseconds, in any thread."""

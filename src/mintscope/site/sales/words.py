@@ -34,29 +34,29 @@ POOR: Final = (
 )
 LATE: Final = (
     "That took too long",
-    "A price holds for two minutes, the network takes a payment for less, and this one is older.",
+    "A price is valid for two minutes and a payment for less. This one has expired.",
 )
 FOREIGN: Final = (
     "Another wallet has signed",
     (
-        "The payment was made out for the wallet that you connected, and its signature is not that"
-        " wallet's. Choose the same account in your wallet as here, or connect the other one."
+        "The payment was prepared for the wallet that you connected. Choose the same account in"
+        " your wallet as here, or connect the other one."
     ),
 )
 CHANGED: Final = (
     "Your wallet has changed the payment",
     (
-        "It was signed with something in it that we did not ask for, so it was not taken. A wallet"
-        " that sets network fees itself may have a setting against it."
+        "The signed payment has something in it that we did not ask for, so it was rejected. If"
+        " your wallet sets network fees itself, turn that off in its settings."
     ),
 )
 BUSY: Final = (
-    "Other payments of yours are under way",
-    "Wait until they are through or the network takes them no more, and start again.",
+    "Other payments of yours are in progress",
+    "Wait until they complete or expire, then start again.",
 )
 FAILED: Final = (
     "The payment failed on the chain",
-    "The network has refused it, so your tokens are where they were.",
+    "The network rejected it. Your tokens were not moved.",
 )
 REFUSALS: Final[Mapping[RefusalReason, tuple[str, str]]] = {
     RefusalReason.INSUFFICIENT_FUNDS: POOR,
@@ -78,15 +78,15 @@ PAUSED: Final = Told(
     "again",
     503,
     "Sales are paused",
-    "Purchases are closed right now, and nothing is charged. Existing credits keep working"
-    " working. Try again in some minutes.",
+    "Purchases are closed right now, and nothing is charged. Existing credits keep working."
+    " Try again in some minutes.",
 )
 NO_PRICE: Final = Told(
     "again",
     503,
     "There is no reliable price right now",
-    "The price of the payment token is unknown, so nothing is sold for it. Nothing was paid;"
-    " credits that you have go on working. Try again in some minutes.",
+    "The price of the payment token is unknown, so nothing is sold for it. Nothing was paid, and"
+    " existing credits keep working. Try again in some minutes.",
 )
 NO_PRICE_YET: Final = NO_PRICE._replace(state="waiting", retry_s=10)
 NOT_PROPOSED: Final = {
@@ -117,22 +117,22 @@ OBSTACLES: Final = {
         "waiting",
         503,
         "The network does not answer",
-        "Your payment was not sent yet. This page sends it again by itself.",
+        "Your payment was not sent yet. This page retries automatically.",
         10,
     ),
     Obstacle.NODE_BEHIND: Told(
         "waiting",
         503,
         "A moment, please",
-        "Our view of Solana is a little behind. This page sends your payment again by itself.",
+        "Our view of Solana is a little behind. This page retries your payment automatically.",
         2,
     ),
     Obstacle.UNSETTLED: Told(
         "waiting",
         503,
         "Your payment is on its way",
-        "The chain does not say yet what became of it. Do not pay again: this page asks again by"
-        " itself, with the same payment.",
+        "Its outcome is not known yet. Do not pay again: this page retries automatically with the"
+        " same payment.",
         2,
     ),
     Obstacle.SALES_CLOSED: PAUSED._replace(state="waiting", retry_s=10),
@@ -142,8 +142,8 @@ PENDING: Final = Told(
     "waiting",
     503,
     "Your payment is on its way",
-    "It was sent, and the chain has not confirmed it yet. Do not pay again: this page asks again by"
-    " itself, with the same payment. You can close it, and open it again in this browser.",
+    "It was sent, and the chain has not confirmed it yet. Do not pay again: this page retries"
+    " automatically with the same payment. You can close it, and reopen it in this browser.",
     2,
 )
 USED: Final = {
@@ -155,12 +155,12 @@ USED: Final = {
         ),
     ),
     Used.LOST: (
-        "This payment is on the chain, and not in our books",
-        "The wallet that paid can prove that it did, and gets its credits on a new credit token.",
+        "This payment is on the chain, but not in our books",
+        "The wallet that paid can prove the payment and get its credits on a new credit token.",
     ),
     Used.ACKNOWLEDGED: (
         "This payment was settled in another way",
-        "Your credits, or your tokens, were given to you already.",
+        "You have already received your credits or a refund.",
     ),
     Used.KEY: (
         "This purchase was paid for before",
@@ -178,15 +178,15 @@ ON_TOKEN: Final = Told(
     "arrived",
     200,
     "Your payment has arrived",
-    "Its credits are on the credit token that was in this page when you paid. Paste it to see them;"
-    " nothing is to be paid again.",
+    "Its credits are on the credit token that was in this page when you paid. Paste it to see them."
+    " Do not pay again.",
 )
 NOT_SHOWN: Final = Told(
     "not-shown",
     403,
     "Your payment has not arrived",
-    "The credit token that it is for is not in this page. Paste it on the page of credits, and the"
-    " purchase goes on with the same payment. Else nothing is paid: it is void after three"
+    "The credit token that it tops up is not in this page. Paste it on the page of credits to"
+    " resume the purchase with the same payment. Otherwise the payment expires after three"
     " minutes.",
     5,
 )
@@ -194,7 +194,7 @@ SIGNED_OUT: Final = Told(
     "signed-out",
     403,
     "You are signed out",
-    "The credits are for your account. Sign in again, and this page goes on with the same payment;"
+    "The credits are for your account. Sign in again, and this page resumes with the same payment;"
     " nothing is paid twice.",
 )
 

@@ -27,10 +27,28 @@ if (here && contents.scrollHeight > contents.clientHeight) {
   contents.scrollTop = here.offsetTop - contents.clientHeight / 2;
 }
 
-// Find: the contents keep what has every word that was typed.
+// Whether one typo leads from one word to the other: a sign added, removed or changed, or two
+// swapped.
+function isNear(one, other) {
+  let start = 0;
+  while (start < one.length && one[start] === other[start]) start += 1;
+  const mine = one.slice(start);
+  const theirs = other.slice(start);
+  const swapped = (theirs[1] ?? "") + (theirs[0] ?? "") + theirs.slice(2);
+  return [mine, mine.slice(1)].includes(theirs.slice(1)) || [mine, mine.slice(1)].includes(theirs) ||
+    mine === swapped;
+}
+
+// Words of a text, and the parts of its field names: swingHigh is swinghigh, swing and high.
+const wordsOf = (text) =>
+  `${text} ${text.replace(/([a-z0-9])([A-Z])/g, "$1 $2")}`.toLowerCase().split(/[^a-z0-9]+/);
+
+// Find: the contents keep what has every word that was typed, the best first. A word begins with
+// what was typed; where no page has it, one typo is forgiven.
 const find = document.querySelector("[data-find]");
 if (find) {
   let words = {};
+  let best = null;
   const links = [...document.querySelectorAll(".docs-lists li a")];
   const load = async () => {
     find.removeEventListener("focus", load);
@@ -38,17 +56,37 @@ if (find) {
     if (answer.ok) words = await answer.json();
     narrow();
   };
+  const DEFINES = 2; // a page that says what a number means is before those that have it
+  const TITLE = 3;
+  const begins = (word) => (each) => each.startsWith(word);
+  const isTypo = (word) => (each) => word.length >= 3 && isNear(word, each);
+  const score = (link, wanted, matches) => {
+    const path = link.getAttribute("href");
+    const title = wordsOf(link.textContent);
+    const text = wordsOf(`${path} ${words[path] ?? ""}`);
+    const one = (word) => {
+      if (title.some(matches(word))) return TITLE;
+      return text.some(matches(word)) ? (path === "/docs/indicators" ? DEFINES : 1) : 0;
+    };
+    return Math.min(...wanted.map(one));
+  };
   const narrow = () => {
-    const wanted = find.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = find.value.toLowerCase().split(/[^a-z0-9]+/).filter(Boolean);
+    const scored = (matches) => new Map(links.map((link) => [link, score(link, wanted, matches)]));
+    let scores = scored(begins);
+    if (Math.max(...scores.values()) === 0) scores = scored(isTypo);
     let shown = 0;
-    for (const link of links) {
-      const path = link.getAttribute("href");
-      const text = `${link.textContent} ${path} ${words[path] ?? ""}`.toLowerCase();
-      link.parentElement.hidden = !wanted.every((word) => text.includes(word));
-      if (!link.parentElement.hidden) shown += 1;
+    for (const [link, points] of scores) {
+      link.parentElement.hidden = points === 0;
+      link.parentElement.style.order = wanted.length ? -points : 0;
+      if (points > 0) shown += 1;
     }
+    best = links.toSorted((one, other) => scores.get(other) - scores.get(one))[0];
     for (const heading of document.querySelectorAll(".docs-lists h2")) {
-      heading.hidden = !heading.nextElementSibling.querySelector("li:not([hidden])");
+      const list = heading.nextElementSibling;
+      const most = Math.max(...[...list.querySelectorAll("a")].map((each) => scores.get(each)));
+      heading.hidden = most === 0;
+      for (const part of [heading, list]) part.style.order = wanted.length ? -most : 0;
     }
     document.getElementById("find-none").hidden = shown > 0;
     const status = document.getElementById("find-status");
@@ -61,7 +99,7 @@ if (find) {
       find.value = "";
       narrow();
     }
-    if (event.key === "Enter") document.querySelector(".docs-lists li:not([hidden]) a")?.click();
+    if (event.key === "Enter") if (best && !best.parentElement.hidden) best.click();
   });
 }
 

@@ -32,6 +32,9 @@ const report = { indicators: {} };
 let levels = JSON.parse(box.dataset.levels);
 let lastTrade = Number(box.dataset.lastTrade ?? 0);
 
+// Nothing was traded in the day before that moment: the price is not live, the block may be.
+const isQuiet = (asOf) => lastTrade > 0 && asOf - lastTrade * 1000 >= 86_400_000;
+
 const shownCells = new Map();
 
 function showCell(name, value, tone) {
@@ -210,9 +213,11 @@ class Age {
     const age = Math.max(0, Date.now() - this.ahead - this.asOf);
     const isLate = age > Number(this.place.dataset.degradedMs);
     const isEnded = this.isLost || this.isRefused;
-    const state = isEnded ? "ended" : !this.isHeard ? "still" : isLate ? "late" : "live";
+    const isDormant = isQuiet(this.asOf);
+    const moving = isLate ? "late" : isDormant ? "still" : "live";
+    const state = isEnded ? "ended" : this.isHeard ? moving : "still";
     const why = this.isLost ? "not connected: trying again" : "no live updates: load the page again";
-    const words = { live: "live, ", late: "late, " }[state] ?? "";
+    const words = { live: "live, ", late: "late, " }[state] ?? (isDormant ? "newest block " : "");
     this.place.dataset.state = state;
     this.text.textContent = `${words}${oldText(age)}${isEnded ? `, ${why}` : ""}`;
   }
@@ -251,6 +256,7 @@ const together = (put) => (told) => {
 
 function hearMarket(told) {
   lastTrade = told.lastTrade ?? lastTrade;
+  if (!isQuiet(age.asOf)) document.getElementById("dormant")?.remove();
   hearCandles(told.candles);
   hearSwaps(told.swaps);
 }

@@ -75,7 +75,7 @@ function starCell(mint, title) {
   const cell = stars.querySelector(isOn ? ".on" : ".star:not(.on)").closest("td").cloneNode(true);
   const star = cell.querySelector(".star");
   star.value = mint;
-  star.querySelector(".unseen").textContent = isOn ? `Watch ${title} no longer` : `Watch ${title}`;
+  star.querySelector(".unseen").textContent = isOn ? `Stop watching ${title}` : `Watch ${title}`;
   return cell;
 }
 
@@ -149,7 +149,9 @@ document.addEventListener("submit", async (event) => {
   }
   const mint = button.value;
   button.blur();
-  show(new DOMParser().parseFromString(await response.text(), "text/html"));
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  show(page);
+  document.getElementById("watched").textContent = page.getElementById("watched").textContent;
   document.querySelector(`.star[value="${CSS.escape(mint)}"]`)?.focus();
   again?.(); // of what is watched now
 });

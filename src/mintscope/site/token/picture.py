@@ -105,7 +105,7 @@ def _head(facts: PictureFacts, points: Sequence[ChartPoint]) -> Iterator[Markup]
         quiet = f"Last trade {moment.day} {moment:%b %Y}"
         yield _text("change", (right, 122), 28, quiet, QUIET, "end")
     elif facts.change is not None:
-        shown = f"{_plain(percent(facts.change))} in 24 h"
+        shown = f"{_plain(percent(facts.change))} in 24h"
         colour = RISE if facts.change > 0 else FALL if facts.change < 0 else QUIET
         yield _text("change", (right, 122), 28, shown, colour, "end")
 

@@ -89,12 +89,12 @@ NAMES: Final = {
     "d1": "1d",
 }
 WINDOWS: Final = (
-    ("m1", "1 m", MINUTE_S),
-    ("m5", "5 m", 5 * MINUTE_S),
-    ("m15", "15 m", 15 * MINUTE_S),
-    ("h1", "1 h", HOUR_S),
-    ("h4", "4 h", 4 * HOUR_S),
-    ("d1", "24 h", DAY_S),
+    ("m1", "1m", MINUTE_S),
+    ("m5", "5m", 5 * MINUTE_S),
+    ("m15", "15m", 15 * MINUTE_S),
+    ("h1", "1h", HOUR_S),
+    ("h4", "4h", 4 * HOUR_S),
+    ("d1", "24h", DAY_S),
 )
 LEVELS: Final = (
     ("swing_high", "swingHigh", "Fib 0 %"),

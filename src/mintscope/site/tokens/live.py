@@ -32,6 +32,7 @@ from mintscope.site.tokens.tokens import (
     SORTS,
     VOLUMES,
     LinePage,
+    SearchPages,
     ShownToken,
     TokenLines,
     TokensQuestion,
@@ -137,7 +138,7 @@ class LiveLists:
         if before is not None and before.mark == mark:
             mark += "+"  # the line of a mint may change without a slot
         now = self._newest[view] = _Lines(mark, page.time, rows)
-        footing = str(drawn.footing(page)).strip()
+        footing = str(drawn.footing(page, view.asked)).strip()
         whole = _event(now, footing, dict.fromkeys(rows, ()))
         if before is None:
             return News(now.mark, whole)
@@ -197,9 +198,15 @@ class TokensPages:
     """The list, and the watch buttons beside its lines."""
 
     def __init__(
-        self, market: MarketParts, lines: TokenLines, watching: Watching, pages: OpenPages
+        self,
+        market: MarketParts,
+        lines: TokenLines,
+        watching: Watching,
+        pages: OpenPages,
+        search: SearchPages,
     ) -> None:
         self._market = market
+        self._search = search
         self._lines = lines
         self._watching = watching
         self._live = LiveLists(market, lines, watching, pages)
@@ -231,6 +238,19 @@ class TokensPages:
             page = await self._lines.page(asked.of_list(watched, now_s))
         except ServiceUnavailable:
             return self._page(asked, None, watched, now=request.now, is_stale=False)
+        if not page.lines and asked == TokensQuestion(text=asked.text):
+            meant = await self._search.meant(asked.text)
+        else:
+            meant = None
+        return meant or self._found(request, asked, page, watched)
+
+    def _found(
+        self,
+        request: PageRequest,
+        asked: TokensQuestion,
+        page: LinePage,
+        watched: list[Mint] | None,
+    ) -> PageResponse:
         age_ms = 0 if page.time is None else request.now - page.time * SECOND_MS
         is_stale = self._market.is_stale(age_ms)
         if request.query_params.text("seen") == _mark(page, is_stale=is_stale):

@@ -22,7 +22,14 @@ from mintscope.kit.audit import UserId
 from mintscope.kit.errors import BadRequest, InvalidTokenAddress, NotFound, ServiceUnavailable
 from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS, parse_mint
 from mintscope.kit.time import DAY_S, HOUR_S
-from mintscope.market.listing.listed import ListedTokens, ListLine, ListPlace, ListQuestion, Sort
+from mintscope.market.listing.listed import (
+    ListedPage,
+    ListedTokens,
+    ListLine,
+    ListPlace,
+    ListQuestion,
+    Sort,
+)
 from mintscope.market.listing.look_alikes import cleaned, searched
 from mintscope.market.screening.grammar import (
     TEXT_MAX,
@@ -69,6 +76,7 @@ class LinePage(NamedTuple):
     """A page of lines, all as of one final slot.
 
     followed   how many tokens are listed, found or not
+    left       how many of them match, from the first of the lines on
     """
 
     lines: Sequence[ShownToken]
@@ -76,6 +84,7 @@ class LinePage(NamedTuple):
     slot: Slot | None
     time: UnixS | None
     followed: int
+    left: int
 
 
 class TokenLines:
@@ -116,7 +125,7 @@ class TokenLines:
 
 def _page(listed: ListedTokens, asked: ListQuestion) -> LinePage:
     found = listed.page(asked)
-    return _drawn(listed, found.lines, found.rows, found.next_after)
+    return _drawn(listed, found)
 
 
 def _movers(listed: ListedTokens) -> LinePage:
@@ -126,18 +135,15 @@ def _movers(listed: ListedTokens) -> LinePage:
     moved.sort(key=lambda pair: -abs(pair[0].changes[2] or 0.0))
     lines = [line for line, _ in moved[:MOVERS]]
     rows = [row for _, row in moved[:MOVERS]]
-    return _drawn(listed, lines, rows, None)
+    return _drawn(listed, ListedPage(lines, None, rows, len(rows)))
 
 
-def _drawn(
-    listed: ListedTokens,
-    lines: Sequence[ListLine],
-    rows: Sequence[int],
-    after: ListPlace | None,
-) -> LinePage:
-    days = listed.days(rows)
-    drawn = [ShownToken(line, sparkline(day)) for line, day in zip(lines, days, strict=True)]
-    return LinePage(drawn, after, listed.folded.slot, listed.folded.time, len(listed))
+def _drawn(listed: ListedTokens, found: ListedPage) -> LinePage:
+    days = listed.days(found.rows)
+    drawn = [ShownToken(line, sparkline(day)) for line, day in zip(found.lines, days, strict=True)]
+    folded = listed.folded
+    after = found.next_after
+    return LinePage(drawn, after, folded.slot, folded.time, len(listed), found.left)
 
 
 def _hashable(key: object) -> object:
@@ -156,13 +162,13 @@ FIELDS: Final = ("q", "sort", "order", "volume", "age", "where", "rows")  # of t
 # Columns beside the name, in their order, and what is above each.
 COLUMNS: Final[Mapping[str, str]] = {
     "price": "Price",
-    "m5": "5 m",
-    "h1": "1 h",
-    "d1": "24 h",
+    "m5": "5m",
+    "h1": "1h",
+    "d1": "24h",
     "volume": "Volume",
     "cap": "Market cap",
-    "rsi": "RSI 1 h",
-    "buys": "Buy share 1 h",
+    "rsi": "RSI 1h",
+    "buys": "Buy share 1h",
     "day": "Last day",
     "age": "Age",
 }
@@ -303,8 +309,9 @@ def question_of(query: FormData) -> TokensQuestion:
         or age not in {each.value for each in AGES}
     ):
         raise NotFound
+    typed = query.text("q")[:LINK_LENGTH_MAX]
     return TokensQuestion(
-        text=(cleaned(query.text("q")) or "")[:TEXT_LENGTH_MAX],
+        text=mint_in(typed) or name_of(typed),
         sort=sort,
         is_rising=query.text("order") == "asc",
         volume=volume,
@@ -530,13 +537,19 @@ class SearchPages:
         if mint is not None:
             return Redirect(f"/token/{mint}")
         name = name_of(typed)
+        if not name:
+            return Redirect(PATH)
+        is_named = name.casefold() not in ALSO and await self._search.find(name)
+        meant = None if is_named else await self.meant(name)
+        return meant or Redirect(f"/tokens?{urlencode({'q': name})}")
+
+    async def meant(self, name: str) -> Redirect | None:
+        """Return the page of SOL, or the list for a name one typo from *name*; None if neither."""
         if name.casefold() in ALSO:
             return Redirect(f"/token/{ALSO[name.casefold()]}")
-        if not name or await self._search.find(name):
-            return Redirect(f"/tokens?{urlencode({'q': name})}" if name else PATH)
         near = await self._near(name)
         if near is None:
-            return Redirect(f"/tokens?{urlencode({'q': name})}")
+            return None
         return Redirect(f"/tokens?{urlencode({'q': near})}", notice="search-near")
 
     async def _near(self, name: str) -> str | None:
