@@ -81,7 +81,7 @@ FAILING_PAYMENTS: Final = Recipe(
 
 READS: Final = Recipe(
     name="questions to nodes",
-    proves="however many quotes and pages ask, a node is asked for prices and pasts so often",
+    proves="however many quotes and pages ask, prices and backfills request a node so often",
     tests=("payments/test_price.py", "history/test_paced_node.py"),
     mutants=(
         Mutant(
@@ -92,7 +92,7 @@ READS: Final = Recipe(
             ("payments/test_price.py",),
         ),
         Mutant(
-            "pasts are read as fast as the node answers",
+            "backfills are read as fast as the node answers",
             "history/source.py",
             "if start_s > now_s:",
             "if False:",

@@ -331,7 +331,7 @@ VOLUMES: Final = Recipe(
             ("market/test_excluded_volume.py",),
         ),
         Mutant(
-            "a past that joins keeps its volume",
+            "a backfill that joins keeps its volume",
             "history/backfill.py",
             "return evidence.flow if sets and not evidence.uncounted else 0",
             "return swap.volume",

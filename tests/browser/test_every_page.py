@@ -131,7 +131,7 @@ ADDRESSES: Final = {
         "queue": "/admin",
         "overview": "/admin/overview",
         "tokens-followed": "/admin/tokens",
-        "pasts": "/admin/tokens/history?mint=So11111111111111111111111111111111111111112",
+        "backfills": "/admin/tokens/history?mint=So11111111111111111111111111111111111111112",
         "token-drop": "/admin/tokens/So11111111111111111111111111111111111111112/remove",
         "sales": "/admin/sales",
         "queue-found": "/admin?state=all&text=trade",

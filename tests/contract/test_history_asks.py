@@ -1,4 +1,4 @@
-"""The contract of every store of asked pasts.  Add an engine to `engines`, nothing else."""
+"""The contract of every store of backfill jobs.  Add an engine to `engines`, nothing else."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The contract of every store of pasts.  Add an engine to `engines`, nothing else."""
+"""The contract of every store of backfills.  Add an engine to `engines`, nothing else."""
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path

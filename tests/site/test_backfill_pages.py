@@ -68,7 +68,7 @@ async def test_a_past_is_asked_for_confirmed_and_told_to_its_end(
     )
     assert "None was found." in words(await administrator.open(BACKFILLS))
     log = words(await administrator.open(AUDIT))
-    assert log.count("asked for a past") == log.count("confirmed a past") == 1
+    assert log.count("requested a backfill") == log.count("confirmed a backfill") == 1
 
 
 async def test_one_is_cancelled_by_its_button(administrator: Person, market: Market) -> None:
@@ -78,7 +78,7 @@ async def test_one_is_cancelled_by_its_button(administrator: Person, market: Mar
     page = await administrator.open(BACKFILLS)
     assert f"{BONK} Cancelled" in words(page)
     assert 'value="cancel"' not in page.text
-    assert "cancelled a past" in words(await administrator.open(AUDIT))
+    assert "cancelled a backfill" in words(await administrator.open(AUDIT))
 
 
 async def test_what_cannot_be_is_refused_in_words(administrator: Person, market: Market) -> None:
@@ -104,7 +104,7 @@ async def test_a_token_is_asked_for_once_and_all_are_bounded(
     for place in range(OPEN_MAX):
         await market.history_asks.ask(Mint(str(place)), UnixS(1), ask.asked_at)
     full = await administrator.send(BACKFILLS, asking())
-    assert (full.status_code, "20 pasts wait already" in words(full)) == (422, True)
+    assert (full.status_code, "20 backfills are waiting" in words(full)) == (422, True)
 
 
 async def test_anything_else_and_strangers_change_nothing(

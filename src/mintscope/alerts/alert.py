@@ -48,7 +48,7 @@ class AlertRule:
 
     name         for the user alone; printable
     field        the value of the report of *mint* that is looked at
-    level, margin, percent, window_s   as in Rule; 0 where the kind does not use them
+    level, margin, percent, window_s   as in Rule; 0 if the kind does not use them
     webhook_url  where firings are sent; None: nowhere
     by_email     whether firings are sent by e-mail
     by_telegram  whether firings are sent to the Telegram chat of the account
@@ -112,7 +112,7 @@ class Alert:
 
     nonce        what its webhook secret derives from; old_nonce: the one before, good until
                  old_nonce_until
-    revision     one more at each change of what is evaluated; its state is that of this revision
+    revision     one more at each change of its rule; its state is that of this revision
     state        what the rule remembers, JSON; None: it has not seen a report yet
     webhook_failed_at   when its webhook was disabled; None: it is not
     webhook_at   when the address of its webhooks was last changed; None: not since it was made
@@ -328,7 +328,7 @@ class TelegramChat:
 class AlertStanding:
     """The progress of the evaluation of signals.
 
-    seq        the position in the swap log that every state of a signal is as of
+    seq        the position in the swap log up to which every signal is evaluated
     version    one more at each change of the signals
     holder     the process that evaluates them; only it may until *held_until*
     """

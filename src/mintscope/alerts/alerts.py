@@ -137,7 +137,7 @@ class Alerts:
         """Change a signal with *edit*, whose result must be valid.
 
         If something of the rule changes, it begins again: the next report fires nothing.
-        A webhook that was disabled is tried again where *edit* names one or makes it active; what
+        A webhook that was disabled is tried again if *edit* names one or makes it active; what
         waits is tried at once if it has another address.
         """
         now = self.clock.now()
@@ -450,7 +450,7 @@ class AlertWriter:
 
     holder           names this process
     emails_day_max, emails_of_alert_max, email_pause_ms   as in EmailBounds
-    symbols          returns what tokens are called, as far as it is known
+    symbols          returns the symbols of tokens, as far as they are known
     lease_ms         after so long without a word from it, another process takes over
     Raises ServiceUnavailable from every verb.
     """

@@ -286,7 +286,7 @@ def pack(loaded: LoadedMint) -> bytes:
 def unpack(packed: bytes) -> LoadedMint:
     """Return the mint that `pack` encoded.
 
-    Raises ValueError for what an earlier version has packed.
+    Raises ValueError for the bytes of an earlier version.
     """
     try:
         return msgspec.msgpack.decode(zlib.decompress(packed), type=LoadedMint)
@@ -405,8 +405,8 @@ def _look_back(
 ) -> tuple[RuleState, Crossing | None]:
     """Compare *value* with the lowest and the highest within the window.
 
-    Percentages of what is not greater than 0 mean nothing: such a value is passed over.  When the
-    rule fires, the window begins again with *value*.
+    A percentage of a value that is not greater than 0 means nothing: the value is passed over.
+    When the rule fires, the window begins again with *value*.
     """
     if value <= 0.0:
         return state, None

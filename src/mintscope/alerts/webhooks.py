@@ -52,7 +52,7 @@ RELAYS: Final = IPv4Network("192.88.99.0/24")  # 6to4: whichever is near
 
 
 class NotPublic(Exception):
-    """The address is not public; the message says what was expected and what it was."""
+    """The address is not public; the message names it, and the expected form."""
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:

@@ -250,7 +250,7 @@ class FieldSignal(SignalBasis, kw_only=True, tag_field="kind", tag=SignalKind.CR
 class ConditionSignal(SignalCommon, kw_only=True, tag_field="kind", tag="condition"):
     """Fires when a condition of screens becomes true: one comparison, or one crossing.
 
-    It is kept as the alert above, below or crosses_field that it comes to.
+    It is stored as the equal alert of kind above, below or crosses_field.
     """
 
     where: Annotated[

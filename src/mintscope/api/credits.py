@@ -412,7 +412,7 @@ class CreditRoutes:
     async def _handed_out(self, settled: Settled, caller: Caller) -> Purchase:
         """Return the purchase of *settled*, and its credit token or user.
 
-        Raises MissingToken where that is one that *caller* has not shown.
+        Raises MissingToken if that is one that *caller* has not shown.
         """
         purchase = settled.payment.purchase
         paid = settled.payment.paid

@@ -127,7 +127,7 @@ class EventStream:
         self._waits = True
 
     def begin_period(self) -> None:
-        """Resume after `wait`, and reset the record of what was written."""
+        """Resume after `wait`, and forget which events were written."""
         self._waits = self.has_told = self.has_written = False
         if self._missed:
             self._on_behind(self)
@@ -251,7 +251,7 @@ class Streams:
     def room_for(self, account: Hashable) -> Iterator[None]:
         """Count a stream of *account* during the block.
 
-        Raises RateLimited and ServiceUnavailable where there is no room for it.
+        Raises RateLimited and ServiceUnavailable if there is no room for it.
         """
         if self._is_closed:
             raise ServiceUnavailable("This process is about to stop: connect again.")

@@ -247,7 +247,7 @@ class KeptAnswers:
     def now(self) -> UnixMs:
         """Return the time from which an answer made now is stored.
 
-        The time is before its debit: so no answer is kept for longer than its name in the store.
+        The time is before its debit, so the answer expires no later than its name in the store.
         """
         return self._clock.now()
 
@@ -344,7 +344,7 @@ class SignIns:
 
         The nonce of a sign-in takes credits once.  After that the answer is given again to the
         holder of its Idempotency-Key, *key*; anyone else is refused.
-        Raises CheckoutRefused, and what *work* raises.
+        Raises CheckoutRefused, and the errors of *work*.
         """
         account = charge.payer.account
         name = None

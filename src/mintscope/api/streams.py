@@ -86,7 +86,7 @@ RETRY_MS: Final = 2_000  # how long a browser waits before it comes back, unless
 class PaidMinutes:
     """Pays for each minute of a stream; *debited* is the first minute.
 
-    take        takes the credits of a minute; raises ServiceError where it cannot
+    take        takes the credits of a minute; raises ServiceError if it cannot
     give_back   gives credits back, once for each
     note_sent   notes that a minute is not given back, whatever becomes of this process
     """

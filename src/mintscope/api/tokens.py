@@ -143,7 +143,7 @@ def how_to_pay_demo(origin: str) -> HowToPay:
 def demo_refusal(header: str) -> str:
     """Return PAYMENT-RESPONSE to a demo payment, of which only the form is checked.
 
-    Raises InvalidPayment where that is wrong, as wherever a payment is taken.
+    Raises InvalidPayment if that is wrong, as wherever a payment is taken.
     """
     decode_payment(header)
     return encode_refused(TERMS, reason=RefusalReason.DEMO, signature="")

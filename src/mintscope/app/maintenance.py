@@ -37,7 +37,7 @@ def serving_metrics(metrics: MetricsConfig, port: int) -> AbstractContextManager
 async def running(work: Work, name: str, *, sleep: Sleep = asyncio.sleep) -> AsyncIterator[None]:
     """Run *work*, which should never end, during the block; run it again if it does end.
 
-    Only a bug ends it.  The process goes on: what it sells does not depend on this task alone.
+    Only a bug ends it.  The process goes on: its sales do not depend on this task alone.
     """
     task = asyncio.create_task(_run_forever(work, name, sleep), name=name)
     try:

@@ -28,7 +28,7 @@ EARLY_SHARE: Final = 0.15
 class NodeWatch:
     """The measurements of a node.
 
-    software            version of what it runs; "" if it does not say
+    software            version of its software; "" if it does not say
     seconds             how long it was watched
     version             newest transaction version in its blocks that it withheld at first
     first_available     oldest slot it has

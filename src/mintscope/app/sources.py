@@ -127,8 +127,8 @@ class BackfillReading:
     ) -> Survey:
         """Return the slots to read since *from_time*, within the node's history, and their cost.
 
-        pools, rate_pools   what to read; where none is named, what is found
-        Raises              ValueError in words where there is nothing to read
+        pools, rate_pools   the addresses to read; if none is named, those that are found
+        Raises              ValueError if there is nothing to read
         """
         first = await _first_candle(self._market, mint)
         addresses = await self._addresses(mint, pools=pools, rate_pools=rate_pools)
@@ -201,7 +201,7 @@ async def begin_of(market: Market, mint: Mint, from_time: UnixS, *, again: bool 
     """Return the start of a backfill of *mint* that was requested since *from_time*.
 
     again     from before the first candle, which is replaced
-    Raises    ValueError in words where nothing is missing, or it can have no past
+    Raises    ValueError if nothing is missing, or if it cannot be backfilled; the text says why
     """
     first = await _first_candle(market, mint)
     if first is not None and again:

@@ -47,7 +47,7 @@ def stream_of(  # noqa: PLR0913 - one argument for each part
 def endpoints(geyser: GeyserConfig) -> list[GeyserEndpoint]:
     """Return the servers in order of preference, each with its x-token.
 
-    Raises OSError where the file of certificates cannot be read.
+    Raises OSError if the file of certificates cannot be read.
     """
     ca = None if geyser.ca_file is None else geyser.ca_file.read_bytes()
     tokens = cycle([token.get_secret_value() for token in geyser.x_tokens] or [""])

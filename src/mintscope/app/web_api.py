@@ -182,7 +182,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     """Return the API.
 
     checks, trial   what /v1/health and /readyz ask; what is given away, None for nothing
-    limits     counts requests; other_limit is for what has none of its own
+    limits     counts requests; other_limit is for routes without a limit of their own
     merchant   who sells; without one nothing is for sale
     accounts   who keeps them; without them there are none
     series, holders, lists, streams   their readers, keepers or senders; without one there are none

@@ -51,7 +51,7 @@ class DayUse(msgspec.Struct, frozen=True, gc=False):
 class Statement(msgspec.Struct, frozen=True, gc=False):
     """The sources and uses of the credits of an account, as of one moment.
 
-    spent      in all, in requests; what was given back counts as an entry
+    spent      in all, in requests; credits that were given back are an entry
     entries    the newest STATEMENT_LINES that were no spends, newest first
     days       the newest STATEMENT_DAYS on which something was spent, newest first
     """
@@ -154,7 +154,7 @@ class Debit(msgspec.Struct, frozen=True, gc=False):
 
     once    the name of the answer that they buy, of this account: while it is kept, KEPT_MS, no
             more credits are taken for it; None: it has none
-    endpoint   the number of what was asked, as in `credits.endpoints`; None: it has none
+    endpoint   the number of the endpoint, as in `credits.endpoints`; None: it has none
     """
 
     account: CreditAccount

@@ -37,7 +37,7 @@ def decode_block(
 ) -> Decoded:
     """Return the swaps of *transactions*, in order; *roles* say which programs are DEXes.
 
-    Never raises for what a transaction holds: what cannot be read is quarantined.
+    Never raises for the content of a transaction: unreadable ones are quarantined.
     """
     migrations: list[Swap] = []
     decoded = Decoded([], [], [], migrations)
@@ -122,7 +122,7 @@ def _missed(
 def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAccounts] | None:
     """Return the calls of *transaction*, None if it cannot have exchanged tokens.
 
-    Raises Unreadable where the outcome was not recorded.
+    Raises Unreadable if the outcome was not recorded.
     """
     roles = known.of(transaction.keys)
     if known.dexes.isdisjoint(roles) and not _may_exchange(transaction, roles):

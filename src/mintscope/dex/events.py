@@ -36,7 +36,7 @@ class Layout(NamedTuple):
     aside      a referrer's share, which may leave the pool in either mint as part of the swap
     fees       that may leave the vault beside what the trader got, all of them or some
     pool       where the address of the pool stands
-    decides    the event's amounts are those of the swap also where the transfers differ: fees
+    decides    the event's amounts are those of the swap even if the transfers differ: fees
                stay in the vault
     """
 
@@ -73,7 +73,7 @@ LAYOUTS: Final = {
 def verify(call: Call, swaps: list[Swap]) -> None:
     """Compare the one swap of *call* with its event, if the event has a known layout.
 
-    Raises Unreadable where they differ.
+    Raises Unreadable if they differ.
     """
     if len(swaps) != 1 or call.program.name not in LAYOUTS:
         return

@@ -19,7 +19,7 @@ class RecognisedBy(StrEnum):
     """The method by which a swap was found.
 
     TABLE       by an instruction of a program that the decoder knows
-    TRANSFERS   by what moved under a program that it does not know
+    TRANSFERS   by the transfers under a program that it does not know
     """
 
     TABLE = "table"
@@ -31,7 +31,7 @@ class Swap(NamedTuple):
 
     Order   (transaction_index, outer, inner, leg) within a block; inner is -1
             for a top-level instruction, leg counts pools under one instruction
-    Side    in_ is what the pool received, out_ what it paid
+    Side    in_ is the amount that the pool received, out_ the amount that it paid
     program the short name of the table; the address of a program that is not in it
     pool    the address that names the pool, or its two vaults, sorted, with `+` between
     in_left, out_left   raw units of either mint in the vaults of the pool after the transaction;
@@ -124,7 +124,7 @@ class Quarantined(NamedTuple):
 
     signature   None if not even that could be read
     program     the short name of the table, or the address of a program that is not in it;
-                "unknown" where none was reached
+                "unknown" if none was reached
     head        of an unknown instruction its first 8 bytes, hex, all if there are fewer; else empty
     moved       if SOL or dollars were exchanged all the same
     mints       of the token accounts that the call names

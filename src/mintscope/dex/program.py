@@ -20,7 +20,7 @@ class Leg:
 
     owners   who own its vaults
     pool     the account that names it; None: its two vaults do
-    vaults   its vaults, where their owners are not among the accounts
+    vaults   its vaults, if their owners are not among the accounts
     shares   (vault, the account with the pool's shares of it) if pools share their vaults
     size     how many accounts the instruction must have for that
     """
@@ -86,7 +86,7 @@ class Program:
                 judged by what moved
     read        turns a call that passed the gate into swaps; None for a router,
                 whose swaps are those of the programs it calls
-    authority   owner of the vaults of every pool, where there is one
+    authority   owner of the vaults of every pool, if there is one
     proven      a recorded transaction was decoded and agreed
     no_swaps    first bytes of instructions that may look like a swap by what moved, and are none
     how         for people: where the amounts come from
@@ -95,7 +95,7 @@ class Program:
                 a wallet.  So they show nothing of what stands in the pool
     head_size   how many bytes separate its instructions: 1 or 8; 0: nothing does
 
-    A dataclass: `isinstance` of a struct type takes twice as long where the answer is no.
+    A dataclass: `isinstance` of a struct type takes twice as long if the answer is no.
     """
 
     name: str

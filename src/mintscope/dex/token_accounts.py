@@ -292,7 +292,7 @@ def _encode(key: bytes) -> str:
 def _amount(balance: TokenBalance) -> int:
     """Return the raw units of *balance*.
 
-    Raises Unreadable where it does not say.
+    Raises Unreadable if it does not say.
     """
     text = "" if balance.ui_token_amount is None else balance.ui_token_amount.amount
     if not (text.isascii() and text.isdigit()):

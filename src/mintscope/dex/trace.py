@@ -69,7 +69,7 @@ def calls(
 ) -> list[Call]:
     """Return every call of a DEX, in order of execution; *roles* are those of the accounts.
 
-    Raises Unreadable where an instruction runs a program beyond them.
+    Raises Unreadable if an instruction runs a program beyond them.
     """
     found: list[Call] = []
     try:

@@ -40,7 +40,7 @@ Flow: TypeAlias = tuple[int, int, str | None, int]
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return one swap for each pool of *legs*; without legs, one for each pool touched.
 
-    Raises Unreadable where a pool did not give one mint for another.
+    Raises Unreadable if a pool did not give one mint for another.
     """
     if not legs or len(token_accounts.signers) > 1:
         token_accounts.complete()
@@ -86,7 +86,7 @@ def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -
 def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swap of a program that publishes nothing, if the transfers form one.
 
-    One mint in and one out is a swap; where a supply changed it is a deposit or a withdrawal.
+    One mint in and one out is a swap; if a supply changed, it is a deposit or a withdrawal.
     """
     if len(call.tokens) + len(call.lamports) < PARTIES:
         return []

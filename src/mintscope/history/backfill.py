@@ -77,7 +77,7 @@ class BackfillSwaps(NamedTuple):
 
 
 class FoldedBackfill(NamedTuple):
-    """The result of the past; None if the mint never traded in it.
+    """The result of the backfill; None if the mint never traded in it.
 
     time        effective, of the newest slot
     since_slot  before the oldest slot
@@ -191,8 +191,8 @@ class BackfillMerge(Protocol):
         """Join a finished backfill, and return its mint; None if no backfill can be joined now.
 
         Candles, state, the swaps that the log still holds, and which pool decides are replaced by
-        what they would be had the mint been followed since the beginning of its past.  A past
-        that ends before what the log still holds goes back to reading.
+        what they would be had the mint been followed since the beginning of its backfill.
+        A backfill that ends before what the log still holds goes back to reading.
         """
 
 
@@ -201,13 +201,13 @@ KEPT_S: Final = 1_800
 
 
 def concerns(swap: Swap, mint: Mint) -> bool:
-    """Return whether *swap* can matter for the past of *mint*: it trades *mint* or prices SOL."""
+    """Return whether a backfill of *mint* needs *swap*, which trades *mint* or prices SOL."""
     seen = oriented(swap)
     return seen is not None and seen.base in (mint, WSOL)
 
 
 class Backfill:
-    """Slots of the past, applied oldest first."""
+    """Slots of a backfill, applied oldest first."""
 
     def __init__(self, mint: Mint) -> None:
         self._mint = mint
@@ -367,8 +367,8 @@ class BackfillIsRead(ValueError):
 
     def __init__(self) -> None:
         super().__init__(
-            "another past is read now, by `mintscope history` or for an administrator: wait until"
-            " it is done, or cancel it at /admin/tokens/history"
+            "`mintscope history` or ingest is reading another backfill: wait until it"
+            " is done, or cancel it at /admin/tokens/history"
         )
 
 
@@ -401,7 +401,7 @@ class Cost(NamedTuple):
 class Survey(NamedTuple):
     """The estimate made before anything is read.
 
-    from_time   where the past begins: no earlier than the node reaches back
+    from_time   where the backfill begins: no earlier than the node reaches back
     addresses   what is read
     """
 

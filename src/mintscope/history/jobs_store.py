@@ -169,7 +169,7 @@ class SqlHistory:
         self._access = access
 
     async def begin(self, mint: Mint, from_time: UnixS, addresses: Mapping[str, Kind]) -> None:
-        """Start to read the past of the tracked *mint* again, dropping earlier results."""
+        """Start to read the backfill of the tracked *mint* again, dropping earlier results."""
 
         def work(db: Database) -> None:
             mint_id = number(db, mint)
@@ -388,7 +388,7 @@ NEWEST: Final = f"SELECT {COLUMNS} FROM history_ask ORDER BY id DESC LIMIT ?"  #
 CONFIRM: Final = """
 UPDATE history_ask SET state = 'confirmed' WHERE id = ? AND state = 'estimated' RETURNING mint
 """
-# A past that is read is dropped by its reader.
+# A backfill that is being read is dropped by its reader.
 CANCEL: Final = """
 UPDATE history_ask
    SET state = CASE WHEN state = 'reading' THEN 'cancelling' ELSE 'cancelled' END,

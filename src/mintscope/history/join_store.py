@@ -199,7 +199,7 @@ SELECT coalesce(sol_usd_time, time - ?) FROM header
  WHERE is_dead = 0 AND slot <= ? ORDER BY seq DESC LIMIT 1
 """
 
-# A longer own past may leave room for fewer of them: they are joined again, before it.
+# A longer backfill may leave room for fewer of them: they are joined again, before it.
 KEEP_IMPORTED: Final = """
 INSERT INTO import_candle
 SELECT mint, timeframe, bucket, open, high, low, close, provider_volume, provider FROM candle
@@ -374,7 +374,7 @@ def _meets_the_log(db: Database, ready: _Ready) -> bool:
     """Return whether the log has everything after the backfill, priced as if followed live.
 
     A rate rests on the swaps of a minute, so the log must have begun a minute before the rate was
-    made that the past ends with.
+    made that the backfill ends with.
     """
     oldest: int | None = db.execute(OLDEST).get
     rated: int | None = db.execute(RATED_AT, (RATE_AGE_MAX_S, ready.slot)).get

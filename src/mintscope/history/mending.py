@@ -1,4 +1,4 @@
-"""Mends gaps beside the pipeline, by reading again the past of each token that traded in one.
+"""Mends gaps beside the pipeline, by backfilling again each token that traded in one.
 
 An attempt asks the node for the blocks of the oldest gap that is due.  The progress is in the
 store after each step.  After a kill the next ingest goes on from there.
@@ -44,8 +44,8 @@ WORDS_MAX: Final = 500
 AWAY: Final = (ServiceUnavailable, UnusableStore)  # nothing ends: it is looked at again
 BY_HAND: Final = "mintscope gaps fill"
 TOO_NEW: Final = "waits until prices rest on no swap of the gap, and all of that is final"
-ANOTHER: Final = "waits: another past is read"
-NOT_JOINED: Final = "waits: a past is read, and ingest has not joined it yet"
+ANOTHER: Final = "waits: another backfill is read"
+NOT_JOINED: Final = "waits: a backfill is read, and ingest has not joined it yet"
 SPENT: Final = "waits for tomorrow: the requests of chain.gap_calls_per_day are used up"
 GOES_ON: Final = frozenset({ANOTHER, NOT_JOINED, SPENT})  # an attempt that was reported
 TOO_MUCH: Final = "its blocks take over half of the requests of chain.gap_calls_per_day, {}"
@@ -63,7 +63,7 @@ class GapSource(Protocol):
     async def begin(self, mint: Mint, since: UnixS) -> UnixS:
         """Return the start of the backfill of *mint*: before its first candle, and by *since*.
 
-        Raises ValueError in words if it can have no past.
+        Raises ValueError if it cannot be backfilled.
         """
 
     async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
@@ -73,7 +73,7 @@ class GapSource(Protocol):
         """
 
     async def read(self, mint: Mint, from_time: UnixS) -> object:
-        """Read and fold the past of *mint*, resuming earlier reads.  Raises IncompleteBackfill."""
+        """Read and fold a backfill of *mint*, resuming earlier ones.  Raises IncompleteBackfill."""
 
 
 class _Waits(Exception):
@@ -117,7 +117,7 @@ async def is_read(jobs: SqlHistory, mint: Mint, settled_slot: Slot) -> bool:
 class GapMending:
     """Mends gaps, one attempt at a time.
 
-    lock    held while a past is read; raises BackfillIsRead
+    lock    held while a backfill is read; raises BackfillIsRead
     """
 
     mends: SqlGapMends
@@ -248,7 +248,7 @@ class GapMending:
         return failures
 
     async def _read(self, mint: Mint, moment: _Moment) -> None:
-        """Read the past of *mint* until joined, if it is followed and unread since the gap."""
+        """Backfill *mint* until joined, if it is followed and unread since the gap."""
         is_begun = False
         while not await is_read(self.jobs, mint, moment.settled):
             if await self.tracking.one(mint) is None:
@@ -262,7 +262,7 @@ class GapMending:
                 is_begun = True
             elif not is_begun and not job.goes_on(begin):
                 raise ValueError(
-                    f"another past of {mint} was begun and not ended: mintscope history {mint}"
+                    f"another backfill of {mint} was begun and not ended: mintscope history {mint}"
                 )
             elif job.stage is Stage.READING:
                 await self.source.read(mint, job.from_time)
@@ -272,7 +272,7 @@ class GapMending:
         found = await self.source.survey(mint, begin)
         if found.cost.calls > self.plan.calls_per_day:
             raise NotMendable(
-                f"the past of {mint} takes about {found.cost.calls} requests, more than"
+                f"the backfill of {mint} takes about {found.cost.calls} requests, more than"
                 f" chain.gap_calls_per_day, {self.plan.calls_per_day}"
             )
         if found.from_time > moment.time:

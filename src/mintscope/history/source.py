@@ -120,7 +120,7 @@ class PacedNode(Rpc):
     ) -> Sequence[LineWire]:
         """Return up to 1,000 transactions that name *address*, newest first, including failed ones.
 
-        Raises UnknownSignature where the node does not know *before* or *until*.
+        Raises UnknownSignature if the node does not know *before* or *until*.
         """
         bounds = {"before": before, "until": until}
         options = {"commitment": Commitment.FINALIZED, "limit": LINES_MAX}

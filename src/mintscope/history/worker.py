@@ -62,7 +62,7 @@ class BackfillSource(Protocol):
     async def read(
         self, mint: Mint, from_time: UnixS, progress: Callable[[str, int], None]
     ) -> object:
-        """Read and fold the past of *mint*, resuming earlier reads.  Raises IncompleteBackfill."""
+        """Read and fold a backfill of *mint*, resuming earlier ones.  Raises IncompleteBackfill."""
 
 
 @dataclass(eq=False)
@@ -85,7 +85,7 @@ class _Doing:
 class BackfillQueue:
     """Estimates and reads the requested backfills.
 
-    lock    held while a past is read; raises BackfillIsRead
+    lock    held while a backfill is read; raises BackfillIsRead
     """
 
     queue: SqlBackfillJobs

@@ -1,4 +1,4 @@
-"""Coverage of what was read, by program and hour."""
+"""Coverage of exchanges, by program and hour."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

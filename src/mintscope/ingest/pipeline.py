@@ -171,7 +171,7 @@ class Ingest:
     async def run(self) -> None:
         """Ingest until the source ends, if it does; stop cleanly when cancelled.
 
-        Raises ForkBelowFinalized or WrongChain where an operator must decide, else SourceError.
+        Raises ForkBelowFinalized or WrongChain if an operator must decide, else SourceError.
         """
         mints = [mint for mint in self.mints if self.shard.owns(mint)]
         tail = await self.store.start(mints=mints, follows_files=self.follows_files)

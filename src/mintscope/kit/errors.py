@@ -101,7 +101,7 @@ class InsufficientData(ServiceError, code=ErrorCode.INSUFFICIENT_DATA):
 
 
 class MissingToken(ServiceError, code=ErrorCode.MISSING_TOKEN):
-    """No usable Authorization header where one is required."""
+    """A required Authorization header is absent or unusable."""
 
 
 class InvalidToken(ServiceError, code=ErrorCode.INVALID_TOKEN):
@@ -294,7 +294,7 @@ class NeedsOperator(Exception):
 
 
 class UnusableStore(Exception):
-    """A store cannot be used as it is; the message says what was expected and what was there."""
+    """A store cannot be used as it is; the message names the expected and the actual state."""
 
 
 class StoreUnavailable(UnusableStore):

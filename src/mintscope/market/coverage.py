@@ -1,7 +1,7 @@
 """The share of exchanges that was read, in total, and by hour and program.
 
 Call      of a program that exchanged tokens, or of one in the table that should have
-Read      under the name of the table, or by its transfers where the table has no such program
+Read      under the name of the table, or by its transfers if the table has no such program
 Missed    quarantined, for the reason given: its swaps are in no candle and no volume
 Window    the hour of the newest block and the hour before it: 60 to 120 minutes
 Volume    micro-USD at the rate of the block, of the calls that moved SOL or a dollar
@@ -120,7 +120,7 @@ class NotRead(msgspec.Struct, frozen=True, kw_only=True):
     time        of the block, or of the newest of them
     program     its name; the address of one that is not listed
     reason      why it was not read; `unknown_program`: read by what moved, not listed
-    head        first bytes of the instruction, hex, where they are what is unknown
+    head        first bytes of the instruction, hex, if they are unknown
     count       how many calls
     volume      about so many micro-USD; what had no rate or no quote is not in it
     signature   an example

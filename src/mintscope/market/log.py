@@ -49,7 +49,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Evidence of a swap on its pool: see `standing`.
 
     depth       micro-USD of the quote in the pool after it; None if no balance shows it
-    flow        micro-USD that changed hands, also where it is no volume
+    flow        micro-USD that changed hands, even if it is no volume
     signer      the beginning of the address
     is_direct   its price was set in dollars or SOL
     trip        a `standing.Trip`
@@ -74,7 +74,7 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     volume       micro-USD, integer; 0 if it must not count, as at a price that was rejected
     price_usd    per whole token, None if the swap sets no candle;
     price_sol    None exactly when price_usd is
-    pool         its address, or its program where that has no pools; None in logs of before
+    pool         its address, or its program if that has no pools; None in logs of before
     offered      (price_usd, price_sol) that it would have set, had its pool decided, or were it no
                  part of a round trip; of SOL itself, if its own is not the rate
     detail       written beside the log; what reads the log goes without it

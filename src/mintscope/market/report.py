@@ -25,7 +25,7 @@ EXAMPLE_POOL: Final = "8sLbNZoA1cfnvMJLPfp98ZLAnFSYCFApfJKMbiXNLwxj"
 
 
 class Price(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Of one whole token, at its newest accepted swap, and what it rests on."""
+    """The price of one whole token, at its newest accepted swap, and its basis."""
 
     usd: Annotated[float, about("US dollars for one whole token, not rounded.", 171.25)]
     sol: Annotated[float, about("SOL for one whole token, not rounded.", 1.0)]
@@ -177,7 +177,7 @@ class TimeframeIndicators(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pressure(msgspec.Struct, frozen=True, gc=False):
-    """Buy volume over total volume, 0 to 1; 0 where nothing traded."""
+    """Buy volume over total volume, 0 to 1; 0 if nothing traded."""
 
     m1: Annotated[
         float,
@@ -281,7 +281,7 @@ NO_FRAMES: Final[Mapping[str, Floats]] = {}
 class ReportKind(NamedTuple):
     """The kind of report.
 
-    is_partial   from the first priced swap on, with null for what cannot be computed yet
+    is_partial   from the first priced swap on, with null for numbers that cannot be computed yet
     is_closed    indicators without the candles that are still open, so that no value changes later
     timeframes   frames beside those of the specification, each an `AskedFrame`
     """

@@ -298,7 +298,7 @@ def _readable_by_all(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(schema: Mapping[str, Any], shapes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *schema* with what it refers to, and without the null that it admits."""
+    """Return *schema* with its references resolved, and without the null that it admits."""
     kinds = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
     found = {**schema, **kinds[0]} if kinds else dict(schema)
     found |= shapes.get(schema.get("$ref", "").rpartition("/")[-1], {})
@@ -396,7 +396,7 @@ async def _within(reserved: Reservation, call: Callable[[], Awaitable[ApiAnswer]
 def _payment(meta: Mapping[str, Any]) -> str:
     """Return the payment in `_meta` as the text of an HTTP header, or "" if there is none.
 
-    The API says whether it is a good one.  Raises BadArguments for what no header can hold.
+    The API checks it.  Raises BadArguments for a value that no header can hold.
     """
     name = next((each for each in PAYMENTS if meta.get(each) is not None), PAYMENT)
     payment = meta.get(name)

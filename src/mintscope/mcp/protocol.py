@@ -1,4 +1,4 @@
-"""The tools behind the `mcp` package; importing it takes a second, so that is done when needed.
+"""The tools behind the `mcp` package; importing it takes a second, so it is imported when needed.
 
 No request depends on an earlier one, so any replica answers any request.
 

@@ -320,7 +320,7 @@ def _flattened(item: Mapping[str, Any], fields: Collection[str]) -> Iterable[tup
 
 
 def _columns(flat: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names of all columns, except one that is null where other rows are nested."""
+    """Return the names of all columns, except one that is null if other rows are nested."""
     names = list(dict.fromkeys(name for row in flat for name in row))
     nested = {name.rpartition(".")[0] for name in names}
     return [name for name in names if name not in nested]

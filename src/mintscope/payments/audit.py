@@ -221,7 +221,7 @@ class Orphan(msgspec.Struct, frozen=True, kw_only=True):
     """A payment of ours without a row.
 
     payer, amount, asset, bought    by its quote; None if it carries none of ours.  What it has
-                                    bought is the path of a kind where no more is known
+                                    bought is the path of a kind if no more is known
     found_at                        by the first audit that met it
     """
 
@@ -264,7 +264,7 @@ def recognise(
 
     terms    of one token; payments in another are not recognised
 
-    Whenever it was quoted: it is on chain, so it was taken in time.
+    A quote of any age counts: the payment is on chain, so it was taken in time.
     """
     envelope = open_envelope(wire)
     if isinstance(envelope, Refused) or str(envelope.accounts[FEE_PAYER_AT]) != terms.fee_payer:

@@ -124,7 +124,7 @@ class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
 class CheckoutRefused(Exception):
     """Nothing was handed out, and nothing was charged unless *cause* says so.
 
-    option       None if nothing can be bought now, and where nothing more is to be paid
+    option       None if nothing can be bought now, or if nothing more is to be paid
     failure     why what was asked for could not have been handed out anyway
     is_ready    what was asked for can be handed out to a client that pays
     """
@@ -288,7 +288,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
         """Do *work*, then take the payment; a settled payment gets its report again.
 
         A payment that was not sent yet stays good if the work costs nothing.
-        Raises CheckoutRefused, and what *work* raises.
+        Raises CheckoutRefused, and the errors of *work*.
         """
         clock = self.merchant.facilitator.clock
         delivered = None if isinstance(self.payment, Settled) else await work()
@@ -308,7 +308,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
     async def pay(self, wanted: Callable[[], Awaitable[Wanted]]) -> Settled:
         """Take the payment for the result of *wanted*, unless it was taken before.
 
-        Raises CheckoutRefused, and what *wanted* raises.
+        Raises CheckoutRefused, and the errors of *wanted*.
         """
         if isinstance(self.payment, Settled):
             return self.payment

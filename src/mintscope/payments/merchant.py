@@ -57,7 +57,7 @@ class Order:
     usd                 the same in USD, exact
     fee_lamports_max    the most that landing its payment may cost us; None for any fee
     key                 the redelivery key of the client that asks, None if it sent none
-    is_for_credits      only credits are taken: what it costs is known once it was delivered
+    is_for_credits      only credits are taken: its cost is known once it is delivered
     """
 
     resource: Resource
@@ -301,7 +301,7 @@ class Merchant:
     async def priced(self) -> Sequence[tuple[AcceptedToken, PriceList]]:
         """Return the tokens that have a price now, with the prices of this minute.
 
-        Raises PriceUnavailable where none has.
+        Raises PriceUnavailable if none has.
         """
         priced = []
         doubts = []

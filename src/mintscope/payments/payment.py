@@ -116,7 +116,7 @@ class Unseen(msgspec.Struct, frozen=True, kw_only=True):
     """The transaction was not found.
 
     height    finalized block height read *before* looking, with the whole history
-              searched; 0 where only recent blocks were, which proves nothing
+              searched; 0 if only recent blocks were, which proves nothing
     """
 
     height: int = 0

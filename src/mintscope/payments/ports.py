@@ -381,7 +381,7 @@ class PaymentChain(Protocol):
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """The payment has arrived and its purchase is handed out.
 
-    token          what it bought, in plain text, where it bought a new credit token
+    token          the new credit token that it bought, in plain text, if any
     redelivered    the answer had been made before, and was lost
     """
 

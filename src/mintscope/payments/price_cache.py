@@ -163,7 +163,7 @@ class TokenReserves(msgspec.Struct, frozen=True, kw_only=True):
     """The reserves of the pools of a token, in atoms.
 
     base     of the token
-    quotes   of what it is traded for, by mint
+    quotes   of the tokens it is traded for, by mint
     """
 
     base: int

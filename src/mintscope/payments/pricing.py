@@ -99,7 +99,7 @@ class TokenMarket:
 
     minutes        those with trades, oldest first: the last before TWAP_MINUTES ago, and all since
     base_usd       worth of the tokens in its pools, all together
-    quote_usd      worth of what they are traded against
+    quote_usd      worth of the other side of its pools
     lag_s          how far the market data is behind the chain
     """
 

@@ -41,7 +41,7 @@ class ChartPoint(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A candle and the values of its indicators.
 
     t                begin, Unix seconds
-    bought, sold     US dollars; 0 where a provider gave the candle, whose volume has no sides
+    bought, sold     US dollars; 0 if a provider gave the candle, because its volume has no sides
     unsided          US dollars of such a candle
     ema9 to histogram    None if history is too short
     """
@@ -124,7 +124,7 @@ def draw_chart(
 ) -> Markup:
     """Return the chart of *points*, oldest first.
 
-    levels    prices to be marked, by what is written beside them
+    levels    prices to mark, by their labels
     width_s   of a candle
     label     what is read out
     """

@@ -187,7 +187,7 @@ class PageEndpoints:
         return Redirect(_with_return(SIGN_IN, here), cookie=cookie)
 
     async def _refilled(self, page: PageRoute, request: Request) -> str:
-        """Return the address of the current page, with what was typed into the form that was sent.
+        """Return the address of the current page, with the values of the form that was sent.
 
         Texts too long for an address are left out, as are those that a script keeps, and those of a
         body that is no form.

@@ -242,7 +242,7 @@ class FrontPages:
         return dict(NOT_LIVE) if self._live is None else await self._live.facts()
 
     async def _watched(self, request: PageRequest) -> LinePage | None:
-        """Return the lines of what is watched; None if no market is shown."""
+        """Return the lines of the watched tokens; None if no market is shown."""
         mints = await self._watching.mints(request.session)
         if self._lines is None:
             return None

@@ -94,7 +94,7 @@ class Page:
     errors  what is wrong with the form, by field; "" is about all of it
     values  what the form's fields hold, so that they need not be typed again; never a password
     status  by default 422 with errors and 200 without
-    kept_as names its text where that is the same for everybody, so that it is made once
+    kept_as names its text if that is the same for everybody, so that it is made once
     cookie  that of a new session, or END_SESSION
     visit   the text that names this browser in the question for a passkey, to be kept by it
     """

@@ -66,7 +66,7 @@ async def read_form(request: Request) -> FormData:
 def parse_form(body: bytes) -> FormData:
     """Return the fields of *body*.
 
-    Raises    BadRequest for what is no form of UTF-8 texts, or has too many fields
+    Raises    BadRequest if it is no form of UTF-8 texts, or has too many fields
     """
     try:
         pairs = parse_qsl(

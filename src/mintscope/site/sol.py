@@ -35,10 +35,10 @@ class MarketParts:
     reports               reports of tokens as of the last applied slot
     series                candles and swaps
     last_holders          the holders of a token that were last asked for; asks no node
-    lists                 all tokens, and what the chain says of them
+    lists                 all tokens, and their facts on chain
     streams               reports as they change; pages have a part of its room
     ledger                takes a credit for a view
-    limits                counts views, the same for every process where they share a store
+    limits                counts views, together for all processes that share a store
     degraded_after_s      older data is marked
     stale_after_s         older data is not shown
     showcase              tokens that everyone sees for nothing, beside wrapped SOL

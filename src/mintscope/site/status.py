@@ -179,7 +179,7 @@ class ServiceStatus(NamedTuple):
 
     checks       "ok", or what is wrong, by the name of the check
     market       None if it cannot be read just now
-    books        None if nothing is sold, or where they cannot be read just now
+    books        None if nothing is sold, or if they cannot be read now
     is_selling   payments are taken here
     rules        how late data may be
     coverage     what was read and missed lately; None while that is not counted

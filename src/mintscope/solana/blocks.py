@@ -37,7 +37,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
     """One block at `confirmed`.
 
     time   the chain's own, whole seconds; None if it gave none
-    size   bytes of its transactions as they came; 0 where that is not known
+    size   bytes of its transactions as they came; 0 if not known
     """
 
     slot: Slot

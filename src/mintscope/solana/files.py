@@ -80,7 +80,7 @@ class FileSource:
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
         """Yield the blocks of the files after *after*, then end.
 
-        Raises FileError where a file cannot be read on, after everything before it; for
+        Raises FileError if a file cannot be read on, after everything before it; for
         files in the wrong order before anything.
         """
         reader = _Reader(self._paths)

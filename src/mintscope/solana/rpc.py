@@ -170,7 +170,7 @@ class Commitment(StrEnum):
 class Missing:
     """The node has no block at *slot*, by its own report.
 
-    reason   what it said where it refuses the block
+    reason   its message, if it refuses the block
     """
 
     slot: Slot
@@ -351,7 +351,7 @@ class Rpc:
     async def largest_accounts(self, mint: Mint) -> Sequence[str]:
         """Return the addresses of the largest accounts of *mint*, at most 20.
 
-        Raises RpcRefused where the node does not answer this: many public ones do not.
+        Raises RpcRefused if the node does not answer this: many public ones do not.
         """
         params = [mint, {"commitment": "confirmed"}]
         answer = _some(await self._call("getTokenLargestAccounts", params, LARGEST))

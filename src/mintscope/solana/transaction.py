@@ -81,7 +81,7 @@ class Transaction(msgspec.Struct, gc=False):
     inner          None if the node did not record what the instructions called
     balances       of the token accounts that are alive at the end
     read_earlier   returns the balances before; few transactions need them, so a source may leave
-                   them unparsed until then.  Raises ValueError where they cannot be read
+                   them unparsed until then.  Raises ValueError if they cannot be read
     read_effects   returns lamports and log, as those
     """
 

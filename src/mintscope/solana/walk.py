@@ -54,7 +54,7 @@ class Polling:
     gap_after_s      how long a block that must exist is asked for in vain before
                      its slots are given up
     max_gap_s        a resumption further behind is not caught up; 0: always caught up
-    fast_finality_every_s   how often finality is asked for where it takes no seconds
+    fast_finality_every_s   how often finality is requested if it takes less than a second
     asks_ahead   ask for blocks that the node has not named, as they are expected
     """
 
@@ -205,7 +205,7 @@ class Walk:
     async def _lowest(self) -> tuple[Slot, Answer]:
         """Return the answer for the lowest slot, even if the node fails only for this slot.
 
-        Raises RpcFailure where it gives no other block either.
+        Raises RpcFailure if it gives no other block either.
         """
         slot = self._window.lowest_slot
         try:

@@ -300,7 +300,7 @@ class TransactionMeta(NodeRecord):
     def read_earlier(self) -> Sequence[TokenBalance]:
         """Return the balances before.
 
-        Raises ValueError where they are not a list of balances.
+        Raises ValueError if they are not a list of balances.
         """
         try:
             return _BALANCES.decode(self.pre_token_balances) or ()

@@ -209,7 +209,7 @@ async def _hours(site: Website) -> None:
 
 
 async def _pasts(market: Market, now: UnixMs) -> None:
-    """Let pasts of tokens be asked for, one in each state."""
+    """Request backfills of tokens, one in each state."""
     cost = Cost(12_340, 12_400, 1_240.0)
     for place, state in enumerate(BackfillState):
         since = UnixS(now // 1_000 - 10 * 86_400)

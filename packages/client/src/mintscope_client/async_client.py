@@ -226,7 +226,7 @@ class AsyncClient(AsyncAccountMethods):
     async def buy_credits(self, credit_count: int, *, key: str | None = None) -> CreditPurchase:
         """Buy the bundle of *credit_count* credits with the wallet.
 
-        They come onto the credential, where there is one.
+        They come onto the credential, if there is one.
 
         key       of a PendingError: go on with that payment
         """

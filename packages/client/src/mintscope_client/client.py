@@ -61,7 +61,7 @@ Data = TypeVar("Data")
 class Client(AccountMethods):
     """Reads from the service at *url*; a context manager, usable by several threads.
 
-    credential   a credit token or an API key: pays for what is read
+    credential   a credit token or an API key: pays for reads
     payer        a `mintscope_client.auth.PaymentAuth`: pays for purchases, and for reads if there
                  is no credential
     budget       the most that may be spent, in credits
@@ -71,7 +71,7 @@ class Client(AccountMethods):
     by_websocket  streams come by WebSocket; needs the package websockets
     transport    for tests and proxies
 
-    Calls raise what `mintscope_client.errors` lists.  A call is sent again where that can help,
+    Calls raise what `mintscope_client.errors` lists.  A call is sent again if that can help,
     after the time that the service asks for, with the same Idempotency-Key.
     """
 
@@ -231,7 +231,7 @@ class Client(AccountMethods):
     def buy_credits(self, credit_count: int, *, key: str | None = None) -> CreditPurchase:
         """Buy the bundle of *credit_count* credits with the wallet.
 
-        They come onto the credential, where there is one.
+        They come onto the credential, if there is one.
 
         key       of a PendingError: go on with that payment
         """

@@ -19,7 +19,7 @@ class BoundedTransport(httpx.AsyncBaseTransport):
     """Sends requests with *inner*, and aborts responses longer than ANSWER_BYTES_MAX bytes.
 
     Answers are asked for as they are, because httpx unpacks a packed one to any length.
-    Raises AnswerTooLarge, which is a httpx.RequestError: what became of the request is unknown.
+    Raises AnswerTooLarge, a httpx.RequestError: the outcome of the request is unknown.
     """
 
     def __init__(self, inner: httpx.AsyncBaseTransport | None = None) -> None:

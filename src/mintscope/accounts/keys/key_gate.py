@@ -49,7 +49,7 @@ class KeyGate:
     async def admit(self, request: Request) -> Holder:
         """Return the caller; the limit counts by key if it is valid, else by address.
 
-        Never by what is not verified: callers could make up as many limits as they like.
+        Only by verified values: else callers could invent as many limits as they like.
         Raises    RateLimited, MissingToken, InvalidToken, ServiceUnavailable
         """
         bearer = request.bearer()

@@ -145,7 +145,7 @@ class EntryPages:
         return await self._second_step.proof(request)
 
     async def prove(self, request: PageRequest) -> PageResponse:
-        """Record that it was entered, and go back to what needed it."""
+        """Record that it was entered, and return to the page that needed it."""
         try:
             await self._people.prove(request.signed_in, request.form.text("password"))
         except WrongPassword:

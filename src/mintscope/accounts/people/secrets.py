@@ -191,7 +191,7 @@ class IdempotencyRecord:
     """The result of a request.
 
     asked     names the request: what it made and of what
-    thing_id  the number of what was made
+    thing_id  the number of the created record
     """
 
     asked: bytes

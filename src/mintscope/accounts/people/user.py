@@ -74,7 +74,7 @@ class WeakPassword(ValueError):
 
 
 class Hasher(Protocol):
-    """Turns passwords into hashes, slowly on purpose; `edges.maintenance.passwords` has one."""
+    """Turns passwords into hashes, slowly on purpose."""
 
     async def hash(self, password: str) -> str:
         """Return the hash of *password*, for storage."""

@@ -129,8 +129,8 @@ class Operation(Route):
     proofs         what it may be called with, as names of PROOFS; each an
                    alternative, none for a route that is open to everyone
     scope          that an API key needs for it; None if it takes no key, or any
-    price          of one call, where it is charged
-    unit           what a credit is taken for, where that is not one call
+    price          of one call, if it is charged
+    unit           what a credit pays for, if not one call
     query          the shape of its query, as `data.query.read_query` reads it
     body           the type of the request's body
     media_type     of its success; what is not JSON has no envelope; *data* of events has the data
@@ -138,7 +138,7 @@ class Operation(Route):
     other_types    media types that its success may have instead, as the query asks: files
     is_conditional  its success has an ETag, and is 304, free, for a client that names it
     takes_key      Idempotency-Key is honoured; it is wherever a payment is taken
-    error_format   what its failures look like; there is an envelope where they have one
+    error_format   the shape of its failures
 
     Operations count their requests themselves: by credential, or by address.
     """
@@ -227,7 +227,7 @@ def scope_of(request: Request) -> Scope:
 def operations_of(handlers: object, **values: object) -> list[Operation]:
     """Return the operations whose handlers are methods of *handlers*, in the order of the class.
 
-    values    written into summaries and descriptions, where they have `$name`
+    values    written into summaries and descriptions in place of `$name`
     """
     found: list[Operation] = []
     for name, handler in vars(type(handlers)).items():

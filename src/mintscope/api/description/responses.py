@@ -103,7 +103,7 @@ class Examples:
     def _of_kind(self, shape: Schema, where: str, kind: int) -> dict[str, Any]:
         """Return an object with one of each two exclusive fields: the first if *kind* is 0.
 
-        With the second of them if *kind* is 1, and the second examples where there are any.
+        With the second of them if *kind* is 1, and the second examples if there are any.
         """
         left_out = {pair[1 - kind] for pair in _rivals(shape)}
         left_out |= {name for name, of in shape["properties"].items() if of.get(ON_REQUEST)}

@@ -295,7 +295,7 @@ class Surfaces:
     """All descriptions of one service.
 
     operations    those that are described
-    other         paths of what is served beside them: MCP, say
+    other         other paths that are served, such as MCP
     merchant      who sells; None if nothing is sold
     """
 

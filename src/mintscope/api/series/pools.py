@@ -156,7 +156,7 @@ class PoolLine(Wire):
     ]
     fee: Annotated[
         float | None,
-        about("The fee of a swap, where all pools of the venue take the same.", 0.0025),
+        about("The fee of a swap, if all pools of the venue take the same.", 0.0025),
     ]
     progress: Annotated[
         float | None,
@@ -504,7 +504,7 @@ def series_operations(
     """Return the routes, which share gate, freshness and refusals with the report of a token.
 
     lists        the source of symbols; None: there are none
-    list_limit   of what is asked of them for free
+    list_limit   of the requests that are free
     holders      the source of holders; None: they cannot be read
     """
     shop = SeriesShop(

@@ -386,7 +386,7 @@ class CandleRoutes:
         return await self.shop.sell(request, caller, Wanted(mint, "candles", query), make)
 
     async def _read(self, mint: Mint, within: Range, query: CandlesQuery) -> _Read:
-        """Return the candles in the unit of *query*, and what they rest on."""
+        """Return the candles in the unit of *query*, and their source."""
         unit: PriceUnit = query.in_
         supply = await read_supply(self.shop.reader, mint, unit)
         if query.pool:

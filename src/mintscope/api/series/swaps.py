@@ -1,4 +1,4 @@
-"""Endpoint of swaps, and what all series share: caller, data, price."""
+"""Endpoint of swaps, and the common parts of all series: caller, data, price."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable

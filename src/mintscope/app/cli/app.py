@@ -49,7 +49,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "Serve the tools of a service to an MCP client, on standard input and output.",
     ),
     "tokens": Command("cli.tokens", "Choose which mints are tracked, and look at one."),
-    "history": Command("cli.history", "Give a mint its past."),
+    "history": Command("cli.history", "Backfill a token, or import its candles."),
     "export": Command(
         "cli.tokens",
         "Write the candles of DAY, of every tracked mint, to files of up to a million rows.",

@@ -283,9 +283,9 @@ def fill(
     yes: Yes = False,
     config: ConfigFile = None,
 ) -> None:
-    """Find the blocks of open gaps, and read again the past of the tokens that traded in them.
+    """Find the blocks of open gaps, and backfill the tokens that traded in them again.
 
-    The node is chain.second_rpc_url, else chain.rpc_url. The cost of each past is shown and
+    The node is chain.second_rpc_url, else chain.rpc_url. The cost of each backfill is shown and
     confirmed. Works while the service runs; the same command goes on where it was. Exits with 1
     while a gap is left open.
     """
@@ -354,7 +354,7 @@ class Filling:
         return followed
 
     async def _read(self, market: Market, mint: Mint, slot: Slot) -> bool:
-        """Read the past of *mint* again, unless read since *slot*; return whether it is joined."""
+        """Backfill *mint* again, unless read since *slot*; return whether it is joined."""
         if await _is_read(market, mint, slot):
             return True
         giving = Giving(

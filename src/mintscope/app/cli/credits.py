@@ -1,4 +1,4 @@
-"""Commands about credits and secrets."""
+"""`mintscope credits`: issue credit tokens, and look at them."""
 
 from collections.abc import Sequence
 from secrets import token_bytes

@@ -36,7 +36,7 @@ LINE_EVERY_PERCENT: Final = 10
 class Bar:
     """A progress bar on a terminal; elsewhere, an occasional line.
 
-    total   transactions, about: what is read may be more
+    total   approximate number of transactions; more may be read
     """
 
     def __init__(self, total: int) -> None:
@@ -100,7 +100,7 @@ class _ReadUnlessNamed(TyperGroup):
 
 
 history_commands = typer.Typer(
-    cls=_ReadUnlessNamed, help="Give a mint its past.", no_args_is_help=True
+    cls=_ReadUnlessNamed, help="Backfill a token, or import its candles.", no_args_is_help=True
 )
 app.add_typer(history_commands, name="history")
 
@@ -127,7 +127,7 @@ CallsPerS = Annotated[
 
 @history_commands.callback()
 def history() -> None:
-    """Give a mint its past: read it from the chain, or import candles."""
+    """Backfill a token from the chain, or import its candles."""
 
 
 @history_commands.command()
@@ -155,7 +155,7 @@ def read(
     yes: Yes = False,
     config: ConfigFile = None,
 ) -> None:
-    """Read the past of MINT from the node, and join it to what is tracked.
+    """Read swaps of MINT from before it was tracked, and join them to the market.
 
     Says what it will cost, and asks. Works while the service runs. Cut off anywhere, the same
     command goes on where it was.
@@ -175,7 +175,7 @@ def backfill_token(giving: "Giving", config: ConfigFile) -> None:
     """Run a backfill as `history MINT` does, or end the command with a message."""
     settings = configured(config).config
     if settings.chain.source == "files":
-        stop("a past is read from a node: chain.source is files")
+        stop("a backfill needs a node: chain.source is files")
     try:
         with_market(config, lambda market: giving.run(market, settings))
     except ValueError as error:
@@ -212,7 +212,7 @@ class Giving:
     async def run(self, market: Market, config: Config) -> Stage:
         """Survey, ask for confirmation, read, and wait until ingest has joined the result.
 
-        Raises    ValueError where there is nothing to read; SourceError
+        Raises    ValueError if there is nothing to read; SourceError
         """
         self.from_time = await begin_of(market, self.mint, self.from_time, again=self.again)
         async with (

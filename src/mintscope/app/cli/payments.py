@@ -79,7 +79,7 @@ def find(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Show the outcome of payments: amount, time, purchase, holder now, and what to do.
+    """Show the outcome of payments: amount, time, purchase, present holder, and advice.
 
     Only reads: the store, and the chain if payments are configured.  Prints a text for the
     customer with each payment.  Exit code 1 if nothing was found.

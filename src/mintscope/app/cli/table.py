@@ -1,6 +1,7 @@
 """CSV files written by people, and the command `mintscope secrets`.
 
-Every malformed cell is reported, and no value is guessed.  Columns are found by name, in any order; other columns and blank lines are ignored.
+Every malformed cell is reported, and no value is guessed.  Columns are found by name, in any order;
+other columns and blank lines are ignored.
 """
 
 import csv

@@ -71,7 +71,7 @@ class Shown(msgspec.Struct, rename="camel"):
     price           None while no swap has set one
     last_swap       time of the newest swap that counted
     imported        candles of providers before the first own one, by timeframe
-    history_missing transactions of its past that the node listed and never gave
+    history_missing transactions of its backfill that the node listed and never returned
     facts           what the mint is, with the slot it was read at; None before it was read
     """
 
@@ -93,7 +93,9 @@ def add(
     history: Annotated[
         str | None,
         typer.Option(
-            metavar="DAYS", help="Read the past too, as `history` does: 10d.", show_default=False
+            metavar="DAYS",
+            help="Also backfill them, as `history` does: 10d.",
+            show_default=False,
         ),
     ] = None,
     calls_per_s: CallsPerS = 10,
@@ -207,7 +209,7 @@ def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
 async def _show(market: Market, mint: Mint) -> Shown | None:
     tracked = await market.tracking.one(mint)
     loaded, tip = await market.reader.load(mint), await market.reader.tip()
-    past = await market.history_jobs.one(mint)
+    job = await market.history_jobs.one(mint)
     if tracked is None or loaded is None:
         return None
     report = _report(loaded, tip.time or UnixS(0))
@@ -219,7 +221,7 @@ async def _show(market: Market, mint: Mint) -> Shown | None:
         candle_counts=NO_CANDLES if report is None else report.data_span.candle_counts,
         last_swap=loaded.tail[-1].time if loaded.tail else tracked.last_swap,
         imported=await market.imports.counts(mint),
-        history_missing=0 if past is None else past.missing,
+        history_missing=0 if job is None else job.missing,
         facts=await market.facts.one(mint),
     )
 

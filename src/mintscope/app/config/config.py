@@ -51,7 +51,7 @@ class ChainConfig(Section):
     gap_attempts_max: int = Field(default=8, ge=1, le=20)
     """How often ingest tries to mend a gap; after that it is given up."""
     gap_calls_per_day: values.CallsPerDay = 50_000
-    """Requests in a UTC day to mend gaps, 1,000 or more. A token whose past takes more is not
+    """Requests in a UTC day to mend gaps, 1,000 or more. A token whose backfill takes more is not
     mended; 0: no gap is mended by itself."""
     holder_calls_per_day: int = Field(default=3_000, ge=0, le=10_000_000)
     """Requests in a UTC day for holders of tokens, in each process of the API: three a token, at
@@ -63,7 +63,7 @@ class ChainConfig(Section):
     max_gap_s: int = Field(default=86_400, ge=0)
     """A longer absence is not caught up but becomes a gap; 0: always caught up."""
     history_calls_per_s: float = Field(default=10, ge=0.1, le=10_000)
-    """Requests a second for the pasts that administrators ask for on a page."""
+    """Requests a second for the backfills that administrators request on a page."""
     decode_ahead: bool = True
     """While several blocks wait, decode in a second process, too, if there is a processor for it;
     it takes about 80 MB meanwhile."""

@@ -1,6 +1,6 @@
 """The demo's buyer: an agent with a wallet and without an account.
 
-It pays with the official x402 client where that is installed, as it is under
+It pays with the official x402 client if that is installed, as it is under
 `make demo`; else with `mintscope_client`.  Nothing it sends is made by the seller.
 """
 

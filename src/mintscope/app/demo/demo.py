@@ -318,7 +318,7 @@ def _invite_people(origin: str, rpc_url: str, password: str, folder: Path) -> No
 
 
 def _command(environment: Mapping[str, str], *words: str, typed: str = "") -> str:
-    """Run `mintscope` with *words*; return what it prints."""
+    """Run `mintscope` with *words*; return its output."""
     done = subprocess.run(  # noqa: S603 - our own interpreter, our own arguments
         [sys.executable, "-m", "mintscope", *words],
         env=environment,

@@ -1,1 +1,1 @@
-"""app/directories."""
+"""Files and checks for directories of services."""

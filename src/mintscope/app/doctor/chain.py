@@ -1,4 +1,4 @@
-"""Doctor: chain, node, coverage, dollars."""
+"""Checks of the doctor: chain, node, coverage, and the peg of dollars."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence

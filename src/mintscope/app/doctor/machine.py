@@ -1,4 +1,4 @@
-"""Doctor: machine, backups, site, surfaces."""
+"""Checks of the doctor: machine, backups, pages, and the documents for directories."""
 
 import asyncio
 import os

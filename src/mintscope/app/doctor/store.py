@@ -1,4 +1,4 @@
-"""Doctor: store and payments."""
+"""Checks of the doctor: stores and payments."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence

@@ -25,7 +25,7 @@ def extra(name: str, package: str, setting: str) -> Iterator[None]:
 
     name      of the extra, and of the file in requirements, that installs the Python *package*
     setting   that asked for it
-    Raises    UnusableStore where it is not installed
+    Raises    UnusableStore if it is not installed
     """
     try:
         yield

@@ -54,7 +54,7 @@ MARK: Final = "CREATE TABLE copy_progress (source text NOT NULL, guard text NOT 
 class PostgresSide:
     """Implements Target over the schema of *dsn*, which is migrated first.
 
-    is_new   it is copied into; else every read sees what was committed when it was opened
+    is_new   it is the target of a copy; else every read sees the state at opening
     """
 
     def __init__(self, dsn: str, *, is_new: bool = False) -> None:

@@ -168,7 +168,7 @@ def _public_key(mint: str) -> bytes:
 def _confirm(call: Call, tokens: int) -> None:
     """Check that *tokens* moved, if any token moved.
 
-    Raises Unreadable where only other amounts moved.
+    Raises Unreadable if only other amounts moved.
     """
     moved = {
         int.from_bytes(data[1:9], "little")

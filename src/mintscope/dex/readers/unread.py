@@ -60,7 +60,7 @@ from mintscope.solana.transaction import Instruction
 def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swaps in the events of *call*; none if nothing was exchanged.
 
-    Raises Unreadable where an exchange happened that no event has.
+    Raises Unreadable if an exchange happened that no event has.
     """
     if call.events:
         swaps = pumpfun.read_event(call, token_accounts) or read_events(call, token_accounts)
@@ -102,7 +102,7 @@ def moved_by(call: Call, token_accounts: TokenAccounts) -> Moved | None:
 def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     """Return one swap for each swap event of *call*.
 
-    Raises Unreadable where its pool did not give one mint for another, or other amounts of them.
+    Raises Unreadable if its pool did not give one mint for another, or other amounts of them.
     """
     swaps: list[Swap] = []
     told = list(events.told(call))

@@ -451,9 +451,9 @@ def make_server(  # noqa: PLR0913 - one argument for each part
 
     It ends on SIGINT and SIGTERM, or by `stop()`, once responses under way are sent.
 
-    write_refusal   returns what is sent where no route has seen the request
+    write_refusal   returns the response to a request that reached no route
     fast_path       answers plain requests before *app* is asked
-    websocket_paths where a connection may become a WebSocket
+    websocket_paths of routes that accept a WebSocket
     draining        begins when it is asked to stop; None: it stops at once
     """
     connections = Connections(

@@ -160,7 +160,7 @@ class Connections:
     write_refusal   returns the response of a refusal, which no route has seen
     fast_path       answers plain requests before the application; None: nothing does
     queue           in which connections are read that have not paid
-    websocket_paths where a connection may become a WebSocket
+    websocket_paths of routes that accept a WebSocket
     """
 
     clock: Clock
@@ -209,7 +209,7 @@ class Connections:
         return not (self._groups or self._members or self._lingering or self._kept or self._resting)
 
     def keep(self, connection: Connection, size: int) -> None:
-        """Record that *connection* keeps *size* bytes of what no route has seen yet.
+        """Record that *connection* keeps *size* bytes of a request that no route has seen yet.
 
         Those that have kept some for longest give way while all of them keep too much.
         """

@@ -191,7 +191,7 @@ class PacedProtocol(asyncio.Protocol):
         return self.server_state.connections
 
     def _keep(self, size: int) -> None:
-        """Record that *size* bytes are kept of what no route has seen yet."""
+        """Record that *size* bytes are kept of a request that no route has seen yet."""
         if size != self._keeps:
             self._keeps = size
             self.open_connections.keep(self, size)

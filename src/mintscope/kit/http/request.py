@@ -429,7 +429,7 @@ class ClientAddresses:
     """Reads client addresses; forwarded addresses are accepted only from configured proxies.
 
     proxies   addresses or networks, "10.0.0.0/8"; none means that the peer is the client
-    Raises    ValueError for what is neither
+    Raises    ValueError for any other value
     """
 
     def __init__(self, proxies: Iterable[str] = ()) -> None:

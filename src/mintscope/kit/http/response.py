@@ -17,7 +17,7 @@ class Bounds:
     headers_max                  each is worth six times its bytes in memory, and a callback
     body_pieces_max              in which a body arrives: its chunks, or its packets
     waiting_max                  requests of one connection that wait behind the one under way
-    unread_bytes_max             of bodies that are not whole and of what is not parsed yet, in all
+    unread_bytes_max             of incomplete bodies and unparsed bytes, in all
     pause_s                      no request is read so long after one was refused as one too many
     idle_s_min                   an idle connection gives way to a new one only after so long
     connections_per_client_max   of an IPv4 address or an IPv6 /64; four times as many of a /48

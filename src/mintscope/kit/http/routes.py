@@ -26,7 +26,7 @@ class Route:
     path         segments in braces are variable: `/reset/{link}`; none spans a slash
     is_charged   its success is paid for: there is no HEAD, and no time is spent on compression
     takes_websocket  a WebSocket may be opened there: its pushed body becomes messages
-    limits_itself  its endpoint counts its requests, by credential where there is one; all other
+    limits_itself  its endpoint counts its requests, by credential if there is one; all other
                  routes are counted by address before their endpoint runs
     """
 
@@ -133,7 +133,7 @@ class Cors:
     """Opens paths to every origin, without cookies.
 
     paths     what the open paths begin with
-    methods   and request_headers: what a page may send
+    methods   and request_headers: those that a page may send
     exposed   the response headers that a page may read
     """
 

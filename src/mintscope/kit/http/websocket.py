@@ -295,7 +295,7 @@ Value = str | int | bool | list[str]
 def request_of(head: Head, message: bytes) -> Head:
     """Return the head of the request that *message* completes after the handshake *head*.
 
-    Raises BadRequest for what is not such a message.
+    Raises BadRequest for any other message.
     """
     try:
         fields = msgspec.json.decode(message, type=dict[str, Value])

@@ -1,6 +1,6 @@
 """`Database`: the interface to the database engines.
 
-Common SQL marks its values `?` or `?1`, or `:name` where a mapping is given. Booleans are kept as 0
+Common SQL marks its values `?` or `?1`, or `:name` if a mapping is given. Booleans are kept as 0
 and 1. Every engine understands `ON CONFLICT`, `RETURNING`, `CASE` and window functions. Where an
 engine lets others change rows beside a transaction, `/* FOR UPDATE */` keeps them from it, and
 `/* FOR UPDATE OF table SKIP LOCKED */` also leaves out what another transaction has.

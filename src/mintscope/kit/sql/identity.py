@@ -152,7 +152,7 @@ class Beside(NamedTuple):
 
 
 def settle(money: Database, market: Database, beside: Beside, drawn: str) -> str:
-    """Return the name of the installation, and store the name where it is missing.
+    """Return the name of the installation, and store the name if it is missing.
 
     drawn     a new name
     Raises    UnusableStore for a store that was emptied or exchanged

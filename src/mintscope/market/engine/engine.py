@@ -368,7 +368,7 @@ class LiveMarket:
     def report(self, mint: Mint, kind: ReportKind = PLAIN) -> bytes:
         """Return the report of *mint*, which is in memory, as JSON.
 
-        Raises InsufficientData where there is too little to report.
+        Raises InsufficientData if there is too little to report.
         """
         self._live.move_to_end(mint)
         if kind != PLAIN:
@@ -407,7 +407,7 @@ class LiveMarket:
     def read(self, mint: Mint, kind: ReportKind = PLAIN) -> TokenReport:
         """Return the current report of *mint*, which is in memory, without its coverage.
 
-        Raises InsufficientData where there is too little to report.
+        Raises InsufficientData if there is too little to report.
         """
         values, now = self._values(mint, kind)
         return self._report(mint, kind, values, now, UNSET)

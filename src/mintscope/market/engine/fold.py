@@ -277,7 +277,7 @@ class MintFold:
     def from_state(cls, state: bytes | None, in_sol: bytes | None = None) -> "MintFold":
         """Return the fold that continues from *state*, the newest `state()` stored, if any.
 
-        in_sol   the `in_sol()` written with it; where it is of another state, or None, the newest
+        in_sol   the `in_sol()` written with it; if it is of another state, or None, the newest
                  candles have no prices in SOL
         Raises   ValueError as `read_state` does
         """

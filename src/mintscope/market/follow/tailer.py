@@ -273,7 +273,7 @@ class LogTailer:
             self._observer.note_restart()
 
     async def _load(self, mint: Mint, kind: ReportKind) -> None:
-        """Bring *mint* into memory, with what reports of *kind* need."""
+        """Load *mint* into memory, with the data that reports of *kind* need."""
         try:
             async with asyncio.timeout(self._read_timeout_s), self._slots:
                 for _ in range(LOAD_ATTEMPTS):

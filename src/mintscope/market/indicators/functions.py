@@ -194,7 +194,7 @@ def avwap(bars: Bars, anchor: int) -> Floats:
 
 @indicator("mfi", period(14), reach=lambda size: size)
 def mfi(bars: Bars, size: int) -> Floats:
-    """Money flow index, 0 to 100: the share of what was traded at rising typical prices.
+    """Money flow index, 0 to 100: the share of the volume at rising typical prices.
 
     Null if the typical price did not move, or nothing was traded.  Typical prices that differ by
     rounding alone are equal.

@@ -297,7 +297,7 @@ class Averages:
         self._before.append((at, k, recents, opens))
 
     def changes(self, k: int, kind: int) -> Iterator[tuple[AverageRows, Any]]:
-        """Yield rows and what they had of timeframe *k* before each change, the last one first.
+        """Yield rows and their values of timeframe *k* before each change, the last one first.
 
         kind   RECENT or OPENS
         """
@@ -347,7 +347,7 @@ def recents_of(k: int, candles: Sequence[ClosedCandles]) -> Any:
 
 
 def _before(state: Averages, k: int, kind: int) -> list[tuple[AverageRows, Any]]:
-    """Return rows of *state* that have changed since, each once, and what they had then."""
+    """Return rows of *state* that have changed since, each once, with their values then."""
     found = []
     is_found = np.zeros(len(state.usd), np.bool_)
     changes = [each for of in _since(state) for each in of.changes(k, kind)]

@@ -160,7 +160,7 @@ class ListLine(NamedTuple):
                  changes is since then
     volume       of D1, micro-USD
     swaps        of D1, those that had a price
-    market_cap   USD: price times supply; None too where the chain counts no supply, as of wrapped
+    market_cap   USD: price times supply; None also if the chain counts no supply, as of wrapped
                  SOL
     rsi          of h1, 0 to 100; None while there are too few candles
     pressure     the bought share of what was traded within H1, 0 to 1; None: nothing was

@@ -366,7 +366,7 @@ class _Rows:
 
     @cached_property
     def _running(self) -> tuple[Floats, Floats]:
-        """Return the ends of all spans with trades, and the sums of what was traded before each."""
+        """Return the ends of all spans with trades, and the traded sums before each."""
         width_s = WIDTH_S[self._asked.timeframe]
         rows = [
             (

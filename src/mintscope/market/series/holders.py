@@ -1,4 +1,4 @@
-"""The largest holders of a mint: who they are, and what is burned or locked; pure.
+"""The largest holders of a mint, and its burned and locked supply; pure.
 
 A node names the 20 largest accounts of a mint.  An account is put down to its owner:
 

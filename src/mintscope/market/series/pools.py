@@ -9,7 +9,7 @@ Estimate  for pools of other venues: the same with `StandingPool.depth`, what mo
 Traders of a mint, of the swaps that are kept: facts by definition, and no score.
 
 Trader        who signs: known by the beginning of the address, as the log keeps it
-Flow          what changed hands in USD, also where it counts for no volume
+Flow          what changed hands in USD, even if it counts for no volume
 Concentration the part of all flow that is of the one trader, or the ten, with the most
 Realised      what a trader gained on tokens that were bought and sold within the kept swaps: as
               many as both, times the mean price of a sale less that of a purchase; fees of the
@@ -271,7 +271,7 @@ class PoolNow(NamedTuple):
     hour, day      of the newest 12 and 288 spans of five minutes, the open one included; None if
                    the pool is not booked
     since          of its first swap since it is booked
-    fee            of a swap, where all pools of the venue take the same: 0.0025 is 0.25 %
+    fee            of a swap, if all pools of the venue take the same: 0.0025 is 0.25 %
     progress       of a curve, the part of its tokens that is sold, 0 to 1; None: no curve, or not
                    known
     came_from, went_to, moved_at   the curve whose place it took, the pool that took its place, slot

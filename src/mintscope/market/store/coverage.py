@@ -160,7 +160,7 @@ class CoverageWriter:
 
 
 def died(db: Database, slot: Slot, parent_slot: Slot, time: UnixS) -> None:
-    """Record that a block died: what it proved of slots before it is proven no more.
+    """Record that a block died: slots that it proved are no longer proven.
 
     Its calls stay counted: they say how well blocks are read.
     """

@@ -36,7 +36,7 @@ SELECT slot, time, seq FROM header
  LIMIT ?
 """
 
-# By an operator, or by a past that was joined: what was read is no longer so.
+# By an operator, or by a backfill that was joined: what was read is no longer so.
 OVERTAKEN: Final = """
 SELECT EXISTS (SELECT 1 FROM event WHERE seq > ? AND kind IN ('track', 'untrack'))
 """

@@ -316,7 +316,7 @@ class RpcReserves:
     async def read(self) -> TokenReserves:
         """Return the reserves of all the pools together.
 
-        Raises    ChainUnavailable; UnusablePaymentToken for what is not such a vault
+        Raises    ChainUnavailable; UnusablePaymentToken if it is not such a vault
         """
         held = await asyncio.gather(
             *(self._balance(vault) for pool in self._pools for vault in pool)

@@ -131,7 +131,7 @@ class RpcTreasury:
 def answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> list[Answer]:
     """Return *answers*, with *or_else* in place of each failed one.
 
-    Raises    ChainUnavailable where none was answered, and whatever else was raised
+    Raises    ChainUnavailable if none was answered, and whatever else was raised
     """
     troubles = [each for each in answers if isinstance(each, BaseException)]
     for trouble in troubles:

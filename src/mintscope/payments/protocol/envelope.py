@@ -116,8 +116,8 @@ _OFFICIAL: Final = {
 class Refused(msgspec.Struct, frozen=True):
     """The payment is not accepted, and the payer has not been charged for it.
 
-    signature    of the transaction on chain, where one was broadcast
-    version      of the transaction, where it is that which is refused
+    signature    of the transaction on chain, if one was broadcast
+    version      of the transaction, if its version is the reason
     """
 
     reason: RefusalReason
@@ -294,7 +294,7 @@ class Envelope:
     def sign(self, fee_payer: Keypair) -> Signed:
         """Add our signature; the same message always gets the same one.
 
-        Raises    ValueError where another wallet would pay the fee
+        Raises    ValueError if another wallet would pay the fee
         """
         if not self.is_sponsored_by(fee_payer.pubkey()):
             theirs = self.accounts[FEE_PAYER_AT]

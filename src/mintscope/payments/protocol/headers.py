@@ -1,6 +1,6 @@
 """Headers of x402 v2.
 
-The three headers of x402 v2: strict in what is read, plain in what is written.
+The three headers of x402 v2: read strictly, and written plainly.
 
 Each is the standard base64 of compact JSON.  The models are those of the
 `x402` package; its decoder is not used, because it skips foreign characters

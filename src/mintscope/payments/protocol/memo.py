@@ -5,7 +5,7 @@ The quote: 32 ASCII characters that a payment carries on chain, and that only we
     1 byte    version
     4 bytes   expiry, Unix seconds, big-endian
     8 bytes   nonce, so that two equal purchases are two transactions; it names the
-              redelivery key, by a keyed hash, where the client sent that when it asked
+              redelivery key, by a keyed hash, if the client sent a key with its request
     6 bytes   HMAC-SHA-256 over all of these, and over the kind of what is paid for, cut
     5 bytes   HMAC-SHA-256 over the same with what is paid for in place of its kind, cut
 

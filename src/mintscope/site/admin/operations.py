@@ -42,7 +42,7 @@ class OperationParts:
     """Dependencies of the administrators' operations.
 
     sales     None if nothing is sold
-    history   pasts that are asked for; None if blocks come from files
+    history   requested backfills; None if blocks come from files
     payments  what was paid, in *assets*; None if nothing is sold
     operator  who operates the service
     facts     returns the chain's facts about a mint, None if it is no mint; raises
@@ -218,13 +218,11 @@ DAYS: Final = re.compile("[1-9][0-9]{0,2}")
 DAYS_USUAL: Final = "10"
 BACKFILLS_SHOWN_MAX: Final = 20
 WORD_LENGTH_MAX: Final = 16  # an address is longer
-NO_NODE: Final = (
-    "A past is read from a node, and blocks come from files here: chain.source is files."
-)
+NO_NODE: Final = "A backfill needs a node, and blocks come from files here: chain.source is files."
 NOT_FOLLOWED: Final = "This token is not tracked. Track it first."
 OF_SOL: Final = "SOL is always tracked: every price depends on it. It needs no backfill."
-IS_OPEN: Final = "The past of this token is asked for already: it stands below."
-TOO_MANY: Final = f"{OPEN_MAX} pasts wait already. Let them be read, or cancel some."
+IS_OPEN: Final = "A backfill of this token is already requested: see below."
+TOO_MANY: Final = f"{OPEN_MAX} backfills are waiting. Wait until some are read, or cancel some."
 NO_DAYS: Final = f"Expected a number of days, 1 to {DAYS_MAX}."
 # Each with what its badge looks like.
 STATES: Final = {
@@ -237,7 +235,7 @@ STATES: Final = {
     BackfillState.FAILED: ("Failed", "bad"),
     BackfillState.CANCELLED: ("Cancelled", ""),
 }
-CHANGES: Final = {"confirm": "confirmed a past", "cancel": "cancelled a past"}
+CHANGES: Final = {"confirm": "confirmed a backfill", "cancel": "cancelled a backfill"}
 # States that change by themselves.
 MOVING: Final = {
     *(
@@ -294,7 +292,7 @@ class BackfillPages:
             shown = await asks.newest(OPEN_MAX + ENDED_MAX)
             is_open = any(each.mint == mint and each.ended_at is None for each in shown)
             return await self._page(request, {"mint": IS_OPEN if is_open else TOO_MANY})
-        await self._note(request, "asked for a past", mint, days=str(days))
+        await self._note(request, "requested a backfill", mint, days=str(days))
         return Redirect(BACKFILLS, notice="past-asked")
 
     async def _asked(self, request: PageRequest) -> tuple[Mint, int]:

@@ -229,7 +229,7 @@ TRIED_AREAS: Final = ("Market data", "Watchlists", "Service")
 class DocsPages:
     """The pages below `/docs`.
 
-    read_reference   returns what the API that is served beside them says of itself
+    read_reference   returns the OpenAPI document of the API that is served beside them
     """
 
     def __init__(self, read_reference: Callable[[], Reference], *, origin: str) -> None:

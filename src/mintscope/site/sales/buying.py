@@ -61,8 +61,8 @@ class Into(StrEnum):
 class BundleChoice:
     """A purchase as its address describes it.
 
-    asset    the mint that was asked for, "" where none was
-    usual    where the credits go unless something else is asked for
+    asset    the requested mint, "" if none was
+    usual    the destination of the credits by default
     """
 
     bundle: Bundle

@@ -253,7 +253,7 @@ class PricingPages:
     """The page at `/pricing`.
 
     sales            None if nothing is for sale
-    read_reference   returns what the API says of itself; None if there is no API beside
+    read_reference   returns the OpenAPI document of the API; None if this process serves no API
     """
 
     def __init__(

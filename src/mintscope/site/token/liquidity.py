@@ -13,7 +13,7 @@ TRADE_USD = 1_000
 
 
 class PoolShown(NamedTuple):
-    """A line of the table; *move* is by what part a purchase of TRADE_USD raises the price."""
+    """A line of the table; *move* is the part by which a purchase of TRADE_USD raises the price."""
 
     pool: str
     venue: str

@@ -103,7 +103,7 @@ class Pictures:
     ) -> bytes:
         """Return the picture of *key* as PNG, drawn of *svg* unless one of *minute* is kept.
 
-        Raises RateLimited and ServiceUnavailable, and what *svg* raises.
+        Raises RateLimited and ServiceUnavailable, and the errors of *svg*.
         """
         kept = self._kept.get(key)
         if kept is not None and kept.minute >= minute:

@@ -447,7 +447,7 @@ class TokenSearch:
     async def flaw(self, text: str, error: str) -> tuple[str, Sequence[ShownToken]]:
         """Return the error for *text*, which is not a mint, and the tokens it may mean.
 
-        error   what is said where nothing can be found
+        error   the message if nothing can be found
         """
         if not text:
             return NONE_NAMED, []

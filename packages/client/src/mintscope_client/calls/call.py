@@ -54,7 +54,7 @@ class Answered(Generic[Data]):
     is_degraded     the data is older than the service calls live
     is_idle         the data is live, and the token does not trade
     request_id      to quote to the operator
-    receipt         the signed receipt of its payment, a JWS; None if it was not paid for by itself
+    receipt         the signed receipt of its payment, a JWS; None if it was not paid for on its own
     status          of HTTP
     headers         all of them, by their names in lower case
     """

@@ -149,7 +149,7 @@ def converse(
 
     key       of an earlier call whose payment is pending: go on with that one
     Raises    RefusedError, UnreachableError, UnreadableError, OverBudgetError, PendingError;
-              WillNotPay and JournalUnusable where a wallet pays
+              WillNotPay and JournalUnusable if a wallet pays
     """
     payer = session.payer_of(call)
     if key is None and payer is not None:

@@ -24,7 +24,7 @@ class PagedCall(Generic[PageData, Line]):
     """A call whose result comes in successive pages.
 
     call_at    returns the call for the page at a cursor; None: the first
-    lines      returns what a page holds
+    lines      returns the lines of a page
     """
 
     call_at: Callable[[str | None], ApiCall[PageData]]

@@ -62,7 +62,7 @@ class ReportOptions(TypedDict, total=False):
     """The options of a report.
 
     candles      "closed": indicators without the candle that is still open
-    partial      a report from the first priced swap on, with None for what needs more candles
+    partial      a report from the first priced swap on, None for numbers that need more candles
     timeframes   indicators of these, beside those of m1, m5, m15 and h1
     """
 
@@ -149,7 +149,7 @@ def past_prices(asked: Sequence[tuple[str, Moment]]) -> ApiCall[PastPrices]:
 class TokenQuery(TypedDict, total=False):
     """The options of a list of tokens.
 
-    sort     by what, as GET /v1/tokens says; of a day where no other span is named
+    sort     by what, as GET /v1/tokens says; of a day if no other span is named
     order    "asc": the least first
     limit    how many a page holds, up to 100
     """

@@ -63,7 +63,7 @@ class TokensBacktest(msgspec.Struct, frozen=True):
     """The firings of a condition in the past of several tokens, and their returns together.
 
     candles     that were read: a credit for each 10,000, if there was a look
-    looks       candles at whose end the condition was looked at, of all tokens
+    looks       candles at whose end the condition was evaluated, of all tokens
     fired       how often it became true; *firings* are the newest 500, oldest first
     """
 
@@ -80,7 +80,7 @@ class TokenBacktest(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     """The firings of a condition; times are Unix seconds.
 
     from_, to   the first and last look; None: there was none
-    looks       candles at whose end the condition was looked at
+    looks       candles at whose end the condition was evaluated
     fired       how often it became true; *firings* are the newest 500, oldest first
     """
 

@@ -34,7 +34,7 @@ def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None
 def choose_library(library: Library | None = None) -> Library:
     """Return *library*; if None, one that the program has imported, else an installed one.
 
-    Raises ImportError where it is not there.
+    Raises ImportError if it is not there.
     """
     if library is not None:
         import_module(library)

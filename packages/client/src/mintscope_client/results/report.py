@@ -11,7 +11,7 @@ class TokenPrice(msgspec.Struct, frozen=True, rename="camel"):
     liquidity_usd   that stand ready to buy the token in the pools that agree
     pools           that agree on the price
     confidence      "high", "medium" or "low"
-    rejected_share_h1   part of what changed hands within an hour at prices that were rejected
+    rejected_share_h1   part of the volume of an hour that was traded at rejected prices
     """
 
     usd: float

@@ -137,7 +137,7 @@ class LiveCall:
     def feed(self, chunk: bytes) -> Iterator[LiveReport]:
         """Yield the reports that *chunk* completes.
 
-        Raises RefusedError where the stream has ended for a reason that stays, OverBudgetError,
+        Raises RefusedError if the stream has ended for a reason that stays, OverBudgetError,
         UnreadableError.
         """
         for event in self._reader.feed(chunk):
