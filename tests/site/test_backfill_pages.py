@@ -98,7 +98,7 @@ async def test_a_token_is_asked_for_once_and_all_are_bounded(
 ) -> None:
     await administrator.send(BACKFILLS, asking())
     twice = await administrator.send(BACKFILLS, asking())
-    assert (twice.status_code, "asked for already" in words(twice)) == (422, True)
+    assert (twice.status_code, "already requested" in words(twice)) == (422, True)
     (ask,) = await market.history_asks.newest(9)
     await market.history_asks.cancel(ask.ask_id, ask.asked_at)
     for place in range(OPEN_MAX):

@@ -87,7 +87,7 @@ class Outcome:
     states           of the signals whose state has changed, by number, with the revision
     fired            what happened, in order
     hours            how often these have fired in their hour
-    ended            those that have fired once and fire no more
+    ended            those that have fired once, and do not fire again
     mints            of the signals that have fired
     bases            what mints are begun from again; idle: whose base is as of *seq*, too
     dropped          mints that no signal looks at any more

@@ -161,7 +161,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
         return FiringId(self._db.execute(FIRST_WAITING).get)
 
     def deleted(self, numbers: Collection[SignalId]) -> Collection[SignalId]:
-        """Return the members of *numbers* that are no signal's number."""
+        """Return those of *numbers* that belong to no signal."""
         found = set(numbers)
         left = iter(sorted(numbers))
         while part := list(islice(left, NUMBERS_MAX)):

@@ -45,7 +45,7 @@ from mintscope.kit.clock import Clock
 from mintscope.kit.http.application import HttpApplication
 from mintscope.kit.http.rate_limit import WRITES, WRITES_OF_ALL, AddressLimits, WriteBudget
 from mintscope.kit.http.routes import Cors, Route, Router
-from mintscope.kit.limits import Limit, Limiter, MovingWindow
+from mintscope.kit.limits import Limit, Limits, MovingWindow
 from mintscope.kit.time import HOUR_S
 from mintscope.market.report import Reports
 from mintscope.market.series.holder_reads import HolderReader
@@ -230,8 +230,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         other=other_paths,
     )  # fmt: skip
     router: Router[Route] = Router([*operations, *surfaces.routes()])
-    limiter = limits.limits.limiter(public_limit)
-    fast_path = _fast_path(v1, ledger, limiter) if has_fast_path else None
+    fast_path = _fast_path(v1, ledger, limits.limits, public_limit) if has_fast_path else None
     other, errors = limits.of(other_limit), ErrorWriter(partial(_format_at, router), clock)
     return HttpApplication(router, limit=other, write_error=errors, cors=CORS, fast_path=fast_path)
 
@@ -297,8 +296,11 @@ def _key_ring(accounts: AccountParts | None) -> KeyRing | None:
     return None if accounts is None else KeyRing(accounts.keys, accounts.credits)
 
 
-def _fast_path(v1: V1, ledger: CreditLedger, limiter: Limiter) -> TokenFastPath | None:
+def _fast_path(
+    v1: V1, ledger: CreditLedger, limits: Limits, public_limit: Limit
+) -> TokenFastPath | None:
     """Return the fast path of plain requests; None if ledger or limiter must be awaited."""
+    limiter = limits.limiter(public_limit)
     if not isinstance(ledger, InstantLedger) or not isinstance(limiter, MovingWindow):
         return None
     return TokenFastPath(

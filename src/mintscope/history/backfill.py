@@ -18,7 +18,7 @@ Each timeframe has accumulators of its own, so only that of the imported candles
 have no sides, so they say nothing of pressure.
 
     open -> due -> mended
-                -> attempted in vain, due again later and later -> given up
+                -> failed, due again after growing pauses -> given up
 
 Everything is kept as it comes, so reading can be cut off anywhere and goes on where it was.
 """
@@ -519,7 +519,7 @@ class MendPlan(NamedTuple):
     """The schedule of attempts at a gap.
 
     after_s         from a gap to the first attempt; doubles with each further one
-    attempts_max    in vain, then the gap is given up
+    attempts_max    failed attempts, then the gap is given up
     calls_per_day   requests of all attempts in a UTC day; 0: no gap is mended
     """
 
@@ -535,10 +535,10 @@ class MendPlan(NamedTuple):
 class GapMend(NamedTuple):
     """The state of an open gap.
 
-    attempts      in vain
+    attempts      that failed
     next_at       when the next one is due; None: ingest has not seen the gap yet
     given_up_at   None while it is tried
-    words         why the last attempt was in vain, or what it waits for; empty: neither
+    words         why the last attempt failed, or what the next one waits for; empty: neither
     """
 
     gap: Gap

@@ -217,7 +217,7 @@ class SqlHistory:
     async def unread(self, mint: Mint, limit: int) -> Sequence[UnreadTransaction]:
         """Return up to *limit* unread transactions, oldest first.
 
-        One that was asked for three times in vain is asked no more.
+        A transaction that was requested three times without a result is left out.
         """
         rows = await self._read(lambda db: db.execute(UNREAD, (_id(db, mint), TRIES_MAX, limit)))
         return [

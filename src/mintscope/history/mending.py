@@ -205,7 +205,7 @@ class GapMending:
         await self.mends.put_off(due.gap, UnixMs(next_at), words)
 
     async def _failed(self, due: GapMend, words: str, *, is_last: bool) -> None:
-        """Record that an attempt was in vain, and say when the next one is."""
+        """Record that an attempt failed, and set the time of the next one."""
         gap = due.gap
         now = self.clock.now()
         attempts = due.attempts + 1

@@ -78,7 +78,7 @@ def about(
 
 
 def on_request(description: str) -> Meta:
-    """Return the description of a field that is there if it was asked for."""
+    """Return the description of a field that is present if requested."""
     return Meta(description=description, extra_json_schema={ON_REQUEST: True})
 
 

@@ -54,7 +54,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     is_direct   its price was set in dollars or SOL
     trip        a `standing.Trip`
     succeeds    the curve whose place the pool takes; None for a swap
-    uncounted   an `Uncounted`: why *flow* is no volume, whatever the price; None in logs of before
+    uncounted   an `Uncounted`: why *flow* is no volume, whatever the price; None in older logs
     progress    of a curve, millionths of the way to its pool; None if not known
     """
 
@@ -74,11 +74,11 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     volume       micro-USD, integer; 0 if it must not count, as at a price that was rejected
     price_usd    per whole token, None if the swap sets no candle;
     price_sol    None exactly when price_usd is
-    pool         its address, or its program if that has no pools; None in logs of before
+    pool         its address, or its program if that has no pools; None in logs of earlier versions
     offered      (price_usd, price_sol) that it would have set, had its pool decided, or were it no
                  part of a round trip; of SOL itself, if its own is not the rate
     detail       written beside the log; what reads the log goes without it
-    evidence     its evidence on its pool; None in logs of before
+    evidence     its evidence on its pool; None in logs of earlier versions
     """
 
     mint: Mint

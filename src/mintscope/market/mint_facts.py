@@ -95,7 +95,7 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     transfer_fee_bps    newest fee of a transfer in 1/100 percent; None without the extension
     transfer_hook       program that runs at every transfer; None without
     permanent_delegate  who can move or burn anyone's tokens; None without
-    scaled_ui_amount    how wallets scale what they show; None without; not in facts of before
+    scaled_ui_amount    how wallets scale what they show; None without; absent from older facts
     """
 
     slot: Slot

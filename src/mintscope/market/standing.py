@@ -202,7 +202,7 @@ class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
     usd, at     this price, and when
     is_direct   it was set in dollars or SOL, and not through another token
     since       of the first swap; of the first of another pool after an hour without a price
-    flow        of the swaps that offered a price; NO_FLOW in logs of before
+    flow        of the swaps that offered a price; NO_FLOW in logs of earlier versions
     """
 
     pools: tuple[StandingPool, ...]

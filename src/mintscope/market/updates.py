@@ -76,7 +76,7 @@ class DataSpanUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ReportUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Data of an `update`: each field that is there takes the place of the one sent before.
+    """Data of an `update`: each present field replaces the one that was sent before.
 
     A field that is not there has not changed; `macd`, `fibonacci`, `buySellPressure` and
     `candleCounts` are there whole or not at all.

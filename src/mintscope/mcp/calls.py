@@ -336,7 +336,7 @@ class ToolCalls:
         """Return the result of a call of *tool*.
 
         given    the arguments
-        known    the names of those that there are
+        known    the names of existing tools
         meta     `_meta` of the request
         client   the scope of the HTTP request
         """

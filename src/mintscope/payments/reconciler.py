@@ -223,7 +223,7 @@ class Reconciler:
     """Brings every payment to the outcome that the chain shows.
 
     slot_s           returns how long a slot takes now, as measured
-    on_unreadable    is called at each look at a payment that is there and cannot be understood,
+    on_unreadable    is called at each look at a landed payment that cannot be understood,
                      or that the store refuses to move
     """
 

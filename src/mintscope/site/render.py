@@ -149,7 +149,7 @@ class PageWriter:
     `until`, `old`, `agent`, `visible`, `foreign`, `address`, `prose`, `highlight`, and of
     `figures`: `price`, `short`, `dollars`, `percent`, `sparkline`.
 
-    pages       the paths of all pages that there are: a link to any other is not shown
+    pages       the paths of all pages: a link to any other is not shown
     is_secure   every address of the site is https
     """
 

@@ -73,7 +73,7 @@ class PaceMeter:
     def pace(self) -> Pace | None:
         """The pace, or None until the blocks span SPAN_S_MIN.
 
-        After a pause in which none were noted it is that of before, until there are as many again.
+        After a pause without measurements it stays as it was, until there are as many again.
         """
         if not self._is_measured:
             self._pace = _measured(list(self._marks)) or self._pace

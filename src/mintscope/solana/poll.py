@@ -30,7 +30,7 @@ Progress = Callable[[int, int], None]
 class Poller:
     """A Source over JSON-RPC.  *progress* gets (slots done, slots in all) per block.
 
-    owed_since   when each block that must exist was first asked for in vain; kept when it begins
+    owed_since   when each missing block that must exist was first requested; kept when it begins
                  again, as `gap_after_s` is counted from then
     meter        measures the finality of the chain
     """

@@ -51,7 +51,7 @@ class Polling:
 
     start            where to begin with nothing delivered yet: a slot, the oldest
                      the node has, or *backfill_s* before the newest
-    gap_after_s      how long a block that must exist is asked for in vain before
+    gap_after_s      how long a block that must exist is requested before
                      its slots are given up
     max_gap_s        a resumption further behind is not caught up; 0: always caught up
     fast_finality_every_s   how often finality is requested if it takes less than a second

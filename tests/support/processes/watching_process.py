@@ -27,7 +27,7 @@ NEVER: Final = 1 << 60
 
 
 class Watched(NamedTuple):
-    """What a process evaluates, and when it dies.
+    """The events that a process evaluates, and the moment at which it is killed.
 
     holder       names it
     firings_max  of an alert in an hour

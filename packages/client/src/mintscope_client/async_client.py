@@ -247,7 +247,7 @@ class AsyncClient(AsyncAccountMethods):
 
         Each started minute costs a credit per mint.
 
-        A connection that is lost is opened again.  Ends by what it raises: NoCreditsError, say.
+        A connection that is lost is opened again.  Ends with an error, such as NoCreditsError.
         """
         live = LiveCall(self._session, mints, options)
         try:

@@ -263,7 +263,7 @@ class Sum(NamedTuple):
 def copy(source: Side, target: Target, name: str, progress: Progress) -> dict[str, Sum]:
     """Copy every row of *source* and compare; return the sums that were compared.
 
-    A copy that was interrupted goes on behind the last row that is there.
+    An interrupted copy resumes after the last copied row.
 
     name       of the source, so that only a copy of the same goes on
     progress   called with (table, rows)

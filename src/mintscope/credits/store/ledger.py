@@ -108,7 +108,7 @@ class TakesCredits(Protocol):
         """Debit as `debit` does, and store the new minutes in the same commit."""
 
     def note_sent(self, minutes: Sequence[int]) -> None:
-        """Record that *minutes* are under way no more, with a later commit."""
+        """Record that *minutes* have ended, with a later commit."""
 
     def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
         """Give back each reversal; credits of a minute only while that minute is stored."""
@@ -216,7 +216,7 @@ class GroupCreditLedger:
         return outcome
 
     def note_sent(self, debited: Debited) -> None:
-        """Record that the minute *debited* is under way no more; a later commit keeps it."""
+        """Record that the minute *debited* has ended; a later commit keeps it."""
         assert debited.minute is not None
         self._sent.append(debited.minute)
 

@@ -411,7 +411,7 @@ class PostgresCreditBook:
         return self._batches.prepay(debits, at)
 
     def note_sent(self, minutes: Sequence[int]) -> None:
-        """Record that *minutes* are under way no more, with a later commit."""
+        """Record that *minutes* have ended, with a later commit."""
         self._batches.sent.numbers.extend(minutes)
 
     def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:

@@ -314,7 +314,7 @@ class CreditBook:
         return outcomes
 
     def note_sent(self, minutes: Sequence[int]) -> None:
-        """Record that *minutes* are under way no more, with a later commit."""
+        """Record that *minutes* have ended, with a later commit."""
         self._minutes.sent.numbers.extend(minutes)
 
     def _debit_each(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
@@ -327,7 +327,7 @@ class CreditBook:
         return [outcomes[place] for place in range(len(debits))]
 
     def _debit(self, debits: Sequence[Debit], at: UnixMs, month: Month) -> list[DebitOutcome]:
-        """Take the credits of each debit if they are there; each is of another account."""
+        """Take the credits of each debit if the balance suffices; each is of another account."""
         asked = [(each.account, each.credit_count, each.key, each.endpoint) for each in debits]
         self._db.execute(DEBIT, (msgspec.json.encode(asked).decode(), at, month))
         count = self._db.changes()

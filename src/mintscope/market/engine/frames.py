@@ -266,7 +266,7 @@ class Frames:
         return self._state.tobytes()
 
     def has(self, asked: Collection[str]) -> bool:
-        """Return whether all frames *asked* for are there; wide ones always are."""
+        """Return whether all frames *asked* for exist; wide ones always do."""
         return AskedFrame.S15 not in asked or bool(self._state["has_short"][0])
 
     def begin_wide(

@@ -126,7 +126,7 @@ def fraction(name: str, usual: float, least: float, most: float) -> Parameter:
 def read(text: str) -> AskedIndicator:
     """Return the indicator that *text* names: `sma`, `sma(50)`, `macd(5,35,5)`.
 
-    A parameter that is left out has its usual value.  Raises ValueError if *text* is none.
+    A parameter that is left out has its default.  Raises ValueError if *text* is no indicator.
     """
     match = ASKED.fullmatch(text)
     found = INDICATORS.get(match[1]) if match else None

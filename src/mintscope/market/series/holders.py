@@ -86,7 +86,7 @@ class Holders(NamedTuple):
 
 
 def owner_of(data: bytes) -> str | None:
-    """Return the owner in the *data* of a token account, None if it is none."""
+    """Return the owner in the *data* of a token account; None if it is something else."""
     if len(data) < ACCOUNT_BYTES:
         return None
     return str(Pubkey.from_bytes(data[OWNER_AT : OWNER_AT + KEY_BYTES]))
@@ -98,7 +98,7 @@ def amount_of(data: bytes) -> int:
 
 
 def supply_in(data: bytes) -> tuple[int, int] | None:
-    """Return supply and decimals in the *data* of a mint, None if it is none."""
+    """Return supply and decimals in the *data* of a mint; None if it is something else."""
     if len(data) < MINT_BYTES:
         return None
     return int.from_bytes(data[SUPPLY_AT : SUPPLY_AT + 8], "little"), data[MINT_BYTES - 1]

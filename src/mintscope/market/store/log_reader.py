@@ -424,7 +424,7 @@ class SqlLogReader:
     async def gaps(self, limit: int) -> Sequence[Gap]:
         """Return up to *limit* open gaps, newest first.  Raises ServiceUnavailable.
 
-        Their reasons say whether attempts to mend them were in vain.
+        Their reasons say whether attempts to mend them failed.
         """
         return await self._reading.in_snapshot(
             lambda db: [Gap(*row) for row in db.execute(NEWEST_GAPS, (limit,))]

@@ -18,7 +18,7 @@ class Definition(NamedTuple):
     fields    where it stands in answers
     reads     how a trader reads it, in a sentence or two
     formula   lines, as exact as the code
-    seed      how it begins, and from which candle on it is there
+    seed      its first value, and the candle from which on it exists
     source    whose convention it is
     """
 

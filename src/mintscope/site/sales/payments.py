@@ -178,7 +178,7 @@ def wallet_in(text: str) -> Wallet:
 
 
 def _signature(text: str) -> Signature | None:
-    """Return the signature that *text* is; None if it is none."""
+    """Return *text* as a signature; None if it is not one."""
     try:
         with parsed_by_others():
             return Signature(str(Ed25519.from_string(text)))

@@ -65,7 +65,7 @@ class WalletPages:
         return await self._page(request)
 
     async def challenge(self, request: PageRequest) -> PageResponse:
-        """Return the text that `wallet` signs to be linked.  Raises NotFound if it is none."""
+        """Return the text that `wallet` signs to be linked.  Raises NotFound if it is no wallet."""
         wallet = wallet_in(request.form.text("wallet"))
         nonce = self._wallets.entropy(NONCE_BYTES)
         key = self._wallets.secrets.wallet

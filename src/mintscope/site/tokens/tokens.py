@@ -337,7 +337,7 @@ def _columns(keys: Sequence[str]) -> str:
 
 
 def flaw_of(asked: TokensQuestion) -> str | None:
-    """Return the reason why the condition of *asked* is none; None if it is one, or there is none.
+    """Return the error in the condition of *asked*; None if it is valid or absent.
 
     The message says what was expected, as that of the API's screens.  Crossings of many fields are
     refused: strangers read these pages, and each field takes 5 MB of 100,000 tokens.
@@ -466,7 +466,7 @@ class TokenSearch:
 
 
 def mint_of(text: str) -> Mint | None:
-    """Return *text* as a mint; None if it is none."""
+    """Return *text* as a mint; None if it is not one."""
     try:
         return parse_mint(text)
     except InvalidTokenAddress:
