@@ -24,7 +24,7 @@ from mintscope.market.screening.backtest import (
 from mintscope.market.screening.grammar import parse_condition
 from mintscope.market.series.pools import SeriesCandle
 from mintscope.market.series.series import Series, Start
-from mintscope.market.timeframe import WIDTH_S, Timeframe
+from mintscope.market.timeframe import WIDTH_S, AnyFrame, Timeframe
 
 ROUNDS: Final = 15
 SPAN_S: Final = 30 * 86_400
@@ -78,7 +78,9 @@ def cpu_ms(run: Callable[[], object]) -> float:
 
 def main() -> None:
     """Measure each rule, without a size of trades and with one."""
-    past = {each: past_of(each) for each in (Timeframe.M5, Timeframe.H1)}
+    past: dict[AnyFrame, PastCandles] = {
+        each: past_of(each) for each in (Timeframe.M5, Timeframe.H1)
+    }
     floor_ms = cpu_ms(by_row(past[Timeframe.M5]))
     for name, where in RULES.items():
         for size, has_open, sized in (

@@ -14,9 +14,11 @@ from mintscope.alerts.emails import (
     unit_of,
     value_words,
 )
-from mintscope.alerts.words import GROUPS, Present, remarks_on
+from mintscope.alerts.words import GROUPS, Present, read_present, remarks_on
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.market.report import ReportKind
 from mintscope.solana.blocks import WSOL
+from support.fakes.reports import FakeReports
 
 USD = Field("price.usd")
 LEVELS = ("swingHigh", "level236", "ext1272")
@@ -142,6 +144,20 @@ def test_what_an_alert_lacks_is_said_before_it_is_made() -> None:
     assert names(crosses, Present({USD: 8.0, ema: 9.0}, 5)) == []
     assert names(rises, Present({USD: 10.0}, 3 * 86_400_000)) == ["dead", "true"]
     assert names(replace(rises, by_email=False), None) == ["silent"]
+
+
+async def test_what_is_true_already_is_read_of_the_timeframe_that_is_looked_at() -> None:
+    reports = FakeReports()
+    reports.body = b'{"price":{"usd":9.5},"indicators":{"h4":{"rsi":71.0}}}'
+    hot = AlertRule(
+        name="a", mint=Mint(WSOL), field=Field("indicators.h4.rsi"), kind=SignalKind.ABOVE,
+        level=70.0, by_email=True,
+    )  # fmt: skip
+    present = await read_present(reports, hot.mint, (hot.field, ""), is_closed=True)
+    assert reports.kinds == [ReportKind(is_partial=True, is_closed=True, timeframes=("h4",))]
+    assert [each.text for each in remarks_on(hot, present)] == [
+        "This is true already: RSI, 4 hours is 71.0. It fires the next time that it crosses."
+    ]
 
 
 def test_every_number_has_a_unit() -> None:

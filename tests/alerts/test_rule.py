@@ -21,8 +21,8 @@ from mintscope.alerts.conditions import (
     read_field,
 )
 from mintscope.kit.primitives import Mint, UnixS
-from mintscope.market.engine.frames import AskedFrame
 from mintscope.market.report import report_of
+from mintscope.market.timeframe import AskedFrame
 from mintscope.solana.blocks import WSOL
 
 LEVEL: Final = 10.0

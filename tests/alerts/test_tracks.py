@@ -10,12 +10,13 @@ from mintscope.alerts.conditions import Tracks, pack, unpack
 from mintscope.kit.errors import InsufficientData
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.market.engine.engine import Engine
-from mintscope.market.engine.frames import AskedFrame, Frames
+from mintscope.market.engine.frames import Frames
 from mintscope.market.log import Appended, LogTrimmed, PricedSwap
 from mintscope.market.report import TokenReport, token_report
 from mintscope.market.standing import Offer, Standing, stand
 from mintscope.market.standings import basis_of
 from mintscope.market.standings import pack as pack_standing
+from mintscope.market.timeframe import AskedFrame
 from mintscope.solana.blocks import WSOL
 from support.fakes.log import FakeLog, frames_after
 

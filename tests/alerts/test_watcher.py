@@ -1,10 +1,11 @@
 """Signals: each crossing exactly once, whatever dies meanwhile, on every engine."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
+from math import sin
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,7 +19,7 @@ from mintscope.accounts.people.rows import AccountRows
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.alerts.alert import Alert, AlertDenied, AlertRule, FiringId, SignalId
 from mintscope.alerts.alerts import COMPARED_AT_ONCE, LEASE_MS, LEASE_MS_MAX, AlertBounds, packed
-from mintscope.alerts.conditions import Field, SignalKind
+from mintscope.alerts.conditions import Field, SignalKind, watched_by
 from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX, LOOKS_AT_ONCE
 from mintscope.alerts.evaluator import RENEW_S
 from mintscope.app.stores.folder import MONEY_FILE
@@ -29,6 +30,7 @@ from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.kit.time import HOUR_MS
 from mintscope.market.log import Appended
+from mintscope.market.screening.grammar import ALL_FIELDS, parse_condition
 from mintscope.solana.blocks import USDC
 from support.fakes.log import FakeLog
 from support.oracles import definitions
@@ -135,6 +137,62 @@ async def test_a_rule_of_closed_candles_is_looked_at_as_each_minute_ends(scene: 
     found = [each.fired.value for each in await scene.fired(average)]
     assert found == pytest.approx(rises)
     assert found
+
+
+async def test_a_condition_of_an_asked_timeframe_fires_each_crossing_once(scene: Scene) -> None:
+    """Open and closed candles of all four, while another process goes on, now and then."""
+    level, widths = 10.0, {"s15": 15, "m30": 1_800, "h4": 14_400, "d1": 86_400}
+    random, process, watcher = Random(5), 0, scene.watcher()
+    await scene.make()
+    await watcher.round()  # the mint is there already, without these
+    signals: dict[tuple[str, bool], SignalId] = {}
+    for name in widths:
+        wanted = watched_by(parse_condition(f"ema9_{name} > {level}", ALL_FIELDS))
+        for is_closed in (False, True):
+            signals[name, is_closed] = await scene.make(
+                wanted.kind, field=wanted.field, level=wanted.level, is_closed=is_closed
+            )
+    await watcher.round()
+    start = NOW // 1000 - 600
+    trades = [definitions.Trade(start + 60 * n, 9.0, 0.01, 10**6, True) for n in range(9)]  # noqa: FBT003
+    values: dict[tuple[str, bool], list[tuple[int, float | None]]] = {
+        (name, is_closed): [(9, None if is_closed else slow_ema9(trades, width_s, start + 480, 1))]
+        for (name, width_s), is_closed in product(widths.items(), (False, True))
+    }
+    for number in range(160):
+        time = trades[-1].time + (70_000 if number % 12 == 0 else random.choice((12, 15, 40)))
+        price = 10.0 + 3.0 * sin(number / 4) + random.uniform(-1.0, 1.0)
+        before, trades = trades, [*trades, definitions.Trade(time, price, 0.01, 10**6, True)]  # noqa: FBT003
+        scene.log.append(10 + number, time, swap(price))
+        await watcher.round()
+        for name, width_s in widths.items():
+            values[name, False].append((10 + number, slow_ema9(trades, width_s, time, 1)))
+            if time // 60 > before[-1].time // 60:
+                values[name, True].append((10 + number, slow_ema9(before, width_s, time, 0)))
+        if number % 40 == 30:
+            scene.clock.advance(LEASE_MS + 1)
+            process = 1 - process
+            watcher = scene.watcher(process)
+    for key, signal_id in signals.items():
+        known = [(slot, value) for slot, value in values[key] if value is not None]
+        rises = [now for before, now in pairwise(known) if before[1] <= level < now[1]]
+        fired = await scene.fired(signal_id)
+        assert [each.fired.slot for each in fired] == [slot for slot, _ in rises], key
+        assert [each.fired.value for each in fired] == pytest.approx([each for _, each in rises])
+        assert len(rises) > (0 if key[0] == "d1" else 1), key
+
+
+def slow_ema9(
+    trades: Sequence[definitions.Trade], width_s: int, now: int, open_count: int
+) -> float | None:
+    """Return EMA 9 of candles; with *open_count* 0, of those that have ended by *now* alone."""
+    candles = definitions.candles(trades, width_s)
+    ended = now - now % width_s
+    if not open_count:
+        candles = [each for each in candles if each.start < ended]
+    if width_s == 15:  # of the newest quarter of an hour
+        candles = [each for each in candles if each.start > ended - 900]
+    return definitions.ema([each.close for each in candles], 9)[-1] if candles else None
 
 
 STEPS = st.lists(

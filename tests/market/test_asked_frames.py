@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from mintscope.kit.primitives import UnixS
-from mintscope.market.engine.frames import AskedFrame, Bar, Frames
+from mintscope.market.engine.frames import Bar, Frames
 from mintscope.market.report import timeframe_of
-from mintscope.market.timeframe import Timeframe
+from mintscope.market.timeframe import AskedFrame, Timeframe
 from support.oracles.definitions import Candle, Trade, candles, disagreements, timeframe
 
 WIDTHS: Final = {"m30": 1_800, "h4": 14_400, "d1": 86_400}

@@ -1,17 +1,19 @@
 """`timeframes=` of reports, `in=` of candles and indicators, and their frames."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from mintscope.alerts.conditions import Tracks, read_field, watched_by
 from mintscope.app.stores.market import Market
 from mintscope.kit.primitives import Mint, Slot, UnixMs
 from mintscope.kit.time import DAY_S
 from mintscope.market.log import PricedSwap
 from mintscope.market.mint_facts import MintFacts, TokenProgram
 from mintscope.market.ports import DEFAULT_RETENTION, Retention
+from mintscope.market.screening.grammar import ALL_FIELDS, parse_condition
 from support.oracles.definitions import disagreements, ema, rsi
 from support.scenes.series_service import BEGIN_S, TOKEN, SeriesService, series_service
 from support.scenes.service import bearer
@@ -97,6 +99,90 @@ async def test_a_report_has_the_frames_that_are_asked_for(market: SeriesService)
     path = f"/v1/token/{TOKEN}?timeframes=h2"
     refused = await market.client.get(path, headers=bearer(token))
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "BAD_REQUEST")
+
+
+async def test_alerts_of_conditions_look_at_the_numbers_of_the_series(
+    market: SeriesService,
+) -> None:
+    token = await market.service.issue(20)
+    await trade(market)
+    tip = await market.traded.reader.tip()
+    loaded = await market.traded.reader.load(Mint(TOKEN), ("h4",))
+    assert loaded is not None
+    tracks = Tracks(1)
+    tracks.begin(loaded.seq, tip.slot, tip.time)
+    tracks.take(loaded)
+    for is_closed, candles in ((False, "all"), (True, "closed")):
+        told = tracks.report(Mint(TOKEN), is_closed=is_closed)
+        assert told is not None
+        for tf in ("m30", "h4", "d1"):
+            names = "ema9,ema21,rsi,macd,fibonacci"
+            series = await data(market, token, "indicators", tf=tf, names=names, candles=candles)
+            newest = series["points"][-1]
+            macd, levels = newest["macd"] or {}, newest["fibonacci"]
+            for name, value in {
+                "ema9": newest["ema9"],
+                "ema21": newest["ema21"],
+                "rsi": newest["rsi"],
+                "macd": macd.get("line"),
+                "macd_signal": macd.get("signal"),
+                "macd_histogram": macd.get("histogram"),
+                "swing_high": levels["swingHigh"],
+                "swing_low": levels["swingLow"],
+            }.items():
+                watched = watched_by(parse_condition(f"{name}_{tf} > 1", ALL_FIELDS))
+                assert read_field(told, watched.field) == value, (name, tf, candles)
+
+
+@pytest.mark.parametrize("tf", ["m30", "h4"])
+async def test_backtests_fire_by_the_numbers_of_the_series(market: SeriesService, tf: str) -> None:
+    """At the end of each candle, by the newest closed candles of h4 and d1."""
+    token = await market.service.issue(20)
+    await trade(market)
+    closed = {"candles": "closed", "limit": 1_000}
+    looks = (await data(market, token, "candles", tf=tf, **closed))["candles"]
+    widths = {"m30": 1_800, "h4": 14_400, "d1": 86_400}
+    of = {
+        name: [
+            (each["t"] + widths[name], each)
+            for each in (
+                await data(market, token, "indicators", tf=name, names="ema9,rsi,candle", **closed)
+            )["points"]
+        ]
+        for name in ("h4", "d1")
+    }
+    rules: dict[str, Callable[[float, Any, Any], bool]] = {
+        "ema9_h4 < price": lambda price, h4, _: (h4["ema9"] or 1e9) < price,
+        "rsi_h4 > 50 and candles_d1 > 2": lambda _, h4, d1: (
+            (h4["rsi"] or 0) > 50 and sum(each is not None for each in d1["seen"]) > 2
+        ),
+        "price > swing_high_d1 * 0.8": lambda price, _, d1: price > 0.8 * max(d1["highs"]),
+    }
+    for where, holds in rules.items():
+        expected, before = [], False
+        for look in looks:
+            end = look["t"] + widths[tf]
+            h4s, d1s = ([each for at, each in of[name] if at <= end] for name in ("h4", "d1"))
+            h4 = h4s[-1] if h4s else {"ema9": None, "rsi": None}
+            d1 = {"seen": d1s, "highs": [each["candle"]["h"] for each in d1s] or [1e9]}
+            now = holds(look["c"], h4, d1)
+            if now and not before:
+                expected.append((end, look["c"]))
+            before = now
+        page = await data(market, token, "backtest", where=where, tf=tf)
+        assert page["looks"] == len(looks)
+        assert [(each["t"], each["price"]) for each in page["firings"]] == expected, where
+        assert expected
+    answer = await market.client.post(
+        "/v1/backtest", json={"mints": [TOKEN], "where": where, "tf": tf}, headers=bearer(token)
+    )
+    tested = answer.json()["data"]
+    assert [(each["t"], each["price"]) for each in tested["firings"]] == expected
+    kept = [
+        len((await data(market, token, "candles", tf=name, limit=1_000))["candles"])
+        for name in {"m30": ("m15", "h1"), "h4": ("h1",)}[tf]
+    ]
+    assert tested["candles"] == sum(kept)
 
 
 async def test_candles_of_asked_frames_have_the_volume_of_minutes(market: SeriesService) -> None:

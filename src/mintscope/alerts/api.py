@@ -62,7 +62,7 @@ from mintscope.kit.http.rate_limit import RateLimit
 from mintscope.kit.http.request import Request, parse_id
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import UnixMs
-from mintscope.market.screening.grammar import ConditionError, parse_condition
+from mintscope.market.screening.grammar import ALL_FIELDS, ConditionError, parse_condition
 
 COLUMNS: Final = {"email": "by_email", "telegram": "by_telegram", "candles": "is_closed"}
 CLOSED: Final = "closed"
@@ -103,7 +103,7 @@ def _shared(body: SignalCommon) -> dict[str, Any]:
 
 def _watched(where: str) -> Watched:
     try:
-        return watched_by(parse_condition(where))
+        return watched_by(parse_condition(where, ALL_FIELDS))
     except (ConditionError, UnwatchableCondition) as flaw:
         raise BadRequest(f"where: {flaw}") from flaw
 

@@ -28,7 +28,7 @@ from mintscope.kit.errors import InsufficientData
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.kit.time import MINUTE_S
 from mintscope.market.engine.engine import Engine, add_to_frames, as_trades, frames_of
-from mintscope.market.engine.frames import AskedFrame, Frames
+from mintscope.market.engine.frames import Frames
 from mintscope.market.log import (
     Appended,
     Event,
@@ -50,7 +50,7 @@ from mintscope.market.screening.grammar import (
     fields_in,
 )
 from mintscope.market.standings import basis_of
-from mintscope.market.timeframe import TIMEFRAMES
+from mintscope.market.timeframe import FRAMES, AskedFrame
 
 
 @dataclass(slots=True)
@@ -497,7 +497,7 @@ OF_SCREENS: Final = {
     "pressure_h1": "indicators.buySellPressure.h1",
     **{
         f"{name}_{timeframe}": f"indicators.{timeframe}.{inside}"
-        for timeframe in TIMEFRAMES
+        for timeframe in FRAMES
         for name, inside in (
             *((average, average) for average in ("ema9", "ema21", "ema50", "ema200", "rsi")),
             ("macd", "macd.line"),

@@ -32,7 +32,7 @@ from mintscope.kit.limits import Denied, Limiter
 from mintscope.kit.primitives import Mint, UnixMs, parse_mint
 from mintscope.kit.time import utc
 from mintscope.market.report import Reports
-from mintscope.market.screening.grammar import ConditionError, parse_condition
+from mintscope.market.screening.grammar import ALL_FIELDS, ConditionError, parse_condition
 from mintscope.market.standings import Confidence
 from mintscope.site.endpoints import OWNER
 from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect
@@ -290,7 +290,7 @@ class AlertPages:
         where = request.form.line("where")
         values = {**filled(request.form), **FIRST, "name": _short(where)}
         try:
-            watched = watched_by(parse_condition(where))
+            watched = watched_by(parse_condition(where, ALL_FIELDS))
         except (ConditionError, UnwatchableCondition) as flaw:
             return await self._ask({**values, "once": _once()}, {"": sentence(flaw)})
         values |= {
@@ -455,7 +455,7 @@ class AlertPages:
             "chosen": None if mint is None else named.get(mint),
             "found": found or [],
             "is_looked_for": found is not None and mint is None,
-            "now_values": await self._now_words(mint),
+            "now_values": await self._now_words(mint, (values["field"], values["compared"])),
             "remarks": remarks,
             "is_back": False,
             "has_telegram": bool(self._signals.bounds.telegram_bot),
@@ -463,9 +463,9 @@ class AlertPages:
         status = 422 if remarks else None
         return Page("alerts/form.html", facts, errors=errors, values=values, status=status)
 
-    async def _now_words(self, mint: Mint | None) -> Mapping[Field, str]:
+    async def _now_words(self, mint: Mint | None, looked_at: Iterable[str]) -> Mapping[Field, str]:
         """Return the current numbers of a token as text, to be shown beside the level."""
-        present = await read_present(self._reports, mint)
+        present = await read_present(self._reports, mint, looked_at)
         if present is None:
             return {}
         return {field: value_words(field, value) for field, value in present.values.items()}
@@ -478,7 +478,11 @@ class AlertPages:
         said = request.form.texts("read")
         if not said:
             return []
-        remarks = remarks_on(asked, await read_present(self._reports, asked.mint))
+        looked_at = (asked.field, asked.compared or "")
+        present = await read_present(
+            self._reports, asked.mint, looked_at, is_closed=asked.is_closed
+        )
+        remarks = remarks_on(asked, present)
         has_read = set(said[0].split())
         return remarks if any(each.name not in has_read for each in remarks) else []
 

@@ -1,17 +1,17 @@
 """Alerts in words for pages, and remarks on a new one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from mintscope.alerts.alert import Alert, AlertRule, EmailState, Fires, Firing, TelegramState
-from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind
+from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind, frames_in
 from mintscope.alerts.emails import SPANS, bounds_of, field_words, value_words
 from mintscope.kit.errors import ServiceError, TokenNotFound
 from mintscope.kit.primitives import Mint
 from mintscope.kit.time import DAY_MS, HOUR_MS
-from mintscope.market.report import PARTIAL, Reports
+from mintscope.market.report import ReportKind, Reports
 from mintscope.market.standings import Confidence
 
 KINDS: Final[Mapping[SignalKind, str]] = {
@@ -187,12 +187,20 @@ class Remark(NamedTuple):
     text: str
 
 
-async def read_present(reports: Reports | None, mint: Mint | None) -> Present | None:
-    """Return the current numbers of *mint*; None if there are none or they are unreadable."""
+async def read_present(
+    reports: Reports | None, mint: Mint | None, looked_at: Iterable[str], *, is_closed: bool = False
+) -> Present | None:
+    """Return the current numbers of *mint*; None if there are none or they are unreadable.
+
+    looked_at   fields whose timeframes are read, too, if a report has these only when asked for
+    is_closed   without the candles that are open
+    """
     if reports is None or mint is None:
         return None
+    frames = {frame for each in looked_at if each in FIELDS for frame in frames_in(Field(each))}
+    kind = ReportKind(is_partial=True, is_closed=is_closed, timeframes=tuple(sorted(frames)))
     try:
-        read = await reports.read(mint, PARTIAL)
+        read = await reports.read(mint, kind)
     except TokenNotFound:
         return Present({}, None, is_tracked=False)
     except ServiceError:

@@ -1,10 +1,10 @@
 """Candle widths and bucket arithmetic."""
 
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from mintscope.kit.primitives import UnixS
-from mintscope.kit.time import HOUR_S, MINUTE_S
+from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
 
 
 class Timeframe(StrEnum):
@@ -24,6 +24,31 @@ WIDTH_S: Final = {
     Timeframe.M15: 15 * MINUTE_S,
     Timeframe.H1: HOUR_S,
 }
+
+
+class AskedFrame(StrEnum):
+    """The widths that are made when they are asked for."""
+
+    S15 = "s15"
+    M30 = "m30"
+    H4 = "h4"
+    D1 = "d1"
+
+
+AnyFrame: TypeAlias = Timeframe | AskedFrame
+
+FRAME_S: Final[dict[AnyFrame, int]] = {
+    AskedFrame.S15: 15,
+    Timeframe.M1: MINUTE_S,
+    Timeframe.M5: 5 * MINUTE_S,
+    Timeframe.M15: 15 * MINUTE_S,
+    AskedFrame.M30: 30 * MINUTE_S,
+    Timeframe.H1: HOUR_S,
+    AskedFrame.H4: 4 * HOUR_S,
+    AskedFrame.D1: DAY_S,
+}
+FRAMES: Final = tuple(FRAME_S)  # narrowest first
+BY_NAME: Final = {each.value: each for each in FRAMES}
 
 
 def bucket(timeframe: Timeframe, at: UnixS) -> UnixS:

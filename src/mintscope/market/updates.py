@@ -8,7 +8,6 @@ from msgspec import UNSET, UnsetType
 
 from mintscope.kit.errors import ServiceError
 from mintscope.kit.primitives import Mint, Slot, UnixS, about, on_request
-from mintscope.market.engine.frames import AskedFrame
 from mintscope.market.report import (
     CandleCounts,
     Fibonacci,
@@ -19,7 +18,7 @@ from mintscope.market.report import (
     TimeframeIndicators,
     TokenReport,
 )
-from mintscope.market.timeframe import TIMEFRAMES
+from mintscope.market.timeframe import TIMEFRAMES, AskedFrame
 from mintscope.solana.blocks import WSOL
 
 CLOSES: Final = "of the closes, in US dollars; null while there are too few candles."

@@ -20,17 +20,20 @@ from mintscope.market.screening.backtest import (
     backtest,
     needed_timeframes,
 )
-from mintscope.market.screening.grammar import parse_condition
+from mintscope.market.screening.grammar import ALL_FIELDS, parse_condition
 from mintscope.market.screening.open_candles import OpenCandles
 from mintscope.market.series.pools import SeriesCandle, UnpricedVolume
-from mintscope.market.series.series import Series, Start
-from mintscope.market.timeframe import Timeframe
+from mintscope.market.series.series import FROM_THE_FIRST, Series, Start, widened
+from mintscope.market.series.series import WIDTHS as SERIES_WIDTHS
+from mintscope.market.timeframe import BY_NAME, AnyFrame, AskedFrame, Timeframe
 from support.oracles import definitions
 from support.oracles.slow_screen import Tree, is_true, of_candles, text_of
 
 BEGIN: Final = 1_760_000_400  # a full hour
 NOW: Final = UnixS(BEGIN + 40_000)
+WIDER: Final = "expected a field of m15, m30, h1, h4, d1, as tf says"
 HORIZONS: Final = {"m5": 300, "h1": 3_600, "h4": 14_400, "d1": 86_400}
+WIDTHS: Final = {"m5": 300, "m30": 1_800, "h1": 3_600, "h4": 14_400}
 SPANS: Final = {"m5": 300, "h1": 3_600, "d1": 86_400}
 AVERAGES: Final = ("ema9", "ema21", "rsi", "macd", "macd_signal", "macd_histogram", "candles")
 OF_CANDLES: Final = (
@@ -44,7 +47,7 @@ OF_CANDLES: Final = (
 NAMES: Final = (
     "price", "price_sol", "change_m5", "change_h1", "change_d1", "volume_h1", "volume_d1",
     "swaps_d1", "pressure_h1", *(f"{name}_{tf}" for name in (*AVERAGES, *OF_CANDLES)
-      for tf in ("m5", "h1")),
+      for tf in ("m5", "m30", "h1", "h4")),
 )  # fmt: skip
 Values = Mapping[str, float | None]
 
@@ -92,11 +95,10 @@ def run_backtest(  # noqa: PLR0913 - one argument for each setting
     size: float = 0.0,
     has_open: bool = False,
 ) -> Backtested:
-    past = {
-        Timeframe.M5: past_of(known, 300),
-        Timeframe.H1: past_of(known, 3_600),
+    past: dict[AnyFrame, PastCandles] = {
+        BY_NAME[name]: past_of(known, width) for name, width in WIDTHS.items()
     }
-    condition = parse_condition(where)
+    condition = parse_condition(where, ALL_FIELDS)
     asked = BacktestQuestion(condition, Timeframe.M5, UnixS(since), NOW, NOW, fee, size, has_open)
     return backtest(asked, past)
 
@@ -125,7 +127,7 @@ def slow_values(end: int, price: float, *, has_open: bool) -> dict[str, float | 
         values[f"volume_{name}"] = traded / 1e6
         values[f"swaps_{name}"] = sum(trade.price is not None for trade in inside)
         values[f"pressure_{name}"] = bought / traded if traded else None
-    for name, width in (("m5", 300), ("h1", 3_600)):
+    for name, width in WIDTHS.items():
         candles = [
             c for c in definitions.candles(known, width) if has_open or c.start + width <= end
         ]
@@ -232,6 +234,7 @@ def test_another_future_changes_no_firing(seed: int, *, has_open: bool) -> None:
     known = trades()
     for where in (
         "crosses_below(rsi_m5, 45)", "crosses_above(price, ema9_h1)", "ema9_m5 > ema21_m5",
+        "crosses_below(rsi_m30, 50, 3)", "price > swing_low_h4 * 1.05",
         text_of(random_tree(random)),
     ):  # fmt: skip
         cut = random.randrange(100, len(known))
@@ -279,6 +282,41 @@ def test_open_candles_of_a_past_without_its_beginning_are_those_of_the_whole_or_
     assert np.isnan(part.atr()).all()
 
 
+@pytest.mark.parametrize("has_open", [False, True])
+def test_if_older_candles_were_dropped_what_has_not_forgotten_them_is_not_known(
+    *, has_open: bool
+) -> None:
+    """Averages of asked frames have no waypoints, and their candles are not counted."""
+    random, price, rows = Random(2), 10.0, []
+    for n in range(4_800):
+        price *= random.uniform(0.97, 1.031)
+        prices = (price, price * 1.01, price * 0.99, price)
+        rows.append(SeriesCandle(UnixS(BEGIN + 3_600 * n), *prices, 1, 1, 1, *prices))
+    hours = Series(rows, has_older=False, closed=0)
+    now = UnixS(BEGIN + 3_600 * 4_800)
+
+    def firings(where: str, dropped: int) -> tuple[list[int], int]:
+        known = hours._replace(candles=rows[dropped:], closed=dropped)
+        past: dict[AnyFrame, PastCandles] = {
+            Timeframe.H1: PastCandles(known, None),
+            AskedFrame.H4: PastCandles(widened(known, SERIES_WIDTHS["h4"]), FROM_THE_FIRST),
+        }
+        condition = parse_condition(where, ALL_FIELDS)
+        asked = BacktestQuestion(
+            condition, Timeframe.H1, UnixS(0), now, now, 0.003, has_open=has_open
+        )
+        found = backtest(asked, past)
+        return [each.time for each in found.firings], int(found.first or 0)
+
+    whole, _ = firings("ema9_h4 > ema21_h4", 0)
+    part, first = firings("ema9_h4 > ema21_h4", 402)
+    assert 330 < (first - BEGIN) / 14_400 - 402 / 4 < 340  # EMA 21 has forgotten what came before
+    assert part == [each for each in whole if each >= first]
+    assert len(part) > 5
+    assert firings("candles_h4 > 10", 0)[0]
+    assert not firings("candles_h4 > 10", 402)[0]
+
+
 def test_looks_begin_where_they_should() -> None:
     whole = run_backtest("price > 0", trades())
     assert (whole.fired, whole.firings[0].time) == (1, whole.first)
@@ -293,12 +331,16 @@ def test_looks_begin_where_they_should() -> None:
     [
         ("liquidity > 1", "liquidity is not kept of the past"),
         ("price > 1 and confidence = high", "confidence is not kept of the past"),
-        ("not rsi_m1 > 3", "rsi_m1: expected a field of m15, h1, as tf says"),
-        ("crosses_above(price, ema9_m5)", "price: expected a field of m15, h1, as tf says"),
-        ("candles_m1 > 3", "candles_m1: expected a field of m15, h1, as tf says"),
+        ("not rsi_m1 > 3", f"rsi_m1: {WIDER}"),
+        (
+            "crosses_above(price, ema9_m5)",
+            f"price: {WIDER}",
+        ),
+        ("candles_m1 > 3", f"candles_m1: {WIDER}"),
+        ("rsi_s15 > 3", f"rsi_s15: {WIDER}"),
         ("change_m5 > 3", "change_m5: expected a tf of at most its span; was m15"),
     ],
 )
 def test_what_the_past_does_not_hold_is_refused(where: str, problem: str) -> None:
     with pytest.raises(UntestableCondition, match=problem):
-        needed_timeframes(parse_condition(where), Timeframe.M15)
+        needed_timeframes(parse_condition(where, ALL_FIELDS), Timeframe.M15)

@@ -3,6 +3,7 @@
 import pytest
 
 from mintscope.market.screening.grammar import (
+    ALL_FIELDS,
     CROSSED_MAX,
     DEPTH_MAX,
     FIELDS,
@@ -56,7 +57,7 @@ def test_what_is_equal_binds_to_the_left_and_words_are_of_any_case() -> None:
         ("price > 1 rsi_h1 < 2", 10, "expected the end, `and` or `or`; was 'rsi_h1'"),
         ("price > 1 and rsi < 30", 14, "unknown field 'rsi'; did you mean"),
         ("prise > 1", 0, "unknown field 'prise'; did you mean price?"),
-        ("price > 1 and rsi_h4 < 30", 14, "conditions have rsi of m1, m5, m15, h1; was h4"),
+        ("price > 1 and rsi_h4 < 30", 14, "screens have rsi of m1, m5, m15, h1; was h4"),
         ("zzzzzzzzzz > 1", 0, "unknown field 'zzzzzzzzzz'"),
         ("price > 1 & 2", 10, "expected a field, a number or a sign; was '&'"),
         ("(price > 1", 10, "expected `)` for the `(` at character 1; was the end"),
@@ -122,8 +123,15 @@ def test_fields_in_crossings_are_bounded() -> None:
 
 
 def test_every_field_is_read() -> None:
-    for name, field in FIELDS.items():
-        parse_condition(f"{name} >= {'low' if field.is_level else '1'}")
+    for name, field in ALL_FIELDS.items():
+        text = f"{name} >= {'low' if field.is_level else '1'}"
+        read = parse_condition(text, ALL_FIELDS)
+        assert fields_in(read) == (name,)
+        if name in FIELDS:
+            assert parse_condition(text) == read
+        else:
+            with pytest.raises(ConditionError, match="at character 1: screens have"):
+                parse_condition(text)
 
 
 def test_a_crossing_compares_the_newest_candle_with_the_one_before() -> None:

@@ -28,7 +28,7 @@ from mintscope.market.listing.snapshot import (
 from mintscope.market.listing.token_list import Restoring, TokenList, pieces
 from mintscope.market.log import PricedSwap
 from mintscope.market.report import TimeframeIndicators, TokenReport, report_of
-from mintscope.market.screening.grammar import ConditionError, before, parse_condition
+from mintscope.market.screening.grammar import ALL_FIELDS, ConditionError, before, parse_condition
 from mintscope.market.screening.screen import ScreenQuestion
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 
@@ -202,8 +202,13 @@ def test_a_number_of_candles_that_is_none_is_named(where: str, at: int, problem:
 
 
 def test_an_alert_of_a_crossing_within_candles_is_one_of_the_crossing() -> None:
-    within = watched_by(parse_condition("crosses_below(rsi_h1, 30, 3)"))
-    assert within == watched_by(parse_condition("crosses_below(rsi_h1, 30)"))
+    for name in ("rsi_h1", "rsi_h4"):
+        within, newest = (
+            watched_by(parse_condition(f"crosses_below({name}, 30{count})", ALL_FIELDS))
+            for count in (", 3", "")
+        )
+        assert within == newest
+        assert within.field == f"indicators.{name[4:]}.rsi"
     for where in (
         "crosses_below(rsi_h1, 30) or crosses_below(rsi_m5, 30)",
         "crosses_below(rsi_h1, 30, 2) or crosses_below(rsi_m5, 30)",

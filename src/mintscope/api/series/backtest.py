@@ -47,10 +47,24 @@ from mintscope.market.screening.backtest import (
     pooled,
     rows_before,
 )
-from mintscope.market.screening.grammar import TEXT_MAX, Condition, ConditionError, parse_condition
+from mintscope.market.screening.grammar import (
+    ALL_FIELDS,
+    TEXT_MAX,
+    Condition,
+    ConditionError,
+    parse_condition,
+)
 from mintscope.market.series.pools import AskedCandles, KeptCandles, SeriesCandle
-from mintscope.market.series.series import has_price, series_of, start_of
-from mintscope.market.timeframe import WIDTH_S, Timeframe
+from mintscope.market.series.series import (
+    FROM_THE_FIRST,
+    WIDTHS,
+    Start,
+    has_price,
+    series_of,
+    start_of,
+    widened,
+)
+from mintscope.market.timeframe import BY_NAME, WIDTH_S, AnyFrame, AskedFrame, Timeframe
 from mintscope.payments.merchant import Order
 from mintscope.payments.pricing import REQUEST_USD
 from mintscope.payments.protocol.envelope import Resource
@@ -77,7 +91,7 @@ class BacktestQuery(Wire, rename={"from_": "from", "fee_bps": "feeBps", "trade_u
         ),
     ]
     tf: Annotated[
-        Literal["m1", "m5", "m15", "h1"],
+        Literal["m1", "m5", "m15", "m30", "h1", "h4", "d1"],
         Meta(description="It is looked at when such a candle closes.", examples=["m5"]),
     ] = "m5"
     from_: Annotated[int, Meta(ge=0, le=TIME_MAX, description="First look, Unix seconds.")] = 0
@@ -170,7 +184,7 @@ class BacktestPage(Wire, rename={"from_": "from"}):
 
 PATH: Final = "/v1/backtest"
 TOKENS_MAX: Final = 50
-CREDITS_MAX: Final = 4 * TOKENS_MAX  # each of four timeframes of each token
+CREDITS_MAX: Final = 4 * TOKENS_MAX  # each of four timeframes that are kept of each token
 ORDER: Final = Order(Resource(PATH), price=lambda _: 0, is_for_credits=True)
 
 
@@ -349,7 +363,7 @@ class BacktestRoutes:
         self, mint: Mint, query: BacktestQuery, condition: Condition
     ) -> tuple[LogTip, BacktestPage]:
         past = await self._backtest(mint, query, condition)
-        return past.tip, _page_of(mint, Timeframe(query.tf), past.found)
+        return past.tip, _page_of(mint, BY_NAME[query.tf], past.found)
 
     async def _backtest(
         self, mint: Mint, query: BacktestQuery, condition: Condition
@@ -383,16 +397,16 @@ async def findings_of(
     now      of the newest slot
     Raises   TokenNotFound, InsufficientData
     """
-    base = Timeframe(query.tf)
+    base = BY_NAME[query.tf]
+    frames = needed_timeframes(condition, base)
     read: dict[Timeframe, tuple[KeptCandles, AskedCandles]] = {}
-    for timeframe in needed_timeframes(condition, base):
-        asked = _asked_candles(query, condition, timeframe, min(query.to, now))
+    for asked in _asked_candles(query, condition, frames, min(query.to, now)):
         kept = await read_candles(mint, asked)
         if kept is None:
             raise not_tracked(mint)
         if not has_price(kept):
             raise InsufficientData("No swap has set a price of this token yet.")
-        read[timeframe] = (kept, asked)
+        read[asked.timeframe] = (kept, asked)
     tip = min((kept.tip for kept, _ in read.values()), key=lambda tip: tip.time or 0)
     question = BacktestQuestion(
         condition,
@@ -404,9 +418,7 @@ async def findings_of(
         query.trade_usd,
         query.candles == "all",
     )
-    found, past = await asyncio.to_thread(_backtested, question, read)
-    rows = sum(len(each.series.candles) for each in past.values())
-    return TestedPast(tip, found, rows, past[base].series.candles)
+    return await asyncio.to_thread(_backtested, tip, question, frames, read)
 
 
 def _cost(rows: int, found: Iterable[Backtested]) -> int:
@@ -442,37 +454,61 @@ def checked_condition(query: BacktestQuery) -> Condition:
 def _read_condition(query: BacktestQuery) -> Condition:
     """Return the condition that is asked for.  Raises BadRequest."""
     try:
-        condition = parse_condition(query.where)
-        needed_timeframes(condition, Timeframe(query.tf))
+        condition = parse_condition(query.where, ALL_FIELDS)
+        needed_timeframes(condition, BY_NAME[query.tf])
     except (ConditionError, UntestableCondition) as flaw:
         raise BadRequest(f"where: {flaw}") from flaw
     return condition
 
 
 def _asked_candles(
-    query: BacktestQuery, condition: Condition, timeframe: Timeframe, last: int
-) -> AskedCandles:
-    """Return the candles of *timeframe* to read, with a day after *last* for returns."""
-    width_s = WIDTH_S[timeframe]
-    until = last + DAY_S
-    count = max(0, until - query.from_) // width_s + rows_before(
-        condition, timeframe, Timeframe(query.tf), has_open=query.candles == "all"
-    )
-    return AskedCandles(timeframe, UnixS(until), min(CANDLES_READ_MAX, count))
+    query: BacktestQuery, condition: Condition, frames: Sequence[AnyFrame], last: int
+) -> Iterable[AskedCandles]:
+    """Return the candles to read for *frames*, with a day after *last* for returns.
+
+    Wide frames are made of the candles of others, which are read once, and to the end of a wide
+    one: the newest of them is whole, unless it is open.
+    """
+    base, has_open = BY_NAME[query.tf], query.candles == "all"
+    found: dict[Timeframe, AskedCandles] = {}
+    for frame in frames:
+        _, width_s, kept = WIDTHS[frame]
+        until = last + DAY_S
+        count = max(0, until - query.from_) // width_s
+        count += rows_before(condition, frame, base, has_open=has_open)
+        until += width_s - 1 - until % width_s
+        rows = min(CANDLES_READ_MAX, count * (width_s // WIDTH_S[kept]))
+        others = found.get(kept, AskedCandles(kept, UnixS(0), 0))
+        found[kept] = AskedCandles(
+            kept, UnixS(max(until, others.until)), max(rows, others.rows_max)
+        )
+    return found.values()
 
 
 def _backtested(
-    question: BacktestQuestion, read: dict[Timeframe, tuple[KeptCandles, AskedCandles]]
-) -> tuple[Backtested, Mapping[Timeframe, PastCandles]]:
-    """Return the findings, and the candles that they are of."""
-    past: dict[Timeframe, PastCandles] = {}
-    for timeframe, (kept, asked) in read.items():
-        series = series_of(kept, asked)
-        past[timeframe] = PastCandles(series, start_of(series, kept.waypoints))
-    return backtest(question, past), past
+    tip: LogTip,
+    question: BacktestQuestion,
+    frames: Sequence[AnyFrame],
+    read: dict[Timeframe, tuple[KeptCandles, AskedCandles]],
+) -> TestedPast:
+    """Return the findings in the candles that were *read*, of which *frames* are made."""
+    kept_series = {each: series_of(kept, asked) for each, (kept, asked) in read.items()}
+    past: dict[AnyFrame, PastCandles] = {}
+    for frame in frames:
+        width = WIDTHS[frame]
+        series = kept_series[width.kept]
+        start: Start | None = FROM_THE_FIRST
+        if isinstance(frame, AskedFrame):
+            series = widened(series, width)
+        else:
+            start = start_of(series, read[frame][0].waypoints)
+        past[frame] = PastCandles(series, start)
+    rows = sum(len(each.candles) for each in kept_series.values())
+    candles = past[question.timeframe].series.candles
+    return TestedPast(tip, backtest(question, past), rows, candles)
 
 
-def _page_of(mint: Mint, base: Timeframe, found: Backtested) -> BacktestPage:
+def _page_of(mint: Mint, base: AnyFrame, found: Backtested) -> BacktestPage:
     horizons = [HorizonLine.of(name, of, found.baseline[name]) for name, of in found.found.items()]
     return BacktestPage(
         mint,

@@ -34,16 +34,16 @@ from mintscope.kit.errors import BadRequest, InsufficientData
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import MICRO_USD, Mint, UnixS
-from mintscope.market.engine.frames import FORGOTTEN
 from mintscope.market.engine.given import Floats
 from mintscope.market.engine.kernels import ACC
 from mintscope.market.indicators import AskedIndicator, read
 from mintscope.market.log import LogTip, Waypoint
 from mintscope.market.series.pools import SeriesCandle
 from mintscope.market.series.series import (
-    AVERAGES,
     BUCKET,
+    FORGOTTEN_AFTER,
     FORGOTTEN_BY_ALL,
+    FROM_THE_FIRST,
     NAMES,
     SHORT,
     WIDTHS,
@@ -62,9 +62,6 @@ from mintscope.market.series.series import (
 from mintscope.market.series.units import PriceUnit, Supply, priced_in
 
 BESIDE_THE_PAGE: Final = 2  # candles behind a page that are read: the open one may be left out
-FROM_THE_FIRST: Final = Start(0, 0, np.zeros(ACC))
-# Where older candles were dropped, the first candle that has a value.
-FORGOTTEN_AFTER: Final = dict(zip(AVERAGES, FORGOTTEN, strict=False)) | {"stochRsi": 440}
 SHAPES: Final[dict[str, Any]] = {
     "macd": MacdPoint,
     "fibonacci": FibonacciPoint,

@@ -28,7 +28,7 @@ from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.coverage import ReportCoverage, ReportCoverages
 from mintscope.market.engine import kernels
 from mintscope.market.engine.fold import price_of, read_state
-from mintscope.market.engine.frames import AskedFrame, Frames
+from mintscope.market.engine.frames import Frames
 from mintscope.market.engine.given import Candles, Floats, Trades, Volumes
 from mintscope.market.log import (
     Appended,
@@ -52,7 +52,7 @@ from mintscope.market.report import (
     token_report,
 )
 from mintscope.market.standings import basis_of
-from mintscope.market.timeframe import Timeframe
+from mintscope.market.timeframe import AskedFrame, Timeframe
 
 FRAMES_MAX: Final = 2_000  # mints with asked frames, 8 kB each, and 20 us of each of their swaps
 CANDLES_LOADED: Final = kernels.SWING + 1  # the open one, too

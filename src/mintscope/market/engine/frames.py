@@ -12,7 +12,6 @@ The arithmetic is that of `kernels`; a mint has these frames only while they are
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from enum import StrEnum
 from math import nan
 from typing import Any, Final, NamedTuple
 
@@ -20,12 +19,11 @@ import msgspec
 import numpy as np
 
 from mintscope.kit.primitives import UnixS
-from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
 from mintscope.market.engine import kernels
 from mintscope.market.engine.given import Candles, Floats
 from mintscope.market.engine.kernels import ACC, AVERAGES, FRAME, READ, SERVICE, SWING, close_candle
 from mintscope.market.log import CandleRow, PricedSwap, Waypoint
-from mintscope.market.timeframe import WIDTH_S, Timeframe
+from mintscope.market.timeframe import FRAME_S, WIDTH_S, AskedFrame, Timeframe
 
 WAYPOINT_EVERY: Final = 64  # candles: fewer than a mint keeps at least
 
@@ -197,15 +195,6 @@ class OpenCandle(msgspec.Struct, gc=False):
 NO_CANDLE: Final = OpenCandle(UnixS(-1), 0.0, 0.0, 0.0, 0.0, 0, 0.0, 0.0, 0.0, 0.0)
 
 
-class AskedFrame(StrEnum):
-    """A frame that reports have if it is asked for."""
-
-    S15 = "s15"
-    M30 = "m30"
-    H4 = "h4"
-    D1 = "d1"
-
-
 class Wide(NamedTuple):
     """A wide frame: its width, and the candles that it is made of."""
 
@@ -224,11 +213,11 @@ class Bar(NamedTuple):
 
 
 WIDE: Final = (
-    Wide(AskedFrame.M30, 30 * MINUTE_S, Timeframe.M15),
-    Wide(AskedFrame.H4, 4 * HOUR_S, Timeframe.H1),
-    Wide(AskedFrame.D1, DAY_S, Timeframe.H1),
+    Wide(AskedFrame.M30, FRAME_S[AskedFrame.M30], Timeframe.M15),
+    Wide(AskedFrame.H4, FRAME_S[AskedFrame.H4], Timeframe.H1),
+    Wide(AskedFrame.D1, FRAME_S[AskedFrame.D1], Timeframe.H1),
 )
-SHORT_S: Final = 15
+SHORT_S: Final = FRAME_S[AskedFrame.S15]
 SHORT_SPANS: Final = 60
 SHORT_REACH_S: Final = SHORT_SPANS * SHORT_S
 # After so many candles less than 1e-13 is left of what an average began with: EMA 9, 21, 50, 200,

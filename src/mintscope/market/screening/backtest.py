@@ -26,8 +26,8 @@ from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
 from mintscope.market.engine.given import Candles, Floats, Ints
 from mintscope.market.engine.kernels import AGES
 from mintscope.market.screening.grammar import (
+    ALL_FIELDS,
     FIBONACCI,
-    FIELDS,
     OF_NEWEST,
     Arithmetic,
     BeforeOf,
@@ -42,8 +42,15 @@ from mintscope.market.screening.grammar import (
 )
 from mintscope.market.screening.open_candles import OpenCandles
 from mintscope.market.screening.screen import rows_where
-from mintscope.market.series.series import AVERAGES, Series, Start, indicators_of, lead
-from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
+from mintscope.market.series.series import (
+    AVERAGES,
+    FORGOTTEN_AFTER,
+    Series,
+    Start,
+    indicators_of,
+    lead,
+)
+from mintscope.market.timeframe import BY_NAME, FRAME_S, FRAMES, AnyFrame, AskedFrame
 
 HORIZONS: Final = {"m5": 5 * MINUTE_S, "h1": HOUR_S, "h4": 4 * HOUR_S, "d1": DAY_S}
 SPAN_S: Final = {"m5": 5 * MINUTE_S, "h1": HOUR_S, "d1": DAY_S}
@@ -74,7 +81,9 @@ class UntestableCondition(ValueError):
 class PastCandles(NamedTuple):
     """The candles of one timeframe.
 
-    start   where their averages go on; None: it is not known
+    start   where their averages go on; None: it is not known.  Those of an asked frame begin with
+            the first candle: if older ones came before, a value is not known until it has
+            forgotten that
     """
 
     series: Series
@@ -93,7 +102,7 @@ class BacktestQuestion(NamedTuple):
     """
 
     condition: Condition
-    timeframe: Timeframe
+    timeframe: AnyFrame
     since: UnixS
     until: UnixS
     now: UnixS
@@ -144,19 +153,19 @@ class Backtested(NamedTuple):
     baseline: Mapping[str, ReturnsAfter]
 
 
-def needed_timeframes(condition: Condition, base: Timeframe) -> list[Timeframe]:
+def needed_timeframes(condition: Condition, base: AnyFrame) -> list[AnyFrame]:
     """Return the timeframes whose candles *condition* needs, *base* first.
 
     Raises UntestableCondition for a field that the past does not hold, or of narrower candles.
     """
-    wider = TIMEFRAMES[TIMEFRAMES.index(base) :]
+    wider = FRAMES[FRAMES.index(base) :]
     found = [base]
     for name, before_of in _fields_of(condition):
         timeframe = before_of or _timeframe_of(name)
         span_s = _span_s(name)
         if timeframe is not None and timeframe not in wider:
             raise UntestableCondition(f"{name}: expected a field of {', '.join(wider)}, as tf says")
-        if span_s is not None and span_s < WIDTH_S[base]:
+        if span_s is not None and span_s < FRAME_S[base]:
             raise UntestableCondition(f"{name}: expected a tf of at most its span; was {base}")
         if timeframe is None and span_s is None and name not in {"price", "price_sol"}:
             raise UntestableCondition(f"{name} is not kept of the past: it cannot be tested")
@@ -166,19 +175,22 @@ def needed_timeframes(condition: Condition, base: Timeframe) -> list[Timeframe]:
 
 
 def rows_before(
-    condition: Condition, timeframe: Timeframe, base: Timeframe, *, has_open: bool = False
+    condition: Condition, timeframe: AnyFrame, base: AnyFrame, *, has_open: bool = False
 ) -> int:
     """Return the number of candles that *condition* needs before its first evaluation."""
     spans = [_span_s(name) or 0 for name, _ in _fields_of(condition)]
     if has_open:  # the narrower candles of the one that is open at first
-        spans += [WIDTH_S[each] for each in needed_timeframes(condition, base)]
-    of_spans = max(spans, default=0) // WIDTH_S[base] if timeframe is base else 0
+        spans += [FRAME_S[each] for each in needed_timeframes(condition, base)]
+    of_spans = max(spans, default=0) // FRAME_S[base] if timeframe is base else 0
     names = {_indicator_of(name) for name, of in _fields_of(condition)
              if (of or _timeframe_of(name)) is timeframe}  # fmt: skip
-    return max(lead(names, WIDTH_S[timeframe]), of_spans) + 1 + AGES
+    before = lead(names, FRAME_S[timeframe])
+    if isinstance(timeframe, AskedFrame):
+        before = max([before, *(FORGOTTEN_AFTER.get(name, 0) for name in names)])
+    return max(before, of_spans) + 1 + AGES
 
 
-def backtest(asked: BacktestQuestion, past: Mapping[Timeframe, PastCandles]) -> Backtested:
+def backtest(asked: BacktestQuestion, past: Mapping[AnyFrame, PastCandles]) -> Backtested:
     """Return the firings of *asked* in *past*, which has `needed_timeframes`.
 
     Some milliseconds for 10,000 candles, in any thread.
@@ -187,7 +199,8 @@ def backtest(asked: BacktestQuestion, past: Mapping[Timeframe, PastCandles]) -> 
     count = len(rows.ends)
     is_true = rows_where(asked.condition, rows.column, count)
     was_true = np.concatenate([[not rows.is_whole], is_true[:-1]]) if count else is_true
-    is_looked_at = (rows.ends >= asked.since) & (rows.ends <= asked.until)
+    since = max([asked.since, *(_known_from(asked, *each) for each in past.items())])
+    is_looked_at = (rows.ends >= since) & (rows.ends <= asked.until)
     if not rows.is_whole:  # what was dropped before may have been true
         base = asked.timeframe
         lead_in = rows_before(asked.condition, base, base, has_open=asked.has_open)
@@ -207,14 +220,27 @@ def backtest(asked: BacktestQuestion, past: Mapping[Timeframe, PastCandles]) -> 
     )
 
 
+def _known_from(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles) -> int:
+    """Return the time from which values of *timeframe* are known; 0: always, or never.
+
+    Averages of an asked frame have forgotten by then the candles that were dropped.  At an earlier
+    look a condition may become true only because a value of it becomes known.
+    """
+    candles = past.series.candles
+    if not isinstance(timeframe, AskedFrame) or past.series.closed == 0:
+        return 0
+    before = rows_before(asked.condition, timeframe, asked.timeframe)
+    return candles[before].bucket + FRAME_S[timeframe] if before < len(candles) else 0
+
+
 class _Rows:
     """The closed candles of the base timeframe, and the values of fields at their ends."""
 
-    def __init__(self, asked: BacktestQuestion, past: Mapping[Timeframe, PastCandles]) -> None:
+    def __init__(self, asked: BacktestQuestion, past: Mapping[AnyFrame, PastCandles]) -> None:
         self._asked = asked
         self._past = past
         series = past[asked.timeframe].series
-        width_s = WIDTH_S[asked.timeframe]
+        width_s = FRAME_S[asked.timeframe]
         candles = [each for each in series.candles if each.bucket + width_s <= asked.now]
         self.is_whole = series.closed == 0
         self.ends: Ints = np.array([each.bucket for each in candles], np.int64) + width_s
@@ -222,8 +248,8 @@ class _Rows:
         self._lows = np.array([each.low for each in candles], float)
         self._closes = np.array([each.close for each in candles], float)
         self._candles = candles
-        self._values: dict[Timeframe, dict[str, Floats]] = {}
-        self._opened: dict[Timeframe, OpenCandles] = {}
+        self._values: dict[AnyFrame, dict[str, Floats]] = {}
+        self._opened: dict[AnyFrame, OpenCandles] = {}
 
     def column(self, name: str) -> Floats:
         """Return the values of the field *name*, or its values before the newest candle."""
@@ -247,7 +273,7 @@ class _Rows:
         if self._asked.trade_usd:
             worse = 1.0 + self._asked.trade_usd / self._depths
             found = (found + 1.0) / (worse * worse[at]) - 1.0
-        is_known = (targets <= self._asked.now) & (span_s >= WIDTH_S[self._asked.timeframe])
+        is_known = (targets <= self._asked.now) & (span_s >= FRAME_S[self._asked.timeframe])
         return np.where(is_known, found, np.nan)
 
     @cached_property
@@ -273,21 +299,21 @@ class _Rows:
         after = {name: _known(float(of[row])) for name, of in returns.items()}
         return Firing(UnixS(int(self.ends[row])), price, after, best, worst)
 
-    def _of_timeframe(self, name: str, timeframe: Timeframe, age: int) -> Floats:
+    def _of_timeframe(self, name: str, timeframe: AnyFrame, age: int) -> Floats:
         """Return *name* of the newest candle of *timeframe*, or of the one *age* before it."""
         series, start = self._past[timeframe]
-        width_s = WIDTH_S[timeframe]
+        width_s = FRAME_S[timeframe]
         kind = name.removesuffix(f"_{timeframe}")
         if self._asked.has_open and timeframe is not self._asked.timeframe:
             opened = self._open(timeframe)
             if age == 0:
-                return self._at_open(opened, kind, start)
+                return self._at_open(opened, timeframe, kind, start)
             at = opened.closed - age
         else:
             ends = np.array([each.bucket for each in series.candles], np.int64) + width_s
             at = np.searchsorted(ends, self.ends, side="right") - 1 - age
         if kind == "candles":
-            is_counted = (at >= 0) | (series.closed == 0)
+            is_counted = (at >= 0) & self._is_counted(timeframe) | (series.closed == 0)
             return np.where(is_counted, at + 1.0 + series.closed, np.nan)
         if kind == "price":
             first = 0
@@ -302,34 +328,45 @@ class _Rows:
         place = np.maximum(0, at - first)
         return np.where(at >= first, values[place], np.nan)
 
-    def _open(self, timeframe: Timeframe) -> OpenCandles:
+    def _is_counted(self, timeframe: AnyFrame) -> bool:
+        """Return whether it is known how many candles of *timeframe* came before those read."""
+        return not isinstance(timeframe, AskedFrame) or self._past[timeframe].series.closed == 0
+
+    def _open(self, timeframe: AnyFrame) -> OpenCandles:
         if timeframe not in self._opened:
             series = self._past[timeframe].series
-            begins = self.ends - WIDTH_S[self._asked.timeframe]
+            begins = self.ends - FRAME_S[self._asked.timeframe]
             prices = Candles(self._highs, self._lows, self._closes)
             self._opened[timeframe] = OpenCandles.of(
-                series, WIDTH_S[timeframe], begins, prices, is_whole=self.is_whole
+                series, FRAME_S[timeframe], begins, prices, is_whole=self.is_whole
             )
         return self._opened[timeframe]
 
-    def _at_open(self, opened: OpenCandles, kind: str, start: Start | None) -> Floats:
-        """Return the values of the field *kind* with the candles that are open."""
+    def _at_open(
+        self, opened: OpenCandles, timeframe: AnyFrame, kind: str, start: Start | None
+    ) -> Floats:
+        """Return the values of the field *kind* of *timeframe* with the candles that are open."""
+        is_counted = self._is_counted(timeframe)
         if kind == "candles":
-            return opened.count()
+            return opened.count() if is_counted else np.full(len(self.ends), np.nan)
         name, column = COLUMNS[kind]
         found = opened.averages(start) if name in AVERAGES else getattr(opened, name)()
         if name in AVERAGES:
+            if not is_counted:
+                found[opened.closed < FORGOTTEN_AFTER[name] - 1] = np.nan
             column = list(AVERAGES).index(name) + (column or 0)
         values: Floats = found if column is None else found[:, column]
         return self._closes / values - 1.0 if kind in FIBONACCI else values
 
-    def _indicator(self, series: Series, start: Start, timeframe: Timeframe, kind: str) -> Floats:
+    def _indicator(self, series: Series, start: Start, timeframe: AnyFrame, kind: str) -> Floats:
         """Return the values of the field *kind* of *timeframe* from *start* on."""
         name, column = COLUMNS[kind]
         of = self._values.setdefault(timeframe, {})
         if name not in of:
             names = AVERAGES if name in AVERAGES else (name,)
-            of |= indicators_of(series, start, WIDTH_S[timeframe], names)
+            of |= indicators_of(series, start, FRAME_S[timeframe], names)
+            for each in () if self._is_counted(timeframe) else FORGOTTEN_AFTER.keys() & of.keys():
+                of[each][: FORGOTTEN_AFTER[each] - 1] = np.nan
         values = of[name] if column is None else of[name][:, column]
         if kind in FIBONACCI:
             closes = np.array([each.close for each in series.candles[start.first :]], float)
@@ -353,7 +390,7 @@ class _Rows:
             found = np.divide(bought, traded, out=np.full(len(traded), np.nan), where=traded > 0)
         if self.is_whole or not len(self.ends):
             return found
-        first = self.ends[0] - WIDTH_S[self._asked.timeframe]
+        first = self.ends[0] - FRAME_S[self._asked.timeframe]
         return np.where(starts >= first, found, np.nan)
 
     def _sums(self, starts: Ints) -> tuple[Floats, Floats, Floats]:
@@ -367,7 +404,7 @@ class _Rows:
     @cached_property
     def _running(self) -> tuple[Floats, Floats]:
         """Return the ends of all spans with trades, and the traded sums before each."""
-        width_s = WIDTH_S[self._asked.timeframe]
+        width_s = FRAME_S[self._asked.timeframe]
         rows = [
             (
                 each.bucket + width_s,
@@ -389,7 +426,7 @@ def _newest_sums(values: Floats) -> Floats:
     return np.convolve(values, np.ones(DEPTH_CANDLES))[: len(values)] if len(values) else values
 
 
-def _fields_of(part: Value | Condition) -> Collection[tuple[str, Timeframe | None]]:
+def _fields_of(part: Value | Condition) -> Collection[tuple[str, AnyFrame | None]]:
     """Return the names of fields in *part*, each with its timeframe if it is an earlier value."""
     match part:
         case FieldOf(name):
@@ -406,11 +443,11 @@ def _fields_of(part: Value | Condition) -> Collection[tuple[str, Timeframe | Non
             return [*_fields_of(left), *_fields_of(right)]
 
 
-def _timeframe_of(name: str) -> Timeframe | None:
+def _timeframe_of(name: str) -> AnyFrame | None:
     """Return the timeframe of the candles behind the field *name*, or None."""
-    known = FIELDS[name].timeframe
+    known = ALL_FIELDS[name].timeframe
     kind, _, timeframe = name.rpartition("_")
-    return Timeframe(timeframe) if kind in dict(OF_NEWEST) else known
+    return BY_NAME[timeframe] if kind in dict(OF_NEWEST) else known
 
 
 def _indicator_of(name: str) -> str:

@@ -24,7 +24,7 @@ and evaluating a condition are, too.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from enum import Enum
 from itertools import pairwise
@@ -32,7 +32,7 @@ from math import isfinite
 from typing import Final, NamedTuple, TypeAlias
 
 from mintscope.market.engine.kernels import AGES
-from mintscope.market.timeframe import TIMEFRAMES, Timeframe
+from mintscope.market.timeframe import BY_NAME, TIMEFRAMES, AnyFrame, AskedFrame
 
 
 class ScreenField(NamedTuple):
@@ -47,7 +47,7 @@ class ScreenField(NamedTuple):
     description: str
     is_integer: bool = False
     is_level: bool = False
-    timeframe: Timeframe | None = None
+    timeframe: AnyFrame | None = None
 
 
 OF_TOKENS: Final = (
@@ -100,9 +100,8 @@ OF_NEWEST: Final = (
 )
 
 
-def _fields() -> Iterator[ScreenField]:
-    yield from OF_TOKENS
-    for timeframe in TIMEFRAMES:
+def _fields(timeframes: Iterable[AnyFrame]) -> Iterator[ScreenField]:
+    for timeframe in timeframes:
         for name, description in OF_TIMEFRAMES:
             text = f"{description}, of {timeframe}"
             yield ScreenField(f"{name}_{timeframe}", text, timeframe=timeframe)
@@ -111,15 +110,15 @@ def _fields() -> Iterator[ScreenField]:
             yield ScreenField(f"{name}_{timeframe}", text, is_integer=name == "candles")
 
 
-FIELDS: Final = {field.name: field for field in _fields()}
-OF_CANDLES: Final = tuple(name for name, _ in (*OF_TIMEFRAMES, *OF_NEWEST))
-NOT_LISTED: Final = ("s15", "m30", "h4", "d1")  # in reports and series alone
+FIELDS: Final = {field.name: field for field in (*OF_TOKENS, *_fields(TIMEFRAMES))}
+# Those of one token, as of reports and series; a list of all tokens has FIELDS alone.
+ALL_FIELDS: Final = FIELDS | {field.name: field for field in _fields(AskedFrame)}
 LEVELS: Final = {"low": 0.0, "medium": 1.0, "high": 2.0}
 LEVEL_NAMES: Final = tuple(LEVELS)
 SIMILAR: Final = 0.5  # of two names, at least
 
 
-def before(name: str, timeframe: Timeframe, age: int = 1) -> str:
+def before(name: str, timeframe: AnyFrame, age: int = 1) -> str:
     """Return the name of the value of *name*, *age* candles of *timeframe* before the newest."""
     return f"{name} before {timeframe}" if age == 1 else f"{name} before {timeframe} {age}"
 
@@ -128,7 +127,7 @@ class Earlier(NamedTuple):
     """A value of a field, *age* candles of *timeframe* before the newest."""
 
     name: str
-    timeframe: Timeframe
+    timeframe: AnyFrame
     age: int
 
 
@@ -138,7 +137,7 @@ def read_before(name: str) -> Earlier | None:
     if not of_candle:
         return None
     timeframe, _, age = of_candle.partition(" ")
-    return Earlier(field, Timeframe(timeframe), int(age or 1))
+    return Earlier(field, BY_NAME[timeframe], int(age or 1))
 
 
 def similar_field(name: str) -> str | None:
@@ -198,7 +197,7 @@ class BeforeOf(NamedTuple):
     """The value of a field, *age* candles of a timeframe before the newest."""
 
     name: str
-    timeframe: Timeframe
+    timeframe: AnyFrame
     age: int = 1
 
 
@@ -251,11 +250,11 @@ class _Part(NamedTuple):
     at: int
 
 
-def parse_condition(text: str) -> Condition:
-    """Return the condition that *text* states.  Raises ConditionError."""
+def parse_condition(text: str, known: Mapping[str, ScreenField] = FIELDS) -> Condition:
+    """Return the condition over *known* fields that *text* states.  Raises ConditionError."""
     if len(text) > TEXT_MAX:
         raise ConditionError(f"expected at most {TEXT_MAX} characters, were {len(text)}", TEXT_MAX)
-    reader = _Reader(_tokens(text))
+    reader = _Reader(_tokens(text), known)
     part = reader.alternative()
     end = reader.next
     if end.kind != "end":
@@ -270,7 +269,7 @@ def fields_in(part: "Value | Condition") -> tuple[str, ...]:
     return tuple(dict.fromkeys(_names(part)))
 
 
-def crossed_in(part: "Value | Condition") -> set[tuple[str, Timeframe]]:
+def crossed_in(part: "Value | Condition") -> set[tuple[str, AnyFrame]]:
     """Return the fields, with their timeframes, whose earlier candles *part* looks at."""
     match part:
         case BeforeOf(name, timeframe):
@@ -320,12 +319,13 @@ def _behind_space(text: str, at: int) -> int:
 class _Reader:
     """Reads tokens from left to right."""
 
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[Token], known: Mapping[str, ScreenField]) -> None:
         self._tokens = tokens
+        self._known = known
         self._place = 0
         self._depth = 0
         self._parts = 0
-        self._crossed: set[tuple[str, Timeframe]] = set()
+        self._crossed: set[tuple[str, AnyFrame]] = set()
 
     @property
     def next(self) -> Token:
@@ -393,7 +393,7 @@ class _Reader:
         if token.kind == "word" and token.text.lower() in CROSSINGS:
             return self._crossing(token)
         if token.kind == "word":
-            return _word(token)
+            return _word(token, self._known)
         if token.text == "-":
             with _Deeper(self, token.at):
                 negative = Arithmetic("-", NumberOf(0.0), _number(self._factor()))
@@ -458,7 +458,7 @@ class _Reader:
             return _Part(NumberOf(_float(token)), Kind.NUMBER, token.at)
         if token.kind != "word":
             raise _unexpected(token, "a field or a number")
-        return _word(token)
+        return _word(token, self._known)
 
     def _expect(self, mark: str) -> None:
         token = self._take()
@@ -504,13 +504,13 @@ class _Deeper:
         self._reader.rise()
 
 
-def _common_timeframe(first: _Part, second: _Part) -> Timeframe:
+def _common_timeframe(first: _Part, second: _Part) -> AnyFrame:
     """Return the timeframe of two parts, one of which may be the price or a number."""
-    found: Timeframe | None = None
+    found: AnyFrame | None = None
     for part in (first, second):
         if isinstance(part.read, NumberOf) and part.kind is Kind.NUMBER:
             continue
-        field = FIELDS[part.read.name] if isinstance(part.read, FieldOf) else None
+        field = ALL_FIELDS[part.read.name] if isinstance(part.read, FieldOf) else None
         if field is None or (field.timeframe is None and field.name != "price"):
             raise ConditionError(
                 "expected a number, price, or a field of candles, as rsi_h1", part.at
@@ -523,7 +523,7 @@ def _common_timeframe(first: _Part, second: _Part) -> Timeframe:
     return found
 
 
-def _before(value: Value, timeframe: Timeframe, age: int) -> Value:
+def _before(value: Value, timeframe: AnyFrame, age: int) -> Value:
     if age == 0 or not isinstance(value, FieldOf):
         return value
     return BeforeOf(value.name, timeframe, age)
@@ -533,20 +533,20 @@ def _is_comparison(token: Token) -> bool:
     return token.kind == "mark" and token.text.replace("==", "=") in COMPARISONS
 
 
-def _word(token: Token) -> _Part:
+def _word(token: Token, known: Mapping[str, ScreenField]) -> _Part:
     name = token.text.lower()
     if name in LEVELS:
         return _Part(NumberOf(LEVELS[name]), Kind.LEVEL, token.at)
-    field = FIELDS.get(name)
+    field = known.get(name)
     if field is not None:
         kind = Kind.LEVEL if field.is_level else Kind.NUMBER
         return _Part(FieldOf(name), kind, token.at)
     if name in WORDS:
         raise _unexpected(token, "a field, a number or `(`")
-    of_candles, _, timeframe = name.rpartition("_")
-    if of_candles in OF_CANDLES and timeframe in NOT_LISTED:
-        known = ", ".join(TIMEFRAMES)
-        raise ConditionError(f"conditions have {of_candles} of {known}; was {timeframe}", token.at)
+    if name in ALL_FIELDS:
+        of_candles, _, timeframe = name.rpartition("_")
+        widths = ", ".join(TIMEFRAMES)
+        raise ConditionError(f"screens have {of_candles} of {widths}; was {timeframe}", token.at)
     similar = similar_field(name[:SHOWN_MAX])
     hint = "" if similar is None else f"; did you mean {similar}?"
     raise ConditionError(f"unknown field {token.text[:SHOWN_MAX]!r}{hint}", token.at)

@@ -290,7 +290,7 @@ class ScreenColumns:
         if found is None:
             earlier = read_before(name)
             if earlier is not None:
-                values: Floats = self._averages.earlier(earlier.name, earlier.timeframe)
+                values: Floats = self._averages.earlier(earlier.name, Timeframe(earlier.timeframe))
                 of_age: Floats = values[earlier.age]
                 return of_age
             found = self._made(name)

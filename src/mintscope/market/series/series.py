@@ -24,10 +24,10 @@ from msgspec.structs import astuple, replace
 from numpy.lib.stride_tricks import sliding_window_view
 
 from mintscope.kit.primitives import UnixS
-from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
-from mintscope.market.engine import kernels
+from mintscope.kit.time import DAY_S
+from mintscope.market.engine import frames, kernels
 from mintscope.market.engine.fold import merged, price_of, read_state
-from mintscope.market.engine.frames import SHORT_S, WAYPOINT_EVERY, Frame
+from mintscope.market.engine.frames import SHORT_S, WAYPOINT_EVERY, WIDE, Frame
 from mintscope.market.engine.given import Candles, Floats, Ints
 from mintscope.market.engine.kernels import SERVICE, SWING
 from mintscope.market.indicators import AskedIndicator
@@ -55,9 +55,7 @@ SHORT: Final = Width("s15", SHORT_S, Timeframe.M1)  # made of swaps, not of stor
 BUCKET: Final = attrgetter("bucket")
 WIDTHS: Final = {
     **{each.value: Width(each.value, WIDTH_S[each], each) for each in Timeframe},
-    "m30": Width("m30", 30 * MINUTE_S, Timeframe.M15),
-    "h4": Width("h4", 4 * HOUR_S, Timeframe.H1),
-    "d1": Width("d1", DAY_S, Timeframe.H1),
+    **{each.frame.value: Width(each.frame.value, each.width_s, each.made_of) for each in WIDE},
 }
 
 
@@ -317,6 +315,8 @@ RETRACEMENTS: Final = (0.236, 0.382, 0.5, 0.618, 0.764)
 EXTENSIONS: Final = (1.272, 1.618, 2.0, 2.618)
 
 AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd")
+# If older candles were dropped and no state is stored, the first candle that has a value.
+FORGOTTEN_AFTER: Final = dict(zip(AVERAGES, frames.FORGOTTEN, strict=False)) | {"stochRsi": 440}
 NAMES: Final = (*AVERAGES, "fibonacci", "atr", "bollinger", "vwap", "stochRsi")
 
 
@@ -326,6 +326,9 @@ class Start(NamedTuple):
     first: int
     closed: int
     acc: Floats
+
+
+FROM_THE_FIRST: Final = Start(0, 0, np.zeros(kernels.ACC))
 
 
 def lead(names: Collection[str], width_s: int) -> int:

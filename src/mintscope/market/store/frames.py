@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from mintscope.kit.primitives import Slot, UnixS
 from mintscope.kit.sql.database import Database
 from mintscope.market.engine.fold import read_state
-from mintscope.market.engine.frames import WIDE, AskedFrame, Bar, Frames
+from mintscope.market.engine.frames import WIDE, Bar, Frames
 from mintscope.market.engine.kernels import sets_candle
 from mintscope.market.log import CandleRow, LoadedMint
-from mintscope.market.timeframe import TIMEFRAMES, Timeframe
+from mintscope.market.timeframe import TIMEFRAMES, AskedFrame, Timeframe
 
 BARS_MAX: Final = 20_000  # of a timeframe: 2 years of hours
 NEVER: Final = UnixS(1 << 62)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from secrets import token_hex
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import urlencode
 
 from mintscope.accounts.wallets.credits import AccountCredits
@@ -36,7 +36,7 @@ from mintscope.kit.primitives import Mint, UnixMs, UnixS, parse_mint
 from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
 from mintscope.market.listing.look_alikes import cleaned
 from mintscope.market.screening.grammar import TEXT_MAX, Condition
-from mintscope.market.timeframe import WIDTH_S, Timeframe
+from mintscope.market.timeframe import BY_NAME, FRAME_S
 from mintscope.site.chart import draw_marked
 from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.site.routes import (
@@ -58,7 +58,15 @@ TEMPLATE: Final = "token/backtest.html"
 SHOWN_S: Final = 15 * MINUTE_S
 BOUGHT: Final = Limit(name="backtests that were bought", count=1, window_s=SHOWN_S)
 FIRINGS: Final = 100  # that are listed, the newest
-WIDTHS: Final = {"m1": "1 minute", "m5": "5 minutes", "m15": "15 minutes", "h1": "1 hour"}
+WIDTHS: Final = {
+    "m1": "1 minute",
+    "m5": "5 minutes",
+    "m15": "15 minutes",
+    "m30": "30 minutes",
+    "h1": "1 hour",
+    "h4": "4 hours",
+    "d1": "1 day",
+}
 SPANS: Final = {"1": "1 day", "7": "7 days", "30": "30 days", "all": "Everything kept"}
 FIRST: Final = {
     "where": "crosses_below(rsi_m5, 30)",
@@ -217,7 +225,7 @@ def asked_test(mint: Mint, values: Mapping[str, str], now: UnixMs) -> _Asked:
         )
     query = BacktestQuery(
         where=values["where"],
-        tf=Timeframe(values["tf"]).value,
+        tf=cast("Any", values["tf"]),  # one of WIDTHS
         from_=since,
         fee_bps=max(0, fee),
         trade_usd=max(0.0, size),
@@ -234,7 +242,7 @@ def asked_test(mint: Mint, values: Mapping[str, str], now: UnixMs) -> _Asked:
 def shown_test(asked: _Asked, past: TestedPast) -> Mapping[str, Any]:
     """Return the results of a test, by the names of the template."""
     found = past.found
-    width_s = WIDTH_S[Timeframe(asked.query.tf)]
+    width_s = FRAME_S[BY_NAME[asked.query.tf]]
     candles = [
         point_of(each)
         for each in past.candles

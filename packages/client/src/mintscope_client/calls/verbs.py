@@ -39,7 +39,7 @@ Sort: TypeAlias = Literal[
     "change_m5", "change_h1", "market_cap", "rsi_h1", "pressure_h1",
 ]  # fmt: skip
 Timeframe: TypeAlias = Literal["s15", "m1", "m5", "m15", "m30", "h1", "h4", "d1"]
-ReportTimeframe: TypeAlias = Literal["m1", "m5", "m15", "h1"]
+TestedTimeframe: TypeAlias = Literal["m1", "m5", "m15", "m30", "h1", "h4", "d1"]
 AskedTimeframe: TypeAlias = Literal["s15", "m30", "h4", "d1"]
 PriceUnit: TypeAlias = Literal["usd", "sol", "marketcap"]
 Moment: TypeAlias = int | datetime
@@ -47,7 +47,7 @@ Moment: TypeAlias = int | datetime
 LINES_MAX: Final = 1_000  # of a page, which costs the same however long it is
 SWAPS_MAX: Final = 500
 CANDLES_A_CREDIT: Final = 10_000  # of a backtest
-CREDITS_A_TOKEN: Final = 4  # of a backtest, at most: for each timeframe one
+CREDITS_A_TOKEN: Final = 4  # of a backtest, at most: for each timeframe that is kept one
 
 BUNDLES: Final = ApiCall(name="bundles", method="GET", path="/v1/credits/bundles", kind=BundleList)
 BALANCE: Final = ApiCall(
@@ -332,7 +332,7 @@ class BacktestQuery(TypedDict, total=False):
     candles     "all": fields of wider candles are of those that were open; "closed" by default
     """
 
-    tf: ReportTimeframe
+    tf: TestedTimeframe
     from_: Moment
     to: Moment
     fee_bps: int
