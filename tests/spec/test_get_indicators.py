@@ -176,7 +176,9 @@ async def test_refusals_are_those_of_the_report(market: SeriesService) -> None:
     assert await refused() == (402, "PAYMENT_REQUIRED")
     assert await refused(credit_token=credit_token(99)) == (401, "INVALID_TOKEN")
     assert await refused(credit_token=token, mint=UNTRACKED) == (404, "TOKEN_NOT_FOUND")
-    assert await refused(credit_token=token, mint=QUIET) == (404, "INSUFFICIENT_DATA")
+    for tf in ("m1", "s15", "h4"):
+        expected = (404, "INSUFFICIENT_DATA")
+        assert await refused(credit_token=token, mint=QUIET, tf=tf) == expected
     market.service.clock.step(301_000)
     assert await refused(credit_token=token) == (503, "DATA_STALE")
     assert await market.service.left(token) == 1

@@ -30,7 +30,7 @@ from mintscope.api.series.wire import (
 )
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import encode_cursor, read_query
-from mintscope.kit.errors import BadRequest, InsufficientData
+from mintscope.kit.errors import BadRequest
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import MICRO_USD, Mint, UnixS
@@ -51,7 +51,6 @@ from mintscope.market.series.series import (
     Series,
     Start,
     filled_start,
-    has_price,
     indicators_of,
     lead,
     page_of,
@@ -137,14 +136,12 @@ class IndicatorRoutes:
             if swaps is None:
                 raise not_tracked(mint)
             made = await asyncio.to_thread(lambda: priced_in(short_series(swaps), unit, supply))
+            if not made.candles:
+                await self.shop.read_priced(mint)
             return _Read(swaps.tip, made, ())
         asked = within.asked
         asked = asked._replace(rows_max=asked.rows_max + more * within.kept_in_each)
-        kept = await self.shop.newest.read(mint, asked)
-        if kept is None:
-            raise not_tracked(mint)
-        if not has_price(kept):
-            raise InsufficientData("No swap has set a price of this token yet.")
+        kept = await self.shop.read_priced(mint, asked)
         series = await read_series(kept, asked, within, unit, supply)
         return _Read(kept.tip, series, kept.waypoints)
 

@@ -76,7 +76,6 @@ from mintscope.market.series.series import (
     PageOfCandles,
     Range,
     Series,
-    has_price,
     page_of,
     series_of,
     short_series,
@@ -399,8 +398,10 @@ class CandleRoutes:
             swaps = await self._swaps(mint, within)
             # Up to 100,000 swaps may take a tenth of a second: other clients do not wait.
             made = await asyncio.to_thread(lambda: priced_in(short_series(swaps), unit, supply))
+            if not made.candles:
+                await self.shop.read_priced(mint)
             return _Read(swaps.tip, made, supply, swaps.tip.time or UnixS(0))
-        kept = await self._kept(mint, within)
+        kept = await self.shop.read_priced(mint, within.asked)
         series = await read_series(kept, within.asked, within, unit, supply)
         return _Read(kept.tip, series, supply, kept.tip.time or UnixS(0))
 
@@ -409,14 +410,6 @@ class CandleRoutes:
         kept = await self.shop.reader.kept_swaps(mint, until, within.limit + 2)
         if kept is None:
             raise not_tracked(mint)
-        return kept
-
-    async def _kept(self, mint: Mint, within: Range) -> KeptCandles:
-        kept = await self.shop.newest.read(mint, within.asked)
-        if kept is None:
-            raise not_tracked(mint)
-        if not has_price(kept):
-            raise InsufficientData("No swap has set a price of this token yet.")
         return kept
 
     async def _sell_table(

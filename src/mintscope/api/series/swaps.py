@@ -23,7 +23,13 @@ from mintscope.api.v1 import Freshness, mint_of, token_status
 from mintscope.api.wire import Wire, decode_cursor, encode_cursor, read_query, success_with_body
 from mintscope.api.x402 import ResourceServer, is_bare, series_resource
 from mintscope.kit.clock import Clock
-from mintscope.kit.errors import BadRequest, ServiceError, ServiceUnavailable, TokenNotFound
+from mintscope.kit.errors import (
+    BadRequest,
+    InsufficientData,
+    ServiceError,
+    ServiceUnavailable,
+    TokenNotFound,
+)
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Header, Response
 from mintscope.kit.primitives import MICRO_USD, MINT_LENGTH_MIN, Mint, Slot, UnixS
@@ -37,7 +43,7 @@ from mintscope.market.series.pools import (
     SeriesReader,
     SwapPlace,
 )
-from mintscope.market.series.series import narrowed
+from mintscope.market.series.series import has_price, narrowed
 from mintscope.market.series.tables import NoTableLibrary
 from mintscope.market.timeframe import Timeframe
 from mintscope.payments.checkout import Delivered
@@ -47,6 +53,7 @@ from mintscope.payments.protocol.envelope import Resource
 ROWS_MAX: Final = 40_000  # of all mints, 400 bytes each
 ROWS_OF_MINT_MAX: Final = 4_000
 AT_LAST: Final = UnixS(1 << 34)  # no candle begins later
+NEWEST_MINUTE: Final = AskedCandles(Timeframe.M1, AT_LAST, 1)
 
 
 class _Window(NamedTuple):
@@ -186,6 +193,18 @@ class SeriesShop:
     freshness: Freshness
     resource_server: ResourceServer
     recent: RecentPages
+
+    async def read_priced(self, mint: Mint, asked: AskedCandles = NEWEST_MINUTE) -> KeptCandles:
+        """Return the candles *asked* for of *mint*.
+
+        Raises TokenNotFound, and InsufficientData if no swap has set a price yet.
+        """
+        kept = await self.newest.read(mint, asked)
+        if kept is None:
+            raise not_tracked(mint)
+        if not has_price(kept):
+            raise InsufficientData("No swap has set a price of this token yet.")
+        return kept
 
     async def sell(
         self,
