@@ -80,7 +80,7 @@ class Host:
         self._failed = False
         self._items: dict[str, pytest.Item] = {}
         self._found: list[Found] = []
-        self._anew: set[ModuleType] = set()
+        self._reimported: set[ModuleType] = set()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a failure."""
@@ -142,8 +142,8 @@ class Host:
         fork.limit_test(test.seconds)
         item = self._items[test.test]
         assert isinstance(item, pytest.Function)
-        if item.module not in self._anew:  # its constants may come of what was changed
-            self._anew.add(item.module)
+        if item.module not in self._reimported:  # its constants may come of what was changed
+            self._reimported.add(item.module)
             importlib.reload(item.module)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
         return not self._failed

@@ -313,7 +313,7 @@ async def test_a_key_is_renamed(alice: Person) -> None:
     assert "too late" not in words(await alice.open(f"{KEYS}/1"))
 
 
-async def test_a_key_shows_whence_it_was_used(site: Website, alice: Person) -> None:
+async def test_a_key_shows_the_addresses_that_used_it(site: Website, alice: Person) -> None:
     secret = await make(alice)
     async with Person(site, address="203.0.113.5") as program:
         await status_of(program, secret)

@@ -214,7 +214,7 @@ STEPS = st.lists(
 async def test_each_crossing_once_whatever_dies(
     scene: Scene, steps: list[tuple[str, float]]
 ) -> None:
-    await scene.begin_anew()
+    await scene.begin_again()
     signal_id = await scene.make()
     watchers = [scene.watcher(0), scene.watcher(1)]
     await watchers[0].round()
@@ -304,7 +304,7 @@ async def test_a_crossing_in_a_slot_that_died_is_not_told_again(scene: Scene) ->
     assert len(await scene.fired(signal_id)) == 2
 
 
-async def test_a_change_begins_anew(scene: Scene) -> None:
+async def test_a_change_begins_again(scene: Scene) -> None:
     signal_id, watcher = await scene.make(), scene.watcher()
     await watcher.round()
     trade(scene.log, 11.0)

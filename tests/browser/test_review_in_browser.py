@@ -129,7 +129,7 @@ async def test_the_slower_administrator_is_told_what_was_decided(
     assert await visitor.page.get_by_role("button", name="Approve").count() == 0
 
 
-async def test_deciding_takes_a_fresh_password(live_site: Website, visitor: Visitor) -> None:
+async def test_a_review_takes_a_fresh_password(live_site: Website, visitor: Visitor) -> None:
     signup_id = await confirmed(live_site, "stale@review.example")
     await go_to(visitor, f"/admin/applications/{signup_id}")
     live_site.clock.advance(11 * 60_000)

@@ -223,7 +223,7 @@ async def test_death_is_proven_by_a_node_without_the_level_confirmed(
 
 
 @ways
-async def test_a_dead_payment_is_made_anew_by_the_same_request(world: World, way: str) -> None:
+async def test_a_dead_payment_is_made_again_by_the_same_request(world: World, way: str) -> None:
     visit = Visit(world, way, patience_s=0.02, atoms_in_all=PRICE)
     world.go_wrong(landing={"kind": "never", "times": 1})
     assert (await visit.buy()).status_code == 503

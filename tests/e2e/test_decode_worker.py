@@ -99,7 +99,7 @@ def test_an_answer_that_is_not_there_yet_is_none(worker: DecodeWorker) -> None:
     assert worker.hear(0.0) is None
 
 
-def test_a_process_that_was_killed_is_lost_and_starts_anew(worker: DecodeWorker) -> None:
+def test_a_process_that_was_killed_is_lost_and_starts_again(worker: DecodeWorker) -> None:
     (block,) = by_json()[:1]
     worker.ask(block)
     worker.hear(WAIT_S)

@@ -1,4 +1,4 @@
-"""Pasts that administrators ask for, read by ingest: each step, each failure, a kill anywhere."""
+"""Requested backfills, read by ingest: each step, each failure, a kill anywhere."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -182,7 +182,7 @@ class ForgetfulTransport(httpx.AsyncBaseTransport):
         return await self._chain.handle_async_request(request)
 
 
-async def test_a_list_whose_next_page_the_node_cannot_find_begins_anew(
+async def test_a_list_whose_next_page_the_node_cannot_find_begins_again(
     chain: Devchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(history_reader, "LINES_MAX", 100)
@@ -275,7 +275,7 @@ async def test_it_is_bit_identical(
     assert late_report == early_report
 
 
-async def test_a_gap_is_mended_in_a_token_that_is_followed_anew_with_its_past(
+async def test_a_gap_is_mended_in_a_token_that_is_followed_again_with_its_past(
     chain: Devchain, tmp_path: Path
 ) -> None:
     mint = chain.world.listed[0].token.mint

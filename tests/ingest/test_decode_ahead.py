@@ -165,7 +165,7 @@ def test_few_blocks_are_not_worth_a_process() -> None:
     assert worker.started == 0
 
 
-def test_a_worker_rests_where_blocks_no_longer_wait_and_starts_anew_where_they_do() -> None:
+def test_a_worker_rests_where_blocks_no_longer_wait_and_starts_again_where_they_do() -> None:
     worker = FakeWorker()
     ahead = DecodeAhead(decode_made, worker, starts_after=10, rests_after=20)
     for _ in range(2):

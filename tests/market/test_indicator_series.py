@@ -88,7 +88,7 @@ def test_macd_and_stochastic_rsi_are_those_of_talipp() -> None:
     assert_allclose(FOUND["stochRsi"], nan_of(list(stochastic), "k", "d"), atol=1e-7)
 
 
-def test_vwap_is_that_of_talipp_begun_anew_each_day() -> None:
+def test_vwap_is_that_of_talipp_begun_again_each_day() -> None:
     expected, today, vwap = [], -1, VWAP()
     for each in CANDLES:
         if each.bucket // DAY_S != today:

@@ -60,7 +60,7 @@ class Spoilt(GeyserServer):
 @pytest.mark.parametrize("addresses_max", [10, 1])
 @pytest.mark.parametrize("absurd", ABSURD, ids=["u64", "2^53", "meta", "final", "transaction"])
 @pytest.mark.storm
-async def test_a_stream_that_names_an_absurd_slot_is_begun_anew(
+async def test_a_stream_that_names_an_absurd_slot_is_begun_again(
     absurd: Update, addresses_max: int
 ) -> None:
     chain = Devchain(seed=3, now=NOW, mints=2, history_days=0)

@@ -272,7 +272,7 @@ async def test_a_body_that_cannot_be_read_is_told_as_on_every_route(
     assert response.json()["error"]["message"] == said
 
 
-async def test_rotations_do_not_begin_the_rate_limit_anew(world: World) -> None:
+async def test_rotations_do_not_begin_the_rate_limit_again(world: World) -> None:
     """30 requests in 60 s belong to the credit token and to all it was rotated into."""
     async with opened(world, api=ApiConfig()) as shop:
         token, _ = await bought(shop)

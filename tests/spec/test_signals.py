@@ -334,7 +334,7 @@ async def test_a_rule_looks_at_prices_of_its_confidence_alone(service: Service, 
     assert await fired_by(service, key, liquidity) == [200_000.0, 5_000.0, 200_000.0]
 
 
-async def test_another_least_confidence_begins_a_rule_anew(service: Service, key: str) -> None:
+async def test_another_least_confidence_begins_a_rule_again(service: Service, key: str) -> None:
     made = await make(service, key)
     path = f"{SIGNALS}/{made['signalId']}"
     revision = "SELECT revision FROM signal"

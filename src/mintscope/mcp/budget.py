@@ -3,7 +3,7 @@
     Mintscope-Budget: credits=20, usd=0.05, session=research-7
 
 holds for every call that states the same, with the same credential: they take at most that many
-credits, and are paid with at most so many USD, in any 24 hours.  A call that would exceed a budget
+credits, and payments of at most that many USD, in any 24 hours.  A call that would exceed a budget
 is refused before anything else is done, so it costs nothing.
 """
 

@@ -203,12 +203,12 @@ async def _hours(site: Website) -> None:
         if site.market is None:
             header = SlotHeader(Slot(now), Slot(now - 1), "newest", UnixS(now * 3_600))
             await market.store.write([NewSlot(header, [])])
-        await _pasts(market, site.clock.now())
+        await _backfills(market, site.clock.now())
         for mint in (WSOL, USDC, SOME_PROGRAM) if site.market is None else ():
             await market.tracking.add(Mint(mint))
 
 
-async def _pasts(market: Market, now: UnixMs) -> None:
+async def _backfills(market: Market, now: UnixMs) -> None:
     """Request backfills of tokens, one in each state."""
     cost = Cost(12_340, 12_400, 1_240.0)
     for place, state in enumerate(BackfillState):

@@ -80,7 +80,7 @@ class Scene:
         )
         self.user_id = await self.store.transact(lambda rows: rows.users.insert(new))
 
-    async def begin_anew(self) -> None:
+    async def begin_again(self) -> None:
         """Have another log, no signal, and nothing that was looked at."""
         for signal in await self.signals.of_user(self.user_id):
             await self.signals.delete(self.user_id, signal.signal_id)

@@ -264,7 +264,7 @@ def gaps() -> None:
 def list_gaps(
     *,
     limit: Annotated[
-        int, typer.Option(min=1, max=10_000, metavar="COUNT", help="At most so many.")
+        int, typer.Option(min=1, max=10_000, metavar="COUNT", help="The most that are shown.")
     ] = 100,
     as_json: AsJson = False,
     config: ConfigFile = None,
@@ -400,7 +400,7 @@ def programs(
     ] = False,
     limit: Annotated[
         int,
-        typer.Option(min=1, max=10_000, metavar="COUNT", help="With --unread: at most so many."),
+        typer.Option(min=1, max=10_000, metavar="COUNT", help="With --unread: the most shown."),
     ] = 100,
     config: ConfigFile = None,
     as_json: AsJson = False,
