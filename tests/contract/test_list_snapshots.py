@@ -16,15 +16,15 @@ from mintscope.kit.time import DAY_MS, MINUTE_MS
 from mintscope.market.follow.list_cache import (
     DUE_EVERY_S,
     EVERY_S,
-    ChunkFiles,
     ListCache,
     ListKeeper,
     NotStored,
     keep_snapshot,
     store_list,
 )
+from mintscope.market.follow.list_files import ListFiles
 from mintscope.market.follow.tailer import look_again_soon
-from mintscope.market.listing.columns import ChunkInMemory, KeepChunk
+from mintscope.market.listing.columns import IN_MEMORY, ListMemory
 from mintscope.market.listing.listed import ListLine, ListQuestion, Sort
 from mintscope.market.listing.snapshot import FactPlace, ListSnapshots, SnapshotMark
 from mintscope.market.listing.token_list import FORM, TokenList, pieces
@@ -69,7 +69,7 @@ class Process:
     """The part of an api process that has a list."""
 
     def __init__(
-        self, market: KeptMarket, clock: ManualClock, keep: KeepChunk = ChunkInMemory
+        self, market: KeptMarket, clock: ManualClock, keep: ListMemory = IN_MEMORY
     ) -> None:
         snapshots = market.market.list_snapshots
         self.keeper = Seen(snapshots, clock, mints_min=1)
@@ -94,9 +94,9 @@ async def test_a_list_that_was_read_again_is_the_one_that_went_on(
 ) -> None:
     """Over forks, restarts, days and pauses, and mints that appear, go and get names.
 
-    The one that goes on keeps closed parts in memory, the others in files.
+    The one that goes on keeps closed parts and candles in memory, the others in files.
     """
-    keep = ChunkFiles(tmp_path, rows_min=1)
+    keep = ListFiles(tmp_path, rows_min=1, maps=True)
     random = Random(28)
     clock = ManualClock(UnixMs(START * 1000))
     went_on = Process(market, clock)

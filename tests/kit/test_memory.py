@@ -1,5 +1,6 @@
-"""The memory of a flood of bodies is given back, though something above it is still in use."""
+"""Memory is given back: of a flood of bodies, though something above it is in use; of a library."""
 
+import json
 import subprocess
 import sys
 from typing import Final
@@ -32,3 +33,45 @@ def test_what_bodies_took_is_given_back() -> None:
     )
 
     assert int(ran.stdout) > 80
+
+
+LIBRARY: Final = """
+import json
+import numba
+from mintscope.kit.machine import let_go_of_library
+
+@numba.njit
+def doubled(value):
+    return 2 * value
+
+doubled(1)
+name = "libllvmlite.so"
+
+def resident():
+    found, ours = 0, False
+    for line in open("/proc/self/smaps"):
+        words = line.split()
+        if not words[0].endswith(":"):
+            ours = line.rstrip().endswith(name)
+        elif words[0] == "Rss:" and ours:
+            found += int(words[1]) * 1024
+    return found
+
+before = resident()
+given = let_go_of_library(name)
+print(json.dumps([before, given, resident(), doubled(2.5), let_go_of_library("missing.so")]))
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="it asks Linux which pages are in use")
+def test_a_library_that_is_no_longer_used_takes_no_memory_and_still_works() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", LIBRARY], check=True, capture_output=True, text=True
+    )
+
+    before, given, left, doubled, missing = json.loads(ran.stdout)
+    assert given > 30 * 1024**2
+    assert left == before - given
+    assert doubled == 5.0  # compiled after that
+    assert missing == 0

@@ -42,13 +42,13 @@ from mintscope.market.coverage import CoverageReader
 from mintscope.market.engine.engine import LiveMarket
 from mintscope.market.follow.broadcaster import Broadcaster
 from mintscope.market.follow.list_cache import (
-    ChunkFiles,
     ListCache,
     ListKeeper,
     NextFold,
     NotStored,
     store_list,
 )
+from mintscope.market.follow.list_files import ListFiles
 from mintscope.market.follow.tailer import CoverageTailer, LogTailer
 from mintscope.market.listing.columns import load_list_kernels
 from mintscope.market.listing.listed import ListedTokens, ListQuestion
@@ -301,7 +301,7 @@ async def listing(
     lists = config.lists
     wait = NextFold(follower.folded, follower.finality, clock, refresh_s=lists.refresh_s)
     keeper = ListKeeper(market.list_snapshots, clock)
-    keep = ChunkFiles(config.data_dir)
+    keep = ListFiles(config.data_dir)
     lister = ListCache(market.lists, clock, wait=wait, keeper=keeper, keep=keep)
     limit = Limit(name=LISTS.name, count=lists.limit_requests, window_s=lists.limit_window_s)
     async with running(lister.run, "lists"):

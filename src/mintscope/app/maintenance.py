@@ -17,7 +17,13 @@ from mintscope.app.running.processes import Backoff, commit
 from mintscope.kit.checks import Attempts, Check, CheckWatch, Keep, result_of
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
-from mintscope.kit.machine import Machine, PublicAddress, freeze_startup_objects, give_memory_back
+from mintscope.kit.machine import (
+    Machine,
+    PublicAddress,
+    freeze_startup_objects,
+    give_memory_back,
+    let_go_of_library,
+)
 from mintscope.kit.metrics import BUILD_INFO, EMAILS, TASK_FAILURES, WEBHOOKS, serve_metrics
 from mintscope.kit.time import HOUR_S
 
@@ -84,11 +90,15 @@ async def run_until_signalled(work: Coroutine[Any, Any, None]) -> int | None:
     return came[0] if came else None
 
 
+COMPILER: Final = "libllvmlite.so"
+
+
 @asynccontextmanager
 async def keeping_memory_small() -> AsyncIterator[None]:
     """Keep memory small during the block; create all long-lived objects before the block."""
     async with running(give_memory_back, "memory"):
         freeze_startup_objects()
+        let_go_of_library(COMPILER)
         yield
 
 

@@ -8,12 +8,22 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from mintscope.market.follow.list_cache import ChunkFiles
+from mintscope.market.engine.recent import RECENTS
+from mintscope.market.follow import list_files
+from mintscope.market.follow.list_files import ListFiles, file_system_of
 from mintscope.market.listing.averages import OF_OPEN, OF_RECENT, AverageColumns, Averages
-from mintscope.market.listing.columns import ROW, ChunkInMemory, PartChunk, closes_of
+from mintscope.market.listing.columns import (
+    IN_MEMORY,
+    ROW,
+    ChunkInMemory,
+    ListMemory,
+    PartChunk,
+    closes_of,
+)
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
 ROWS: Final = 5
+OF_M5: Final = RECENTS[1]
 
 
 def chunk(count: int) -> PartChunk:
@@ -29,7 +39,7 @@ def open_files() -> int:
 
 def test_a_chunk_in_a_file_has_all_bits(tmp_path: Path) -> None:
     given = chunk(100)
-    kept = ChunkFiles(tmp_path, rows_min=100)(given)
+    kept = ListFiles(tmp_path, rows_min=100).chunk(given)
     assert not isinstance(kept, ChunkInMemory)
     assert kept.count == 100
     for found, wanted in zip(kept.whole(), given, strict=True):
@@ -44,22 +54,78 @@ def test_a_chunk_in_a_file_has_all_bits(tmp_path: Path) -> None:
 
 def test_a_file_is_closed_with_its_chunk(tmp_path: Path) -> None:
     before = open_files()
-    kept = [ChunkFiles(tmp_path, rows_min=1)(chunk(9)) for _ in range(3)]
+    kept = [ListFiles(tmp_path, rows_min=1).chunk(chunk(9)) for _ in range(3)]
     assert open_files() == before + 3
     kept.clear()
     assert open_files() == before
 
 
 def test_a_short_chunk_stays_in_memory(tmp_path: Path) -> None:
-    assert isinstance(ChunkFiles(tmp_path, rows_min=100)(chunk(99)), ChunkInMemory)
+    assert isinstance(ListFiles(tmp_path, rows_min=100).chunk(chunk(99)), ChunkInMemory)
 
 
 def test_a_chunk_that_cannot_be_written_stays_in_memory(tmp_path: Path) -> None:
-    files = ChunkFiles(tmp_path / "missing", rows_min=1)
+    files = ListFiles(tmp_path / "missing", rows_min=1)
     with capture_logs() as logs:
-        kept = [files(chunk(9)) for _ in range(2)]
+        kept = [files.chunk(chunk(9)) for _ in range(2)]
     assert [type(each) for each in kept] == [ChunkInMemory] * 2
     assert [line["event"] for line in logs] == ["list_kept_in_memory"]
+
+
+def resident_kib(folder: Path) -> int:
+    """Return how much of the maps of files in *folder* this process holds."""
+    found = 0
+    is_ours = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        words = line.split()
+        if not words[0].endswith(":"):
+            is_ours = str(folder) in line
+        elif words[0] == "Rss:" and is_ours:
+            found += int(words[1])
+    return found
+
+
+def test_records_in_a_file_stay_when_their_memory_is_let_go(tmp_path: Path) -> None:
+    files = ListFiles(tmp_path, rows_min=100, maps=True)
+    few = files.records(99, OF_M5)
+    assert few.base is None
+    made = files.records(20_000, OF_M5)
+    assert not any(made.tobytes())
+    made["since"] = np.arange(20_000)
+    assert resident_kib(tmp_path) * 1024 > made.nbytes
+    files.release()
+    assert resident_kib(tmp_path) == 0
+    assert made["since"].tolist() == [*range(20_000)]
+    assert list(tmp_path.iterdir()) == []  # the file has no name
+    del made
+    files.release()
+    assert str(tmp_path) not in Path("/proc/self/maps").read_text()
+
+
+def test_records_without_a_file_are_in_memory(tmp_path: Path) -> None:
+    files = ListFiles(tmp_path / "missing", rows_min=1, maps=True)
+    with capture_logs() as logs:
+        assert files.records(9, OF_M5).base is None
+    assert [line["event"] for line in logs] == ["list_kept_in_memory"]
+
+
+def test_maps_need_a_file_system_that_keeps_what_it_has_allocated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk ends a process that writes to a map of another one."""
+    mounts = tmp_path / "mountinfo"
+    copying = tmp_path / "a b"
+    mounts.write_text(
+        "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
+        f"99 22 0:44 / {str(copying).replace(' ', chr(92) + '040')} rw - btrfs /dev/vdb rw\n"
+    )
+    monkeypatch.setattr(list_files, "MOUNTS", mounts)
+    assert file_system_of(copying / "data") == "btrfs"
+    assert file_system_of(tmp_path) == "ext4"
+    assert ListFiles(copying / "data", rows_min=1).records(9, OF_M5).base is None
+    assert ListFiles(tmp_path, rows_min=1).records(9, OF_M5).base is not None
+    monkeypatch.setattr(list_files, "MOUNTS", tmp_path / "missing")
+    assert file_system_of(tmp_path) == ""
 
 
 @pytest.mark.parametrize("rows", [[0, 2, 4], [5], [198, 3, 4], [500]])
@@ -78,8 +144,8 @@ def test_prices_of_rows_are_found(rows: list[int]) -> None:
 class Twin:
     """Columns that trade as another's do, and the states shown of them."""
 
-    def __init__(self) -> None:
-        self.columns = AverageColumns(ROWS)
+    def __init__(self, keep: ListMemory = IN_MEMORY) -> None:
+        self.columns = AverageColumns(ROWS, keep.records)
         self.rows: Any = np.zeros(ROWS, ROW)
         self.states: list[Averages] = []
 
@@ -103,9 +169,11 @@ def values(state: Averages) -> dict[str, bytes]:
     return found
 
 
-def test_a_state_that_is_read_late_is_as_it_was() -> None:
+def test_a_state_that_is_read_late_is_as_it_was(tmp_path: Path) -> None:
+    """The candles of the one that is read late are in files, and let go of all the time."""
     random = Random(95)
-    late, early = Twin(), Twin()
+    files = ListFiles(tmp_path, rows_min=1, maps=True)
+    late, early = Twin(files), Twin()
     seen: list[dict[str, bytes]] = []
     for step in range(400):
         at = np.array(sorted(random.sample(range(ROWS), random.randrange(1, ROWS))))
@@ -115,6 +183,7 @@ def test_a_state_that_is_read_late_is_as_it_was() -> None:
             if step % 90 == 89:
                 each.columns.start_row(step % ROWS)
                 each.rows["counts"][step % ROWS] = 0
+        files.release()
         if random.random() < 0.2:
             late.show()
             state = early.show()

@@ -3,9 +3,11 @@
 Strangers never lock the owner out: guesses of other clients do not count for the owner's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
 from string import digits, punctuation
 from typing import Final, Protocol
 
@@ -99,13 +101,24 @@ def expect_password(text: str, *, email: str) -> str:
 def commonest_passwords() -> frozenset[str]:
     """Return the 10,000 commonest passwords, as zxcvbn lists them, and words beside them.
 
-    The first call takes some 80 ms: the api makes it in a thread as it starts.
+    The first call takes some 80 ms: the api makes it in a thread as it starts.  The package itself
+    is not imported: it would keep all its lists, ranked, in 11 MB.
     """
-    from zxcvbn.frequency_lists import (  # noqa: PLC0415 - only processes with accounts need it
-        FREQUENCY_LISTS,
-    )
+    return BESIDE.union(_lists_of_zxcvbn()["passwords"][:COMMONEST_COUNT])
 
-    return BESIDE.union(FREQUENCY_LISTS["passwords"][:COMMONEST_COUNT])
+
+def _lists_of_zxcvbn() -> Mapping[str, Sequence[str]]:
+    package = find_spec("zxcvbn")
+    assert package is not None
+    assert package.origin is not None
+    path = Path(package.origin).with_name("frequency_lists.py")
+    spec = spec_from_file_location("frequency_lists", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    lists: Mapping[str, Sequence[str]] = module.FREQUENCY_LISTS
+    return lists
 
 
 def _is_common(text: str) -> bool:

@@ -4,6 +4,7 @@ A state of version 2 has the newest candle with a price behind what version 1 ha
 timeframe.  These layouts never change, whatever is written today.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -76,6 +77,10 @@ def volume_1(*values: Any) -> int:
 
 
 DIGITS: Final = 1
+# Of a column without a constraint or a default, in a line of its own.
+PLAIN_COLUMN: Final = re.compile(
+    r"^ALTER TABLE (?P<table>\w+) ADD COLUMN \w+ +(?:INTEGER|REAL|TEXT|BLOB);", re.MULTILINE
+)
 
 log = structlog.get_logger()
 
@@ -281,8 +286,36 @@ def _migrate(db: apsw.Connection, kind: str, path: Path) -> None:
 
 def _run(db: apsw.Connection, kind: str, migration: tuple[int, str, str]) -> None:
     number, name, script = migration
-    db.execute(script)
+    ran = 0
+    for found in PLAIN_COLUMN.finditer(script):
+        db.execute(script[ran : found.start()])
+        _add_column(db, found["table"], found[0])
+        ran = found.end()
+    db.execute(script[ran:])
     db.execute("INSERT INTO migration VALUES (?, ?, ?)", (number, name, kind))
+
+
+def _add_column(db: apsw.Connection, table: str, statement: str) -> None:
+    """Run *statement*, which adds a column without a constraint to *table*, in no time.
+
+    SQLite reads all rows of a strict table after such a statement, though each has NULL in the new
+    column.  So it runs on an empty table, and its schema is taken from there, as the last section
+    of https://sqlite.org/lang_altertable.html has it.
+    """
+    schema = db.execute("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?", (table,))
+    with closing(apsw.Connection(":memory:")) as empty:
+        empty.execute(schema.get)
+        empty.execute(statement)
+        changed = empty.execute("SELECT sql FROM sqlite_schema WHERE name = ?", (table,)).get
+    version = int(db.execute("PRAGMA schema_version").get)
+    db.execute("PRAGMA writable_schema = ON")
+    try:
+        db.execute(
+            "UPDATE sqlite_schema SET sql = ? WHERE type = 'table' AND name = ?", (changed, table)
+        )
+        db.execute(f"PRAGMA schema_version = {version + 1}")
+    finally:
+        db.execute("PRAGMA writable_schema = RESET")
 
 
 def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:

@@ -2,23 +2,13 @@
 
 It reads apart from the follower, over a connection of its own, and only what is final: a list that
 cannot be read holds up no report.
-
-List chunks in files: the trades of closed parts, kept outside the memory of this process.
-
-Each has a file without a name, whose space is free again once nothing refers to the chunk.  It is
-read with `pread`, so its bytes stay in the cache of the system, which may drop them.
 """
 
 import asyncio
-import os
-import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
-from pathlib import Path
-from tempfile import TemporaryFile
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-import numpy as np
 import structlog
 
 from mintscope.kit.clock import Clock
@@ -26,7 +16,7 @@ from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint, Slot, UnixMs
 from mintscope.kit.time import MINUTE_MS
 from mintscope.market.follow.tailer import Wait, look_again_soon
-from mintscope.market.listing.columns import ChunkInMemory, KeepChunk, KeptChunk, PartChunk
+from mintscope.market.listing.columns import IN_MEMORY, ListMemory
 from mintscope.market.listing.listed import ListedTokens
 from mintscope.market.listing.snapshot import (
     FactPlace,
@@ -48,77 +38,6 @@ from mintscope.market.mint_facts import MintFacts
 from mintscope.solana.finality_meter import Behind
 
 LOG = structlog.get_logger(__name__)
-ROWS_MIN: Final = 2_048  # a shorter chunk takes less memory than its file takes open descriptors
-
-
-class ChunkFiles:
-    """Keeps chunks in files; an instance is a `listing.chunks.KeepChunk`."""
-
-    def __init__(self, folder: Path, *, rows_min: int = ROWS_MIN) -> None:
-        """Keep chunks of at least *rows_min* rows in files of *folder*, others in memory."""
-        self._folder = folder
-        self._rows_min = rows_min
-        self._is_writable = True
-
-    def __call__(self, chunk: PartChunk) -> KeptChunk:
-        """Return *chunk* stored in a file, or in memory if it is small or cannot be written."""
-        if len(chunk.rows) < self._rows_min:
-            return ChunkInMemory(chunk)
-        try:
-            kept = ChunkInFile(self._folder, chunk)
-        except OSError as error:
-            if self._is_writable:
-                LOG.warning("list_kept_in_memory", folder=str(self._folder), error=repr(error))
-            self._is_writable = False
-            return ChunkInMemory(chunk)
-        self._is_writable = True
-        return kept
-
-
-class ChunkInFile:
-    """Implements `listing.chunks.KeptChunk`."""
-
-    def __init__(self, folder: Path, chunk: PartChunk) -> None:
-        """Write *chunk* to a file without a name in *folder*.  Raises OSError."""
-        self.count = len(chunk.rows)
-        self._places: dict[str, tuple[int, np.dtype[Any]]] = {}
-        size = 0
-        with TemporaryFile(dir=folder, buffering=0) as file:
-            for name, column in zip(PartChunk._fields, chunk, strict=True):
-                if column is not None:
-                    self._places[name] = (size, column.dtype)
-                    size += _written(file.fileno(), column)
-            self._file = os.dup(file.fileno())
-        weakref.finalize(self, os.close, self._file)
-
-    def column(self, name: str) -> Any:
-        """Return a column of `PartChunk`; None if it has none.  Raises OSError."""
-        if name not in self._places:
-            return None
-        place, kind = self._places[name]
-        found = np.empty(self.count, kind)
-        wanted = found.data.cast("B")
-        read = 0
-        while read < len(wanted):
-            more = os.preadv(self._file, [wanted[read:]], place + read)
-            if not more:
-                raise OSError(f"expected {len(wanted)} bytes of a kept chunk, were {read}")
-            read += more
-        return found
-
-    def whole(self) -> PartChunk:
-        """Return all columns.  Raises OSError."""
-        return PartChunk(*(self.column(name) for name in PartChunk._fields))
-
-
-def _written(file: int, column: Any) -> int:
-    """Append *column* to *file*, and return its count of bytes.  Raises OSError."""
-    left = np.ascontiguousarray(column).data.cast("B")
-    size = len(left)
-    while left:
-        left = left[os.write(file, left) :]
-    return size
-
 
 # A snapshot is due once a starting process needs a second or so to catch up from the last one; the
 # log keeps a quarter of an hour.  A list of fewer mints is loaded in half a second without one: a
@@ -153,7 +72,7 @@ class ListKeeper:
         self._kept_seq = 0
         self._kept_at_s = None
 
-    async def restore(self, keep: KeepChunk = ChunkInMemory) -> tuple[TokenList, Head] | None:
+    async def restore(self, keep: ListMemory = IN_MEMORY) -> tuple[TokenList, Head] | None:
         """Return the list of the newest snapshot, or None if there is none.
 
         Raises ServiceUnavailable
@@ -172,7 +91,7 @@ class ListKeeper:
                 return found
         return None
 
-    async def _read(self, mark: SnapshotMark, keep: KeepChunk) -> tuple[TokenList, Head] | None:
+    async def _read(self, mark: SnapshotMark, keep: ListMemory) -> tuple[TokenList, Head] | None:
         """Return the list of *mark*, or None if a newer snapshot has replaced it."""
         restoring = Restoring(keep)
         for place in range(mark.piece_count):
@@ -295,12 +214,12 @@ class ListCache:
         *,
         wait: Wait,
         keeper: ListKeeper | None = None,
-        keep: KeepChunk = ChunkInMemory,
+        keep: ListMemory = IN_MEMORY,
     ) -> None:
         """Read *reader*; *wait* is called between two looks at it.
 
         keeper   stores snapshots of the list for processes that start, and reads them
-        keep     keeps the trades of closed parts
+        keep     keeps what is large in the list
         """
         self._reader = reader
         self._clock = clock
@@ -384,6 +303,7 @@ class ListCache:
         if is_changed or is_new:
             self._listed = await asyncio.to_thread(tokens.listed)
             self._is_loading = False
+        self._keep.release()
         self._list = tokens
 
     async def keep(self) -> None:

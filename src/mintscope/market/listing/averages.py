@@ -45,6 +45,8 @@ NO_ACC: Final = bytes(8 * ACC)
 # Takes what is kept, where some rows stand in it, their candles, and the closes of their open ones,
 # or the high, low and close of these; returns their columns.
 ReadRows: TypeAlias = Callable[[Any, Any, Any, Any], Floats]
+# Takes a count and a type; returns as many records, all zero.
+MakeRecords: TypeAlias = Callable[[int, np.dtype[Any]], Any]
 
 
 class RecentRows:
@@ -53,9 +55,10 @@ class RecentRows:
     Most tokens have none of the wider timeframes.  These stand at place 0, which stays empty.
     """
 
-    def __init__(self, count: int, of: np.dtype[Any]) -> None:
-        """Keep those of *count* rows; *of* is one of RECENTS."""
-        self.kept = np.zeros(1, of)
+    def __init__(self, count: int, of: np.dtype[Any], make: MakeRecords = np.zeros) -> None:
+        """Keep those of *count* rows; *of* is one of RECENTS, and *make* makes them."""
+        self._make = make
+        self.kept = make(1, of)
         self.places = np.zeros(count, np.int32)
         self._used = 1
 
@@ -68,7 +71,8 @@ class RecentRows:
         new = at[self.places[at] == 0]
         last = self._used + len(new)
         if last > len(self.kept):
-            grown = np.zeros(max(last, len(self.kept) + len(self.kept) // GROWS), self.kept.dtype)
+            size = max(last, len(self.kept) + len(self.kept) // GROWS)
+            grown = self._make(size, self.kept.dtype)
             grown[: self._used] = self.kept[: self._used]
             self.kept = grown
         self.places[new] = np.arange(self._used, last, dtype=np.int32)
@@ -90,8 +94,15 @@ class RecentRows:
 class AverageColumns:
     """The newest candles of each row and timeframe, and the values last shown."""
 
-    def __init__(self, count: int) -> None:
-        self._recents = [RecentRows(count, of) for of in RECENTS]
+    def __init__(self, count: int, make: MakeRecords = np.zeros) -> None:
+        """Keep *count* rows; *make* makes the records of timeframes wider than a minute.
+
+        Candles of a minute close so often that a file of theirs would be written all the time.
+        """
+        self._recents = [
+            RecentRows(count, of, np.zeros if timeframe == Timeframe.M1 else make)
+            for timeframe, of in zip(TIMEFRAMES, RECENTS, strict=True)
+        ]
         self._opens = np.zeros((count, len(TIMEFRAMES), 2))  # high and low of the open candles
         self._lost = np.zeros(count, np.bool_)  # rows with a swing that must be read again
         self._rsi = np.zeros(0)

@@ -16,7 +16,7 @@ hour or a day.  So what keeps them is a port: a process that serves keeps them i
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -55,11 +55,21 @@ class KeptChunk(Protocol):
         """Return all columns.  Raises OSError."""
 
 
-KeepChunk: TypeAlias = Callable[[PartChunk], KeptChunk]
+class ListMemory(Protocol):
+    """Keeps what is large in a list and rarely read: in memory, or in files."""
+
+    def chunk(self, chunk: PartChunk) -> KeptChunk:
+        """Return *chunk* as it is kept."""
+
+    def records(self, count: int, of: np.dtype[Any]) -> Any:
+        """Return an array of *count* records of type *of*, all zero, for as long as it is used."""
+
+    def release(self) -> None:
+        """Let go of the memory of records that are in files; they are read again when used."""
 
 
 class ChunkInMemory:
-    """Implements `KeptChunk`; the class is a `KeepChunk`."""
+    """Implements `KeptChunk`."""
 
     def __init__(self, chunk: PartChunk) -> None:
         self._chunk = chunk
@@ -76,6 +86,24 @@ class ChunkInMemory:
     def whole(self) -> PartChunk:
         """Return all columns."""
         return self._chunk
+
+
+class InMemory:
+    """Implements `ListMemory`."""
+
+    def chunk(self, chunk: PartChunk) -> KeptChunk:
+        """Return *chunk* itself."""
+        return ChunkInMemory(chunk)
+
+    def records(self, count: int, of: np.dtype[Any]) -> Any:
+        """Return an array."""
+        return np.zeros(count, of)
+
+    def release(self) -> None:
+        """Do nothing."""
+
+
+IN_MEMORY: Final = InMemory()
 
 
 def by_row(chunk: PartChunk) -> PartChunk:
@@ -215,10 +243,10 @@ def _distinct(slots: Sequence[SlotSigners], count: int) -> NDArray[np.float64]:
 class ListColumns:
     """The rows of all mints, as of one moment of the market."""
 
-    def __init__(self, now: UnixS, keep: KeepChunk = ChunkInMemory) -> None:
-        """Start at *now* without rows; *keep* stores the trades of closed parts."""
+    def __init__(self, now: UnixS, keep: ListMemory = IN_MEMORY) -> None:
+        """Start at *now* without rows; *keep* keeps closed parts and wider candles."""
         self.rows = _spare(ROWS_MIN)
-        self.averages = AverageColumns(ROWS_MIN)
+        self.averages = AverageColumns(ROWS_MIN, keep.records)
         self._keep = keep
         self._minutes: dict[int, list[KeptChunk]] = {}
         self._parts: dict[int, list[KeptChunk]] = {}
@@ -425,7 +453,7 @@ class ListColumns:
     def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
         """Append a chunk that `closed_chunks` yielded."""
         chunks = (self._parts if of_day else self._minutes).setdefault(number, [])
-        chunks.append(self._keep(by_row(chunk)))
+        chunks.append(self._keep.chunk(by_row(chunk)))
 
     def _kept(self) -> Iterator[tuple[bool, int, KeptChunk]]:
         for of_day, parts in ((False, self._minutes), (True, self._parts)):
@@ -438,7 +466,7 @@ class ListColumns:
         added = [chunk]
         while chunks and chunks[-1].count <= sum(len(each.rows) for each in added):
             added.append(chunks.pop().whole())
-        chunks.append(self._keep(joined(added)))
+        chunks.append(self._keep.chunk(joined(added)))
 
 
 def _extremes(slot: SlotTrades, is_known: NDArray[np.bool_]) -> Floats:

@@ -24,13 +24,13 @@ from mintscope.market.listing.averages import ClosedCandles, recents_of
 from mintscope.market.listing.columns import (
     D1,
     H1,
+    IN_MEMORY,
     ROW,
     ROWS_MIN,
     SPANS,
-    ChunkInMemory,
     DayCloses,
-    KeepChunk,
     ListColumns,
+    ListMemory,
     PartChunk,
 )
 from mintscope.market.listing.listed import ListedMint, ListedTokens, RowKeys, key_of
@@ -67,8 +67,8 @@ class TokenList:
     folded   up to where it has come
     """
 
-    def __init__(self, folded: FoldedTo, keep: KeepChunk = ChunkInMemory) -> None:
-        """Start at *folded* without mints; *keep* stores the trades of closed parts."""
+    def __init__(self, folded: FoldedTo, keep: ListMemory = IN_MEMORY) -> None:
+        """Start at *folded* without mints; *keep* keeps what is large."""
         self.folded = folded
         self._columns = ListColumns(folded.time or UnixS(0), keep)
         self._rows: dict[Mint, int] = {}
@@ -475,8 +475,8 @@ def _snapshot_parts(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> It
 class Restoring:
     """Restores a list from its pieces, given in order.  All methods raise NotASnapshot."""
 
-    def __init__(self, keep: KeepChunk = ChunkInMemory) -> None:
-        """*keep* keeps the trades of closed parts."""
+    def __init__(self, keep: ListMemory = IN_MEMORY) -> None:
+        """*keep* keeps what is large in the list."""
         self._keep = keep
         self._head: Head | None = None
         self._tokens: TokenList | None = None

@@ -1,0 +1,145 @@
+"""What is large in a list, in files: outside the memory of this process.
+
+Trades of closed parts have a file each, whose space is free again once nothing refers to them.  It
+is read with `pread`, so its bytes stay in the cache of the system, which may drop them.
+
+The newest candles of wider timeframes are mapped, because kernels read and change a few of them at
+each look, and all when a condition names one.  `release` lets go of what was read: it stays in the
+cache of the system, which may write it to the disk and drop it.  No file has a name.
+"""
+
+import mmap
+import os
+import weakref
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, Final
+
+import numpy as np
+import structlog
+
+from mintscope.market.listing.columns import ChunkInMemory, KeptChunk, PartChunk
+
+LOG = structlog.get_logger(__name__)
+ROWS_MIN: Final = 2_048  # a shorter chunk takes less memory than its file takes open descriptors
+# Which keep room for each page that was allocated.  Elsewhere a full disk would end a process that
+# writes to a map: a file system that copies on write needs room for each change.
+MAPPED_ON: Final = frozenset({"ext2", "ext3", "ext4", "xfs"})
+MOUNTS: Final = Path("/proc/self/mountinfo")
+
+
+class ListFiles:
+    """Implements `listing.columns.ListMemory`."""
+
+    def __init__(self, folder: Path, *, rows_min: int = ROWS_MIN, maps: bool | None = None) -> None:
+        """Keep at least *rows_min* rows in files of *folder*, fewer in memory.
+
+        maps   whether records are mapped; None: if the file system keeps what it has allocated
+        """
+        self._folder = folder
+        self._rows_min = rows_min
+        self._is_writable = True
+        self._maps = file_system_of(folder) in MAPPED_ON if maps is None else maps
+        self._mapped: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+
+    def chunk(self, chunk: PartChunk) -> KeptChunk:
+        """Return *chunk* stored in a file, or in memory if it is small or cannot be written."""
+        if len(chunk.rows) < self._rows_min:
+            return ChunkInMemory(chunk)
+        try:
+            kept = ChunkInFile(self._folder, chunk)
+        except OSError as error:
+            self._tell(error)
+            return ChunkInMemory(chunk)
+        self._is_writable = True
+        return kept
+
+    def records(self, count: int, of: np.dtype[Any]) -> Any:
+        """Return *count* zero records in a mapped file, or in memory if they are few."""
+        if not self._maps or count < self._rows_min:
+            return np.zeros(count, of)
+        try:
+            mapped = _mapped(self._folder, count * of.itemsize)
+        except OSError as error:
+            self._tell(error)
+            return np.zeros(count, of)
+        self._mapped.add(mapped)
+        return np.frombuffer(mapped, of)
+
+    def release(self) -> None:
+        """Let go of the pages of all maps, in some tens of microseconds if few were used."""
+        for mapped in self._mapped:
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+    def _tell(self, error: OSError) -> None:
+        if self._is_writable:
+            LOG.warning("list_kept_in_memory", folder=str(self._folder), error=repr(error))
+        self._is_writable = False
+
+
+def _mapped(folder: Path, size: int) -> mmap.mmap:
+    """Return a map of *size* zero bytes that the disk has room for.  Raises OSError."""
+    with TemporaryFile(dir=folder, buffering=0) as file:
+        os.posix_fallocate(file.fileno(), 0, size)
+        return mmap.mmap(file.fileno(), size)
+
+
+def file_system_of(folder: Path) -> str:
+    """Return the type of the file system of *folder*, as `ext4`; "" if this system has no list."""
+    try:
+        mounts = MOUNTS.read_text()
+    except OSError:
+        return ""
+    path = folder.resolve()
+    found: tuple[int, str] = (0, "")
+    for line in mounts.splitlines():  # proc(5): the type comes after the mark
+        before, _, after = line.partition(" - ")
+        place = Path(before.split()[4].replace("\\040", " "))
+        if path == place or place in path.parents:
+            found = max(found, (len(place.parts), after.split()[0]), key=lambda each: each[0])
+    return found[1]
+
+
+class ChunkInFile:
+    """Implements `listing.chunks.KeptChunk`."""
+
+    def __init__(self, folder: Path, chunk: PartChunk) -> None:
+        """Write *chunk* to a file without a name in *folder*.  Raises OSError."""
+        self.count = len(chunk.rows)
+        self._places: dict[str, tuple[int, np.dtype[Any]]] = {}
+        size = 0
+        with TemporaryFile(dir=folder, buffering=0) as file:
+            for name, column in zip(PartChunk._fields, chunk, strict=True):
+                if column is not None:
+                    self._places[name] = (size, column.dtype)
+                    size += _written(file.fileno(), column)
+            self._file = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._file)
+
+    def column(self, name: str) -> Any:
+        """Return a column of `PartChunk`; None if it has none.  Raises OSError."""
+        if name not in self._places:
+            return None
+        place, kind = self._places[name]
+        found = np.empty(self.count, kind)
+        wanted = found.data.cast("B")
+        read = 0
+        while read < len(wanted):
+            more = os.preadv(self._file, [wanted[read:]], place + read)
+            if not more:
+                raise OSError(f"expected {len(wanted)} bytes of a kept chunk, were {read}")
+            read += more
+        return found
+
+    def whole(self) -> PartChunk:
+        """Return all columns.  Raises OSError."""
+        return PartChunk(*(self.column(name) for name in PartChunk._fields))
+
+
+def _written(file: int, column: Any) -> int:
+    """Append *column* to *file*, and return its count of bytes.  Raises OSError."""
+    left = np.ascontiguousarray(column).data.cast("B")
+    size = len(left)
+    while left:
+        left = left[os.write(file, left) :]
+    return size
