@@ -41,7 +41,7 @@ def aged(path: Path, rows: int) -> None:
 
 
 def steps_of(path: Path) -> int:
-    """Return how many instructions of SQLite open the store at *path*, in thousands."""
+    """Return the number of instructions of SQLite that open the store at *path*, in thousands."""
     count = 0
 
     def one_more() -> bool:

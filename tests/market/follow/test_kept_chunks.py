@@ -73,7 +73,7 @@ def test_a_chunk_that_cannot_be_written_stays_in_memory(tmp_path: Path) -> None:
 
 
 def resident_kib(folder: Path) -> int:
-    """Return how much of the maps of files in *folder* this process holds."""
+    """Return the resident size of the maps of files in *folder*."""
     found = 0
     is_ours = False
     for line in Path("/proc/self/smaps").read_text().splitlines():

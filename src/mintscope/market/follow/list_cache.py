@@ -219,7 +219,7 @@ class ListCache:
         """Read *reader*; *wait* is called between two looks at it.
 
         keeper   stores snapshots of the list for processes that start, and reads them
-        keep     keeps what is large in the list
+        keep     keeps the large parts of the list
         """
         self._reader = reader
         self._clock = clock

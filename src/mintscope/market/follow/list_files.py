@@ -1,4 +1,4 @@
-"""What is large in a list, in files: outside the memory of this process.
+"""Files for the large parts of a list, outside the memory of this process.
 
 Trades of closed parts have a file each, whose space is free again once nothing refers to them.  It
 is read with `pread`, so its bytes stay in the cache of the system, which may drop them.

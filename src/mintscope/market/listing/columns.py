@@ -56,7 +56,7 @@ class KeptChunk(Protocol):
 
 
 class ListMemory(Protocol):
-    """Keeps what is large in a list and rarely read: in memory, or in files."""
+    """Keeps the large parts of a list, which are rarely read: in memory, or in files."""
 
     def chunk(self, chunk: PartChunk) -> KeptChunk:
         """Return *chunk* as it is kept."""

@@ -68,7 +68,7 @@ class TokenList:
     """
 
     def __init__(self, folded: FoldedTo, keep: ListMemory = IN_MEMORY) -> None:
-        """Start at *folded* without mints; *keep* keeps what is large."""
+        """Start at *folded* without mints; *keep* keeps its large parts."""
         self.folded = folded
         self._columns = ListColumns(folded.time or UnixS(0), keep)
         self._rows: dict[Mint, int] = {}
@@ -476,7 +476,7 @@ class Restoring:
     """Restores a list from its pieces, given in order.  All methods raise NotASnapshot."""
 
     def __init__(self, keep: ListMemory = IN_MEMORY) -> None:
-        """*keep* keeps what is large in the list."""
+        """*keep* keeps the large parts of the list."""
         self._keep = keep
         self._head: Head | None = None
         self._tokens: TokenList | None = None
