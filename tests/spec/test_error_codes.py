@@ -14,6 +14,10 @@ def test_every_code_has_exactly_one_error() -> None:
     codes = [error.code for error in errors.ServiceError.__subclasses__()]
 
     assert sorted(codes) == sorted(errors.ErrorCode)
+    shown = [
+        (error.__doc__ or "").partition("\n")[0] for error in errors.ServiceError.__subclasses__()
+    ]
+    assert [text for text in shown if "*" in text] == [], "readers of the docs know no parameters"
 
 
 def test_the_statuses_are_those_of_the_specification() -> None:

@@ -204,6 +204,14 @@ async def test_a_decision_about_scopes_is_undone_within_a_minute(
 
     await decide(service, agent, Scope.TRADE_WRITE)
     decided_at = service.clock.now()
+    await service.client.post(SCOPES, json={"scopes": ["signals:write"]}, headers=bearer(key))
+    await service.accounts.review.undo(number, decided_at=decided_at, actor=COMMAND_LINE)
+    kept = (await me(service, key)).json()["data"]
+    assert (kept["scopes"], kept["scopesAskedFor"]) == (asked["scopes"], ["signals:write"])
+
+    service.clock.advance(1)
+    await decide(service, agent, Scope.TRADE_WRITE)
+    decided_at = service.clock.now()
     service.clock.advance(60_000)
     with pytest.raises(NotPossible, match="for a minute"):
         await service.accounts.review.undo(number, decided_at=decided_at, actor=COMMAND_LINE)

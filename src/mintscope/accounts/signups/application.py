@@ -107,11 +107,11 @@ class Application:
         return is_issued and (self.decided_at or 0) > (self.issued_at or 0)
 
     def can_be_undone(self, now: UnixMs) -> bool:
-        """Return whether the decision is young enough, and nothing was fetched or asked since."""
+        """Return whether the decision is young enough, and no key was fetched with it."""
         if self.decided_at is None or now - self.decided_at >= UNDO_MS:
             return False
         if self.is_of_scopes:
-            return self.asked_at is None and not self.user_removed
+            return not self.user_removed
         return self.state in {ApplicationState.APPROVED, ApplicationState.REJECTED}
 
     def has_lapsed(self, now: UnixMs) -> bool:

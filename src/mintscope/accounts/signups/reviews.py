@@ -371,7 +371,8 @@ def _undo_asked(
 ) -> Application:
     """Undo a decision on scopes that a key asked for: keys lose what it gave them.
 
-    The log has what there was before it, and the decision before it.
+    The log has what there was before it, and the decision before it.  A request that was made since
+    waits instead: a key cannot keep what it got by asking again.
     """
     signup_id = before.signup_id
     events = rows.events.newest(None, EVENTS_READ_MAX, EventFilter(subject_of(signup_id)))
@@ -388,7 +389,7 @@ def _undo_asked(
         decided_by=former.actor,
         scopes=scopes,
         note=former.detail.get("note", ""),
-        asked_at=asked,
+        asked_at=before.asked_at or asked,
     )
     for line in issued_keys(rows, signup_id):
         if line.status(at) is KeyStatus.ACTIVE:
