@@ -313,8 +313,10 @@ def test_if_older_candles_were_dropped_what_has_not_forgotten_them_is_not_known(
     assert 330 < (first - BEGIN) / 14_400 - 402 / 4 < 340  # EMA 21 has forgotten what came before
     assert part == [each for each in whole if each >= first]
     assert len(part) > 5
-    assert firings("candles_h4 > 10", 0)[0]
-    assert not firings("candles_h4 > 10", 402)[0]
+    assert firings("ema21_h4 > 0", 0)[0]
+    assert not firings("ema21_h4 > 0", 4_800 - 4 * 320)[0]  # which never forgets it
+    assert firings("candles_h4 > 500", 0)[0]
+    assert not firings("candles_h4 > 500", 402)[0]
 
 
 def test_looks_begin_where_they_should() -> None:
