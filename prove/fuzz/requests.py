@@ -10,6 +10,8 @@ from starlette.types import Message
 from mintscope.accounts.people.email_address import UnusableEmailAddress, parse_email
 from mintscope.accounts.people.session import parse_link
 from mintscope.accounts.wallets.wire import PaymentsQuery
+from mintscope.alerts.conditions import FIELDS as REPORTED
+from mintscope.alerts.conditions import UnwatchableCondition, watched_by
 from mintscope.alerts.wire import EventsQuery, NewSignal
 from mintscope.api.screen import ScreenQuery, ScreenRequest
 from mintscope.api.series.backtest import BacktestQuery, BacktestRequest
@@ -23,9 +25,16 @@ from mintscope.credits.sign_in import ChallengeFlaw, find_text_flaw, write_text
 from mintscope.kit.errors import BadRequest
 from mintscope.kit.http.request import Request, UnreadableBody, parse_object, parse_shape
 from mintscope.kit.primitives import Wallet
-from mintscope.market.screening.grammar import FIELDS, ConditionError, before, parse_condition
+from mintscope.market.screening.backtest import UntestableCondition, needed_timeframes
+from mintscope.market.screening.grammar import (
+    ALL_FIELDS,
+    FIELDS,
+    ConditionError,
+    before,
+    parse_condition,
+)
 from mintscope.market.screening.screen import rows_where
-from mintscope.market.timeframe import TIMEFRAMES
+from mintscope.market.timeframe import FRAMES, Timeframe
 from mintscope.mcp.arguments import BadArguments, read_arguments
 from mintscope.mcp.tools import TOOLS
 from prove.fuzz.inputs import changed_bytes, changed_json
@@ -84,16 +93,24 @@ def query(text: bytes) -> None:
 
 
 def condition(text: bytes) -> None:
-    """Read a condition, and evaluate it; an error names a place in the text."""
+    """Read a condition of screens, and of alerts and backtests; an error names a place in the text.
+
+    It is evaluated as a screen does; an alert and a backtest take it or say why not.
+    """
     written = text.decode(errors="replace")
-    try:
-        read = parse_condition(written)
-    except ConditionError as flaw:
-        place = flaw.at
-    else:
-        place = 0
-        assert rows_where(read, COLUMNS.__getitem__, len(ROWS)).shape == ROWS.shape
-    assert 0 <= place <= len(written)
+    for known in (FIELDS, ALL_FIELDS):
+        try:
+            read = parse_condition(written, known)
+        except ConditionError as flaw:
+            place = flaw.at
+        else:
+            place = 0
+            assert rows_where(read, COLUMNS.__getitem__, len(ROWS)).shape == ROWS.shape
+            with suppress(UnwatchableCondition):
+                assert watched_by(read).field in REPORTED
+            with suppress(UntestableCondition):
+                assert needed_timeframes(read, Timeframe.M1)[0] is Timeframe.M1
+        assert 0 <= place <= len(written)
 
 
 def arguments(text: bytes) -> None:
@@ -132,13 +149,14 @@ def email(text: bytes) -> None:
 
 ROWS: Final = np.array([np.nan, 0.0, -1.0, 1e300, 1.0])
 NAMES: Final = [
-    *FIELDS,
-    *(before(name, tf, age) for name in FIELDS for tf in TIMEFRAMES for age in range(1, 6)),
+    *ALL_FIELDS,
+    *(before(name, tf, age) for name in ALL_FIELDS for tf in FRAMES for age in range(1, 6)),
 ]
 COLUMNS: Final = dict.fromkeys(NAMES, ROWS)
 CONDITIONS: Final = [
     b"liquidity > 100_000 and rsi_h1 < 30 and price > ema200_h1",
     b"crosses_below(rsi_h1, 30, 3) or crosses_above(price, ema9_m5)",
+    b"crosses_above(ema9_h4, ema21_h4, 2) or rsi_d1 > 70 and macd_m30 > macd_signal_m30",
     b"not (confidence <= medium or -change_h1 * 2.5e-3 != (price - price_sol) / volume_d1)",
 ]
 PROOF_KEY: Final = b"p" * 32
