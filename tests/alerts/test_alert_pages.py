@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from mintscope.alerts.alerts import TESTS
 from mintscope.alerts.conditions import FIELDS
-from mintscope.alerts.words import FIELD_WORDS
+from mintscope.alerts.messages import FIELD_WORDS
 from mintscope.app.config.groups import SignalsConfig
 from mintscope.solana.blocks import WSOL
 from support.scenes.people.web_person import MALLORY, ORIGIN, Person, where, words

@@ -14,7 +14,7 @@ from mintscope.alerts.emails import (
     unit_of,
     value_words,
 )
-from mintscope.alerts.words import GROUPS, Present, read_present, remarks_on
+from mintscope.alerts.messages import GROUPS, Present, read_present, remarks_on
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.market.report import ReportKind
 from mintscope.solana.blocks import WSOL

@@ -27,6 +27,7 @@ from mintscope.alerts.conditions import (
     Watched,
     watched_by,
 )
+from mintscope.alerts.messages import impossible
 from mintscope.alerts.wire import (
     NEW_SIGNAL,
     ChangedSignal,
@@ -44,7 +45,6 @@ from mintscope.alerts.wire import (
     TelegramOutcome,
     WebhookState,
 )
-from mintscope.alerts.words import impossible
 from mintscope.api.description.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import decode_cursor, encode_cursor, read_body, read_query, success

@@ -18,7 +18,7 @@ from mintscope.alerts.conditions import (
     watched_by,
 )
 from mintscope.alerts.emails import NAME_LENGTH_MAX, value_words
-from mintscope.alerts.words import (
+from mintscope.alerts.messages import (
     Remark,
     impossible,
     is_level_possible,

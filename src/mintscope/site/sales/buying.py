@@ -37,8 +37,8 @@ from mintscope.payments.protocol.headers import IDENTIFIER_PATTERN
 from mintscope.site.page import Page, PageResponse
 from mintscope.site.routes import PageRequest, PageRoute, get, post
 from mintscope.site.sales import words
+from mintscope.site.sales.messages import Told, tokens_text
 from mintscope.site.sales.selling import CreditSales, PricedToken, usd_text
-from mintscope.site.sales.words import Told, tokens_text
 
 DECIMALS_USUAL: Final = 6  # of the command line
 # The chain's name among wallets: theirs are not those of CAIP-2.

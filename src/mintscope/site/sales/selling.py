@@ -27,7 +27,7 @@ from mintscope.site.docs.reference import DescribedEndpoint, Reference
 from mintscope.site.figures import DAYS, day_bars, day_text
 from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect, TextFile
 from mintscope.site.routes import Access, PageRequest, PageRoute, get, post
-from mintscope.site.sales.words import tokens_text
+from mintscope.site.sales.messages import tokens_text
 
 PAGE: Final = "/credits"
 UNKNOWN: Final = "This service did not issue this credit token. Nothing was moved."
