@@ -518,7 +518,7 @@ async def test_what_was_done_with_long_ago_is_forgotten(scene: Scene) -> None:
     scene.clock.advance(KEEP_MS + 1)
     deliveries = scene.sender().deliveries
     await deliveries.sweep()
-    assert await scene.queue.read(lambda queue: queue.told([firing.firing_id])) == {}
+    assert await scene.queue.read(lambda queue: queue.outcomes([firing.firing_id])) == {}
 
 
 async def test_a_firing_that_is_no_longer_kept_is_given_up(scene: Scene) -> None:
@@ -574,7 +574,7 @@ async def test_of_a_signal_that_was_deleted_nothing_is_kept(scene: Scene) -> Non
     await scene.signals.delete(scene.user_id, other.signal_id)
     await sender.deliveries.sweep()
     numbers = [firing.firing_id, FiringId(firing.firing_id + 1)]
-    assert list(await scene.queue.read(lambda queue: queue.told(numbers))) == numbers[:1]
+    assert list(await scene.queue.read(lambda queue: queue.outcomes(numbers))) == numbers[:1]
     assert list(await scene.queue.read(lambda queue: queue.signals())) == [scene.signal.signal_id]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mintscope.alerts.alert import FiringId, SignalId
-from mintscope.alerts.evaluation import DueWanted, NewWebhook, QueueLength, Told
+from mintscope.alerts.evaluation import DueWanted, NewWebhook, QueueLength, WebhookOutcome
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.kit.primitives import UnixMs
 from support.scenes.account_stores import QUEUES
@@ -54,8 +54,11 @@ async def test_what_is_taken_in_waits_once(two: tuple[SqlWebhookQueue, SqlWebhoo
     await take_in(there, [*new(ONE, 2), *new(THIRD, 5)])
     assert await there.read(lambda queue: queue.taken_until()) == 5
     assert await there.read(lambda queue: queue.length()) == QueueLength(4, at(1))
-    told = await here.read(lambda queue: queue.told([FiringId(1), FiringId(4), FiringId(9)]))
-    assert told == {1: Told(at(100), 0, None, None, None), 4: Told(None, 2, None, at(5), "late")}
+    told = await here.read(lambda queue: queue.outcomes([FiringId(1), FiringId(4), FiringId(9)]))
+    assert told == {
+        1: WebhookOutcome(at(100), 0, None, None, None),
+        4: WebhookOutcome(None, 2, None, at(5), "late"),
+    }
 
 
 async def test_a_signal_is_due_and_not_a_firing(
@@ -86,14 +89,14 @@ async def test_a_claim_ends_with_its_places(two: tuple[SqlWebhookQueue, SqlWebho
 async def test_what_is_over_is_not_due_again(two: tuple[SqlWebhookQueue, SqlWebhookQueue]) -> None:
     here, there = two
     await take_in(here, [*new(ONE, 1, 2), *new(OTHER, 3, 4)])
-    done = Told(None, 1, at(101), None, None)
+    done = WebhookOutcome(None, 1, at(101), None, None)
     await here.transact(lambda rows: rows.note({FiringId(1): done, FiringId(2): done}))
     await here.transact(lambda rows: rows.schedule(ONE, 0, at(101)))
     await here.transact(lambda rows: rows.give_up(OTHER, at(102), "enough"))
     assert await claimed(there, 5_000) == []
     assert not await there.read(lambda queue: queue.is_due(at(5_000)))
-    told = await there.read(lambda queue: queue.told([FiringId(2), FiringId(4)]))
-    assert told == {2: done, 4: Told(None, 0, None, at(102), "enough")}
+    told = await there.read(lambda queue: queue.outcomes([FiringId(2), FiringId(4)]))
+    assert told == {2: done, 4: WebhookOutcome(None, 0, None, at(102), "enough")}
     assert await there.read(lambda queue: queue.length()) == QueueLength(0, None)
 
 
@@ -122,13 +125,13 @@ async def test_what_is_over_is_forgotten_by_age_and_number(
 ) -> None:
     here, there = two
     await take_in(here, [*new(ONE, *range(1, 9)), *new(OTHER, 9)])
-    done = {FiringId(each): Told(None, 1, at(101), None, None) for each in range(1, 7)}
+    done = {FiringId(each): WebhookOutcome(None, 1, at(101), None, None) for each in range(1, 7)}
     await here.transact(lambda rows: rows.note(done))
     await here.transact(lambda rows: rows.purge(at(3), 4))
     numbers = [FiringId(each) for each in range(1, 10)]
-    assert sorted(await there.read(lambda queue: queue.told(numbers))) == [5, 6, 7, 8, 9]
+    assert sorted(await there.read(lambda queue: queue.outcomes(numbers))) == [5, 6, 7, 8, 9]
     await here.transact(lambda rows: rows.purge(at(9), 4))
-    assert sorted(await there.read(lambda queue: queue.told(numbers))) == [9]
+    assert sorted(await there.read(lambda queue: queue.outcomes(numbers))) == [9]
 
 
 async def test_of_deleted_signals_nothing_is_kept(
@@ -139,7 +142,7 @@ async def test_of_deleted_signals_nothing_is_kept(
     assert sorted(await there.read(lambda queue: queue.signals())) == [ONE, OTHER, THIRD]
     await here.transact(lambda rows: rows.purge(at(0), 9, {ONE, THIRD}))
     numbers = [FiringId(each) for each in range(1, 5)]
-    assert sorted(await there.read(lambda queue: queue.told(numbers))) == [3]
+    assert sorted(await there.read(lambda queue: queue.outcomes(numbers))) == [3]
     assert await there.read(lambda queue: queue.signals()) == [OTHER]
 
 

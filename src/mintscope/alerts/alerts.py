@@ -29,7 +29,7 @@ from mintscope.alerts.alert import (
 from mintscope.alerts.conditions import Direction, Rule, pack
 from mintscope.alerts.deliveries import secret_text
 from mintscope.alerts.emails import EmailBounds, Symbols, flaw_of, tell_by_email, write_email
-from mintscope.alerts.evaluation import Outcome, Told
+from mintscope.alerts.evaluation import Outcome, WebhookOutcome
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.alerts.telegram.chats import TelegramChats, wait_for_telegram
 from mintscope.kit.audit import UserId
@@ -204,7 +204,7 @@ class Alerts:
     async def refused(self, user_id: UserId) -> int:
         """Return the number of a user's firings in 24 hours that a limit kept out of e-mails."""
         since = UnixMs(self.clock.now() - DAY_MS)
-        return await self.store.read(lambda rows: rows.told.refused(user_id, since))
+        return await self.store.read(lambda rows: rows.alert_emails.refused(user_id, since))
 
     async def firings(
         self, user_id: UserId, signal_id: SignalId, before: FiringId | None, limit: int
@@ -220,9 +220,9 @@ class Alerts:
         if not found or self.queue is None:
             return found
         numbers = [each.firing_id for each in found]
-        told = await self.queue.read(lambda queue: queue.told(numbers))
+        outcomes = await self.queue.read(lambda queue: queue.outcomes(numbers))
         return [
-            each if each.firing_id not in told else _as_told(each, told[each.firing_id])
+            _with_outcome(each, outcomes[each.firing_id]) if each.firing_id in outcomes else each
             for each in found
         ]
 
@@ -327,17 +327,17 @@ class Alerts:
         return None if has_room else AlertDenied.TOO_MANY_MINTS
 
 
-def _as_told(firing: Firing, told: Told) -> Firing:
+def _with_outcome(firing: Firing, now: WebhookOutcome) -> Firing:
     """Return *firing* with its state in the queue, unless it was given up only here."""
-    if firing.given_up_at is not None and told.delivered_at is None and told.given_up_at is None:
-        return replace(firing, attempts=told.attempts)
+    if firing.given_up_at is not None and now.delivered_at is None and now.given_up_at is None:
+        return replace(firing, attempts=now.attempts)
     return replace(
         firing,
-        due_at=told.due_at or firing.due_at,
-        attempts=told.attempts,
-        delivered_at=told.delivered_at,
-        given_up_at=told.given_up_at,
-        reason=told.reason,
+        due_at=now.due_at or firing.due_at,
+        attempts=now.attempts,
+        delivered_at=now.delivered_at,
+        given_up_at=now.given_up_at,
+        reason=now.reason,
     )
 
 
@@ -520,8 +520,8 @@ class AlertWriter:
         now = self.clock.now()
         due, expired = await self.store.read(
             lambda rows: (
-                rows.told.due(now, DUE_AT_ONCE),
-                rows.told.expired(now, EXPIRED_AT_ONCE),
+                rows.alert_emails.due(now, DUE_AT_ONCE),
+                rows.alert_emails.expired(now, EXPIRED_AT_ONCE),
             )
         )
         if due or expired:
@@ -529,9 +529,9 @@ class AlertWriter:
             await self.store.transact(lambda rows: self._tidy(rows, now, symbols))
 
     def _tidy(self, rows: AccountRows, now: UnixMs, symbols: Symbols) -> None:
-        for signal in rows.told.due(now, DUE_AT_ONCE):
+        for signal in rows.alert_emails.due(now, DUE_AT_ONCE):
             tell_by_email(rows, signal, now, self.bounds, symbols)
-        expired = rows.told.expired(now, EXPIRED_AT_ONCE)
+        expired = rows.alert_emails.expired(now, EXPIRED_AT_ONCE)
         for signal in expired:
             rows.signals.update(signal.signal_id, is_active=False, ended_at=now)
         if expired:
@@ -571,15 +571,15 @@ class AlertWriter:
             for signal in rows.signals.some(numbers)
             if signal.revision == outcome.states[signal.signal_id][0]
         }
-        told = [
+        sent = [
             (unchanged[firing.signal_id], firing)
             for firing in outcome.fired
             if firing.signal_id in unchanged
         ]
         rows.firings.insert_many(
-            [(firing, now if signal.sends_webhooks else None) for signal, firing in told],
-            by_email={signal.signal_id for signal, _ in told if signal.rule.by_email},
-            by_telegram={signal.signal_id for signal, _ in told if signal.rule.by_telegram},
+            [(firing, now if signal.sends_webhooks else None) for signal, firing in sent],
+            by_email={signal.signal_id for signal, _ in sent if signal.rule.by_email},
+            by_telegram={signal.signal_id for signal, _ in sent if signal.rule.by_telegram},
         )
         rows.signals.note_fired(
             {number: outcome.hours[number] for number in unchanged if number in outcome.hours}

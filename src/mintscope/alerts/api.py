@@ -182,8 +182,12 @@ def event_of(firing: Firing) -> EventLine:
     )
 
 
-def _telegram_of(told: FiringTelegram) -> TelegramOutcome:
-    return TelegramOutcome(state=told.state, sent_at=_seconds(told.sent_at), reason=told.note)
+def _telegram_of(telegram: FiringTelegram) -> TelegramOutcome:
+    return TelegramOutcome(
+        state=telegram.state,
+        sent_at=_seconds(telegram.sent_at),
+        reason=telegram.note,
+    )
 
 
 def _email_of(email: FiringEmail) -> EmailOutcome:

@@ -25,7 +25,7 @@ from mintscope.alerts.evaluation import (
     DueWanted,
     NewWebhook,
     QueueLength,
-    Told,
+    WebhookOutcome,
 )
 from mintscope.alerts.queue_store import SqlQueueRows, SqlWebhookQueue
 from mintscope.kit.audit import UserId
@@ -276,7 +276,7 @@ class Deliveries:
             return rows.time(now), [*found, *more]
 
         signed_at, due = await self.queue.transact(claim)  # receivers refuse what is minutes off
-        over: dict[FiringId, Told] = {}
+        over: dict[FiringId, WebhookOutcome] = {}
         batches = await self.store.read(
             lambda rows: [self._batch(rows, each, signed_at, over) for each in due]
         )
@@ -329,7 +329,11 @@ class Deliveries:
         )
 
     def _batch(
-        self, rows: AccountRows, due: DueAlert, signed_at: UnixMs, over: dict[FiringId, Told]
+        self,
+        rows: AccountRows,
+        due: DueAlert,
+        signed_at: UnixMs,
+        over: dict[FiringId, WebhookOutcome],
     ) -> DeliveryBatch | None:
         """Return the batch of a due signal; None if it was deleted or has no webhook.
 
@@ -343,10 +347,12 @@ class Deliveries:
         for waiting in due.webhooks:
             firing = rows.firings.get(waiting.firing_id)
             if firing is None:
-                over[waiting.firing_id] = Told(None, waiting.attempts, None, signed_at, NOT_KEPT)
+                over[waiting.firing_id] = WebhookOutcome(
+                    None, waiting.attempts, None, signed_at, NOT_KEPT
+                )
                 continue
             if _is_done(firing):
-                over[waiting.firing_id] = Told(
+                over[waiting.firing_id] = WebhookOutcome(
                     due_at=None,
                     attempts=max(waiting.attempts, firing.attempts),
                     delivered_at=firing.delivered_at,
@@ -381,7 +387,7 @@ class Deliveries:
             is_over = batch.signal_id in over
             rows.note(
                 {
-                    each.firing.firing_id: Told(
+                    each.firing.firing_id: WebhookOutcome(
                         due_at=None,
                         attempts=each.firing.attempts + 1,
                         delivered_at=None if each.has_failed else now,
@@ -439,7 +445,10 @@ def _take_in(
 
 
 def _let_go(
-    rows: SqlQueueRows, lost: Sequence[DueAlert], over: Mapping[FiringId, Told], now: UnixMs
+    rows: SqlQueueRows,
+    lost: Sequence[DueAlert],
+    over: Mapping[FiringId, WebhookOutcome],
+    now: UnixMs,
 ) -> None:
     rows.note(over)
     for each in lost:

@@ -464,7 +464,7 @@ class DueWanted(NamedTuple):
     is_failing: bool = False
 
 
-class Told(NamedTuple):
+class WebhookOutcome(NamedTuple):
     """The delivery of a firing by webhook, as in Firing; *due_at* is None once it is over."""
 
     due_at: UnixMs | None

@@ -224,8 +224,8 @@ class AlertEvaluator:
         outcome = self.evaluation.outcome(self._seq, with_idle=with_idle)
         if outcome.seq == self._seq and not (outcome.states or outcome.bases or outcome.dropped):
             return
-        told = await asyncio.to_thread(packed, outcome)
-        if not await self.writer.write(told):
+        packed_outcome = await asyncio.to_thread(packed, outcome)
+        if not await self.writer.write(packed_outcome):
             LOG.info("another process watches signals now")
             self._seq = None
             return

@@ -143,14 +143,14 @@ def email_words(firing: Firing) -> str:
 
 def telegram_words(firing: Firing) -> str:
     """Return the outcome of the Telegram message about *firing* in words."""
-    told = firing.telegram
-    if told is None:
+    reported = firing.telegram
+    if reported is None:
         return "-"
-    if told.state is TelegramState.SENT:
+    if reported.state is TelegramState.SENT:
         return "sent"
-    if told.state is TelegramState.NOT_SENT:
-        return f"not sent: {told.note}"
-    return f"retrying: {told.note}" if told.note else "in the next message"
+    if reported.state is TelegramState.NOT_SENT:
+        return f"not sent: {reported.note}"
+    return f"retrying: {reported.note}" if reported.note else "in the next message"
 
 
 def fired_words(asked: AlertRule, firing: Firing) -> str:

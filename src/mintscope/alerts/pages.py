@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any, Final
 
-from mintscope.alerts import words
+from mintscope.alerts import messages
 from mintscope.alerts.alert import Alert, AlertDenied, AlertRule, Fires, FiringId, SignalId
 from mintscope.alerts.alerts import Alerts
 from mintscope.alerts.conditions import (
@@ -251,7 +251,7 @@ class AlertPages:
         named = await self._search.named([each.rule.mint for each in own])
         most = self._signals.bounds.per_user_max
         refused = await self._signals.refused(_user_id(request))
-        facts = {"alerts": own, "most": most, "words": words, "named": named}
+        facts = {"alerts": own, "most": most, "words": messages, "named": named}
         return Page("alerts/list.html", {**facts, "refused": refused})
 
     async def ask(self, request: PageRequest) -> PageResponse:
@@ -332,7 +332,7 @@ class AlertPages:
             "older": shown[-1].firing_id if len(events) > len(shown) else None,
             "is_newest": before is None,
             "refused": await self._signals.refused(alert.user_id),
-            "words": words,
+            "words": messages,
             "named": named,
             "has_telegram": bool(self._signals.bounds.telegram_bot),
         }
@@ -451,7 +451,7 @@ class AlertPages:
         named = {} if mint is None else await self._search.named([mint])
         facts = {
             "alert": alert,
-            "words": words,
+            "words": messages,
             "chosen": None if mint is None else named.get(mint),
             "found": found or [],
             "is_looked_for": found is not None and mint is None,

@@ -11,8 +11,8 @@ from mintscope.alerts.evaluation import (
     DueWanted,
     NewWebhook,
     QueueLength,
-    Told,
     Waiting,
+    WebhookOutcome,
 )
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database, ahead_ms, marks
@@ -126,7 +126,7 @@ class SqlQueueRows:
         """Return the time of the shared clock when the clock of this process shows *now*."""
         return UnixMs(now - ahead_ms(self._db))
 
-    def told(self, numbers: Sequence[FiringId]) -> Mapping[FiringId, Told]:
+    def outcomes(self, numbers: Sequence[FiringId]) -> Mapping[FiringId, WebhookOutcome]:
         """Return the deliveries of these firings, as far as they were taken in."""
         statement = f"""
             SELECT firing, CASE WHEN {WAITS} THEN webhook_signal.due_at END,
@@ -135,7 +135,7 @@ class SqlQueueRows:
              WHERE firing IN ({marks(numbers)})
         """  # noqa: S608  constants and marks
         found = self._db.execute(statement, numbers)
-        return {FiringId(number): Told(*columns) for number, *columns in found}
+        return {FiringId(number): WebhookOutcome(*columns) for number, *columns in found}
 
     def length(self) -> QueueLength:
         """Return the length of the queue."""
@@ -200,13 +200,13 @@ class SqlQueueRows:
             room -= len(webhooks)
         return found
 
-    def note(self, told: Mapping[FiringId, Told]) -> None:
+    def note(self, reported: Mapping[FiringId, WebhookOutcome]) -> None:
         """Store the deliveries of these firings; their due times are those of their signals."""
         self._db.executemany(
             NOTE,
             [
                 (each.attempts, each.delivered_at, each.given_up_at, each.reason, number)
-                for number, each in told.items()
+                for number, each in reported.items()
             ],
         )
 

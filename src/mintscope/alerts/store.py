@@ -121,7 +121,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
 
         Of the signals *by_email* and *by_telegram* they wait to be sent in that way.
         """
-        told = [
+        new_rows = [
             (
                 *astuple(firing),
                 self._due(due_at),
@@ -130,7 +130,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
             )
             for firing, due_at in firings
         ]
-        self._db.executemany(MANY, told)
+        self._db.executemany(MANY, new_rows)
 
     def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
         """Return the newest *limit* firings of a signal that wait for an e-mail, oldest first."""
@@ -265,8 +265,8 @@ class SqlAlertRows(Table[SignalId, Alert]):
 
     def keep_states(self, states: Sequence[tuple[SignalId, int, str]]) -> None:
         """Store the state of each signal that still has the given revision."""
-        told = [(state, number, revision) for number, revision, state in states]
-        self._db.executemany(KEEP_STATE, told)
+        new_rows = [(state, number, revision) for number, revision, state in states]
+        self._db.executemany(KEEP_STATE, new_rows)
 
     def some(self, numbers: Collection[SignalId]) -> Sequence[Alert]:
         """Return the evaluated signals among *numbers*."""
@@ -394,8 +394,8 @@ class SqlAlertEmailRows:
     ) -> None:
         """Record the e-mail of *firings* of a signal, or the reason why there is none."""
         last = firings.newest[-1].firing_id
-        told = (str(state), email_id, note, signal_id, firings.first, last)
-        self._db.execute(MARK, told)
+        new_rows = (str(state), email_id, note, signal_id, firings.first, last)
+        self._db.execute(MARK, new_rows)
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
         """Return up to *limit* signals with firings whose pause has ended, longest due first."""

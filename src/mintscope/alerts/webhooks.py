@@ -69,8 +69,8 @@ async def resolve(host: str, port: int) -> Sequence[str]:
 def _resolve(host: str, port: int, found: Future[Sequence[str]]) -> None:
     found.set_running_or_notify_cancel()
     try:
-        told = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
-        found.set_result(list(dict.fromkeys(str(each[4][0]) for each in told)))
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        found.set_result(list(dict.fromkeys(str(each[4][0]) for each in infos)))
     except (OSError, UnicodeError) as trouble:
         found.set_exception(trouble)
 
@@ -186,7 +186,7 @@ class WebhookPost:
         texts = await self.resolve(url.host, port)
         addresses = expect_allowed(texts, allows_loopback=self.allows_loopback)
         self._expect_protected(url, addresses)
-        told = {
+        headers_sent = {
             **headers,
             "host": url.netloc.decode(),
             "content-type": "application/json",
@@ -196,11 +196,16 @@ class WebhookPost:
         found = addresses[:ADDRESSES_MAX]
         for address in found[:-1]:
             with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent there
-                return await self._post_to(address, url, told, body, len(found))
-        return await self._post_to(found[-1], url, told, body, len(found))
+                return await self._post_to(address, url, headers_sent, body, len(found))
+        return await self._post_to(found[-1], url, headers_sent, body, len(found))
 
     async def _post_to(
-        self, address: Address, url: httpx.URL, told: Mapping[str, str], body: bytes, count: int
+        self,
+        address: Address,
+        url: httpx.URL,
+        headers_sent: Mapping[str, str],
+        body: bytes,
+        count: int,
     ) -> int:
         """Send the webhook to *address*, one of *count* that may be tried."""
         retry_after_s = await self.admit(str(address))
@@ -216,7 +221,7 @@ class WebhookPost:
             http.stream(
                 "POST",
                 url.copy_with(host=str(address)),
-                headers=told,
+                headers=headers_sent,
                 content=body,
                 extensions={"sni_hostname": url.host},  # whom the certificate must name
             ) as response,

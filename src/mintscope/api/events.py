@@ -58,15 +58,15 @@ class EventStream:
 
     mints           its subjects
     kind            of its reports
-    has_told        a snapshot or an update was written since `begin_period`
+    has_reported        a snapshot or an update was written since `begin_period`
     has_written     anything was
     is_open         no end was written, and the client was there when it was last looked for
     returned_count  asked at the end: how many credits are given back
     """
 
     __slots__ = (
-        "_missed", "_on_behind", "_on_told", "_outlet", "_waits", "end", "has_told", "has_written",
-        "is_open", "kind", "mints", "returned_count",
+        "_missed", "_on_behind", "_on_reported", "_outlet", "_waits", "end", "has_reported",
+        "has_written", "is_open", "kind", "mints", "returned_count",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913 - three of them have a default
@@ -76,23 +76,23 @@ class EventStream:
         *,
         kind: ReportKind = PLAIN,
         on_behind: Callable[["EventStream"], None],
-        on_told: Callable[[], None] = lambda: None,
+        on_reported: Callable[[], None] = lambda: None,
         returned_count: Callable[["EventStream"], int] = lambda _: 0,
     ) -> None:
         """Write into *outlet*; *on_behind* is called when an event was missed.
 
-        on_told   called at the first snapshot or update of a period, once it was written
+        on_reported   called at the first snapshot or update of a period, once it was written
         """
         self.mints = mints
         self.kind = kind
         self.returned_count = returned_count
-        self.has_told = False
+        self.has_reported = False
         self.has_written = False
         self.is_open = True
         self.end: End | None = None
         self._outlet = outlet
         self._on_behind = on_behind
-        self._on_told = on_told
+        self._on_reported = on_reported
         self._missed: dict[Mint, None] = {}
         self._waits = False
 
@@ -128,7 +128,7 @@ class EventStream:
 
     def begin_period(self) -> None:
         """Resume after `wait`, and forget which events were written."""
-        self._waits = self.has_told = self.has_written = False
+        self._waits = self.has_reported = self.has_written = False
         if self._missed:
             self._on_behind(self)
 
@@ -168,9 +168,9 @@ class EventStream:
 
     def _tell(self, event: bytes) -> None:
         self._write(event)
-        if self.is_open and not self.has_told:
-            self.has_told = True
-            self._on_told()
+        if self.is_open and not self.has_reported:
+            self.has_reported = True
+            self._on_reported()
 
     def _write(self, event: bytes) -> None:
         if self._outlet.is_gone():

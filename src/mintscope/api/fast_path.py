@@ -129,7 +129,7 @@ class TokenFastPath:
 class _Debit:
     """A pending debit, which answers its request when it succeeds."""
 
-    __slots__ = ("_fast_path", "_is_told", "_report", "_request", "_root", "_verdict")
+    __slots__ = ("_fast_path", "_is_reported", "_report", "_request", "_root", "_verdict")
 
     def __init__(
         self,
@@ -144,18 +144,18 @@ class _Debit:
         self._report = report
         self._root = root
         self._verdict = verdict
-        self._is_told = False
+        self._is_reported = False
 
     def done(self) -> bool:
         """Return whether the debit is over, or its client has left and gets the credit back."""
-        return self._is_told or self._request.is_gone()
+        return self._is_reported or self._request.is_gone()
 
     def set_result(self, outcome: Spent | Empty) -> None:
         """Answer the request; if the account is empty, fall back to `V1.get_token`."""
         if isinstance(outcome, Empty):
             self._fall_back()
             return
-        self._is_told = True
+        self._is_reported = True
         try:
             self._fast_path.answer(self._request, self._report, self._verdict, outcome.balance)
         except Exception:  # a bug: its credit is given back, for it is raised
@@ -167,7 +167,7 @@ class _Debit:
         self._fall_back()
 
     def _fall_back(self) -> None:
-        self._is_told = True
+        self._is_reported = True
         self._fast_path.limiter.give_back_now(self._root)
         self._request.fall_back()
 

@@ -117,7 +117,7 @@ class PaidMinutes:
         """Pay for the next minute of *stream*, or end it."""
         if stream.is_gone():  # it ended since this was due: what is owed for it stays owed
             return
-        self.note_told()  # if nothing was: a quiet minute that is over
+        self.note_reported()  # if nothing was: a quiet minute that is over
         self._paid = None
         try:
             paid = await self._take()
@@ -132,7 +132,7 @@ class PaidMinutes:
         self._is_noted = False
         self.begin(stream)
 
-    def note_told(self) -> None:
+    def note_reported(self) -> None:
         """Record that a report was sent in the minute under way."""
         if self._paid is not None and not self._is_noted:
             self._is_noted = True
@@ -141,7 +141,7 @@ class PaidMinutes:
     def returned_count(self, stream: EventStream) -> int:
         """Return the number of credits to give back when the service ends *stream*."""
         paid = self._paid
-        if paid is None or stream.has_told:
+        if paid is None or stream.has_reported:
             return 0
         self._paid = None
         self._owed = paid
@@ -153,7 +153,7 @@ class PaidMinutes:
         if owed is None and self._paid is not None and not stream.has_written:
             owed = self._paid
         if owed is None:
-            self.note_told()  # if nothing was: the client has left
+            self.note_reported()  # if nothing was: the client has left
         self._paid = self._owed = None
         if owed is not None:
             await self._give_back(owed, owed.debit.credit_count)
@@ -250,7 +250,7 @@ class StreamRoute:
             mints,
             kind=kind,
             on_behind=self.streams.note_behind,
-            on_told=minutes.note_told,
+            on_reported=minutes.note_reported,
             returned_count=minutes.returned_count,
         )
         with room:

@@ -458,7 +458,7 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
     try:
         return msgspec.convert(values, shape, strict=False)
     except msgspec.ValidationError as cause:
-        raise BadRequest(_told(str(cause), values, shape)) from cause
+        raise BadRequest(_flaw_text(str(cause), values, shape)) from cause
 
 
 class QueryField(NamedTuple):
@@ -514,7 +514,9 @@ def _range(field: Mapping[str, object]) -> str | None:
     return f" from {least} to {most}" if least is not None and most is not None else above
 
 
-def _told(problem: str, values: Mapping[str, str | list[str]], shape: type[msgspec.Struct]) -> str:
+def _flaw_text(
+    problem: str, values: Mapping[str, str | list[str]], shape: type[msgspec.Struct]
+) -> str:
     """Return the problem with one of *values*, after its field name: `limit: expected ...`."""
     what, at, where = problem.partition(" - at `$.")
     if not at:

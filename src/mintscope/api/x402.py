@@ -267,7 +267,7 @@ class ResourceServer:
         except CheckoutRefused as refused:
             more = NO_MORE if self._merchant is None else self._sign_ins.challenge(order)
             unpaid = unpaid_text(order)
-            raise self._told(request, order, refused, unpaid=unpaid, more=more) from refused
+            raise self._as_error(request, order, refused, unpaid=unpaid, more=more) from refused
         if receipt.taken is not None:
             request.if_unsent = partial(self._take_back, receipt.taken)
         if receipt.balance is not None:
@@ -331,13 +331,15 @@ class ResourceServer:
         `note_sent` says so, for what this process leaves behind if it dies is given back, too.
         """
         if caller.bearer is None:
-            raise self._told(request, order, await self._unpaid(order), unpaid=NO_CREDITS_PRESENTED)
+            raise self._as_error(
+                request, order, await self._unpaid(order), unpaid=NO_CREDITS_PRESENTED
+            )
         payer = self._gate.payer(caller)
         try:
             charge = self._checkout.authorize_credit(order, payer, endpoint=_number(request))
             return await charge.prepay(credit_count)
         except CheckoutRefused as refused:
-            raise self._told(request, order, refused, unpaid=NOTHING_PRESENTED) from refused
+            raise self._as_error(request, order, refused, unpaid=NOTHING_PRESENTED) from refused
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
         """Give back *credit_count* of the credits that `prepay` took, once for each of them."""
@@ -364,7 +366,7 @@ class ResourceServer:
             charge = await self._authorize_payment(request, order)
             settled = await charge.pay(wanted)
         except CheckoutRefused as refused:
-            raise self._told(request, order, refused, unpaid=NO_PAYMENT_PRESENTED) from refused
+            raise self._as_error(request, order, refused, unpaid=NO_PAYMENT_PRESENTED) from refused
         await self._tell_settled(request, settled)
         return settled
 
@@ -427,7 +429,7 @@ class ResourceServer:
             receipt = encode_receipt(signature=settled.payment.signature, settled_at=at)
             request.response_headers += (_header(RECEIPT_HEADER, receipt), RECEIPT_SHOWN)
 
-    def _told(
+    def _as_error(
         self,
         request: Request,
         order: Order,

@@ -173,9 +173,9 @@ def _is_ours(keys: Iterable[bytes], sign_in: SignIn) -> bool:
         drawn = bytes.fromhex(sign_in.nonce)[:DRAWN_BYTES]
     except ValueError:
         return False
-    told = sign_in.nonce.encode(errors="replace")
+    nonce_bytes = sign_in.nonce.encode(errors="replace")
     made = [_nonce(key, sign_in.uri, sign_in.issued_at, drawn).encode() for key in keys]
-    return any(hmac.compare_digest(each, told) for each in made)
+    return any(hmac.compare_digest(each, nonce_bytes) for each in made)
 
 
 def _is_signed(sign_in: SignIn) -> bool:

@@ -77,7 +77,7 @@ def verify(call: Call, swaps: list[Swap]) -> None:
     """
     if len(swaps) != 1 or call.program.name not in LAYOUTS:
         return
-    for data, layout in told(call):
+    for data, layout in published(call):
         aside = 0 if layout.aside is None else u64(data, layout.aside)
         gained = swaps[0].in_amount
         lost = swaps[0].out_amount
@@ -104,7 +104,7 @@ def _sums(fees: list[int]) -> set[int]:
     return sums
 
 
-def told(call: Call) -> Iterator[tuple[bytes, Layout]]:
+def published(call: Call) -> Iterator[tuple[bytes, Layout]]:
     """Yield each swap event of *call*, with its layout."""
     layouts = LAYOUTS.get(call.program.name)
     if layouts is None:

@@ -349,8 +349,8 @@ class SqlBackfillMerge:
         for seq, time, rate, blob in list(db.execute(LATER, (ready.mint_id, ready.slot))):
             logged = swaps_of(ready.mint, blob)
             swaps, after = decide_again(decided, UnixS(time), logged, rate)
-            told = standing_blob(after) if after is not decided else None
-            changed = swaps_blob(swaps), told, *volumes_of(swaps)
+            newer_standing = standing_blob(after) if after is not decided else None
+            changed = swaps_blob(swaps), newer_standing, *volumes_of(swaps)
             db.execute(REPRICE, (*changed, seq, ready.mint_id))
             decided = after
             if seq <= folded_seq:

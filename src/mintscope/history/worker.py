@@ -145,8 +145,8 @@ class BackfillQueue:
         try:
             while not task.done():
                 await asyncio.wait({task}, timeout=LOOK_S)
-                told = (doing.listed, doing.read, doing.words)
-                if not task.done() and not await self.queue.progress(ask.ask_id, *told):
+                counts = (doing.listed, doing.read, doing.words)
+                if not task.done() and not await self.queue.progress(ask.ask_id, *counts):
                     return
             task.result()
         except (ValueError, SourceError) as failure:

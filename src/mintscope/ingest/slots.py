@@ -43,7 +43,7 @@ class Pegs:
 
     def __init__(self) -> None:
         self._shown: Mapping[Mint, float] = {}
-        self._told: dict[Mint, tuple[bool, UnixS]] = {}
+        self._reported: dict[Mint, tuple[bool, UnixS]] = {}
 
     def show(self, off_peg: Mapping[Mint, float], time: UnixS) -> None:
         """Export *off_peg* of a block at *time*, and log dollars that left or reached their peg."""
@@ -58,10 +58,10 @@ class Pegs:
 
     def _tell(self, mint: Mint, share: float, time: UnixS) -> None:
         is_off = abs(share) > PEG_MAX
-        was_off, told_at = self._told.get(mint, (False, UnixS(0)))
-        if is_off == was_off or time - told_at < TOLD_EVERY_S:
+        was_off, reported_at = self._reported.get(mint, (False, UnixS(0)))
+        if is_off == was_off or time - reported_at < TOLD_EVERY_S:
             return
-        self._told[mint] = is_off, time
+        self._reported[mint] = is_off, time
         log.warning("dollar_off_peg" if is_off else "dollar_on_peg", mint=mint, off=round(share, 4))
 
 
@@ -192,8 +192,8 @@ class Slots:
         self._rate_watch.note(header)
         self._count_swaps(swaps, header.time)
         standings.begin(header.slot)
-        told = [*swaps, *decoded.migrations] if decoded.migrations else swaps
-        priced = price_slot(told, _rate(header), standings.sets_price, quotes, time)
+        reported = [*swaps, *decoded.migrations] if decoded.migrations else swaps
+        priced = price_slot(reported, _rate(header), standings.sets_price, quotes, time)
         for reason, count in priced.unpriced.items():
             UNPRICED.labels(reason).inc(count)
         own = priced.swaps if self._shard == WHOLE else self._shard.own(priced.swaps)

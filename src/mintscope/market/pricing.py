@@ -227,7 +227,7 @@ def price_slot(
         evidence: Evidence | None = None
         if not isinstance(price, tuple):
             unpriced[price] += 1
-            if price is not Unpriced.UNKNOWN_DECIMALS and _is_told(flow, uncounted):
+            if price is not Unpriced.UNKNOWN_DECIMALS and _has_evidence(flow, uncounted):
                 evidence = _evidence(swap, seen, flow, exact, quotes, uncounted)
                 volume = dust_volume(evidence, counts=quotes.counts_pool(seen.base, swap.pool))
         else:
@@ -347,7 +347,7 @@ def _uncounted(swap: Swap, seen: Oriented, quotes: Quotes, wash: Wash) -> int:
     return COUNTED
 
 
-def _is_told(flow: int, uncounted: int) -> bool:
+def _has_evidence(flow: int, uncounted: int) -> bool:
     """Return whether the log stores the amounts of a swap too small to set a price."""
     return flow > DUST_VOLUME or (flow > 0 and not uncounted)
 

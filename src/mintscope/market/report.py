@@ -388,17 +388,17 @@ class _Aged(msgspec.Struct, rename="camel"):
     age_ms: int | None = None
 
 
-class _Told(msgspec.Struct):
+class _Priced(msgspec.Struct):
     price: _Aged | None = None
 
 
-_told: Final = msgspec.json.Decoder(_Told)
+_priced: Final = msgspec.json.Decoder(_Priced)
 
 
-def told_price_age_ms(body: bytes) -> int | None:
+def price_age_ms_in(body: bytes) -> int | None:
     """Return `price.ageMs` of the report in *body*, or None if there is none."""
     try:
-        price = _told.decode(body).price
+        price = _priced.decode(body).price
     except msgspec.DecodeError:  # of a page without a price, in another shape
         return None
     return None if price is None else price.age_ms

@@ -94,10 +94,10 @@ class ReportSnapshot(TokenReport, frozen=True, gc=False, rename="camel", kw_only
     slot: Annotated[Slot, about("The slot as of which this is so.", 350_000_000)]
 
 
-def changes(told: TokenReport, now: TokenReport) -> Changes:
-    """Return the parts of *now* that differ from *told*."""
+def changes(reported: TokenReport, now: TokenReport) -> Changes:
+    """Return the parts of *now* that differ from *reported*."""
     found = NOTHING
-    for place, (before, after) in enumerate(zip(_parts(told), _parts(now), strict=True)):
+    for place, (before, after) in enumerate(zip(_parts(reported), _parts(now), strict=True)):
         if before != after:
             found |= 1 << place
     return found

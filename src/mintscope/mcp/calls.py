@@ -143,11 +143,11 @@ def _as_rows(result: CallResult, page: Page, fields: Sequence[str]) -> CallResul
 
 def _for_app(result: CallResult, page: Page) -> CallResult:
     """Return *result* with its table for an app, and the newest row of it as text."""
-    told = msgspec.json.decode(result.text)
-    table = told["data"][page.name]
+    reported = msgspec.json.decode(result.text)
+    table = reported["data"][page.name]
     newest = {**table, "rows": table["rows"][-1:]}
-    short = {"data": {**told["data"], page.name: newest}, "meta": told["meta"]}
-    return CallResult(told, msgspec.json.encode(short).decode(), meta=result.meta)
+    short = {"data": {**reported["data"], page.name: newest}, "meta": reported["meta"]}
+    return CallResult(reported, msgspec.json.encode(short).decode(), meta=result.meta)
 
 
 def _refused(answer: ApiAnswer) -> CallResult:
@@ -473,13 +473,13 @@ class McpEndpoint:
         except TimeoutError as cause:
             raise ServiceUnavailable("MCP is not available right now") from cause
         pieces: list[Message] = []
-        is_told = False
+        is_reported = False
 
         async def receive() -> Message:
-            nonlocal is_told
-            if is_told:
+            nonlocal is_reported
+            if is_reported:
                 return await request.receive()
-            is_told = True
+            is_reported = True
             return {"type": "http.request", "body": body, "more_body": False}
 
         async def send(message: Message) -> None:

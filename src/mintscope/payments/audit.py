@@ -430,8 +430,8 @@ class Auditor:
         foreign = [signature for signature in arrived if signature not in ours]
         sponsored = await self.history.sponsored(foreign) if foreign else {}
         settled = await self._note_orphans([s for s, is_ours in sponsored.items() if is_ours])
-        told = {s: is_ours and s not in settled for s, is_ours in sponsored.items()}
-        found = compare(list(ours.values()), told)
+        reported = {s: is_ours and s not in settled for s, is_ours in sponsored.items()}
+        found = compare(list(ours.values()), reported)
         if found:  # before anything is forgotten
             await self._stop(found[0])
             violations += found

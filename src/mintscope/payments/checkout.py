@@ -36,7 +36,7 @@ from mintscope.kit.audit import KeyId
 from mintscope.kit.errors import PriceUnavailable, ServiceError
 from mintscope.kit.primitives import CreditAccount, Mint, Slot, UnixMs
 from mintscope.kit.time import month_end
-from mintscope.market.report import ReadReport, told_price_age_ms
+from mintscope.market.report import ReadReport, price_age_ms_in
 from mintscope.payments.facilitator import Contradiction, Demand, VerifiedPayment, Wanted
 from mintscope.payments.merchant import Merchant, Order
 from mintscope.payments.payment import PaidReport
@@ -431,7 +431,7 @@ def _unpack(packed: bytes, *, now: UnixMs) -> ReadReport:
     head, _, body = packed.partition(b"\n")
     slot, _, read_at = head.partition(b" ")
     age_ms = max(0, now - int(read_at))
-    return ReadReport(body, Slot(int(slot)), age_ms, price_age_ms=told_price_age_ms(body))
+    return ReadReport(body, Slot(int(slot)), age_ms, price_age_ms=price_age_ms_in(body))
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):

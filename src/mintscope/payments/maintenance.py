@@ -79,7 +79,7 @@ class PaymentMaintenance:
     closure: Closure | None = None
     _no_audit: str = ""  # why the last audit failed
     _day: int = NOT_YET  # of the last full audit
-    _told: set[Signature] = field(default_factory=set)  # orphans
+    _reported: set[Signature] = field(default_factory=set)  # orphans
     _forgotten_on: int = NOT_YET  # the day when old reports were last dropped
     _started_s: float = field(init=False)  # Unix time when monotonic time was 0
 
@@ -224,11 +224,11 @@ class PaymentMaintenance:
         orphans = await self.orphans.orphans()
         ORPHANS.set(len(orphans))
         for each in orphans:
-            if each.signature not in self._told:
+            if each.signature not in self._reported:
                 log.warning(
                     "a payment on chain has no row", signature=each.signature, bought=each.bought
                 )
-        self._told = {each.signature for each in orphans}
+        self._reported = {each.signature for each in orphans}
 
     async def _is_short(self) -> bool:
         fund = await self.books.fund()

@@ -105,8 +105,8 @@ def _parts(macros: Macros, sol: SolNow, movers: LinePage | None) -> Mapping[str,
 
 
 def _event(sol: SolNow, parts: Mapping[str, str]) -> bytes:
-    told = {"slot": sol.slot, "asOf": sol.report.data_span.to * SECOND_MS, "parts": parts}
-    return encode_event(NEWS, msgspec.json.encode(told))
+    reported = {"slot": sol.slot, "asOf": sol.report.data_span.to * SECOND_MS, "parts": parts}
+    return encode_event(NEWS, msgspec.json.encode(reported))
 
 
 KEY: Final = "YOUR_KEY"

@@ -154,18 +154,18 @@ class Channel(Generic[View]):
             log.exception("what open pages show cannot be looked at")
             self._is_due = True
             return False
-        self._newest = {view: told for view, told in self._newest.items() if view in views}
+        self._newest = {view: reported for view, reported in self._newest.items() if view in views}
         self._newest.update(found)
         return True
 
     def _tell(self) -> None:
         for stream, view in list(self._readers.items()):
-            told = self._newest.get(view)
-            if told is None or self._marks[stream] == told.mark or stream.is_behind():
+            reported = self._newest.get(view)
+            if reported is None or self._marks[stream] == reported.mark or stream.is_behind():
                 continue
-            is_next = told.change and self._marks[stream] == told.since
-            stream.say(told.change if is_next else told.whole)
-            self._marks[stream] = told.mark
+            is_next = reported.change and self._marks[stream] == reported.since
+            stream.say(reported.change if is_next else reported.whole)
+            self._marks[stream] = reported.mark
 
     def _owes(self) -> bool:
         """Return whether a reader was too slow to get the newest news."""

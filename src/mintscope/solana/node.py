@@ -339,16 +339,16 @@ class WatchedSource:
 
     async def _awaited(self, reading: "_Reading", tip: Tip | None, patience_s: float) -> str | None:
         """Wait for the next update; return None when it has come, else why it will not."""
-        told: Slot | None = None
+        reported: Slot | None = None
         while not await reading.is_there(patience_s):
             head = await self._head()
             if head is not None and (tip is None or head > tip.slot) and not reading.is_done:
                 return f"no update for {patience_s:g} s; the node is at slot {head}"
-            if head is not None and told is None:
+            if head is not None and reported is None:
                 log.warning("node_stands_still", slot=head, for_s=patience_s)
-                told = head
-        if told is not None:
-            log.info("node_goes_on", after_slot=told)
+                reported = head
+        if reported is not None:
+            log.info("node_goes_on", after_slot=reported)
         return "it was cancelled from inside" if reading.is_cancelled else None
 
     async def _head(self) -> Slot | None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import pytest
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from mintscope.kit.http.request import Request, UnreadableBody, parse_shape, told
+from mintscope.kit.http.request import Request, UnreadableBody, described, parse_shape
 
 SECRET = "svc_live_" + "s" * 40
 
@@ -152,7 +152,7 @@ def test_a_choice_of_shapes_is_told_by_its_kinds(body: bytes, said: str) -> None
     "problem", ["Expected `str` in a new way - at `$.name`", "Expected `int` - at `key in $.x`"]
 )
 def test_what_is_not_known_is_told_as_it_came(problem: str) -> None:
-    assert told(problem, {"name": "a"}, Body) == problem
+    assert described(problem, {"name": "a"}, Body) == problem
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**64, 10**300, -(10**4_000)])

@@ -300,8 +300,8 @@ def note_networks(rows: AccountRows, actor: Actor, line: KeyLine, at: UnixMs) ->
 def _note_cap(
     rows: AccountRows, user_id: UserId, key_id: KeyId, month_credits_max: int | None, at: UnixMs
 ) -> None:
-    told = "none" if month_credits_max is None else str(month_credits_max)
-    rows.events.note(at, user_actor(user_id), CAPPED, f"key:{key_id}", credits=told)
+    cap_text = "none" if month_credits_max is None else str(month_credits_max)
+    rows.events.note(at, user_actor(user_id), CAPPED, f"key:{key_id}", credits=cap_text)
 
 
 def _replace(  # noqa: PLR0913 - one argument for each part

@@ -91,8 +91,8 @@ class SqlEmailRows(Table[EmailId, Draft]):
         at: UnixMs,
     ) -> EmailId:
         """Add an e-mail that is due once the transaction is committed; *facts* as in Draft."""
-        told = {"kind": kind, "recipient": recipient, "facts": dict(facts), "proof": proof}
-        return self._add({**told, "written_at": at, "due_at": self._shared(at)})
+        new_row = {"kind": kind, "recipient": recipient, "facts": dict(facts), "proof": proof}
+        return self._add({**new_row, "written_at": at, "due_at": self._shared(at)})
 
     def update(self, email_id: EmailId, /, **changes: Unpack[EmailChanges]) -> None:
         """Change columns of an e-mail."""

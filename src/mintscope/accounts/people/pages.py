@@ -387,11 +387,15 @@ class AddressPages:
             return _undo(email, ADDRESS_TAKEN)
         if found is None:
             return link_gone("undo")
-        facts = {"email": email, "ended": told(found.ended), "reset": f"/reset/{found.reset}"}
+        facts = {
+            "email": email,
+            "ended": ended_labels(found.ended),
+            "reset": f"/reset/{found.reset}",
+        }
         return Page("account/taken_back.html", facts, cookie=END_SESSION)
 
 
-def told(ended: Ended) -> list[str]:
+def ended_labels(ended: Ended) -> list[str]:
     """Return a line for each kind of item that was ended."""
     lines = []
     for name, (one, many) in KINDS.items():
@@ -518,7 +522,7 @@ class LinkPages:
         if ended is None:
             return link_gone("reset")
         if is_taken:
-            facts = {"email": email, "ended": told(ended), "reset": ""}
+            facts = {"email": email, "ended": ended_labels(ended), "reset": ""}
             return Page("account/taken_back.html", facts, cookie=END_SESSION)
         return Redirect("/sign-in", notice="password-reset", cookie=END_SESSION)
 

@@ -71,7 +71,7 @@ class AccountRows:
     made: SqlIdempotencyRows
     signals: SqlAlertRows
     firings: SqlFiringRows
-    told: SqlAlertEmailRows
+    alert_emails: SqlAlertEmailRows
     chats: SqlTelegramChatRows
     telegram: SqlTelegramRows
     lease: SqlLeaseRows

@@ -115,7 +115,7 @@ class ReviewPages:
                     application.signup_id,
                     note=note,
                     actor=request.signed_in,
-                    told=_note(request, "told"),
+                    reason=_note(request, "told"),
                 )
         except InvalidForm as invalid:
             return await self._page(application, request, errors=invalid.errors)

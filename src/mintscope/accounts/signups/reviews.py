@@ -90,7 +90,7 @@ class Decision:
     scopes: frozenset[Scope]
     note: str
     actor: Reviewer
-    told: str = ""
+    reason: str = ""
 
 
 @dataclass(eq=False, repr=False)
@@ -150,15 +150,15 @@ class Reviews:
         return await self._decide(Decision(signup_id, approved, expected, scopes, note, actor))
 
     async def reject(
-        self, signup_id: SignupId, *, note: str, actor: Reviewer, told: str = ""
+        self, signup_id: SignupId, *, note: str, actor: Reviewer, reason: str = ""
     ) -> Application:
         """Reject an undecided application; write only to a confirmed address.  Raises NotPossible.
 
-        told   why, in words for the applicant; *note* is for administrators alone
+        reason   the text for the applicant; *note* is for administrators alone
         """
         rejected = ApplicationState.REJECTED
         return await self._decide(
-            Decision(signup_id, rejected, UNDECIDED, NO_SCOPES, note, actor, told)
+            Decision(signup_id, rejected, UNDECIDED, NO_SCOPES, note, actor, reason)
         )
 
     async def _decide(self, decision: Decision) -> Application:
@@ -306,12 +306,12 @@ def _decide(rows: AccountRows, decision: Decision, at: UnixMs) -> Application:
     detail = {} if after.confirmed_at is not None else {"mailbox": "unconfirmed"}
     if decision.note:
         detail["note"] = decision.note
-    if decision.told:
-        detail["told"] = decision.told
+    if decision.reason:
+        detail["told"] = decision.reason
     if decision.state is ApplicationState.APPROVED:
         detail["scopes"] = _tell_approved(rows, after, at)
     elif after.confirmed_at is not None:
-        facts = {"reason": decision.told} if decision.told else {}
+        facts = {"reason": decision.reason} if decision.reason else {}
         rows.emails.insert(EmailKind.APPLICATION_REJECTED, after.form.email, facts, None, at)
     rows.events.note(at, actor, str(decision.state), subject_of(signup_id), **detail)
     return after
@@ -359,8 +359,8 @@ def _undo(
     if not rows.applications.reopen(signup_id, decided_at, UnixMs(at - UNDO_MS)):
         raise NotPossible(TOO_LATE)
     after = _reread(rows, signup_id)
-    is_told = before.state is ApplicationState.APPROVED or before.confirmed_at is not None
-    if is_told:
+    is_reported = before.state is ApplicationState.APPROVED or before.confirmed_at is not None
+    if is_reported:
         rows.emails.insert(EmailKind.APPLICATION_REOPENED, after.form.email, {}, None, at)
     rows.events.note(at, actor, REOPENED, subject_of(signup_id), was=before.state, now=after.state)
     return after

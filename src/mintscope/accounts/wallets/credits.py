@@ -144,14 +144,14 @@ class AccountCredits:
         now = self.clock.now()
 
         def set_level(rows: AccountRows) -> None:
-            rows.credits.set_spend_level(user_id, level, _told_day(rows, user_id, now))
-            told = "none" if level is None else str(level)
+            rows.credits.set_spend_level(user_id, level, _reported_day(rows, user_id, now))
+            level_text = "none" if level is None else str(level)
             rows.events.note(
                 now,
                 user_actor(user_id),
                 SPEND_ALERT_SET,
                 f"user:{user_id}",
-                credits=told,
+                credits=level_text,
             )
 
         await self.store.transact(set_level)
@@ -271,7 +271,7 @@ def notify_of_spending(rows: AccountRows, now: UnixMs) -> None:
         rows.credits.note_overspent(user_id, day)
 
 
-def _told_day(rows: AccountRows, user_id: UserId, now: UnixMs) -> int:
+def _reported_day(rows: AccountRows, user_id: UserId, now: UnixMs) -> int:
     """Return today if an e-mail on the spending of today was written, else yesterday."""
     today = now // DAY_MS
     kept = rows.users.get(user_id)
@@ -279,8 +279,8 @@ def _told_day(rows: AccountRows, user_id: UserId, now: UnixMs) -> int:
         return today - 1
     begun_at = UnixMs(today * DAY_MS - 1)
     written = rows.emails.written_to(kept.user.email, EmailKind.SPEND_ALERT, begun_at)
-    is_told = any(each.facts.get("day") == _day_text(today) for each in written)
-    return today if is_told else today - 1
+    is_reported = any(each.facts.get("day") == _day_text(today) for each in written)
+    return today if is_reported else today - 1
 
 
 def _day_text(day: int) -> str:

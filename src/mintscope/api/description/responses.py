@@ -347,7 +347,7 @@ def _name_of(operation: Operation, code: ErrorCode) -> str:
 
 def _example_of(operation: Operation, code: ErrorCode) -> dict[str, Any]:
     meaning = meaning_of(code)
-    error = _told(meaning, code)
+    error = _example_error(meaning, code)
     body = operation.error_format.write(error, at=EXAMPLE_AT, request_id=EXAMPLE_REQUEST_ID)
     value = msgspec.json.decode(body)
     return {"summary": meaning, "description": REMEDIES[code], "value": value}
@@ -365,7 +365,7 @@ def _kinds(kind: type[ServiceError]) -> Iterator[type[ServiceError]]:
         yield from _kinds(each)
 
 
-def _told(meaning: str, code: ErrorCode) -> ServiceError:
+def _example_error(meaning: str, code: ErrorCode) -> ServiceError:
     """Return an error of any code, with *meaning* as its message, for an example."""
     if code is ErrorCode.RATE_LIMITED:
         return RateLimited(30)

@@ -52,7 +52,7 @@ class Bar:
         )
         self._total = max(total, 1)
         self._done: dict[str, int] = {}
-        self._told: dict[str, int] = {}
+        self._reported: dict[str, int] = {}
         self._tasks = {
             what: self._bar.add_task(what, total=self._total) for what in ("listed", "read")
         }
@@ -71,9 +71,9 @@ class Bar:
         percent = min(100, 100 * done // self._total)
         if (
             not self._console.is_terminal
-            and percent >= self._told.get(what, 0) + LINE_EVERY_PERCENT
+            and percent >= self._reported.get(what, 0) + LINE_EVERY_PERCENT
         ):
-            self._told[what] = percent
+            self._reported[what] = percent
             self._console.print(f"{what}: {done} of about {self._total}")
 
     def say(self, what: str) -> None:

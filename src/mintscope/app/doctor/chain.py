@@ -201,16 +201,16 @@ def findings(coverage: Coverage, share_min: float) -> Iterator[Finding]:
         tally = recent.get(one.program, Tally())
         yield warn(
             f"coverage: {one.program} is missed ({', '.join(one.reasons)}):"
-            f" {_told(tally, now.all)} since {_since(since)},"
-            f" {_told(one.missed, day.all)} in the last day",
+            f" {_amounts(tally, now.all)} since {_since(since)},"
+            f" {_amounts(one.missed, day.all)} in the last day",
             LOOK,
         )
     recently = dict(unlisted_programs(coverage.after(since)))
     for program, tally in unlisted_programs(coverage.rows)[:SHOWN_MAX]:
         what = (
             f"coverage: {named(program)} is not in the table:"
-            f" {_told(recently.get(program, Tally()), now.all)} since {_since(since)},"
-            f" {_told(tally, day.all)} in the last day"
+            f" {_amounts(recently.get(program, Tally()), now.all)} since {_since(since)},"
+            f" {_amounts(tally, day.all)} in the last day"
         )
         is_large = tally.volume >= UNLISTED_WARN * max(1, day.all.volume)
         yield warn(what, NAME_IT) if is_large else ok(what)
@@ -243,7 +243,7 @@ def _share(share: float | None) -> str:
     return "nothing" if share is None else percent(share)
 
 
-def _told(tally: Tally, whole: Tally) -> str:
+def _amounts(tally: Tally, whole: Tally) -> str:
     """Return calls and USD in words, with their share of the whole volume."""
     calls = "1 call" if tally.calls == 1 else f"{tally.calls:,} calls"
     said = f"{calls}, {tally.volume // MICRO_USD:,} USD"

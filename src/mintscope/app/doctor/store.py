@@ -106,9 +106,9 @@ def _check_gaps(overview: MarketOverview, config: Config) -> Finding:
     )
     does_nothing = not config.chain.gap_calls_per_day or overview.follows_files
     if overview.gaps_given_up or does_nothing:
-        told = f"; {overview.gaps_given_up} given up" if overview.gaps_given_up else ""
+        reported = f"; {overview.gaps_given_up} given up" if overview.gaps_given_up else ""
         return warn(
-            what + told,
+            what + reported,
             "candles lack their swaps: mintscope gaps fill; a second node: chain.second_rpc_url",
         )
     return warn(

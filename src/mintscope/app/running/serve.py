@@ -433,8 +433,8 @@ class Children:
 
     def _tell(self) -> None:
         """Send every child the state of all children; a child that has just ended is skipped."""
-        told = {child.name: child.sibling for child in self._children}
-        line = msgspec.json.encode(told) + b"\n"
+        reported = {child.name: child.sibling for child in self._children}
+        line = msgspec.json.encode(reported) + b"\n"
         for child in self._children:
             if child.process is not None and child.process.stdin is not None:
                 with suppress(BrokenPipeError, BlockingIOError):

@@ -63,7 +63,7 @@ class CommandHistory:
             disable=not self._console.is_terminal,
         )
         self._task = self._bar.add_task("history", total=None)
-        self._percent_told = 0
+        self._percent_reported = 0
         self._is_over = False
 
     def __enter__(self) -> Self:
@@ -84,8 +84,8 @@ class CommandHistory:
             return
         self._bar.update(self._task, completed=done, total=total)
         percent = 100 * done // max(total, 1)
-        if not self._console.is_terminal and percent >= self._percent_told + LINE_EVERY_PERCENT:
-            self._percent_told = percent
+        if not self._console.is_terminal and percent >= self._percent_reported + LINE_EVERY_PERCENT:
+            self._percent_reported = percent
             self._tell("reading history", percent)
 
     def _tell(self, what: str, percent: int | None = None) -> None:

@@ -89,7 +89,7 @@ def rows_of(db: Database) -> AccountRows:
         made=SqlIdempotencyRows(db),
         signals=signals,
         firings=firings,
-        told=SqlAlertEmailRows(db, firings, signals),
+        alert_emails=SqlAlertEmailRows(db, firings, signals),
         chats=SqlTelegramChatRows(db),
         telegram=SqlTelegramRows(db, firings, signals),
         lease=SqlLeaseRows(db),

@@ -231,14 +231,14 @@ def common_settings(config: Config) -> Mapping[str, str]:
     """Return the settings that all processes share, as texts by name; secrets are hashed."""
     common = {"replicas_max": f"{config.replicas_max}"}
     common |= _section(OF_PAYMENTS, config.payments) | _section(OF_ACCOUNTS, config.accounts)
-    return common | {f"api.{name}": _told(getattr(config.api, name)) for name in OF_API}
+    return common | {f"api.{name}": _setting_text(getattr(config.api, name)) for name in OF_API}
 
 
 def _section(name: str, section: Section) -> dict[str, str]:
-    return {f"{name}.{field}": _told(value) for field, value in section}
+    return {f"{name}.{field}": _setting_text(value) for field, value in section}
 
 
-def _told(value: object) -> str:
+def _setting_text(value: object) -> str:
     if isinstance(value, SecretStr):
         return _hashed(value.get_secret_value().encode())
     if isinstance(value, Path) and value.is_file():  # where it is does not matter

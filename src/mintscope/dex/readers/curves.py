@@ -167,7 +167,7 @@ def launchlab_read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccou
 
 def _reserve(call: Call, quote: Mint) -> int | None:
     """Return the *quote* reserve of the curve after the trade; None without its event."""
-    for data, _ in events.told(call):
+    for data, _ in events.published(call):
         virtual = min(events.u64(data, VIRTUAL_QUOTE), _virtual_max(quote))
         reserve = virtual + events.u64(data, REAL_QUOTE_AFTER)
         return reserve if 0 < reserve < RESERVE_MAX else None

@@ -109,10 +109,10 @@ def _fills(call: Call, token_accounts: TokenAccounts) -> list[bytes]:
     log = token_accounts.log()
     own = token_accounts.instructions(call.instruction.program_id_index)
     number = next(n for n, one in enumerate(own) if one is call.instruction)
-    told = payloads(call.program.address, log)
-    if TRUNCATED in log or len(told) != len(own):
+    published = payloads(call.program.address, log)
+    if TRUNCATED in log or len(published) != len(own):
         raise Unreadable(QuarantineReason.TRUNCATED_LOG)
-    return [data for data in told[number] if data[: len(FILL_LOG)] == FILL_LOG]
+    return [data for data in published[number] if data[: len(FILL_LOG)] == FILL_LOG]
 
 
 def payloads(program: str, log: Sequence[str]) -> list[list[bytes]]:

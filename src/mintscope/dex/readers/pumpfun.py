@@ -70,7 +70,7 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
     quote = WSOL if layout.quote is None else key(accounts[layout.quote])
     if event[FIELDS_AT : FIELDS_AT + PUBKEY_BYTES] != _public_key(mint):
         raise Unreadable(QuarantineReason.EVENT_DISAGREES)
-    return _told(call, event, Parties(mint, user, curve, quote), token_accounts)
+    return _swaps_of_event(call, event, Parties(mint, user, curve, quote), token_accounts)
 
 
 def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
@@ -91,7 +91,7 @@ def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     tail = event[FIELDS_AT + TAIL :]
     mints = {balance.mint for balance in token_accounts.book.values()} - {mint}
     quote = next((each for each in sorted(mints) if _public_key(each) in tail), WSOL)
-    return _told(call, event, Parties(mint, user, curve, quote), token_accounts)
+    return _swaps_of_event(call, event, Parties(mint, user, curve, quote), token_accounts)
 
 
 def _trade(call: Call) -> bytes | None:
@@ -108,7 +108,9 @@ def _address(event: bytes, at: int) -> str:
     return b58encode(key).decode()
 
 
-def _told(call: Call, event: bytes, parties: Parties, token_accounts: TokenAccounts) -> list[Swap]:
+def _swaps_of_event(
+    call: Call, event: bytes, parties: Parties, token_accounts: TokenAccounts
+) -> list[Swap]:
     """Return the swap of *event*, an empty list if nothing was traded."""
     mint, user, curve, quote = parties
     tokens = u64(event, TOKEN_AMOUNT)

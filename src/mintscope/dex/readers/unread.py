@@ -105,12 +105,12 @@ def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     Raises Unreadable if its pool did not give one mint for another, or other amounts of them.
     """
     swaps: list[Swap] = []
-    told = list(events.told(call))
-    if not told:
+    published = list(events.published(call))
+    if not published:
         return swaps
     token_accounts.complete()
     moved = moves(call, token_accounts)
-    for leg, (data, layout) in enumerate(told):
+    for leg, (data, layout) in enumerate(published):
         at = FIELDS_AT + layout.pool
         pool = b58encode(data[at : at + PUBKEY_BYTES]).decode()
         exchange = exchange_of(flow_of(moved, (call.program.authority or pool,)))

@@ -377,7 +377,7 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, draining: Draining | None = None) -> None:
         super().__init__(config)
         self.draining = draining or Draining()
-        self._is_told = asyncio.Event()
+        self._is_reported = asyncio.Event()
 
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -394,11 +394,11 @@ class Server(uvicorn.Server):
     def stop(self) -> None:
         """Stop without a signal."""
         self.should_exit = True
-        self._is_told.set()
+        self._is_reported.set()
 
     def _obey(self, sig: int, frame: FrameType | None) -> None:
         super().handle_exit(sig, frame)
-        self._is_told.set()
+        self._is_reported.set()
 
     @override
     async def main_loop(self) -> None:
@@ -407,7 +407,7 @@ class Server(uvicorn.Server):
         while not await self.on_tick(turn_count % TURNS_OF_A_DAY):
             turn_count += 1
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._is_told.wait(), TURN_S)
+                await asyncio.wait_for(self._is_reported.wait(), TURN_S)
 
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -249,12 +249,12 @@ def parse_shape(request: Request, body: bytes, shape: type[Shape]) -> Shape:
     try:
         read = msgspec.convert(value, shape)
     except msgspec.ValidationError as flaw:
-        raise UnreadableBody(told(str(flaw), value, shape)) from None
+        raise UnreadableBody(described(str(flaw), value, shape)) from None
     _expect_64_bits(value)
     return read
 
 
-def told(problem: str, value: object, shape: object) -> str:
+def described(problem: str, value: object, shape: object) -> str:
     """Return a msgspec error about *value* in plain English: `credits: expected an integer`.
 
     problem   what it says, of *shape*; a kind that is not known here is returned as it is

@@ -236,8 +236,8 @@ class GroupCommit(Generic[Item, Outcome]):
         unheard = []
         for place, outcome in zip(staying, outcomes, strict=True):
             waiter = batch.waiters[place]
-            is_told = not waiter.done() and _tell(waiter, outcome)
-            if not is_told and not isinstance(outcome, Exception):
+            is_reported = not waiter.done() and _tell(waiter, outcome)
+            if not is_reported and not isinstance(outcome, Exception):
                 unheard.append((batch.items[place], outcome))
         if unheard:
             self._unheard(unheard)

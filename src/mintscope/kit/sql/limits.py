@@ -85,7 +85,7 @@ class _Question:
     count: int
     window_us: int
     is_take: bool
-    told: asyncio.Future[Taken | None]
+    reported: asyncio.Future[Taken | None]
 
 
 class LimitBatches:
@@ -116,11 +116,11 @@ class LimitBatches:
         """Take from the window of *key*, or give back; None if the store is down or too busy."""
         if self.is_away or len(self._waiting) >= WAITING_MAX:
             return None
-        told: asyncio.Future[Taken | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Question(key, count, window_us, is_take, told))
+        reported: asyncio.Future[Taken | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Question(key, count, window_us, is_take, reported))
         if self._work is None:
             self._work = asyncio.create_task(self._run(), name="limits")
-        return await told
+        return await reported
 
     async def aclose(self) -> None:
         """Stop sending requests, and close the connection."""
@@ -136,7 +136,7 @@ class LimitBatches:
         """Send batches until none wait; if the store goes down, wait until it is back."""
         while self._waiting:
             # One that has left meanwhile is not counted.
-            batch = [each for each in self._waiting[:BATCH_MAX] if not each.told.done()]
+            batch = [each for each in self._waiting[:BATCH_MAX] if not each.reported.done()]
             del self._waiting[:BATCH_MAX]
             try:
                 await self._ask_for(batch)
@@ -218,14 +218,14 @@ def _tell(questions: Sequence[_Question], found: FoundWindow, sent_us: int) -> N
     reset_us = questions[0].window_us - found.age_us
     for each in questions:
         room_left -= each.is_take
-        if not each.told.done():
-            each.told.set_result(Taken(room_left, reset_us, sent_us))
+        if not each.reported.done():
+            each.reported.set_result(Taken(room_left, reset_us, sent_us))
 
 
 def _tell_none(questions: list[_Question]) -> None:
     for each in questions:
-        if not each.told.done():
-            each.told.set_result(None)
+        if not each.reported.done():
+            each.reported.set_result(None)
     questions.clear()
 
 

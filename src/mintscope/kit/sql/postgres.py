@@ -335,7 +335,7 @@ class PostgresDatabase:
         return self._execute(text, values)
 
     def _execute(self, text: str, values: Sequence[Any]) -> Rows:
-        with self._told():
+        with self._translated():
             cursor = self._cursor()
             cursor.execute(text, values, binary=True)
             self._changed = cursor.rowcount
@@ -343,7 +343,7 @@ class PostgresDatabase:
 
     def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
         """Run a statement without results for each of *many*; or insert them as rows of a Batch."""
-        with self._told():
+        with self._translated():
             cursor = self._cursor()
             if not isinstance(statement, Batch):
                 cursor.executemany(translate(statement).text, many)
@@ -360,7 +360,7 @@ class PostgresDatabase:
 
     def script(self, text: str) -> None:
         """Run several statements without values, within a transaction."""
-        with self._told():
+        with self._translated():
             if self._connection is not None:
                 self._connection.execute(text.encode(), prepare=False)
 
@@ -450,7 +450,7 @@ class PostgresDatabase:
     def _commit(self, xid: str) -> None:
         """Commit transaction *xid*; if the response is lost, find out the outcome."""
         try:
-            with self._told():
+            with self._translated():
                 ended = self._cursor().execute("COMMIT").statusmessage
         except DatabaseAway:
             self.close()
@@ -502,7 +502,7 @@ class PostgresDatabase:
         return connection
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
         """Raise errors in the form of all engines; drop a lost connection."""
         try:
             yield

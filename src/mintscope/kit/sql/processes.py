@@ -195,7 +195,7 @@ class MarketNotices:
         self._settings = settings or {}
         self._connection: psycopg.AsyncConnection[Any] | None = None
         self._connect_at_s = 0.0
-        self._is_told = False
+        self._is_reported = False
 
     async def open(self) -> None:
         """Start to listen.  Raises UnusableStore if other processes have different settings."""
@@ -249,9 +249,9 @@ class MarketNotices:
             assert row is not None
             await join(connection, self._settings)
             await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(str(row[0]))))
-        if self._is_told:
+        if self._is_reported:
             log.info("market_notices_back")
-            self._is_told = False
+            self._is_reported = False
 
     async def _next_notice(self) -> None:
         assert self._connection is not None
@@ -259,9 +259,9 @@ class MarketNotices:
             pass
 
     async def _lost(self, error: Exception) -> None:
-        if not self._is_told:
+        if not self._is_reported:
             log.warning("market_notices_lost", reason=str(error).strip())
-            self._is_told = True
+            self._is_reported = True
         await self.aclose()
 
 

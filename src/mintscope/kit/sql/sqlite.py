@@ -460,7 +460,7 @@ class SqliteDatabase:
         may_write: bool = True,
         read_only: bool = False,
     ) -> None:
-        with told():
+        with translated():
             self.connection = self._db = open_store(path, kind, read_only=read_only)
         self._db.set_busy_timeout(busy_timeout_ms)
         self.wal = path.with_name(f"{path.name}-wal")
@@ -473,20 +473,20 @@ class SqliteDatabase:
     def as_it_is(cls, path: Path) -> Self:
         """Return a connection that reads the file at *path* without migrating it."""
         found = cls.__new__(cls)
-        with told():
+        with translated():
             found.connection = _reading(path)
         found._db = found.connection  # noqa: SLF001 - of this class
         return found
 
     def execute(self, statement: str, values: Values = (), /) -> Rows:
         """Run one statement."""
-        with told():
+        with translated():
             return Rows(self._db.execute(statement, values).fetchall())
 
     def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
         """Run a statement without results for each of *many*; or insert them as rows of a Batch."""
         text = inserting(statement) if isinstance(statement, Batch) else statement
-        with told():
+        with translated():
             self._db.executemany(text, many)
 
     def changes(self) -> int:
@@ -496,19 +496,19 @@ class SqliteDatabase:
     @contextmanager
     def transaction(self, *, beside: bool = False) -> Iterator[None]:  # noqa: ARG002 - one writes
         """Hold the write lock from the first statement; commit unless it raises."""
-        with told(), transaction(self._db):
+        with translated(), transaction(self._db):
             yield
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
         """Undo the changes inside, and only those, if the block raises."""
-        with told(), savepoint(self._db):
+        with translated(), savepoint(self._db):
             yield
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Make all reads inside the block see the same commit."""
-        with told(), snapshot(self._db):
+        with translated(), snapshot(self._db):
             yield
 
     def close(self) -> None:
@@ -525,7 +525,7 @@ def size_of(file: Path) -> int:
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def translated() -> Iterator[None]:
     """Raise errors in the form of all engines."""
     try:
         yield

@@ -43,7 +43,7 @@ Topic: TypeAlias = tuple[Mint, ReportKind]
 class _Audience:
     """The listeners of the reports of a mint, and their last report.
 
-    told         the report that the next update starts from
+    sent         the report that the next update starts from
     apart        where those who joined since then were sent something else
     is_whole_due  a snapshot is sent next, for an update would have nothing to start from
     whole        the report in *snapshot*, made at the position *as_of*
@@ -51,28 +51,35 @@ class _Audience:
     """
 
     __slots__ = (
-        "apart", "as_of", "is_busy", "is_whole_due", "listeners", "snapshot", "told", "told_at_s",
+        "apart",
+        "as_of",
+        "is_busy",
+        "is_whole_due",
+        "listeners",
+        "sent",
+        "sent_at_s",
+        "snapshot",
         "whole",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.listeners: dict[Listener, None] = {}
-        self.told: TokenReport | None = None
+        self.sent: TokenReport | None = None
         self.apart = NOTHING
         self.is_whole_due = False
-        self.told_at_s = -PAUSE_S
+        self.sent_at_s = -PAUSE_S
         self.whole: TokenReport | None = None
         self.snapshot = b""
         self.as_of = NOWHERE
         self.is_busy = False
 
     def admit(self) -> bytes:
-        """Return the snapshot for listeners that join after the report *told* was sent."""
+        """Return the snapshot for listeners that join after that report was sent."""
         assert self.whole is not None
-        if self.told is None:
-            self.told = self.whole
+        if self.sent is None:
+            self.sent = self.whole
         else:
-            self.apart |= changes(self.told, self.whole)
+            self.apart |= changes(self.sent, self.whole)
         return self.snapshot
 
     def begin_again(self) -> None:
@@ -81,9 +88,9 @@ class _Audience:
         self.as_of = NOWHERE
 
 
-def _has_aged(told: TokenReport | None, now: UnixS) -> bool:
-    """Return whether the price in *told* is too old by *now* for the confidence that was sent."""
-    return told is not None and told.price.is_too_old(now - told.data_span.to)
+def _has_aged(sent: TokenReport | None, now: UnixS) -> bool:
+    """Return whether the price in *sent* is too old by *now* for the confidence that was sent."""
+    return sent is not None and sent.price.is_too_old(now - sent.data_span.to)
 
 
 class _Delivery(msgspec.Struct, gc=False):
@@ -205,7 +212,7 @@ class Broadcaster:
         """Record that candles may have closed, and prices aged, whether or not there was a swap."""
         for topic, audience in self._audiences.items():
             _, kind = topic
-            if kind.is_closed or _has_aged(audience.told, now):
+            if kind.is_closed or _has_aged(audience.sent, now):
                 self._dirty[topic] = None
 
     def _begin_all_again(self, mint: Mint) -> None:
@@ -233,7 +240,7 @@ class Broadcaster:
             if audience is None:
                 del self._dirty[topic]
                 continue
-            early_s = audience.told_at_s + PAUSE_S - now_s
+            early_s = audience.sent_at_s + PAUSE_S - now_s
             if audience.is_busy:
                 continue  # when it is done it is flushed again
             if early_s > 0:
@@ -259,16 +266,16 @@ class Broadcaster:
             load = asyncio.create_task(self._load(topic, audience))
             self._loads.add(load)
             load.add_done_callback(self._loads.discard)
-        elif audience.is_whole_due or audience.told is None:
+        elif audience.is_whole_due or audience.sent is None:
             if self._has_snapshot(topic, audience):
-                audience.told = audience.whole
+                audience.sent = audience.whole
                 audience.apart = NOTHING
                 audience.is_whole_due = False
                 self._send(topic, audience, audience.snapshot, is_whole=True)
         else:
-            self._update(topic, audience, audience.told)
+            self._update(topic, audience, audience.sent)
 
-    def _update(self, topic: Topic, audience: _Audience, told: TokenReport) -> None:
+    def _update(self, topic: Topic, audience: _Audience, sent: TokenReport) -> None:
         mint, kind = topic
         try:
             report = self._market.read(mint, kind)
@@ -277,8 +284,8 @@ class Broadcaster:
             return
         slot = self._market.slot
         assert slot is not None, "expected a slot: there is a report"
-        update = update_of(report, slot, changes(told, report) | audience.apart)
-        audience.told = report
+        update = update_of(report, slot, changes(sent, report) | audience.apart)
+        audience.sent = report
         audience.apart = NOTHING
         event = encode_event(b"update", self._encoder.encode(update), event_id=self._market.seq)
         self._send(topic, audience, event, is_whole=False)
@@ -311,7 +318,7 @@ class Broadcaster:
         try:
             await self._follower.read(mint, kind)
         except ServiceUnavailable:
-            audience.told_at_s = self._clock.monotonic_s()  # tried again a little later
+            audience.sent_at_s = self._clock.monotonic_s()  # tried again a little later
         except ServiceError as failure:
             self._lose(topic, audience, failure)
             return
@@ -326,7 +333,7 @@ class Broadcaster:
             listener.lose(mint, failure)
 
     def _send(self, topic: Topic, audience: _Audience, event: bytes, *, is_whole: bool) -> None:
-        audience.is_busy, audience.told_at_s = True, self._clock.monotonic_s()
+        audience.is_busy, audience.sent_at_s = True, self._clock.monotonic_s()
         left = iter(list(audience.listeners))
         self._deliveries.append(_Delivery(topic, audience, event, is_whole, left))
         if not self._is_telling:

@@ -85,10 +85,10 @@ def _exchanged(swaps: Sequence[PricedSwap]) -> list[PricedSwap]:
 
 
 def _detail(row: Sequence[Any]) -> SwapDetail:
-    signature, program, amount, decimals, quote, quote_amount, *told = row
+    signature, program, amount, decimals, quote, quote_amount, *reported = row
     text = signature if isinstance(signature, str) else _text(signature)
     mint = Mint(quote) if isinstance(quote, str) else QUOTES[quote]
-    quote_decimals = told[0] if told else DECIMALS[mint]
+    quote_decimals = reported[0] if reported else DECIMALS[mint]
     return SwapDetail(
         Signature(text), program, amount, decimals, mint, quote_amount, quote_decimals
     )

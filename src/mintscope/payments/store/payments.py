@@ -431,11 +431,11 @@ def _tell(resolved: Resolved) -> None:
     is_frozen = after is State.FROZEN
     reason = resolved.after.reason or resolved.before.reason
     FREEZES.labels("frozen" if is_frozen else "thawed", reason).inc()
-    told = {"signature": resolved.after.signature, "reason": reason}
+    reported = {"signature": resolved.after.signature, "reason": reason}
     if is_frozen:
-        log.error("a payment is frozen", **told)
+        log.error("a payment is frozen", **reported)
     else:
-        log.warning("a frozen payment has come back", **told)
+        log.warning("a frozen payment has come back", **reported)
 
 
 def _rest() -> None:

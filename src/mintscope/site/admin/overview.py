@@ -158,12 +158,12 @@ def _unlisted(rows: Sequence[ProgramHour], since: int) -> list[dict[str, Any]]:
         for row in rows:
             if row.program == program and row.outcome == UNLISTED:
                 days[min(DAYS - 1, max(0, (row.hour - since) // 24))].append(row.tally)
-        sums = [_told(summed(day)) for day in reversed(days)]
-        found.append({"program": named(program), "days": sums, "total": _told(total)})
+        sums = [_reported(summed(day)) for day in reversed(days)]
+        found.append({"program": named(program), "days": sums, "total": _reported(total)})
     return found
 
 
-def _told(tally: Tally) -> dict[str, int]:
+def _reported(tally: Tally) -> dict[str, int]:
     return {"calls": tally.calls, "usd": tally.volume // MICRO_USD}
 
 

@@ -14,7 +14,7 @@ from mintscope.accounts.people.email_address import UnusableEmailAddress, parse_
 from mintscope.accounts.people.factor_rows import User
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.accounts.wallets.credits import AccountCredits, Wallets
-from mintscope.alerts import words
+from mintscope.alerts import messages
 from mintscope.alerts.alerts import Alerts
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.audit import EventFilter, UserId
@@ -143,7 +143,7 @@ class MoneyPages:
                 (each, badge(each, request.now), summary.spent.get(each.key_id, 0))
                 for each in await self._keys.of_user(user.user_id)
             ],
-            "words": words,
+            "words": messages,
             "usage": sums_of(await self._credits.usage(user.user_id, since)),
             "usage_days": USAGE_DAYS,
             "alerts": await self._signals.of_user(user.user_id),

@@ -173,9 +173,9 @@ class Reference:
         reader = self._reader()
         places: dict[str, list[Field]] = {}
         for each in operation.get("parameters", ()):
-            told = {"description": each["description"]}
+            reported = {"description": each["description"]}
             examples = {"examples": [each["example"]]} if "example" in each else {}
-            schema = each["schema"] | told | examples
+            schema = each["schema"] | reported | examples
             field = reader.field(each["name"], schema, is_optional=not each["required"])
             places.setdefault(each["in"], []).append(field)
         return {
@@ -187,13 +187,13 @@ class Reference:
             if int(status) < REFUSED_FROM:
                 continue
             for code, example in response["content"][JSON_TYPE]["examples"].items():
-                told = self._components["examples"][example["$ref"].rpartition("/")[2]]
+                reported = self._components["examples"][example["$ref"].rpartition("/")[2]]
                 yield Refusal(
                     code,
                     int(status),
-                    told["summary"],
-                    told["description"],
-                    _pretty(told["value"]),
+                    reported["summary"],
+                    reported["description"],
+                    _pretty(reported["value"]),
                 )
 
 

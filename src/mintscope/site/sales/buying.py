@@ -36,8 +36,8 @@ from mintscope.payments.protocol.envelope import MAINNET, TOKEN_PROGRAM
 from mintscope.payments.protocol.headers import IDENTIFIER_PATTERN
 from mintscope.site.page import Page, PageResponse
 from mintscope.site.routes import PageRequest, PageRoute, get, post
-from mintscope.site.sales import words
-from mintscope.site.sales.messages import Told, tokens_text
+from mintscope.site.sales import messages
+from mintscope.site.sales.messages import PurchaseMessage, tokens_text
 from mintscope.site.sales.selling import CreditSales, PricedToken, usd_text
 
 DECIMALS_USUAL: Final = 6  # of the command line
@@ -179,15 +179,15 @@ class BuyPages:
     async def show(self, request: PageRequest) -> PageResponse:
         """Show the current price of the bundle, and the ways to pay."""
         choice = choice_of(request)
-        told = None
+        message = None
         try:
             await self._sales.expect_open()
         except ServiceUnavailable:
-            told = words.PAUSED
+            message = messages.PAUSED
         facts = await self._facts(choice)
         if facts["amount"] is None:
-            told = words.NO_PRICE
-        return Page("sales/buy.html", facts | {"told": told})
+            message = messages.NO_PRICE
+        return Page("sales/buy.html", facts | {"told": message})
 
     async def propose(self, request: PageRequest) -> PageResponse:
         """Build the payment for the connected wallet."""
@@ -204,11 +204,11 @@ class BuyPages:
                 address=request.browser.address,
             )
         except PriceUnavailable:
-            return await self._tell(choice, words.NO_PRICE)
+            return await self._tell(choice, messages.NO_PRICE)
         except ServiceUnavailable:
-            return await self._tell(choice, words.PAUSED)
+            return await self._tell(choice, messages.PAUSED)
         if isinstance(found, NotProposed):
-            return await self._tell(choice, words.NOT_PROPOSED[found])
+            return await self._tell(choice, messages.NOT_PROPOSED[found])
         facts = await self._facts(choice)
         return Page("sales/approve.html", facts | _proposed(payer, found))
 
@@ -218,7 +218,7 @@ class BuyPages:
         key = _key(request)
         transaction = _transaction(request)
         if request.form.text("into") == Into.ACCOUNT and request.session is None:
-            return await self._tell(choice, words.SIGNED_OUT)
+            return await self._tell(choice, messages.SIGNED_OUT)
         try:
             settled = await self._sales.pay(
                 choice.bundle,
@@ -228,11 +228,11 @@ class BuyPages:
                 wanted=lambda: self._wanted(request, choice),
             )
         except MissingToken:
-            return await self._tell(choice, words.NOT_SHOWN)
+            return await self._tell(choice, messages.NOT_SHOWN)
         except CheckoutRefused as refused:
-            return await self._tell(choice, words.told_of(refused.cause))
+            return await self._tell(choice, messages.message_of(refused.cause))
         except PriceUnavailable:
-            return await self._tell(choice, words.NO_PRICE_YET)
+            return await self._tell(choice, messages.NO_PRICE_YET)
         return await self._hand_out(request, choice, settled)
 
     async def _wanted(self, request: PageRequest, choice: BundleChoice) -> Wanted:
@@ -259,7 +259,7 @@ class BuyPages:
             return Page("sales/bought.html", facts)
         if purchase.account != await self._own_account(request, choice):
             is_top_up = choice.into is Into.TOP_UP
-            return await self._tell(choice, words.ON_TOKEN if is_top_up else words.ON_ANOTHER)
+            return await self._tell(choice, messages.ON_TOKEN if is_top_up else messages.ON_ANOTHER)
         balance = await self._ledger.balance(purchase.account)
         return Page("sales/bought.html", facts | {"balance": balance})
 
@@ -273,13 +273,13 @@ class BuyPages:
             return None
         return await self._credits.find(request.session.user.user_id)
 
-    async def _tell(self, choice: BundleChoice, told: Told) -> Page:
+    async def _tell(self, choice: BundleChoice, message: PurchaseMessage) -> Page:
         facts = await self._facts(choice)
         symbol = facts["symbol"]
         amount = facts["amount"] or "Some"
-        text = told.text.format(symbol=symbol, amount=amount)
-        told = told._replace(title=told.title.format(symbol=symbol), text=text)
-        return Page("sales/outcome.html", facts | {"told": told}, status=told.status)
+        text = message.text.format(symbol=symbol, amount=amount)
+        message = message._replace(title=message.title.format(symbol=symbol), text=text)
+        return Page("sales/outcome.html", facts | {"told": message}, status=message.status)
 
     async def _facts(self, choice: BundleChoice) -> dict[str, Any]:
         """Return the template values for every purchase page."""

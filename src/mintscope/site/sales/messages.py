@@ -8,7 +8,7 @@ from mintscope.payments.ports import AlreadyUsed, Obstacle, Unavailable, Unresol
 from mintscope.payments.protocol.envelope import RefusalReason, Refused
 
 
-class Told(NamedTuple):
+class PurchaseMessage(NamedTuple):
     """The text of a page, and the next step of its script.
 
     state       `refused`: over, nothing was paid; `waiting`: the same payment is sent again;
@@ -74,14 +74,14 @@ REFUSALS: Final[Mapping[RefusalReason, tuple[str, str]]] = {
     RefusalReason.VANISHED: FAILED,
     RefusalReason.UNDERPAID: FAILED,
 }
-PAUSED: Final = Told(
+PAUSED: Final = PurchaseMessage(
     "again",
     503,
     "Sales are paused",
     "Purchases are closed right now, and nothing is charged. Existing credits keep working."
     " Try again in some minutes.",
 )
-NO_PRICE: Final = Told(
+NO_PRICE: Final = PurchaseMessage(
     "again",
     503,
     "There is no reliable price right now",
@@ -90,21 +90,21 @@ NO_PRICE: Final = Told(
 )
 NO_PRICE_YET: Final = NO_PRICE._replace(state="waiting", retry_s=10)
 NOT_PROPOSED: Final = {
-    NotProposed.OURS: Told(
+    NotProposed.OURS: PurchaseMessage(
         "again",
         422,
         "This wallet belongs to the seller",
         "It cannot pay itself. Nothing was paid: connect another one.",
     ),
-    NotProposed.UNFUNDED: Told("again", 422, POOR[0], f"{POOR[1]} {NOTHING_PAID}"),
-    NotProposed.REJECTED: Told(
+    NotProposed.UNFUNDED: PurchaseMessage("again", 422, POOR[0], f"{POOR[1]} {NOTHING_PAID}"),
+    NotProposed.REJECTED: PurchaseMessage(
         "again",
         422,
         "This wallet cannot pay now",
         "The network says that the payment would fail: its account for the payment token may be"
         " frozen. Nothing was paid: connect another wallet.",
     ),
-    NotProposed.CHAIN: Told(
+    NotProposed.CHAIN: PurchaseMessage(
         "again",
         503,
         "The network does not answer",
@@ -113,21 +113,21 @@ NOT_PROPOSED: Final = {
     NotProposed.TREASURY: PAUSED,
 }
 OBSTACLES: Final = {
-    Obstacle.CHAIN: Told(
+    Obstacle.CHAIN: PurchaseMessage(
         "waiting",
         503,
         "The network does not answer",
         "Your payment was not sent yet. This page retries automatically.",
         10,
     ),
-    Obstacle.NODE_BEHIND: Told(
+    Obstacle.NODE_BEHIND: PurchaseMessage(
         "waiting",
         503,
         "A moment, please",
         "Our view of Solana is a little behind. This page retries your payment automatically.",
         2,
     ),
-    Obstacle.UNSETTLED: Told(
+    Obstacle.UNSETTLED: PurchaseMessage(
         "waiting",
         503,
         "Your payment is on its way",
@@ -138,7 +138,7 @@ OBSTACLES: Final = {
     Obstacle.SALES_CLOSED: PAUSED._replace(state="waiting", retry_s=10),
     Obstacle.TREASURY: PAUSED._replace(state="waiting", retry_s=30),
 }
-PENDING: Final = Told(
+PENDING: Final = PurchaseMessage(
     "waiting",
     503,
     "Your payment is on its way",
@@ -167,21 +167,21 @@ USED: Final = {
         "Nothing was charged for this second payment.",
     ),
 }
-ON_ANOTHER: Final = Told(
+ON_ANOTHER: Final = PurchaseMessage(
     "used",
     409,
     "The credits are in another account",
     "This payment has arrived. Its credits are in the account of the person who was signed in here"
     " when it was paid.",
 )
-ON_TOKEN: Final = Told(
+ON_TOKEN: Final = PurchaseMessage(
     "arrived",
     200,
     "Your payment has arrived",
     "Its credits are on the credit token that was in this page when you paid. Paste it to see them."
     " Do not pay again.",
 )
-NOT_SHOWN: Final = Told(
+NOT_SHOWN: Final = PurchaseMessage(
     "not-shown",
     403,
     "Your payment has not arrived",
@@ -190,7 +190,7 @@ NOT_SHOWN: Final = Told(
     " minutes.",
     5,
 )
-SIGNED_OUT: Final = Told(
+SIGNED_OUT: Final = PurchaseMessage(
     "signed-out",
     403,
     "You are signed out",
@@ -199,14 +199,14 @@ SIGNED_OUT: Final = Told(
 )
 
 
-def told_of(cause: Cause) -> Told:
+def message_of(cause: Cause) -> PurchaseMessage:
     """Return the text about a checkout that ended without credits."""
     match cause:
         case Refused(reason=reason):
             title, text = REFUSALS.get(reason, CHANGED)
-            return Told("refused", 402, title, f"{text} {NOTHING_PAID}")
+            return PurchaseMessage("refused", 402, title, f"{text} {NOTHING_PAID}")
         case AlreadyUsed(what):
-            return Told("used", 409, *USED[what])
+            return PurchaseMessage("used", 409, *USED[what])
         case Unresolved():
             return PENDING
         case Unavailable(obstacle):

@@ -288,9 +288,9 @@ class PricingPages:
         areas = self._read_reference().areas
         charged = [each for area in areas for each in area.endpoints if each.cost != FREE]
         free = {area.name: [each for each in area.endpoints if each.cost == FREE] for area in areas}
-        told: list[DescribedEndpoint] = free.pop(TOLD_AREA, [])
+        message: list[DescribedEndpoint] = free.pop(TOLD_AREA, [])
         return {
-            "costs": charged + told,
+            "costs": charged + message,
             "others": [name for name, endpoints in free.items() if endpoints],
             "other_count": sum(map(len, free.values())),
         }

@@ -53,7 +53,7 @@ from mintscope.site.token.live import LivePages
 from mintscope.site.token.picture import PIXELS, PictureFacts, draw_picture
 from mintscope.site.token.pictures import PictureKey, Pictures, has_rasteriser
 from mintscope.site.token.purchases import Purchases, is_taken
-from mintscope.site.token.reading import CHARTED, TokenReading, ToldReport, kind_of
+from mintscope.site.token.reading import CHARTED, AgedReport, TokenReading, kind_of
 from mintscope.site.token.shown import (
     NAMES,
     figures_of,
@@ -316,14 +316,14 @@ class _Known:
             "line": self.line,
             "figures": None if self.line is None else figures_of(self.line),
             "watched": self.watched,
-            "facts": None if self.facts is None else self._told(self.facts),
+            "facts": None if self.facts is None else self._reported(self.facts),
             "facts_read_at": None if self.facts is None else self.facts.read_at_ms,
             "ui_multiplier": self._ui_multiplier(),
             "supply": None if self.facts is None else supply_of(self.facts),
             "meanings": [each for each in DEFINITIONS if each.anchor in SHOWN],
         }
 
-    def _told(self, facts: MintFacts) -> Sequence[MintFact]:
+    def _reported(self, facts: MintFacts) -> Sequence[MintFact]:
         larger = None if self.line is None else self.line.look_alike_of
         namesakes = 1 if self.line is None else self.line.namesakes
         return [*names_in_words(facts, larger, namesakes), *facts_in_words(facts, self.now)]
@@ -378,7 +378,7 @@ class TokenPages:
         picture = None if self._pictures is None else f"{self._origin}{_picture(mint, width)}"
         known = _Known(mint, width, facts, await self._listed(mint), watched, now, picture)
         try:
-            told = await self._reading.report(mint, kind_of(width))
+            aged = await self._reading.report(mint, kind_of(width))
         except TokenNotFound:  # tracked since the newest block
             return await self._untracked.page(request, mint)
         except (InsufficientData, DataStale) as reason:
@@ -386,7 +386,7 @@ class TokenPages:
         admission = await self._views.admit(request, mint)
         if admission is Admission.NONE:
             return Page("token/token.html", {**known.shown, **await self._offer(request)})
-        shown = await self._with_numbers(known, told, admission)
+        shown = await self._with_numbers(known, aged, admission)
         if admission is not Admission.ALLOWED:
             return shown
         left = await self._views.free_left(request)
@@ -438,7 +438,7 @@ class TokenPages:
         if self._pictures is None:
             raise NotFound
         try:
-            told = await self._reading.report(mint)
+            aged = await self._reading.report(mint)
         except (TokenNotFound, InsufficientData):
             raise NotFound from None
         except DataStale as stale:
@@ -448,16 +448,16 @@ class TokenPages:
             return await self.draw(mint, width)
 
         key = PictureKey(mint, width.name)
-        minute = told.report.data_span.to // MINUTE_S
+        minute = aged.report.data_span.to // MINUTE_S
         png = await self._pictures.get(key, minute, request.browser.address, svg)
         return Picture(png, fresh_s=MINUTE_S)
 
     async def draw(self, mint: Mint, width: Width) -> str:
         """Return the picture of *mint* as SVG, with the numbers of its page."""
-        told = await self._reading.report(mint)
+        aged = await self._reading.report(mint)
         facts = await self._reading.facts(mint)
         line = await self._listed(mint)
-        now = UnixS(told.report.data_span.to)
+        now = UnixS(aged.report.data_span.to)
         known = _Known(mint, width, facts, line, None, now)
         drawn = await self._reading.points(mint, width)
         return draw_picture(
@@ -465,9 +465,9 @@ class TokenPages:
                 mint=mint,
                 symbol=known.symbol,
                 name=known.name,
-                usd=told.report.price.usd,
+                usd=aged.report.price.usd,
                 change=None if line is None else line.changes[2],
-                slot=told.slot,
+                slot=aged.slot,
                 as_of=now,
                 timeframe=NAMES[width.name],
                 host=self._origin.partition("://")[2],
@@ -497,7 +497,7 @@ class TokenPages:
             "free_per_day": self._market.free_views_per_day,
         }
 
-    async def _with_numbers(self, known: _Known, told: ToldReport, admission: Admission) -> Page:
+    async def _with_numbers(self, known: _Known, aged: AgedReport, admission: Admission) -> Page:
         mint = known.mint
         drawn = await self._reading.points(mint, known.width)
         swaps = await self._reading.swaps(mint)
@@ -506,12 +506,12 @@ class TokenPages:
             "token/token.html",
             {
                 **known.shown,
-                **shown_report(told, drawn, swaps, known.width),
+                **shown_report(aged, drawn, swaps, known.width),
                 "pools": pools,
                 "holders": shown_holders(self._market.last_holders(mint)),
                 "state": "open",
                 "admission": admission.name.lower(),
-                "is_degraded": self._market.is_degraded(told.age_ms),
+                "is_degraded": self._market.is_degraded(aged.age_ms),
                 "degraded_after_s": self._market.degraded_after_s,
                 "live": f"/token/{mint}/live?tf={known.width.name}",
                 "older": f"/token/{mint}/older?tf={known.width.name}",

@@ -47,7 +47,7 @@ REPORT: Final = msgspec.json.Decoder(TokenReport)
 
 
 @dataclass(frozen=True, slots=True)
-class ToldReport:
+class AgedReport:
     """A report and its age."""
 
     report: TokenReport
@@ -68,7 +68,7 @@ class TokenReading:
 
     market: MarketParts
 
-    async def report(self, mint: Mint, kind: ReportKind = PARTIAL) -> ToldReport:
+    async def report(self, mint: Mint, kind: ReportKind = PARTIAL) -> AgedReport:
         """Return the report of *mint*.
 
         Raises TokenNotFound, InsufficientData, DataStale and ServiceUnavailable.
@@ -79,7 +79,7 @@ class TokenReading:
                 f"The newest data is {read.age_ms // 1000} s old; older than"
                 f" {self.market.stale_after_s:g} s is not shown."
             )
-        return ToldReport(REPORT.decode(read.body), read.slot, read.age_ms)
+        return AgedReport(REPORT.decode(read.body), read.slot, read.age_ms)
 
     async def points(
         self, mint: Mint, width: Width, before: UnixS = AT_LAST, limit: int = POINTS

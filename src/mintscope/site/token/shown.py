@@ -33,7 +33,7 @@ from mintscope.site.figures import (
     short_price,
     whole_number,
 )
-from mintscope.site.token.reading import DrawnPoints, ToldReport
+from mintscope.site.token.reading import AgedReport, DrawnPoints
 from mintscope.solana.blocks import (
     CASH,
     JITOSOL,
@@ -255,22 +255,22 @@ class ShownSwap(NamedTuple):
 
 
 def shown_report(
-    told: ToldReport,
+    aged: AgedReport,
     drawn: DrawnPoints,
     swaps: Sequence[LoggedSwap],
     width: Width,
 ) -> dict[str, Any]:
     """Return the template values of the report."""
-    report = told.report
+    report = aged.report
     points = drawn.points
-    levels = levels_of(told.report, width)
+    levels = levels_of(aged.report, width)
     lines = {each.name: each.usd for each in levels if each.usd is not None}
     traded_at = last_trade(points, swaps)
     charted = on_one_axis(points, width.seconds)
     return {
         "price": report.price,
-        "slot": told.slot,
-        "age_ms": told.age_ms,
+        "slot": aged.slot,
+        "age_ms": aged.age_ms,
         "as_of": UnixMs(report.data_span.to * SECOND_MS),
         "since": UnixMs(report.data_span.from_ * SECOND_MS),
         "counts": report.data_span.candle_counts,

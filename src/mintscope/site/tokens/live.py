@@ -154,7 +154,7 @@ class LiveLists:
 
 def _event(now: _Lines, footing: str, before: Mapping[Mint, Sequence[str]]) -> bytes:
     """Return the event of *now* for readers who have *before*."""
-    told = {
+    reported = {
         "slot": now.mark,
         "asOf": None if now.time is None else now.time * SECOND_MS,
         "order": list(now.rows),
@@ -165,7 +165,7 @@ def _event(now: _Lines, footing: str, before: Mapping[Mint, Sequence[str]]) -> b
         },
         "footing": footing,
     }
-    return encode_event(NEWS, msgspec.json.encode(told))
+    return encode_event(NEWS, msgspec.json.encode(reported))
 
 
 def _changed(cells: Sequence[str], before: Sequence[str]) -> list[tuple[int, str]]:

@@ -282,7 +282,7 @@ class StreamedNode:
         self._clock = clock
         self._poll_s = poll_s
         self._gap_after_s = gap_after_s
-        self._told = Slot(-1)
+        self._reported = Slot(-1)
         self._final: tuple[float, Head] | None = None
         self._failing_since_s: dict[Slot, float] = {}
 
@@ -294,13 +294,13 @@ class StreamedNode:
                 held = self._buffer.final_block(final)
                 return Head(final, None if held is None else held.blockhash)
             return await self._repaired_final()
-        if self._buffer.newest <= self._told:
+        if self._buffer.newest <= self._reported:
             await self._news()
         if self._stream.is_live and self._buffer.newest >= 0:
-            self._told = self._buffer.newest
+            self._reported = self._buffer.newest
         else:
-            self._told = max(self._told, (await self._repairer.head(commitment)).slot)
-        return Head(self._told, None)
+            self._reported = max(self._reported, (await self._repairer.head(commitment)).slot)
+        return Head(self._reported, None)
 
     async def _repaired_final(self) -> Head:
         """Return the newest final block of the repairer, cached for a moment."""
