@@ -186,7 +186,7 @@ class WebhookPost:
         texts = await self.resolve(url.host, port)
         addresses = expect_allowed(texts, allows_loopback=self.allows_loopback)
         self._expect_protected(url, addresses)
-        headers_sent = {
+        head = {
             **headers,
             "host": url.netloc.decode(),
             "content-type": "application/json",
@@ -196,14 +196,14 @@ class WebhookPost:
         found = addresses[:ADDRESSES_MAX]
         for address in found[:-1]:
             with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent there
-                return await self._post_to(address, url, headers_sent, body, len(found))
-        return await self._post_to(found[-1], url, headers_sent, body, len(found))
+                return await self._post_to(address, url, head, body, len(found))
+        return await self._post_to(found[-1], url, head, body, len(found))
 
     async def _post_to(
         self,
         address: Address,
         url: httpx.URL,
-        headers_sent: Mapping[str, str],
+        head: Mapping[str, str],
         body: bytes,
         count: int,
     ) -> int:
@@ -221,7 +221,7 @@ class WebhookPost:
             http.stream(
                 "POST",
                 url.copy_with(host=str(address)),
-                headers=headers_sent,
+                headers=head,
                 content=body,
                 extensions={"sni_hostname": url.host},  # whom the certificate must name
             ) as response,
