@@ -124,7 +124,7 @@ async def test_an_agent_is_claimed_by_the_reader_of_its_address(
     await visitor.page.get_by_role("main").get_by_role("button").click()
     await visitor.reads("Agents you can claim")
     await visitor.page.get_by_role("button", name="Claim").click()
-    await visitor.reads("one is on its way to the mailbox of that agent")
+    await visitor.reads("We sent a link to the mailbox of that agent")
     await follow_email(visitor, email, "Take over")
     await visitor.page.get_by_role("main").get_by_role("button").click()
     await visitor.reads("The agent's API keys are yours now.")
