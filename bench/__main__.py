@@ -10,7 +10,7 @@ from bench.figure import HEAD, KEPT
 
 NAMES = (
     *("decode", "catch_up", "engine", "slots", "http", "batch", "series"),
-    *("lists", "screen", "backtest", "signals", "streams", "freshness"),
+    *("lists", "screen", "backtest", "signals", "streams", "freshness", "page"),
     *("payments", "accounts", "forgot", "starting", "limits", "debits", "replicas"),
 )
 FLOODS = "floods"

@@ -175,7 +175,7 @@ async def open_user(scene: Scene, name: str) -> None:
 
 @pytest.mark.process
 @pytest.mark.storm
-@pytest.mark.timeout(1_800 if FULL else 120)
+@pytest.mark.timeout(3_600 if FULL else 120)
 async def test_each_crossing_is_logged_once_and_each_limit_is_told_once(tmp_path: Path) -> None:
     async with flooded(tmp_path) as (scene, alerts):
         emails = await scene.store.read(lambda rows: rows.outbox.newest(9_999))

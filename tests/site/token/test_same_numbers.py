@@ -30,6 +30,7 @@ from mintscope.market.report import TokenReport
 from mintscope.market.series.series import WIDTHS
 from mintscope.site.token.pages import TokenPages
 from mintscope.site.token.shown import rows_of
+from support.oracles.merging import merged
 from support.scenes.people.web_person import BROWSER, Person
 from support.scenes.service import bearer, credit_token
 from support.scenes.streaming import Reader
@@ -207,7 +208,7 @@ async def test_page_api_streams_email_and_picture_agree_at_one_slot(tmp_path: Pa
         log = market.market.reader
         watcher = make_watcher(SignalsConfig(), log, store, site.clock, symbols)
         await watcher.round()
-        opened = []
+        opened: list[Reader] = []
         for path, headers in (
             (f"/token/{BONE}/live?tf=m5", {}),
             (f"/v1/stream?mints={BONE}", paid),
@@ -223,6 +224,7 @@ async def test_page_api_streams_email_and_picture_agree_at_one_slot(tmp_path: Pa
         page = (await client.get(f"/token/{BONE}?tf=m5")).text
         drawn = drawing_of(await pages_of(site).draw(BONE, WIDTHS["m5"]))
         mailed = await mailed_to(site, READER)
+        fired = await fired_of(site, user_id)
 
     report = answer.json()["data"]
     slot = int(answer.headers["x-data-slot"])
@@ -230,11 +232,12 @@ async def test_page_api_streams_email_and_picture_agree_at_one_slot(tmp_path: Pa
     assert report["price"]["usd"] == usd
     assert slot == market.slot
     for told in streamed:
-        assert told["slot"] == slot
-        assert {name: number_at(told, name) for name in WATCHED} == {
-            name: number_at(report, name) for name in WATCHED
-        }
+        assert told == {**report, "slot": slot}, "every number, not the watched ones alone"
+    assert fired == {name: (slot, number_at(report, name)) for name in WATCHED}
     assert int(shown["slot"].replace(",", "")) == slot
+    assert {name: number_in(text) for name, text in shown.items() if "." in name} == cells_of(
+        report
+    )
     assert drawn["as-of"].endswith(f" slot {slot:,}")
     expect_rounded(drawn["usd"], usd)
     whole = (shown["usd"], shown["sol"], shown["m5.rsi"], shown["m5.ema9"])
@@ -272,11 +275,26 @@ async def alert_of(site: Website, user_id: UserId, name: str, level: float) -> N
 
 
 async def update_at(reader: Reader, usd: float) -> Any:
-    """Return the next report of a stream that has the price *usd*."""
-    while True:
+    """Return the report that a stream has told when it comes to the price *usd*, all of it."""
+    report: Any = {}
+    while not report or report["price"]["usd"] != usd:
         event = await reader.next()
-        if event.name in {"snapshot", "update"} and event.data["price"]["usd"] == usd:
-            return event.data
+        if event.name == "snapshot":
+            report = event.data
+        elif event.name == "update":
+            report = merged(report, event.data)
+    return report
+
+
+async def fired_of(site: Website, user_id: UserId) -> Mapping[str, tuple[int, float]]:
+    """Return the slot and the value of the one firing of each alert, by its name."""
+    found = {}
+    for alert in await site.accounts.signals.of_user(user_id):
+        firings = await site.accounts.signals.firings(user_id, alert.signal_id, None, 9)
+        assert firings is not None
+        ((slot, value),) = [(each.fired.slot, each.fired.value) for each in firings]
+        found[alert.rule.name] = (slot, value)
+    return found
 
 
 async def mailed_to(site: Website, email: EmailAddress) -> Sequence[str]:
