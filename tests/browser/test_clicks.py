@@ -1,6 +1,8 @@
-"""The clicks that people need, counted in the browser, each from the page where they begin.
+"""The clicks and seconds that tasks take, measured in the browser, from the page where they begin.
 
-Typing takes none: the keyboard leads from field to field.
+Typing takes no click: the keyboard leads from field to field.  The seconds are those of the pages,
+at the pace of this script: a person who reads and types takes longer.  Their bounds are wide,
+because other tests run beside this one; a page that hangs, or asks for a wait, exceeds them.
 """
 
 from pathlib import Path
@@ -17,6 +19,8 @@ from support.scenes.people.clicks import Clicks
 from support.scenes.website import ADMINISTRATOR, Website, served_website
 
 ANN: Final = "ann@clicks.example"
+CLICKS_MAX: Final = {"top_mover": 3, "rsi": 1, "alert": 6, "key": 5, "paid": 2}
+TASK_S_MAX: Final = 60.0  # of pages that take one or two without other work on the machine
 
 
 async def top_mover(clicks: Clicks) -> None:
@@ -99,8 +103,10 @@ async def test_tasks_take_few_clicks(chromium: Browser, tmp_path: Path) -> None:
             await clicks.listen()
             await visitor.sign_in(ADMINISTRATOR)
             await paid(site, clicks)
-    print({name: f"{each:.1f} s" for name, each in seconds.items()})  # noqa: T201 - for readers
-    limits = {"top_mover": 3, "rsi": 1, "alert": 6, "key": 5}
-    assert {name: count for name, count in took.items() if count > limits[name]} == {}
+            took["paid"] = clicks.count
+            seconds["paid"] = clicks.seconds
+    for name, count in took.items():
+        print(f"{name:12} {count} of {CLICKS_MAX[name]} clicks, {seconds[name]:.1f} s")  # noqa: T201
+    assert {name: count for name, count in took.items() if count > CLICKS_MAX[name]} == {}
     assert min(took.values()) >= 1, "clicks are counted"
-    assert clicks.count == 2
+    assert {name: each for name, each in seconds.items() if each > TASK_S_MAX} == {}
