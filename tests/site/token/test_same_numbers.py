@@ -29,6 +29,7 @@ from mintscope.kit.primitives import Mint
 from mintscope.market.report import TokenReport
 from mintscope.market.series.series import WIDTHS
 from mintscope.site.token.pages import TokenPages
+from mintscope.site.token.picture import FALL, RISE
 from mintscope.site.token.shown import rows_of
 from support.oracles.merging import merged
 from support.scenes.people.web_person import BROWSER, Person
@@ -49,6 +50,7 @@ LEVELS = {
 
 WATCHED: Final = ("price.usd", "price.sol", "indicators.m5.rsi", "indicators.m5.ema9")
 SUBSCRIPTS: Final = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+SVG_PATH: Final = "{http://www.w3.org/2000/svg}path"
 SVG_TEXT: Final = "{http://www.w3.org/2000/svg}text"
 READER: Final = EmailAddress("reader@example.org")
 
@@ -222,7 +224,8 @@ async def test_page_api_streams_email_and_picture_agree_at_one_slot(tmp_path: Pa
         await watcher.round()
         answer = await client.get(f"/v1/token/{BONE}", headers=paid)
         page = (await client.get(f"/token/{BONE}?tf=m5")).text
-        drawn = drawing_of(await pages_of(site).draw(BONE, WIDTHS["m5"]))
+        picture = await pages_of(site).draw(BONE, WIDTHS["m5"])
+        drawn = drawing_of(picture)
         mailed = await mailed_to(site, READER)
         fired = await fired_of(site, user_id)
 
@@ -240,6 +243,9 @@ async def test_page_api_streams_email_and_picture_agree_at_one_slot(tmp_path: Pa
     )
     assert drawn["as-of"].endswith(f" slot {slot:,}")
     expect_rounded(drawn["usd"], usd)
+    assert wick_count(picture) == len(attribute(page, "points"))
+    for name, share in report["indicators"]["buySellPressure"].items():
+        assert text_of_share(page, name) == f"{share:.2f}"
     whole = (shown["usd"], shown["sol"], shown["m5.rsi"], shown["m5.ema9"])
     for name, text in zip(WATCHED, whole, strict=True):
         number = number_at(report, name)
@@ -322,6 +328,12 @@ def pages_of(site: Website) -> TokenPages:
 def drawing_of(svg: str) -> dict[str, str]:
     """Return the texts of a picture by their kind."""
     return {each.get("class", ""): each.text or "" for each in ET.fromstring(svg).iter(SVG_TEXT)}
+
+
+def wick_count(svg: str) -> int:
+    """Return the number of candles of a picture."""
+    paths = [each for each in ET.fromstring(svg).iter(SVG_PATH) if each.get("fill") == "none"]
+    return sum(each.get("d", "").count("M") for each in paths if each.get("stroke") in {RISE, FALL})
 
 
 def expect_rounded(text: str, number: float) -> None:

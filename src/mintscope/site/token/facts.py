@@ -1,6 +1,7 @@
 """The facts of a token on its page, in sentences for its holders."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Final, Literal, NamedTuple
 
 from mintscope.kit.primitives import Mint, UnixMs, UnixS
@@ -112,7 +113,7 @@ def _supply(facts: MintFacts) -> MintFact:
             "The mint reports 0, as that of wrapped SOL does.",
         )
     whole = facts.supply / 10**facts.decimals
-    shown = f"{whole:,.0f}" if whole >= 1 else f"{whole:,.{DECIMALS_SHOWN}g}"
+    shown = f"{whole:,.0f}" if whole >= 1 else f"{Decimal(f'{whole:.{DECIMALS_SHOWN}g}'):f}"
     return MintFact("plain", f"{shown} tokens", "Total supply at the last check.")
 
 

@@ -14,6 +14,7 @@ PICTURES: Final = ROOT / "build" / "screenshots"
 PICTURES_WANTED: Final = "SCREENSHOTS" in os.environ  # noqa: TID251 - they take a third of the time
 WIDTHS: Final = {"wide": (1280, 900), "narrow": (360, 780)}
 NARROWEST: Final = (320, 640)
+TABLET: Final = (820, 1180)
 # In this order the window changes least often.
 VIEWS: Final[tuple[tuple[Literal["light", "dark"], str], ...]] = (
     ("light", "wide"),
@@ -74,7 +75,11 @@ WATCH_FOCUS: Final = """() => {
 }"""
 TOO_WIDE: Final = """() => {
   const root = document.documentElement;
-  if (root.scrollWidth <= root.clientWidth) return [];
+  const burst = [...document.querySelectorAll(".card")]
+    .filter((each) => each.scrollWidth > each.clientWidth + 1
+      && getComputedStyle(each).overflowX === "visible")
+    .map((each) => `beyond its card: ${each.outerHTML.slice(0, 120)}`);
+  if (root.scrollWidth <= root.clientWidth) return burst;
   return [...document.querySelectorAll("body *")]
     .filter((each) => each.getBoundingClientRect().right > root.clientWidth + 0.5)
     .map((each) => each.outerHTML.slice(0, 120));
@@ -146,11 +151,12 @@ async def look_at(page: Page, name: str, *, pictures: Path = PICTURES) -> list[F
         faults += [Fault(where, each) for each in await _violations(page, rules)]
         faults += [Fault(where, f"too wide: {each}") for each in await page.evaluate(TOO_WIDE)]
         await _picture(page, pictures / f"{name}-{scheme}-{width}.png")
-    await _resize(page, NARROWEST)
-    faults += [
-        Fault(f"{name}, {NARROWEST[0]}", f"too wide: {each}")
-        for each in await page.evaluate(TOO_WIDE)
-    ]
+    for size in (NARROWEST, TABLET):
+        await _resize(page, size)
+        faults += [
+            Fault(f"{name}, {size[0]}", f"too wide: {each}")
+            for each in await page.evaluate(TOO_WIDE)
+        ]
     await _resize(page, WIDTHS["wide"])
     faults += [Fault(name, each) for each in await _keyboard(page)]
     return faults
