@@ -11,15 +11,25 @@ import apsw
 import pytest
 
 from mintscope.accounts.mail.email import Draft, EmailKind
-from mintscope.alerts.alert import EmailState, Fires, Firing, SignalId
+from mintscope.accounts.people.rows import AccountRows
+from mintscope.alerts.alert import (
+    EmailState,
+    Fires,
+    Firing,
+    FiringKind,
+    Gathered,
+    NewFiring,
+    SignalId,
+)
 from mintscope.alerts.alerts import LEASE_MS
-from mintscope.alerts.conditions import SignalKind
-from mintscope.alerts.emails import EmailBounds
+from mintscope.alerts.conditions import Direction, SignalKind
+from mintscope.alerts.emails import EmailBounds, tell_by_email
 from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX
 from mintscope.alerts.evaluator import TIDY_S, AlertEvaluator
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.app.stores.money import SqlAccountStore
 from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import Slot, UnixMs, UnixS
 from mintscope.kit.time import HOUR_MS, MINUTE_MS
 from support.scenes.account_stores import CountedAccounts
 from support.scenes.service import NOW
@@ -29,6 +39,7 @@ CROSSINGS: Final = 600
 AT_ONCE: Final = CROSSINGS // 60  # between two looks: a minute of the hour
 pytestmark = pytest.mark.timeout(120)
 FIRST_LOOKS: Final = 10  # or all that may fire in the hour would be in one e-mail
+MANY: Final = 1_100  # an e-mail once had the first 1,000 alone
 KILLS: Final = (7, 90, 250)  # statements after which a process dies
 
 
@@ -204,6 +215,51 @@ async def test_what_waits_for_an_email_is_not_sent_once_its_owner_has_stopped_it
         assert notes[turned_off] == [None, "its e-mails were turned off"]
         assert notes[going] == [None, None]
         assert await scene.signals.refused(scene.user_id) == 0
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
+async def test_all_that_waits_for_a_pause_is_in_one_email(tmp_path: Path, engine: str) -> None:
+    """However many they are; after a limit none of them waits on."""
+    async with opened(engine, tmp_path) as scene:
+        alert = await scene.make(SignalKind.CROSSES, by_email=True, fires=Fires.EACH)
+        bounds = EmailBounds(of_alert_max=1, pause_ms=0)
+        left = {}
+        for at in (NOW, NOW + MINUTE_MS):
+            fire = partial(fire_many, alert, UnixMs(at), bounds)
+            left[at] = await scene.store.transact(fire)
+        (email,) = await written(scene, EmailKind.SIGNAL_FIRED)
+
+        assert set(left.values()) == {None}
+        assert lines_of([email], alert) == MANY
+        assert email.facts["title"].endswith(f", {MANY:,} times")
+        assert await scene.signals.refused(scene.user_id) == MANY
+        assert len(await written(scene, EmailKind.SIGNAL_LIMIT)) == 1
+
+
+def fire_many(
+    alert: SignalId, at: UnixMs, bounds: EmailBounds, rows: AccountRows
+) -> Gathered | None:
+    """Let *alert* fire MANY times at once; return what still waits for an e-mail."""
+    signal = rows.signals.get(alert)
+    assert signal is not None
+    fired = [(firing_at(alert, at, number), None) for number in range(MANY)]
+    rows.firings.insert_many(fired, by_email={alert})
+    tell_by_email(rows, signal, at, bounds, {})
+    return rows.told.waiting(alert, 1)
+
+
+def firing_at(alert: SignalId, at: int, number: int) -> NewFiring:
+    return NewFiring(
+        signal_id=alert,
+        kind=FiringKind.FIRED,
+        seq=number,
+        slot=Slot(number),
+        time=UnixS(at // 1_000),
+        value=11.0,
+        direction=Direction.UP,
+        reference=10.0,
+        fired_at=UnixMs(at),
+    )
 
 
 def states(firings: Sequence[Firing]) -> set[EmailState]:
