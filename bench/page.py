@@ -1,7 +1,7 @@
-"""An open page of a token: how busy it keeps the main thread of a browser while trades arrive.
+"""An open page of a token: the load of the main thread of a browser while trades arrive.
 
-The page has the moving chart, the list of swaps and all figures.  Of each case the second half of
-a minute counts: the first has the loading.  Processor time, so that a busy machine changes little.
+The page has the moving chart, the list of swaps and all figures.  Its first seconds do not count:
+they have the loading.  Processor time, so that a busy machine changes little.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ GOAL: Final = "<= 5 %"
 
 
 async def run() -> list[Figure]:
-    """Return how busy the main thread is without trades, and with them."""
+    """Return the load of the main thread without trades, and with them."""
     sys.path.insert(0, str(ROOT / "tests"))
     website: Any = import_module("support.scenes.website")
     browsing: Any = import_module("support.scenes.people.browsing")

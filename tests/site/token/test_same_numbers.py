@@ -281,7 +281,7 @@ async def alert_of(site: Website, user_id: UserId, name: str, level: float) -> N
 
 
 async def update_at(reader: Reader, usd: float) -> Any:
-    """Return the report that a stream has told when it comes to the price *usd*, all of it."""
+    """Return the whole report of a stream once its price is *usd*."""
     report: Any = {}
     while not report or report["price"]["usd"] != usd:
         event = await reader.next()
