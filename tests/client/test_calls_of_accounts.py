@@ -14,9 +14,9 @@ from mintscope.accounts.signups.application import SignupId
 from mintscope.kit.audit import COMMAND_LINE
 from mintscope.solana.blocks import WSOL
 from mintscope_client import AsyncClient, Client, errors
-from mintscope_client.calls import account, verbs
-from mintscope_client.results.frames import to_dataframe
-from mintscope_client.results.signals import SignalEvent
+from mintscope_client.calls.frames import to_dataframe
+from mintscope_client.endpoints import alerts, lists, reports, series
+from mintscope_client.endpoints.alerts import SignalEvent
 from support.processes.listening import listening
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, running_service
@@ -99,13 +99,13 @@ async def test_a_raw_response_has_status_and_headers(service: Service, url: str)
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: verbs.token(WSOL, candels="closed"),  # type: ignore[call-arg]
-        lambda: verbs.batch([WSOL], limit=3),  # type: ignore[call-arg]
-        lambda: verbs.tokens("x", page=2),  # type: ignore[call-arg]
-        lambda: verbs.candles(WSOL, "m1", since=3),  # type: ignore[call-arg]
-        lambda: verbs.indicators(WSOL, "m1", name="rsi"),  # type: ignore[call-arg]
-        lambda: account.make_signal("a", WSOL, "price.usd", "above", levle=3),  # type: ignore[call-arg]
-        lambda: account.change_signal(7, active=False),  # type: ignore[call-arg]
+        lambda: reports.token(WSOL, candels="closed"),  # type: ignore[call-arg]
+        lambda: reports.batch([WSOL], limit=3),  # type: ignore[call-arg]
+        lambda: lists.tokens("x", page=2),  # type: ignore[call-arg]
+        lambda: series.candles(WSOL, "m1", since=3),  # type: ignore[call-arg]
+        lambda: series.indicators(WSOL, "m1", name="rsi"),  # type: ignore[call-arg]
+        lambda: alerts.make_signal("a", WSOL, "price.usd", "above", levle=3),  # type: ignore[call-arg]
+        lambda: alerts.change_signal(7, active=False),  # type: ignore[call-arg]
     ],
 )
 def test_an_unknown_argument_is_refused_before_anything_is_sent(call: Any) -> None:
@@ -116,12 +116,12 @@ def test_an_unknown_argument_is_refused_before_anything_is_sent(call: Any) -> No
 def test_times_may_be_datetimes_with_a_time_zone() -> None:
     at = datetime(2026, 11, 26, 12, tzinfo=UTC)
     query = dict(
-        verbs.candles(WSOL, "m1", from_=at, to=at.timestamp().__int__()).call_at(None).query
+        series.candles(WSOL, "m1", from_=at, to=at.timestamp().__int__()).call_at(None).query
     )
 
     assert query["from"] == query["to"] == str(int(at.timestamp()))
     with pytest.raises(ValueError, match="with a time zone"):
-        verbs.candles(WSOL, "m1", from_=datetime(2026, 11, 26)).call_at(None)  # noqa: DTZ001
+        series.candles(WSOL, "m1", from_=datetime(2026, 11, 26)).call_at(None)  # noqa: DTZ001
 
 
 @pytest.mark.parametrize(("retries_max", "sendings"), [(0, 1), (2, 3)])

@@ -15,7 +15,6 @@ from mintscope.kit.credentials import make_credit_token
 from mintscope.kit.primitives import UnixMs
 from mintscope_client import errors
 from mintscope_client.budget import CreditBudget
-from mintscope_client.calls import verbs
 from mintscope_client.calls.call import Answered, ApiCall
 from mintscope_client.calls.conversation import (
     IDEMPOTENCY_KEY,
@@ -25,7 +24,8 @@ from mintscope_client.calls.conversation import (
     Wait,
     converse,
 )
-from mintscope_client.results.credits import CreditBalance
+from mintscope_client.endpoints import purchases
+from mintscope_client.endpoints.purchases import CreditBalance
 
 NOW = UnixMs(1_750_000_000_000)
 CREDIT_TOKEN = make_credit_token(bytes(28))
@@ -228,7 +228,7 @@ def test_a_call_over_the_budget_is_not_sent() -> None:
 
 
 def test_free_calls_need_no_budget_and_carry_no_key() -> None:
-    told = Told(session(budget=CreditBudget(credits_in_all=0)), [answered()], verbs.BALANCE)
+    told = Told(session(budget=CreditBudget(credits_in_all=0)), [answered()], purchases.balance())
 
     assert IDEMPOTENCY_KEY not in told.sent[0].headers
 

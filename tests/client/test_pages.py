@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mintscope_client.calls import verbs
+from mintscope_client.calls import frames
 from mintscope_client.calls.call import Answered, ApiCall
 from mintscope_client.calls.pages import AsyncPagedLines, PagedLines
-from mintscope_client.results import frames
-from mintscope_client.results.series import CandleLine, CandlesPage, IndicatorLine, PricesInSol
+from mintscope_client.endpoints import series
+from mintscope_client.endpoints.series import CandleLine, CandlesPage, IndicatorLine, PricesInSol
 
 MINT = "So11111111111111111111111111111111111111112"
 SOL = PricesInSol(o=1.0, h=1.0, l=1.0, c=1.0)
@@ -52,7 +52,7 @@ class Service:
         return self.send(call)
 
 
-LISTING = verbs.candles(MINT, "m1", from_=7, limit=2, fill="previous")
+LISTING = series.candles(MINT, "m1", from_=7, limit=2, fill="previous")
 TIMES = [480, 540, 360, 420, 240, 300]
 
 
@@ -74,9 +74,9 @@ async def test_lines_are_those_of_all_pages_for_asyncio() -> None:
 
 def test_a_page_has_as_many_lines_as_it_may_have_for_it_costs_the_same() -> None:
     first = (
-        verbs.candles(MINT, "m1").call_at(None).query,
-        verbs.indicators(MINT, "m1").call_at(None).query,
-        verbs.swaps(MINT).call_at(None).query,
+        series.candles(MINT, "m1").call_at(None).query,
+        series.indicators(MINT, "m1").call_at(None).query,
+        series.swaps(MINT).call_at(None).query,
     )
 
     assert [dict(query)["limit"] for query in first] == ["1000", "1000", "500"]

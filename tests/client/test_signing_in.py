@@ -14,8 +14,8 @@ from typing_extensions import override
 from mintscope_client import AsyncClient, CreditBudget
 from mintscope_client.auth import PaymentAuth
 from mintscope_client.calls.conversation import PayingAuth
+from mintscope_client.endpoints.receipts import DidDocument
 from mintscope_client.errors import NoCreditsError, OverBudgetError
-from mintscope_client.results.receipts import DidDocument
 from mintscope_client.signatures.receipts import ForgedReceipt, check_receipt
 from mintscope_client.signatures.sign_in import HEADER, WalletSignIn
 from mintscope_client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay

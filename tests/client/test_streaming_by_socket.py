@@ -10,8 +10,8 @@ import pytest
 
 from mintscope_client import AsyncClient, Client, CreditBudget, errors
 from mintscope_client.calls.opening import open_session
-from mintscope_client.results.live import LiveReport
 from mintscope_client.streams import sockets
+from mintscope_client.streams.live import LiveReport
 from mintscope_client.streams.streaming import LiveCall
 from support.scenes.live_market import TRADED
 from support.scenes.service import credit_token

@@ -130,7 +130,8 @@ def test_what_is_built_needs_nothing() -> None:
     assert {*manifest["devDependencies"]} == {"@types/node", "openapi-typescript", "typescript"}
 
 
-PATH_IN_TS = re.compile(r'["`](/(?:v1|api)/[^"`\n]*)["`]')
+# Types name paths, too: paths["/v1/me"].
+PATH_IN_TS = re.compile(r'(?<!paths\[)["`](/(?:v1|api)/[^"`\n]*)["`]')
 # A picture, the files of clients, and the health of the service.
 NO_CALLS = {
     "/v1/token/{}/icon.svg", "/v1/demo/token", "/v1/demo/402", "/v1/health", "/healthz", "/readyz",

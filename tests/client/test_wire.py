@@ -9,9 +9,20 @@ import msgspec
 import pytest
 
 from mintscope_client import AsyncClient, Client
-from mintscope_client.calls import account, verbs
 from mintscope_client.calls.call import ApiCall
-from mintscope_client.calls.methods import AsyncRawResponses, RawResponses
+from mintscope_client.endpoints import (
+    accounts,
+    alerts,
+    backtests,
+    lists,
+    market,
+    methods,
+    purchases,
+    reports,
+    series,
+    signups,
+)
+from mintscope_client.endpoints.methods import AsyncRawResponses, RawResponses
 from support.scenes.service import Service
 
 MINT = "So11111111111111111111111111111111111111112"
@@ -32,61 +43,61 @@ NO_CALLS = {
     "GET /v1/health", "POST /v1/screen", "GET /healthz", "GET /readyz", "GET /v1/stream",
 }  # fmt: skip
 CALLS: dict[str, ApiCall[Any]] = {
-    "GET /v1/token/{tokenAddress}": verbs.token(MINT),
-    "GET /v1/trial/{tokenAddress}": verbs.trial(MINT),
-    "GET /v1/token/{tokenAddress}/candles": verbs.candles(MINT, "m1").call_at(None),
-    "GET /v1/token/{tokenAddress}/indicators": verbs.indicators(MINT, "m1").call_at(None),
-    "GET /v1/token/{tokenAddress}/swaps": verbs.swaps(MINT).call_at(None),
-    "GET /v1/token/{tokenAddress}/metadata": verbs.metadata(MINT),
-    "GET /v1/token/{tokenAddress}/pools": verbs.pools(MINT),
-    "POST /v1/prices": verbs.past_prices([(MINT, 1_763_460_000)]),
-    "POST /v1/backtest": verbs.backtest_tokens([MINT], "price > 0"),
-    "GET /v1/token/{tokenAddress}/backtest": verbs.backtest(MINT, "price > 0"),
-    "GET /v1/token/{tokenAddress}/traders": verbs.traders(MINT),
-    "GET /v1/token/{tokenAddress}/holders": verbs.holders(MINT),
-    "GET /v1/screen": verbs.screen("price > 0").call_at(None),
-    "GET /v1/tokens": verbs.tokens().call_at(None),
-    "POST /v1/tokens/batch": verbs.batch([MINT]),
-    "GET /v1/credits/bundles": verbs.BUNDLES,
-    "GET /v1/credits/balance": verbs.BALANCE,
-    "GET /v1/credits/history": verbs.HISTORY,
-    "POST /v1/credits/purchase": verbs.purchase(10),
-    "POST /v1/credits/rotate": account.claim_credits(PURCHASE, WALLET, "text", SIGNATURE),
-    "POST /v1/credits/rotate/challenge": account.claim_challenge(PURCHASE, WALLET),
-    "GET /v1/account": account.account(),
-    "PATCH /v1/account/keys/{keyId}": account.cap_key(3, 100),
-    "POST /v1/account/credits/deposit": account.deposit(TOKEN, 10),
-    "POST /v1/account/credits/withdraw": account.withdraw(10),
-    "GET /v1/account/wallets": account.wallets(),
-    "POST /v1/account/wallets/challenge": account.wallet_challenge(WALLET),
-    "POST /v1/account/wallets": account.link_wallet(WALLET, "text", SIGNATURE),
-    "DELETE /v1/account/wallets/{wallet}": account.unlink_wallet(WALLET),
-    "GET /v1/account/payments": account.payments().call_at(None),
-    "GET /v1/groups": account.watchlists(),
-    "POST /v1/groups": account.make_watchlist("Dogs"),
-    "GET /v1/groups/{groupId}": account.watchlist(7),
-    "PATCH /v1/groups/{groupId}": account.rename_watchlist(7, "Cats"),
-    "DELETE /v1/groups/{groupId}": account.delete_watchlist(7),
-    "PUT /v1/groups/{groupId}/mints/{mint}": account.watch(7, MINT),
-    "DELETE /v1/groups/{groupId}/mints/{mint}": account.unwatch(7, MINT),
-    "GET /v1/signals": account.signals(),
-    "POST /v1/signals": account.make_signal("high", MINT, "price.usd", "above", level=200.0),
-    "GET /v1/signals/{signalId}": account.signal(7),
-    "PATCH /v1/signals/{signalId}": account.change_signal(7, level=3.0, is_active=False),
-    "DELETE /v1/signals/{signalId}": account.delete_signal(7),
-    "GET /v1/signals/{signalId}/events": account.signal_events(7).call_at(None),
-    "POST /v1/signals/{signalId}/secret": account.renew_signal_secret(7),
-    "POST /v1/signals/{signalId}/test": account.test_signal(7),
-    "GET /v1/me": account.me(),
-    "POST /v1/me/key/rotate": account.rotate_key("24h"),
-    "DELETE /v1/me/key": account.revoke_key(),
-    "POST /v1/me/key/scopes": account.ask_for_scopes(["trade:write"], "To buy."),
-    "POST /api/public/beta-signup": account.sign_up(
+    "GET /v1/token/{tokenAddress}": reports.token(MINT),
+    "GET /v1/trial/{tokenAddress}": reports.trial(MINT),
+    "GET /v1/token/{tokenAddress}/candles": series.candles(MINT, "m1").call_at(None),
+    "GET /v1/token/{tokenAddress}/indicators": series.indicators(MINT, "m1").call_at(None),
+    "GET /v1/token/{tokenAddress}/swaps": series.swaps(MINT).call_at(None),
+    "GET /v1/token/{tokenAddress}/metadata": lists.metadata(MINT),
+    "GET /v1/token/{tokenAddress}/pools": market.pools(MINT),
+    "POST /v1/prices": reports.past_prices([(MINT, 1_763_460_000)]),
+    "POST /v1/backtest": backtests.backtest_tokens([MINT], "price > 0"),
+    "GET /v1/token/{tokenAddress}/backtest": backtests.backtest(MINT, "price > 0"),
+    "GET /v1/token/{tokenAddress}/traders": market.traders(MINT),
+    "GET /v1/token/{tokenAddress}/holders": market.holders(MINT),
+    "GET /v1/screen": lists.screen("price > 0").call_at(None),
+    "GET /v1/tokens": lists.tokens().call_at(None),
+    "POST /v1/tokens/batch": reports.batch([MINT]),
+    "GET /v1/credits/bundles": purchases.bundles(),
+    "GET /v1/credits/balance": purchases.balance(),
+    "GET /v1/credits/history": purchases.history(),
+    "POST /v1/credits/purchase": purchases.purchase(10),
+    "POST /v1/credits/rotate": purchases.claim_credits(PURCHASE, WALLET, "text", SIGNATURE),
+    "POST /v1/credits/rotate/challenge": purchases.claim_challenge(PURCHASE, WALLET),
+    "GET /v1/account": accounts.account(),
+    "PATCH /v1/account/keys/{keyId}": accounts.cap_key(3, 100),
+    "POST /v1/account/credits/deposit": accounts.deposit(TOKEN, 10),
+    "POST /v1/account/credits/withdraw": accounts.withdraw(10),
+    "GET /v1/account/wallets": accounts.wallets(),
+    "POST /v1/account/wallets/challenge": accounts.wallet_challenge(WALLET),
+    "POST /v1/account/wallets": accounts.link_wallet(WALLET, "text", SIGNATURE),
+    "DELETE /v1/account/wallets/{wallet}": accounts.unlink_wallet(WALLET),
+    "GET /v1/account/payments": accounts.payments().call_at(None),
+    "GET /v1/groups": accounts.watchlists(),
+    "POST /v1/groups": accounts.make_watchlist("Dogs"),
+    "GET /v1/groups/{groupId}": accounts.watchlist(7),
+    "PATCH /v1/groups/{groupId}": accounts.rename_watchlist(7, "Cats"),
+    "DELETE /v1/groups/{groupId}": accounts.delete_watchlist(7),
+    "PUT /v1/groups/{groupId}/mints/{mint}": accounts.watch(7, MINT),
+    "DELETE /v1/groups/{groupId}/mints/{mint}": accounts.unwatch(7, MINT),
+    "GET /v1/signals": alerts.signals(),
+    "POST /v1/signals": alerts.make_signal("high", MINT, "price.usd", "above", level=200.0),
+    "GET /v1/signals/{signalId}": alerts.signal(7),
+    "PATCH /v1/signals/{signalId}": alerts.change_signal(7, level=3.0, is_active=False),
+    "DELETE /v1/signals/{signalId}": alerts.delete_signal(7),
+    "GET /v1/signals/{signalId}/events": alerts.signal_events(7).call_at(None),
+    "POST /v1/signals/{signalId}/secret": alerts.renew_signal_secret(7),
+    "POST /v1/signals/{signalId}/test": alerts.test_signal(7),
+    "GET /v1/me": accounts.me(),
+    "POST /v1/me/key/rotate": accounts.rotate_key("24h"),
+    "DELETE /v1/me/key": accounts.revoke_key(),
+    "POST /v1/me/key/scopes": accounts.ask_for_scopes(["trade:write"], "To buy."),
+    "POST /api/public/beta-signup": signups.sign_up(
         EMAIL, "To trade.", scopes=["trade:write"], telegram="@agent"
     ),
-    "POST /api/auth/confirm-email": account.confirm_email(EMAIL, SECRET, "12345678"),
-    "POST /api/auth/application-status": account.application_status(EMAIL, SECRET),
-    "POST /api/auth/exchange-secret": account.exchange_secret(EMAIL, SECRET),
+    "POST /api/auth/confirm-email": signups.confirm_email(EMAIL, SECRET, "12345678"),
+    "POST /api/auth/application-status": signups.application_status(EMAIL, SECRET),
+    "POST /api/auth/exchange-secret": signups.exchange_secret(EMAIL, SECRET),
 }
 
 
@@ -213,18 +224,19 @@ async def test_each_query_is_one_that_is_described(service: Service, route: str)
     assert CALLS[route].takes_key <= takes_key
 
 
-def test_both_clients_and_their_raw_twins_have_every_call() -> None:
-    named = {name for name, each in vars(account).items() if _is_call(each)}
-    for kind in (Client, AsyncClient):
-        assert named <= set(dir(kind)), kind
-    paged = {"payments", "signal_events"}
-    for raw in (RawResponses, AsyncRawResponses):
-        assert named - paged <= set(dir(raw)), raw
-
-
-def _is_call(each: object) -> bool:
-    return (
-        inspect.isfunction(each)
-        and each.__module__ == account.__name__
-        and not each.__name__.startswith("_")
-    )
+def test_clients_of_every_kind_have_a_method_of_each_call() -> None:
+    modules = [each for each in vars(methods).values() if inspect.ismodule(each)]
+    calls = {
+        name: str(inspect.signature(call).return_annotation)
+        for module in modules
+        for name, call in inspect.getmembers(module, inspect.isfunction)
+        if call.__module__ == module.__name__ and not name.startswith("_")
+    }
+    answered = {name for name, kind in calls.items() if "ApiCall[" in kind} - {"purchase"}
+    paged = {name for name, kind in calls.items() if "PagedCall[" in kind}
+    assert len(answered) > 40
+    assert len(paged) == 7
+    for kind in (Client, AsyncClient, RawResponses, AsyncRawResponses):
+        assert {name for name in answered if not hasattr(kind, name)} == set()
+    for client in (Client, AsyncClient):
+        assert {name for name in paged if not hasattr(client, name)} == set()

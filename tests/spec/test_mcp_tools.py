@@ -16,7 +16,7 @@ from mintscope.app.config.config import ApiConfig
 from mintscope.market.listing.listed import Sort
 from mintscope.market.report import ReportKind
 from mintscope.mcp.tools import TOOLS, ToolCost
-from mintscope_client.calls import verbs
+from mintscope_client.endpoints import lists
 from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
 from support.scenes.mcp_service import (
     AUTO,
@@ -103,7 +103,7 @@ async def test_tools_say_what_they_cost_and_what_they_take(service: Service, app
         assert ("max_usd" in each.input_schema["properties"]) is not is_free
         assert (each.output_schema is None) is (tool.page is not None)
     search = listed["search_tokens"].input_schema["properties"]
-    assert set(search["sort"]["enum"]) == set(Sort) == set(get_args(verbs.Sort))
+    assert set(search["sort"]["enum"]) == set(Sort) == set(get_args(lists.Sort))
     token = listed["get_token"].input_schema
     assert token["required"] == ["mint"]
     assert "REUSE THE SAME KEY" in str(listed["buy_credits"].description)

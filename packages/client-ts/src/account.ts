@@ -1,38 +1,39 @@
 import type { Answer, Call, Method } from "./call.ts";
 import { known } from "./known.ts";
+import type { paths } from "./openapi.ts";
 import { PagedLines } from "./pages.ts";
 import type { DidDocument } from "./receipts.ts";
-import type {
-  AccountHoldings,
-  ApplicationStanding,
-  CappedKey,
-  ConfirmedEmail,
-  CreditDeposit,
-  CreditWithdrawal,
-  ExchangedKey,
-  FilledWatchlist,
-  KeyOwner,
-  LinkedWallets,
-  MadeSignal,
-  NewSignal,
-  Overlap,
-  PaymentsPage,
-  RevokedKey,
-  RotatedCredits,
-  RotatedKey,
-  Scope,
-  ScopesAsked,
-  SignalChanges,
-  SignalEvent,
-  SignalEventsPage,
-  SignalRule,
-  SignalRules,
-  SignedUp,
-  Signup,
-  WalletChallenge,
-  WalletPayment,
-  WatchlistLines,
-} from "./types.ts";
+import type { BareOf, BodyOf, DataOf, Sent } from "./types.ts";
+
+export type Signup = Sent<BodyOf<paths["/api/public/beta-signup"]["post"]>, "email" | "userType" | "motivation">;
+export type SignedUp = BareOf<paths["/api/public/beta-signup"]["post"]>;
+export type ConfirmedEmail = BareOf<paths["/api/auth/confirm-email"]["post"]>;
+export type ApplicationStanding = BareOf<paths["/api/auth/application-status"]["post"]>;
+export type ExchangedKey = BareOf<paths["/api/auth/exchange-secret"]["post"]>;
+export type KeyOwner = DataOf<paths["/v1/me"]["get"]>;
+export type Scope = KeyOwner["scopes"][number];
+export type Overlap = NonNullable<BodyOf<paths["/v1/me/key/rotate"]["post"]>["overlap"]>;
+export type RotatedKey = DataOf<paths["/v1/me/key/rotate"]["post"]>;
+export type RevokedKey = DataOf<paths["/v1/me/key"]["delete"]>;
+export type ScopesAsked = DataOf<paths["/v1/me/key/scopes"]["post"]>;
+export type AccountHoldings = DataOf<paths["/v1/account"]["get"]>;
+export type CappedKey = DataOf<paths["/v1/account/keys/{keyId}"]["patch"]>;
+export type CreditDeposit = DataOf<paths["/v1/account/credits/deposit"]["post"]>;
+export type CreditWithdrawal = DataOf<paths["/v1/account/credits/withdraw"]["post"]>;
+export type RotatedCredits = DataOf<paths["/v1/credits/rotate"]["post"]>;
+export type WalletChallenge = DataOf<paths["/v1/credits/rotate/challenge"]["post"]>;
+export type LinkedWallets = DataOf<paths["/v1/account/wallets"]["get"]>;
+export type PaymentsPage = DataOf<paths["/v1/account/payments"]["get"]>;
+export type WalletPayment = PaymentsPage["payments"][number];
+export type WatchlistLines = DataOf<paths["/v1/groups"]["get"]>;
+export type FilledWatchlist = DataOf<paths["/v1/groups/{groupId}"]["get"]>;
+export type NewSignal = Sent<BodyOf<paths["/v1/signals"]["post"]>, "name" | "mint" | "field" | "where" | "kind">;
+export type MadeSignal = DataOf<paths["/v1/signals"]["post"]>;
+export type SignalRule = DataOf<paths["/v1/signals/{signalId}"]["get"]>;
+export type SignalRules = DataOf<paths["/v1/signals"]["get"]>;
+export type SignalChanges = Partial<BodyOf<paths["/v1/signals/{signalId}"]["patch"]>>;
+export type SignalEventsPage = DataOf<paths["/v1/signals/{signalId}/events"]["get"]>;
+export type SignalEvent = SignalEventsPage["events"][number];
 
 const PAGE_MAX = 100;
 const OF_SIGNUP = ["email", "motivation", "userType", "scopes", "telegram", "twitter"];

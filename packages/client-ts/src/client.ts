@@ -2,44 +2,56 @@ import { AccountCalls } from "./account.ts";
 import type { CreditBudget } from "./budget.ts";
 import type { Answer, Call, Query } from "./call.ts";
 import { known } from "./known.ts";
+import type { paths } from "./openapi.ts";
 import { type Page, PagedLines } from "./pages.ts";
 import { stream } from "./stream.ts";
 import { type ClientOptions, Transport } from "./transport.ts";
-import type {
-  BacktestQuery,
-  BatchReports,
-  BundleList,
-  CandleLine,
-  CandlesPage,
-  CandlesQuery,
-  CreditBalance,
-  CreditHistory,
-  CreditPurchase,
-  IndicatorLine,
-  IndicatorsPage,
-  IndicatorsQuery,
-  LiveReport,
-  PastPrices,
-  Report,
-  ReportOptions,
-  ReportTimeframe,
-  ScreenedToken,
-  ScreenPage,
-  ScreenQuery,
-  SwapRecord,
-  SwapsPage,
-  TokenBacktest,
-  Timeframe,
-  TokenLine,
-  TokenMetadata,
-  TokenOptions,
-  TokenHolders,
-  TokenPools,
-  TokenTraders,
-  TokensBacktest,
-  TokensPage,
-  TokensQuery,
-} from "./types.ts";
+import type { DataOf, LiveReport, Report, ReportOptions } from "./types.ts";
+
+export type BatchReports = DataOf<paths["/v1/tokens/batch"]["post"]>;
+export type CandlesPage = DataOf<paths["/v1/token/{tokenAddress}/candles"]["get"]>;
+export type CandleLine = CandlesPage["candles"][number];
+/** Moments as Unix seconds or a Date. */
+type Within<Query> = Omit<Query, "tf" | "cursor" | "from" | "to"> & { from?: number | Date; to?: number | Date };
+export type CandlesQuery = Within<
+  NonNullable<paths["/v1/token/{tokenAddress}/candles"]["get"]["parameters"]["query"]>
+>;
+/** ReportOptions, and `at`: the report as it was, Unix seconds or "slot:312345678". */
+export type TokenOptions = NonNullable<paths["/v1/token/{tokenAddress}"]["get"]["parameters"]["query"]>;
+export type Timeframe = NonNullable<
+  NonNullable<paths["/v1/token/{tokenAddress}/candles"]["get"]["parameters"]["query"]>["tf"]
+>;
+type IndicatorsRead = paths["/v1/token/{tokenAddress}/indicators"]["get"];
+export type IndicatorsPage = DataOf<IndicatorsRead>;
+export type IndicatorLine = IndicatorsPage["points"][number];
+export type IndicatorsQuery = Within<NonNullable<IndicatorsRead["parameters"]["query"]>>;
+export type ReportTimeframe = NonNullable<IndicatorsRead["parameters"]["query"]>["tf"];
+export type SwapsPage = DataOf<paths["/v1/token/{tokenAddress}/swaps"]["get"]>;
+export type SwapRecord = SwapsPage["swaps"][number];
+export type TokensPage = DataOf<paths["/v1/tokens"]["get"]>;
+export type TokenLine = TokensPage["tokens"][number];
+export type TokensQuery = Omit<NonNullable<paths["/v1/tokens"]["get"]["parameters"]["query"]>, "cursor">;
+export type PastPrices = DataOf<paths["/v1/prices"]["post"]>;
+export type TokenBacktest = DataOf<paths["/v1/token/{tokenAddress}/backtest"]["get"]>;
+export type TokensBacktest = DataOf<paths["/v1/backtest"]["post"]>;
+export type BacktestQuery = Omit<
+  NonNullable<paths["/v1/token/{tokenAddress}/backtest"]["get"]["parameters"]["query"]>,
+  "where"
+>;
+export type TokenPools = DataOf<paths["/v1/token/{tokenAddress}/pools"]["get"]>;
+export type TokenHolders = DataOf<paths["/v1/token/{tokenAddress}/holders"]["get"]>;
+export type TokenTraders = DataOf<paths["/v1/token/{tokenAddress}/traders"]["get"]>;
+export type ScreenPage = DataOf<paths["/v1/screen"]["get"]>;
+export type ScreenedToken = ScreenPage["tokens"][number];
+export type ScreenQuery = Omit<
+  NonNullable<paths["/v1/screen"]["get"]["parameters"]["query"]>,
+  "cursor" | "where"
+>;
+export type TokenMetadata = DataOf<paths["/v1/token/{tokenAddress}/metadata"]["get"]>;
+export type BundleList = DataOf<paths["/v1/credits/bundles"]["get"]>;
+export type CreditBalance = DataOf<paths["/v1/credits/balance"]["get"]>;
+export type CreditHistory = DataOf<paths["/v1/credits/history"]["get"]>;
+export type CreditPurchase = DataOf<paths["/v1/credits/purchase"]["post"]>;
 
 /** The most lines of a page; it costs the same however long it is. */
 const LINES_MAX = 1000;

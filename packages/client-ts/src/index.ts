@@ -1,7 +1,7 @@
-export { AccountCalls } from "./account.ts";
+export * from "./account.ts";
 export { CreditBudget } from "./budget.ts";
 export type { Answer, Call, Method } from "./call.ts";
-export { Client, type RawResponses } from "./client.ts";
+export * from "./client.ts";
 export * from "./errors.ts";
 export { keypairWallet, parseKeypair } from "./keypair.ts";
 export { type Page, PagedLines } from "./pages.ts";
@@ -9,4 +9,4 @@ export { type Demand, type Offer, Payer, type Pin, type Signer } from "./payment
 export { checkReceipt, type DidDocument, ForgedReceiptError, type ReceiptClaims } from "./receipts.ts";
 export { type Challenge, type MessageSigner, WalletSignIn } from "./signIn.ts";
 export type { ClientOptions } from "./transport.ts";
-export type * from "./types.ts";
+export type { LiveReport, Report, ReportOptions } from "./types.ts";

@@ -6,10 +6,10 @@ from contextlib import aclosing
 from typing import Final, TypeVar
 
 import httpx
-from typing_extensions import Self, Unpack
+from typing_extensions import Self, Unpack, override
 
 from mintscope_client.budget import CreditBudget
-from mintscope_client.calls import account, verbs
+from mintscope_client.calls.bound import Async
 from mintscope_client.calls.call import Answered, ApiCall
 from mintscope_client.calls.conversation import (
     PATIENCE_S,
@@ -20,38 +20,12 @@ from mintscope_client.calls.conversation import (
     Send,
     converse,
 )
-from mintscope_client.calls.methods import AsyncAccountMethods, AsyncRawResponses
 from mintscope_client.calls.opening import open_session
-from mintscope_client.calls.pages import AsyncPagedLines
-from mintscope_client.calls.verbs import (
-    BacktestQuery,
-    CandleRange,
-    IndicatorRange,
-    ReportOptions,
-    ScreenQuery,
-    TokenOptions,
-    TokenQuery,
-)
-from mintscope_client.results.account import PaymentsPage, WalletPayment
-from mintscope_client.results.backtest import TokenBacktest, TokensBacktest
-from mintscope_client.results.batch import BatchReports, PastPrices
-from mintscope_client.results.credits import BundleList, CreditHistory, CreditPurchase
-from mintscope_client.results.holders import TokenHolders
-from mintscope_client.results.lists import TokenLine, TokenMetadata, TokensPage
-from mintscope_client.results.live import LiveReport
-from mintscope_client.results.pools import TokenPools
-from mintscope_client.results.report import Report
-from mintscope_client.results.screen import ScreenedToken, ScreenPage
-from mintscope_client.results.series import (
-    CandleLine,
-    CandlesPage,
-    IndicatorLine,
-    IndicatorsPage,
-    SwapRecord,
-    SwapsPage,
-)
-from mintscope_client.results.signals import SignalEvent, SignalEventsPage
-from mintscope_client.results.traders import TokenTraders
+from mintscope_client.endpoints import purchases
+from mintscope_client.endpoints.methods import AsyncRawResponses, Methods, PagedMethods
+from mintscope_client.endpoints.purchases import CreditPurchase
+from mintscope_client.endpoints.reports import ReportOptions
+from mintscope_client.streams.live import LiveReport
 from mintscope_client.streams.streaming import LiveCall
 from mintscope_client.transport import BoundedTransport
 
@@ -60,7 +34,7 @@ REQUEST_S_MAX: Final = 120.0
 Data = TypeVar("Data")
 
 
-class AsyncClient(AsyncAccountMethods):
+class AsyncClient(Methods, PagedMethods, Async):
     """The asyncio version of `mintscope_client.Client`, with the same arguments.
 
     A sending takes REQUEST_S_MAX at most, however slowly the service answers.
@@ -111,117 +85,9 @@ class AsyncClient(AsyncAccountMethods):
         """The same calls, each of which returns `Answered`: the data with status and headers."""
         return AsyncRawResponses(self)
 
-    async def token(self, mint: str, **options: Unpack[TokenOptions]) -> Report:
-        """Return the price, indicators and pressure of *mint*.  Costs one credit.
-
-        options    `candles`, `partial`, `timeframes`, `at`: see `verbs.TokenOptions`
-        """
-        return (await self.send(verbs.token(mint, **options))).data
-
-    async def trial(self, mint: str, **options: Unpack[ReportOptions]) -> Report:
-        """Return the report of *mint* for free, by default ten times a day per client address.
-
-        options    `candles`, `partial` and `timeframes`: see `verbs.ReportOptions`
-        """
-        return (await self.send(verbs.trial(mint, **options))).data
-
-    async def batch(self, mints: Sequence[str], **options: Unpack[ReportOptions]) -> BatchReports:
-        """Return a report or an error for each of up to 50 mints; each report costs a credit."""
-        return (await self.send(verbs.batch(mints, **options))).data
-
-    def candles(
-        self, mint: str, tf: verbs.Timeframe = "m1", **within: Unpack[CandleRange]
-    ) -> AsyncPagedLines[CandlesPage, CandleLine]:
-        """Return candles of *mint*, newest page first.  A page of up to 1,000 costs a credit.
-
-        within    `from_`, `to`, `limit`, `candles`, `fill`, `in_`, `pool`, `profile`: see
-                  `verbs.CandleRange`
-        """
-        return AsyncPagedLines(self.send, verbs.candles(mint, tf, **within))
-
-    def indicators(
-        self, mint: str, tf: verbs.Timeframe = "m1", **within: Unpack[IndicatorRange]
-    ) -> AsyncPagedLines[IndicatorsPage, IndicatorLine]:
-        """Return indicators per candle, newest page first.  A page of up to 1,000 costs a credit.
-
-        within    `names`, `from_`, `to`, `limit`, `candles`, `fill`, `in_`: see
-                   `verbs.IndicatorRange`
-        """
-        return AsyncPagedLines(self.send, verbs.indicators(mint, tf, **within))
-
-    def swaps(
-        self, mint: str, *, limit: int | None = None
-    ) -> AsyncPagedLines[SwapsPage, SwapRecord]:
-        """Return swaps, newest first.  A page of up to 500 costs a credit."""
-        return AsyncPagedLines(self.send, verbs.swaps(mint, limit=limit))
-
-    def tokens(
-        self, text: str = "", **asked: Unpack[TokenQuery]
-    ) -> AsyncPagedLines[TokensPage, TokenLine]:
-        """Return tokens whose name or symbol has *text* or whose mint starts with it.  Free.
-
-        asked    `sort`, `order` and `limit`, as `verbs.TokenQuery` describes them
-        """
-        return AsyncPagedLines(self.send, verbs.tokens(text, **asked))
-
-    async def pools(self, mint: str) -> TokenPools:
-        """Return the pools that decide the price of *mint*, heaviest first.  Costs one credit."""
-        return (await self.send(verbs.pools(mint))).data
-
-    async def past_prices(self, asked: Sequence[tuple[str, verbs.Moment]]) -> PastPrices:
-        """Return past prices for up to 100 pairs of mint and time.  Costs one credit."""
-        return (await self.send(verbs.past_prices(asked))).data
-
-    async def backtest(
-        self, mint: str, where: str, **asked: Unpack[BacktestQuery]
-    ) -> TokenBacktest:
-        """Return the past firings of *where* for *mint*.  Costs one credit.
-
-        asked    as `verbs.BacktestQuery` describes it
-        """
-        return (await self.send(verbs.backtest(mint, where, **asked))).data
-
-    async def backtest_tokens(
-        self, mints: Sequence[str], where: str, **asked: Unpack[BacktestQuery]
-    ) -> TokensBacktest:
-        """Return the past firings of *where* for *mints*.  Costs a credit per 10,000 candles.
-
-        asked    as `verbs.BacktestQuery` describes it
-        """
-        return (await self.send(verbs.backtest_tokens(mints, where, **asked))).data
-
-    async def holders(self, mint: str) -> TokenHolders:
-        """Return the 20 largest holders of *mint*.  Costs one credit."""
-        return (await self.send(verbs.holders(mint))).data
-
-    async def traders(self, mint: str, *, limit: int | None = None) -> TokenTraders:
-        """Return the traders of *mint*, largest volume first.  Costs one credit."""
-        return (await self.send(verbs.traders(mint, limit=limit))).data
-
-    def screen(
-        self, where: str = "", **asked: Unpack[ScreenQuery]
-    ) -> AsyncPagedLines[ScreenPage, ScreenedToken]:
-        """Return the tokens for which *where* is true.  A page of up to 100 costs a credit.
-
-        asked    `sort`, `order`, `fields` and `limit`, as `verbs.ScreenQuery` describes them
-        """
-        return AsyncPagedLines(self.send, verbs.screen(where, **asked))
-
-    async def metadata(self, mint: str) -> TokenMetadata:
-        """Return the metadata of *mint* from the chain.  Free."""
-        return (await self.send(verbs.metadata(mint))).data
-
-    async def bundles(self) -> BundleList:
-        """Return the bundles for sale and their current prices.  Free."""
-        return (await self.send(verbs.BUNDLES)).data
-
     async def balance(self) -> int:
         """Return the credits left on the credential.  Free."""
-        return (await self.send(verbs.BALANCE)).data.balance
-
-    async def history(self) -> CreditHistory:
-        """Return the sources and uses of the credits of the credential.  Free."""
-        return (await self.send(verbs.HISTORY)).data
+        return (await self.send(purchases.balance())).data.balance
 
     async def buy_credits(self, credit_count: int, *, key: str | None = None) -> CreditPurchase:
         """Buy the bundle of *credit_count* credits with the wallet.
@@ -230,15 +96,7 @@ class AsyncClient(AsyncAccountMethods):
 
         key       of a PendingError: go on with that payment
         """
-        return (await self.send(verbs.purchase(credit_count), key=key)).data
-
-    def payments(self) -> AsyncPagedLines[PaymentsPage, WalletPayment]:
-        """Return payments of the linked wallets, newest first.  Free."""
-        return AsyncPagedLines(self.send, account.payments())
-
-    def signal_events(self, signal_id: int) -> AsyncPagedLines[SignalEventsPage, SignalEvent]:
-        """Return the firings of a signal, newest first.  Free."""
-        return AsyncPagedLines(self.send, account.signal_events(signal_id))
+        return (await self.send(purchases.purchase(credit_count), key=key)).data
 
     async def stream(
         self, mints: Sequence[str], **options: Unpack[ReportOptions]
@@ -278,8 +136,9 @@ class AsyncClient(AsyncAccountMethods):
 
         return reports_later(live)
 
+    @override
     async def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
-        """Send *call*, made by `mintscope_client.calls.verbs`; return the whole response."""
+        """Send *call*, made by `mintscope_client.endpoints`; return the whole response."""
         return await drive(converse(self._session, call, key=key), self._http)
 
 

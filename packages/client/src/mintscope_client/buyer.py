@@ -9,11 +9,11 @@ import httpx
 
 from mintscope_client.async_client import REQUEST_S_MAX, drive
 from mintscope_client.auth import PaymentAuth
-from mintscope_client.calls import verbs
 from mintscope_client.calls.call import ApiCall
 from mintscope_client.calls.clock import Clock, SystemClock
 from mintscope_client.calls.conversation import Data, converse
 from mintscope_client.calls.opening import open_session
+from mintscope_client.endpoints import purchases, reports
 from mintscope_client.wire import CreditToken
 
 NO_PATIENCE: Final = 0.0  # what is not paid yet is not sent again
@@ -61,14 +61,14 @@ class Buyer:
         key       of a PendingError: go on with that payment
         Raises    WillNotPay, JournalUnusable, and what `mintscope_client.errors` lists
         """
-        bought = await self._pay(verbs.purchase(credit_count), key)
+        bought = await self._pay(purchases.purchase(credit_count), key)
         # Else it would not have been delivered; no API key was sent along.
         assert bought.token is not None
         return BoughtCredits(CreditToken(bought.token), bought.credits, bought.price_paid)
 
     async def request(self, mint: str, *, key: str | None = None) -> dict[str, Any]:
         """Buy one report about *mint*; *key* and the exceptions are as for `buy_credits`."""
-        asked = verbs.token(mint)
+        asked = reports.token(mint)
         call = ApiCall(
             name=asked.name,
             method=asked.method,

@@ -6,10 +6,10 @@ from contextlib import closing
 from typing import TypeVar
 
 import httpx
-from typing_extensions import Self, Unpack
+from typing_extensions import Self, Unpack, override
 
 from mintscope_client.budget import CreditBudget
-from mintscope_client.calls import account, verbs
+from mintscope_client.calls.bound import Blocking
 from mintscope_client.calls.call import Answered, ApiCall
 from mintscope_client.calls.conversation import (
     PATIENCE_S,
@@ -20,45 +20,19 @@ from mintscope_client.calls.conversation import (
     Send,
     converse,
 )
-from mintscope_client.calls.methods import AccountMethods, RawResponses
 from mintscope_client.calls.opening import open_session
-from mintscope_client.calls.pages import PagedLines
-from mintscope_client.calls.verbs import (
-    BacktestQuery,
-    CandleRange,
-    IndicatorRange,
-    ReportOptions,
-    ScreenQuery,
-    TokenOptions,
-    TokenQuery,
-)
-from mintscope_client.results.account import PaymentsPage, WalletPayment
-from mintscope_client.results.backtest import TokenBacktest, TokensBacktest
-from mintscope_client.results.batch import BatchReports, PastPrices
-from mintscope_client.results.credits import BundleList, CreditHistory, CreditPurchase
-from mintscope_client.results.holders import TokenHolders
-from mintscope_client.results.lists import TokenLine, TokenMetadata, TokensPage
-from mintscope_client.results.live import LiveReport
-from mintscope_client.results.pools import TokenPools
-from mintscope_client.results.report import Report
-from mintscope_client.results.screen import ScreenedToken, ScreenPage
-from mintscope_client.results.series import (
-    CandleLine,
-    CandlesPage,
-    IndicatorLine,
-    IndicatorsPage,
-    SwapRecord,
-    SwapsPage,
-)
-from mintscope_client.results.signals import SignalEvent, SignalEventsPage
-from mintscope_client.results.traders import TokenTraders
+from mintscope_client.endpoints import purchases
+from mintscope_client.endpoints.methods import Methods, PagedMethods, RawResponses
+from mintscope_client.endpoints.purchases import CreditPurchase
+from mintscope_client.endpoints.reports import ReportOptions
+from mintscope_client.streams.live import LiveReport
 from mintscope_client.streams.streaming import LiveCall
 from mintscope_client.transport import BoundedSyncTransport
 
 Data = TypeVar("Data")
 
 
-class Client(AccountMethods):
+class Client(Methods, PagedMethods, Blocking):
     """Reads from the service at *url*; a context manager, usable by several threads.
 
     credential   a credit token or an API key: pays for reads
@@ -120,113 +94,9 @@ class Client(AccountMethods):
         """The same calls, each of which returns `Answered`: the data with status and headers."""
         return RawResponses(self)
 
-    def token(self, mint: str, **options: Unpack[TokenOptions]) -> Report:
-        """Return the price, indicators and pressure of *mint*.  Costs one credit.
-
-        options    `candles`, `partial`, `timeframes`, `at`: see `verbs.TokenOptions`
-        """
-        return self.send(verbs.token(mint, **options)).data
-
-    def trial(self, mint: str, **options: Unpack[ReportOptions]) -> Report:
-        """Return the report of *mint* for free, by default ten times a day per client address.
-
-        options    `candles`, `partial` and `timeframes`: see `verbs.ReportOptions`
-        """
-        return self.send(verbs.trial(mint, **options)).data
-
-    def batch(self, mints: Sequence[str], **options: Unpack[ReportOptions]) -> BatchReports:
-        """Return a report or an error for each of up to 50 mints; each report costs a credit."""
-        return self.send(verbs.batch(mints, **options)).data
-
-    def candles(
-        self, mint: str, tf: verbs.Timeframe = "m1", **within: Unpack[CandleRange]
-    ) -> PagedLines[CandlesPage, CandleLine]:
-        """Return candles of *mint*, newest page first.  A page of up to 1,000 costs a credit.
-
-        within    `from_`, `to`, `limit`, `candles`, `fill`, `in_`, `pool`, `profile`: see
-                  `verbs.CandleRange`
-        """
-        return PagedLines(self.send, verbs.candles(mint, tf, **within))
-
-    def indicators(
-        self, mint: str, tf: verbs.Timeframe = "m1", **within: Unpack[IndicatorRange]
-    ) -> PagedLines[IndicatorsPage, IndicatorLine]:
-        """Return indicators per candle, newest page first.  A page of up to 1,000 costs a credit.
-
-        within    `names`, `from_`, `to`, `limit`, `candles`, `fill`, `in_`: see
-                   `verbs.IndicatorRange`
-        """
-        return PagedLines(self.send, verbs.indicators(mint, tf, **within))
-
-    def swaps(self, mint: str, *, limit: int | None = None) -> PagedLines[SwapsPage, SwapRecord]:
-        """Return swaps, newest first.  A page of up to 500 costs a credit."""
-        return PagedLines(self.send, verbs.swaps(mint, limit=limit))
-
-    def tokens(
-        self, text: str = "", **asked: Unpack[TokenQuery]
-    ) -> PagedLines[TokensPage, TokenLine]:
-        """Return tokens whose name or symbol has *text* or whose mint starts with it.  Free.
-
-        asked    `sort`, `order` and `limit`, as `verbs.TokenQuery` describes them
-        """
-        return PagedLines(self.send, verbs.tokens(text, **asked))
-
-    def pools(self, mint: str) -> TokenPools:
-        """Return the pools that decide the price of *mint*, heaviest first.  Costs one credit."""
-        return self.send(verbs.pools(mint)).data
-
-    def past_prices(self, asked: Sequence[tuple[str, verbs.Moment]]) -> PastPrices:
-        """Return past prices for up to 100 pairs of mint and time.  Costs one credit."""
-        return self.send(verbs.past_prices(asked)).data
-
-    def backtest(self, mint: str, where: str, **asked: Unpack[BacktestQuery]) -> TokenBacktest:
-        """Return the past firings of *where* for *mint*.  Costs one credit.
-
-        asked    as `verbs.BacktestQuery` describes it
-        """
-        return self.send(verbs.backtest(mint, where, **asked)).data
-
-    def backtest_tokens(
-        self, mints: Sequence[str], where: str, **asked: Unpack[BacktestQuery]
-    ) -> TokensBacktest:
-        """Return the past firings of *where* for *mints*.  Costs a credit per 10,000 candles.
-
-        asked    as `verbs.BacktestQuery` describes it
-        """
-        return self.send(verbs.backtest_tokens(mints, where, **asked)).data
-
-    def holders(self, mint: str) -> TokenHolders:
-        """Return the 20 largest holders of *mint*.  Costs one credit."""
-        return self.send(verbs.holders(mint)).data
-
-    def traders(self, mint: str, *, limit: int | None = None) -> TokenTraders:
-        """Return the traders of *mint*, largest volume first.  Costs one credit."""
-        return self.send(verbs.traders(mint, limit=limit)).data
-
-    def screen(
-        self, where: str = "", **asked: Unpack[ScreenQuery]
-    ) -> PagedLines[ScreenPage, ScreenedToken]:
-        """Return the tokens for which *where* is true.  A page of up to 100 costs a credit.
-
-        asked    `sort`, `order`, `fields` and `limit`, as `verbs.ScreenQuery` describes them
-        """
-        return PagedLines(self.send, verbs.screen(where, **asked))
-
-    def metadata(self, mint: str) -> TokenMetadata:
-        """Return the metadata of *mint* from the chain.  Free."""
-        return self.send(verbs.metadata(mint)).data
-
-    def bundles(self) -> BundleList:
-        """Return the bundles for sale and their current prices.  Free."""
-        return self.send(verbs.BUNDLES).data
-
     def balance(self) -> int:
         """Return the credits left on the credential.  Free."""
-        return self.send(verbs.BALANCE).data.balance
-
-    def history(self) -> CreditHistory:
-        """Return the sources and uses of the credits of the credential.  Free."""
-        return self.send(verbs.HISTORY).data
+        return self.send(purchases.balance()).data.balance
 
     def buy_credits(self, credit_count: int, *, key: str | None = None) -> CreditPurchase:
         """Buy the bundle of *credit_count* credits with the wallet.
@@ -235,15 +105,7 @@ class Client(AccountMethods):
 
         key       of a PendingError: go on with that payment
         """
-        return self.send(verbs.purchase(credit_count), key=key).data
-
-    def payments(self) -> PagedLines[PaymentsPage, WalletPayment]:
-        """Return payments of the linked wallets, newest first.  Free."""
-        return PagedLines(self.send, account.payments())
-
-    def signal_events(self, signal_id: int) -> PagedLines[SignalEventsPage, SignalEvent]:
-        """Return the firings of a signal, newest first.  Free."""
-        return PagedLines(self.send, account.signal_events(signal_id))
+        return self.send(purchases.purchase(credit_count), key=key).data
 
     def stream(
         self, mints: Sequence[str], **options: Unpack[ReportOptions]
@@ -279,8 +141,9 @@ class Client(AccountMethods):
 
         return reports(live)
 
+    @override
     def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
-        """Send *call*, made by `mintscope_client.calls.verbs`; return the whole response."""
+        """Send *call*, made by `mintscope_client.endpoints`; return the whole response."""
         return self._drive(converse(self._session, call, key=key))
 
     def _drive(self, conversation: Conversation[Data]) -> Data:

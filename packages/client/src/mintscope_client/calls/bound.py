@@ -1,89 +1,126 @@
-"""Calls as methods of a client: each sends a call of `verbs` or `account` and returns its data."""
+"""Calls as methods of clients: of each call one row, which serves all kinds of client."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from functools import wraps
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from typing_extensions import Self
 
 from mintscope_client.calls.call import Answered, ApiCall
+from mintscope_client.calls.paged import Line, PageData, PagedCall
+from mintscope_client.calls.pages import AsyncPagedLines, PagedLines
 
 Given = ParamSpec("Given")
 Data = TypeVar("Data")
 
 
-class Sends(Protocol):
-    """A client whose calls block until the response arrives."""
+class Blocking(ABC):
+    """A client whose methods block until the response arrives, and return its data."""
+
+    @abstractmethod
+    def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
+        """Return the whole answer to *call*."""
+
+    def result(self, call: ApiCall[Data]) -> Data:
+        """Return the data of the answer to *call*."""
+        return self.send(call).data
+
+
+class Async(ABC):
+    """Blocking for asyncio."""
+
+    @abstractmethod
+    async def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
+        """Return the whole answer to *call*."""
+
+    async def result(self, call: ApiCall[Data]) -> Data:
+        """Return the data of the answer to *call*."""
+        return (await self.send(call)).data
+
+
+class Raw:
+    """The methods of a client, which return the whole answer: status, headers, credits left."""
+
+    def __init__(self, client: Blocking) -> None:
+        self._client = client
 
     def send(self, call: ApiCall[Data]) -> Answered[Data]:
-        """Return the answer to *call*."""
+        """Return the whole answer to *call*."""
+        return self._client.send(call)
+
+    result = send
 
 
-class SendsLater(Protocol):
-    """A client for asyncio."""
+class AsyncRaw:
+    """Raw for asyncio."""
+
+    def __init__(self, client: Async) -> None:
+        self._client = client
 
     async def send(self, call: ApiCall[Data]) -> Answered[Data]:
-        """Return the answer to *call*."""
+        """Return the whole answer to *call*."""
+        return await self._client.send(call)
+
+    result = send
 
 
 class Method(Generic[Given, Data]):
-    """A descriptor that turns *call* into a method, which returns the data of the answer."""
+    """A descriptor that turns the function *call* into a method, which sends what it returns."""
 
     def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
         self._call = call
         self.__doc__ = call.__doc__
 
-    def __get__(self, client: Sends, _: Any = None) -> Callable[Given, Data]:
-        """Return the method of *client*."""
-
-        def method(*args: Given.args, **options: Given.kwargs) -> Data:
-            return client.send(self._call(*args, **options)).data
-
-        return method
-
-
-class AsyncMethod(Generic[Given, Data]):
-    """Method for asyncio."""
-
-    def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
-        self._call = call
-        self.__doc__ = call.__doc__
-
-    def __get__(self, client: SendsLater, _: Any = None) -> Callable[Given, Awaitable[Data]]:
-        """Return the method of *client*."""
-
-        async def method(*args: Given.args, **options: Given.kwargs) -> Data:
-            return (await client.send(self._call(*args, **options))).data
-
-        return method
-
-
-class RawMethod(Generic[Given, Data]):
-    """A descriptor that turns *call* into a method, which returns the whole answer."""
-
-    def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
-        self._call = call
-        self.__doc__ = call.__doc__
-
-    def __get__(self, client: Sends, _: Any = None) -> Callable[Given, Answered[Data]]:
-        """Return the method of *client*."""
-
-        def method(*args: Given.args, **options: Given.kwargs) -> Answered[Data]:
-            return client.send(self._call(*args, **options))
-
-        return method
-
-
-class AsyncRawMethod(Generic[Given, Data]):
-    """RawMethod for asyncio."""
-
-    def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
-        self._call = call
-        self.__doc__ = call.__doc__
-
+    @overload
+    def __get__(self, client: None, kind: Any = None) -> Self: ...
+    @overload
+    def __get__(self, client: Blocking, kind: Any = None) -> Callable[Given, Data]: ...
+    @overload
+    def __get__(self, client: Async, kind: Any = None) -> Callable[Given, Awaitable[Data]]: ...
+    @overload
+    def __get__(self, client: Raw, kind: Any = None) -> Callable[Given, Answered[Data]]: ...
+    @overload
     def __get__(
-        self, client: SendsLater, _: Any = None
-    ) -> Callable[Given, Awaitable[Answered[Data]]]:
+        self, client: AsyncRaw, kind: Any = None
+    ) -> Callable[Given, Awaitable[Answered[Data]]]: ...
+    def __get__(self, client: Any, kind: Any = None) -> Any:
         """Return the method of *client*."""
+        if client is None:
+            return self
 
-        async def method(*args: Given.args, **options: Given.kwargs) -> Answered[Data]:
-            return await client.send(self._call(*args, **options))
+        @wraps(self._call)
+        def method(*args: Given.args, **options: Given.kwargs) -> Any:
+            return client.result(self._call(*args, **options))
+
+        return method
+
+
+class PagedMethod(Generic[Given, PageData, Line]):
+    """Method for a call whose result comes in pages, which are fetched when they are read."""
+
+    def __init__(self, call: Callable[Given, PagedCall[PageData, Line]]) -> None:
+        self._call = call
+        self.__doc__ = call.__doc__
+
+    @overload
+    def __get__(self, client: None, kind: Any = None) -> Self: ...
+    @overload
+    def __get__(
+        self, client: Blocking, kind: Any = None
+    ) -> Callable[Given, PagedLines[PageData, Line]]: ...
+    @overload
+    def __get__(
+        self, client: Async, kind: Any = None
+    ) -> Callable[Given, AsyncPagedLines[PageData, Line]]: ...
+    def __get__(self, client: Any, kind: Any = None) -> Any:
+        """Return the method of *client*."""
+        if client is None:
+            return self
+
+        @wraps(self._call)
+        def method(*args: Given.args, **options: Given.kwargs) -> Any:
+            lines: Any = PagedLines if isinstance(client, Blocking) else AsyncPagedLines
+            return lines(client.send, self._call(*args, **options))
 
         return method

@@ -6,8 +6,8 @@ from typing import Any, Generic
 import msgspec
 
 from mintscope_client.calls.call import Answered, ApiCall
+from mintscope_client.calls.frames import Library, choose_library, to_dataframe
 from mintscope_client.calls.paged import Line, PageData, PagedCall
-from mintscope_client.results.frames import Library, choose_library, to_dataframe
 
 
 class PagedLines(Generic[PageData, Line]):

@@ -8,7 +8,7 @@ import typer
 from mintscope_client.calls.conversation import PATIENCE_S
 from mintscope_client.cli.connection import CredentialFile, MaxCredits, Patience, Url, connected
 from mintscope_client.cli.tables import AsJson, Cell, print_json, print_rows
-from mintscope_client.results.batch import ReportOrNot
+from mintscope_client.endpoints.reports import ReportOrNot
 
 app = typer.Typer()
 

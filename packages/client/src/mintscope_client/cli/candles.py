@@ -5,7 +5,6 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from mintscope_client.calls import verbs
 from mintscope_client.calls.conversation import PATIENCE_S
 from mintscope_client.cli.connection import (
     TIMEFRAME,
@@ -17,7 +16,8 @@ from mintscope_client.cli.connection import (
     connected,
 )
 from mintscope_client.cli.tables import AsJson, Cell, print_json, print_rows
-from mintscope_client.results.series import CandleLine
+from mintscope_client.endpoints import series
+from mintscope_client.endpoints.series import CandleLine
 
 COLUMNS: Final = ["t", "o", "h", "l", "c", "volume", "buyVolume", "sellVolume", "swaps", "imported"]
 
@@ -28,7 +28,7 @@ app = typer.Typer()
 def candles(
     mint: Mint,
     url: Url,
-    tf: Annotated[verbs.Timeframe, TIMEFRAME] = "m1",
+    tf: Annotated[series.Timeframe, TIMEFRAME] = "m1",
     limit: Annotated[
         int, typer.Option(metavar="N", min=1, max=1_000, help="How many, the newest.")
     ] = 100,

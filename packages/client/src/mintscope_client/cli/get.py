@@ -3,7 +3,6 @@
 import msgspec
 import typer
 
-from mintscope_client.calls import verbs
 from mintscope_client.calls.call import Answered
 from mintscope_client.calls.conversation import PATIENCE_S
 from mintscope_client.cli.connection import (
@@ -15,7 +14,8 @@ from mintscope_client.cli.connection import (
     connected,
 )
 from mintscope_client.cli.tables import AsJson, Cell, print_json, print_rows
-from mintscope_client.results.report import Report
+from mintscope_client.endpoints import reports
+from mintscope_client.endpoints.reports import Report
 
 app = typer.Typer()
 
@@ -32,7 +32,7 @@ def get(
 ) -> None:
     """Read price, indicators and pressure of a token from a service: one credit."""
     with connected(url, credential_file, max_credits, patience_s) as client:
-        answered = client.send(verbs.token(mint))
+        answered = client.send(reports.token(mint))
     if as_json:
         print_json(msgspec.to_builtins(answered.data))
     else:

@@ -5,11 +5,11 @@ from typing import Annotated, Final, get_args
 import msgspec
 import typer
 
-from mintscope_client.calls import verbs
 from mintscope_client.calls.conversation import PATIENCE_S
 from mintscope_client.cli.connection import Patience, Url, connected
 from mintscope_client.cli.tables import AsJson, Cell, print_json, print_rows
-from mintscope_client.results.lists import TokenLine
+from mintscope_client.endpoints import lists
+from mintscope_client.endpoints.lists import TokenLine
 
 HEADS: Final = ["mint", "symbol", "usd", "changeH1", "changeD1", "volumeUsdD1", "marketCapUsd"]
 
@@ -24,8 +24,8 @@ def search(
         typer.Argument(metavar="TEXT", help="In the name or symbol, or how the mint begins."),
     ] = "",
     sort: Annotated[
-        verbs.Sort,
-        typer.Option(metavar="FIELD", help=f"One of {', '.join(get_args(verbs.Sort))}."),
+        lists.Sort,
+        typer.Option(metavar="FIELD", help=f"One of {', '.join(get_args(lists.Sort))}."),
     ] = "volume",
     limit: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="How many.")] = 20,
     patience_s: Patience = PATIENCE_S,

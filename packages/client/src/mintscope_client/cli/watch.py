@@ -9,7 +9,7 @@ import typer
 from mintscope_client.calls.conversation import PATIENCE_S
 from mintscope_client.cli.connection import CredentialFile, MaxCredits, Patience, Url, connected
 from mintscope_client.cli.tables import AsJson, visible
-from mintscope_client.results.live import LiveReport
+from mintscope_client.streams.live import LiveReport
 
 app = typer.Typer()
 

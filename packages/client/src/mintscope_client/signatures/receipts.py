@@ -12,7 +12,7 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature
 
 from mintscope_client.decoding import Undecodable, decode_json
-from mintscope_client.results.receipts import DidDocument
+from mintscope_client.endpoints.receipts import DidDocument
 
 RECEIPT_CHARACTERS_MAX: Final = 4_096
 ALGORITHM: Final = "EdDSA"

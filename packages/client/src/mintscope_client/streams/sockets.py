@@ -9,8 +9,8 @@ import websockets.asyncio.client
 import websockets.sync.client
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
-from mintscope_client.results.live import LiveReport
 from mintscope_client.streams.events import EVENT_BYTES_MAX
+from mintscope_client.streams.live import LiveReport
 from mintscope_client.streams.streaming import LiveCall
 
 LOOK_S: Final = 5.0  # how often a quiet stream looks whether the budget has room

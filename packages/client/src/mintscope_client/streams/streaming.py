@@ -10,8 +10,8 @@ from mintscope_client.calls.call import ApiCall
 from mintscope_client.calls.conversation import CallSession
 from mintscope_client.calls.pacing import backoff_s
 from mintscope_client.calls.reading import refusal
-from mintscope_client.calls.verbs import ReportOptions, report_query
 from mintscope_client.decoding import Undecodable, decode_json
+from mintscope_client.endpoints.reports import Report, ReportOptions, report_query
 from mintscope_client.errors import (
     ClientError,
     NotNowError,
@@ -22,9 +22,8 @@ from mintscope_client.errors import (
     UnreadableError,
     refusal_kind,
 )
-from mintscope_client.results.live import LiveReport, StartedMinute, StreamEnd
-from mintscope_client.results.report import Report
 from mintscope_client.streams.events import EventReader, ServerEvent
+from mintscope_client.streams.live import LiveReport, StartedMinute, StreamEnd
 from mintscope_client.transport import ENDLESS
 
 SILENCE_S_MAX: Final = 45.0  # there is a heartbeat every 15 s

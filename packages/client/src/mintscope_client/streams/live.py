@@ -2,7 +2,7 @@
 
 import msgspec
 
-from mintscope_client.results.report import Report
+from mintscope_client.endpoints.reports import Report
 
 
 class LiveReport(msgspec.Struct, frozen=True):

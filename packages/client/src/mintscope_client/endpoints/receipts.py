@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from mintscope_client.calls.call import ApiCall
+
 
 class _Key(msgspec.Struct, frozen=True, kw_only=True):
     kty: str
@@ -36,3 +38,14 @@ class DidDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             if is_named and method.controller == self.id and key.crv == "Ed25519":
                 return key.x
         return None
+
+
+def receipt_keys() -> ApiCall[DidDocument]:
+    """Return the call that asks for the keys of receipts, which `check_receipt` takes."""
+    return ApiCall(
+        name="did.json",
+        method="GET",
+        path="/.well-known/did.json",
+        kind=DidDocument,
+        is_enveloped=False,
+    )

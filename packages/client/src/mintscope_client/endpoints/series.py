@@ -1,10 +1,21 @@
 """Series of a token: candles, indicators and swaps, the newest page first."""
 
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal, TypeAlias, TypedDict
 
 import msgspec
+from typing_extensions import Unpack
 
-from mintscope_client.results.report import FibonacciLevels, MacdValues
+from mintscope_client.calls.call import ApiCall
+from mintscope_client.calls.known import expect_known
+from mintscope_client.calls.paged import Line, PageData, PagedCall
+from mintscope_client.calls.requests import Moment, query_of, segment
+from mintscope_client.endpoints.reports import FibonacciLevels, MacdValues
+
+Timeframe: TypeAlias = Literal["s15", "m1", "m5", "m15", "m30", "h1", "h4", "d1"]
+PriceUnit: TypeAlias = Literal["usd", "sol", "marketcap"]
+LINES_MAX: Final = 1_000  # of a page, which costs the same however long it is
+SWAPS_MAX: Final = 500
 
 
 class PricesInSol(msgspec.Struct, frozen=True):
@@ -214,3 +225,108 @@ class SwapsPage(msgspec.Struct, frozen=True, rename="camel"):
     token: str
     swaps: list[SwapRecord]
     next_cursor: str | None
+
+
+class CandleRange(TypedDict, total=False):
+    """The selection of candles.
+
+    from_, to   their beginnings: Unix seconds, or a datetime with a time zone
+    limit       candles of a page, at most 1,000, the default: each page costs the same
+    candles     "closed": without the candle that is still open
+    fill        "previous": spans without a trade get a candle at the previous close
+    in_         the unit of prices: SOL as exchanged, or USD times the newest supply
+    pool        candles of this pool alone, as `pools` names it: m5 or wider, of two days
+    profile     bins of the volume profile of each page, at most 200; 0, the default: none
+    """
+
+    from_: Moment
+    to: Moment
+    limit: int
+    candles: Literal["all", "closed"]
+    fill: Literal["none", "previous"]
+    in_: PriceUnit
+    pool: str
+    profile: int
+
+
+class IndicatorRange(TypedDict, total=False):
+    """The selection of indicators.
+
+    names       by default the averages, RSI and MACD; with parameters: "sma(50)", "adx"
+    from_, to   the beginnings of their candles: Unix seconds, or a datetime with a time zone
+    limit       values of a page, at most 1,000, the default: each page costs the same
+    candles     "closed": without the candle that is still open
+    fill        "previous": spans without a trade count as a candle at the previous close
+    in_         the unit of prices: SOL as exchanged, or USD times the newest supply
+    """
+
+    names: Sequence[str]
+    from_: Moment
+    to: Moment
+    limit: int
+    candles: Literal["all", "closed"]
+    fill: Literal["none", "previous"]
+    in_: PriceUnit
+
+
+def candles(
+    mint: str, tf: Timeframe = "m1", **within: Unpack[CandleRange]
+) -> PagedCall[CandlesPage, CandleLine]:
+    """Return the pages of candles of *mint*, newest first.  A page costs a credit unless empty.
+
+    tf    how wide candles are
+    """
+    expect_known(within, CandleRange)
+    fields = {"tf": tf, "limit": LINES_MAX, **within}
+    return _series("candles", mint, CandlesPage, fields, lambda page: page.candles)
+
+
+def indicators(
+    mint: str, tf: Timeframe = "m1", **within: Unpack[IndicatorRange]
+) -> PagedCall[IndicatorsPage, IndicatorLine]:
+    """Return the pages of indicators of *mint*, newest first.  A page costs a credit unless empty.
+
+    tf    how wide their candles are
+    """
+    expect_known(within, IndicatorRange)
+    fields = {"tf": tf, "limit": LINES_MAX, **within}
+    if "names" in within:
+        fields["names"] = ",".join(within["names"])
+    return _series("indicators", mint, IndicatorsPage, fields, lambda page: page.points)
+
+
+def swaps(mint: str, *, limit: int | None = None) -> PagedCall[SwapsPage, SwapRecord]:
+    """Return the pages of swaps of *mint*, newest first.  A page costs a credit unless empty.
+
+    limit    how many a page holds, up to 500 and by default so many: it costs the same
+    """
+    return _series(
+        "swaps",
+        mint,
+        SwapsPage,
+        {"limit": SWAPS_MAX if limit is None else limit},
+        lambda page: page.swaps,
+    )
+
+
+def _series(
+    name: str,
+    mint: str,
+    kind: type[PageData],
+    fields: Mapping[str, object],
+    lines: Callable[[PageData], Sequence[Line]],
+) -> PagedCall[PageData, Line]:
+    """Return the pages of a series; an empty page costs nothing."""
+
+    def call_at(cursor: str | None) -> ApiCall[PageData]:
+        return ApiCall(
+            name=name,
+            method="GET",
+            path=f"/v1/token/{segment(mint)}/{name}",
+            kind=kind,
+            query=query_of({**fields, "cursor": cursor}),
+            credits_max=1,
+            credits_of=lambda page: 1 if lines(page) else 0,
+        )
+
+    return PagedCall(call_at, lines)

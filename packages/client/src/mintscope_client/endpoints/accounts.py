@@ -1,0 +1,295 @@
+"""Accounts: API keys, credits, wallets and watchlists.
+
+Times are Unix seconds; absent values are None.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from mintscope_client.calls.call import ApiCall
+from mintscope_client.calls.paged import PagedCall
+from mintscope_client.calls.requests import call_of, page_of, segment
+from mintscope_client.endpoints.purchases import WalletChallenge
+
+Scope: TypeAlias = Literal[
+    "trade:read", "trade:write", "wallets:read", "wallets:write",
+    "signals:read", "signals:write", "groups:read", "groups:write",
+]  # fmt: skip
+PAYMENTS_MAX: Final = 100
+
+
+class KeyOwner(msgspec.Struct, frozen=True, rename="camel"):
+    """The owner and the scopes of an API key.
+
+    scopes_asked_for   scopes that await the decision of an administrator
+    """
+
+    user_id: int
+    username: str
+    key_id: int
+    key_name: str
+    key_hint: str
+    scopes: list[str]
+    created_at: int
+    expires_at: int | None
+    last_used_at: int | None
+    scopes_asked_for: list[str] = []
+
+
+class RotatedKey(msgspec.Struct, frozen=True, rename="camel"):
+    """The key that replaces another one, which ends at `before_ends_at`."""
+
+    api_key: str
+    key_id: int
+    key_hint: str
+    scopes: list[str]
+    expires_at: int | None
+    before_ends_at: int
+
+
+class RevokedKey(msgspec.Struct, frozen=True, rename="camel"):
+    """The key that was revoked."""
+
+    key_id: int
+
+
+class ScopesAsked(msgspec.Struct, frozen=True, rename="camel"):
+    """Scopes that are asked for, and the next step in words."""
+
+    scopes_asked_for: list[str]
+    message: str
+
+
+class KeyUse(msgspec.Struct, frozen=True, rename="camel"):
+    """An active key, its spending of this month, and its cap."""
+
+    key_id: int
+    name: str
+    hint: str
+    scopes: list[str]
+    month_credits: int
+    month_credits_max: int | None
+
+
+class AccountHoldings(msgspec.Struct, frozen=True, rename="camel"):
+    """The credits of an account, and the spending of each of its keys."""
+
+    user_id: int
+    username: str
+    balance: int
+    month_ends_at: int
+    keys: list[KeyUse]
+
+
+class CappedKey(msgspec.Struct, frozen=True, rename="camel"):
+    """A key and its limits; no networks: it is accepted from anywhere."""
+
+    key_id: int
+    month_credits_max: int | None
+    networks: list[str]
+
+
+class CreditDeposit(msgspec.Struct, frozen=True, rename="camel"):
+    """Credits that were moved into the account, and those left."""
+
+    credits: int
+    balance: int
+    token_balance: int
+
+
+class CreditWithdrawal(msgspec.Struct, frozen=True):
+    """The credit token that was made; *token* is like a password."""
+
+    token: str
+    credits: int
+    balance: int
+
+
+class LinkedWallet(msgspec.Struct, frozen=True, rename="camel"):
+    """A wallet of the account."""
+
+    wallet: str
+    linked_at: int
+
+
+class LinkedWallets(msgspec.Struct, frozen=True):
+    """The wallets of the account."""
+
+    wallets: list[LinkedWallet]
+
+
+class WalletPayment(msgspec.Struct, frozen=True, rename="camel"):
+    """A payment of a linked wallet; amounts in atoms of *asset*."""
+
+    signature: str
+    wallet: str
+    resource: str
+    amount: int
+    paid: int
+    credits: int
+    state: str
+    reason: str | None
+    begun_at: int
+    settled_at: int | None
+    asset: str | None
+
+
+class PaymentsPage(msgspec.Struct, frozen=True, rename="camel"):
+    """Payments, newest first."""
+
+    payments: list[WalletPayment]
+    next_cursor: str | None
+
+
+def me() -> ApiCall[KeyOwner]:
+    """Return the call for the owner and the scopes of the API key."""
+    return call_of("GET", "/v1/me", KeyOwner)
+
+
+def rotate_key(overlap: Literal["1h", "24h", "7d"] = "1h") -> ApiCall[RotatedKey]:
+    """Return the call that rotates this key; the old one ends after *overlap*."""
+    body = {"overlap": overlap}
+    return call_of("POST", "/v1/me/key/rotate", RotatedKey, body, takes_key=True)
+
+
+def revoke_key() -> ApiCall[RevokedKey]:
+    """Return the call that revokes the key of this client at once."""
+    return call_of("DELETE", "/v1/me/key", RevokedKey)
+
+
+def ask_for_scopes(scopes: Sequence[Scope], motivation: str = "") -> ApiCall[ScopesAsked]:
+    """Return the call that asks the administrators for *scopes*."""
+    body = {"scopes": list(scopes), "motivation": motivation}
+    return call_of("POST", "/v1/me/key/scopes", ScopesAsked, body)
+
+
+def account() -> ApiCall[AccountHoldings]:
+    """Return the call for the credits of the account, and the spending of each key."""
+    return call_of("GET", "/v1/account", AccountHoldings)
+
+
+def cap_key(
+    key_id: int,
+    month_credits_max: int | None = None,
+    networks: Sequence[str] | None = None,
+) -> ApiCall[CappedKey]:
+    """Return the call that tightens the limits of a key; None leaves one as it is.
+
+    networks    addresses, or networks in CIDR notation, that the key is accepted from
+    """
+    body: dict[str, Any] = {}
+    if month_credits_max is not None:
+        body["monthCreditsMax"] = month_credits_max
+    if networks is not None:
+        body["networks"] = list(networks)
+    return call_of("PATCH", f"/v1/account/keys/{key_id}", CappedKey, body)
+
+
+def deposit(credit_token: str, credit_count: int | None = None) -> ApiCall[CreditDeposit]:
+    """Return the call that moves credits of *credit_token* into the account; None: all."""
+    body = {"creditToken": credit_token} | _counted(credit_count)
+    path = "/v1/account/credits/deposit"
+    return call_of("POST", path, CreditDeposit, body, takes_key=True)
+
+
+def withdraw(credit_count: int | None = None) -> ApiCall[CreditWithdrawal]:
+    """Return the call that moves credits of the account to a new credit token; None: all."""
+    path = "/v1/account/credits/withdraw"
+    body = _counted(credit_count)
+    return call_of("POST", path, CreditWithdrawal, body, takes_key=True)
+
+
+def wallets() -> ApiCall[LinkedWallets]:
+    """Return the call for the wallets of the account."""
+    return call_of("GET", "/v1/account/wallets", LinkedWallets)
+
+
+def wallet_challenge(wallet: str) -> ApiCall[WalletChallenge]:
+    """Return the call for the text that *wallet* signs to be linked."""
+    path = "/v1/account/wallets/challenge"
+    return call_of("POST", path, WalletChallenge, {"wallet": wallet})
+
+
+def link_wallet(wallet: str, challenge: str, signature: str) -> ApiCall[LinkedWallets]:
+    """Return the call that links *wallet* by its *signature* of *challenge*, in base58."""
+    body = {"wallet": wallet, "challenge": challenge, "signature": signature}
+    return call_of("POST", "/v1/account/wallets", LinkedWallets, body)
+
+
+def unlink_wallet(wallet: str) -> ApiCall[LinkedWallets]:
+    """Return the call that unlinks *wallet*."""
+    return call_of("DELETE", f"/v1/account/wallets/{segment(wallet)}", LinkedWallets)
+
+
+def payments() -> PagedCall[PaymentsPage, WalletPayment]:
+    """Return the pages of payments of the linked wallets, newest first."""
+
+    def call_at(cursor: str | None) -> ApiCall[PaymentsPage]:
+        query = page_of(PAYMENTS_MAX, cursor)
+        return call_of("GET", "/v1/account/payments", PaymentsPage, query=query)
+
+    return PagedCall(call_at, lambda page: page.payments)
+
+
+def _counted(credit_count: int | None) -> dict[str, Any]:
+    return {} if credit_count is None else {"credits": credit_count}
+
+
+class WatchlistLine(msgspec.Struct, frozen=True, rename="camel"):
+    """A watchlist without its mints."""
+
+    group_id: int
+    name: str
+    mint_count: int
+    created_at: int
+
+
+class WatchlistLines(msgspec.Struct, frozen=True):
+    """The watchlists of the account."""
+
+    groups: list[WatchlistLine]
+
+
+class FilledWatchlist(WatchlistLine, frozen=True, rename="camel"):
+    """A watchlist and its mints."""
+
+    mints: list[str]
+
+
+def watchlists() -> ApiCall[WatchlistLines]:
+    """Return the call for the watchlists of the account, without their mints."""
+    return call_of("GET", "/v1/groups", WatchlistLines)
+
+
+def make_watchlist(name: str) -> ApiCall[FilledWatchlist]:
+    """Return the call that creates a watchlist."""
+    return call_of("POST", "/v1/groups", FilledWatchlist, {"name": name}, takes_key=True)
+
+
+def watchlist(group_id: int) -> ApiCall[FilledWatchlist]:
+    """Return the call for a watchlist and its mints."""
+    return call_of("GET", f"/v1/groups/{group_id}", FilledWatchlist)
+
+
+def rename_watchlist(group_id: int, name: str) -> ApiCall[FilledWatchlist]:
+    """Return the call that renames a watchlist."""
+    return call_of("PATCH", f"/v1/groups/{group_id}", FilledWatchlist, {"name": name})
+
+
+def delete_watchlist(group_id: int) -> ApiCall[WatchlistLines]:
+    """Return the call that deletes a watchlist and returns the others."""
+    return call_of("DELETE", f"/v1/groups/{group_id}", WatchlistLines)
+
+
+def watch(group_id: int, mint: str) -> ApiCall[FilledWatchlist]:
+    """Return the call that adds *mint* to a watchlist."""
+    path = f"/v1/groups/{group_id}/mints/{segment(mint)}"
+    return call_of("PUT", path, FilledWatchlist)
+
+
+def unwatch(group_id: int, mint: str) -> ApiCall[FilledWatchlist]:
+    """Return the call that removes *mint* from a watchlist."""
+    path = f"/v1/groups/{group_id}/mints/{segment(mint)}"
+    return call_of("DELETE", path, FilledWatchlist)

@@ -1,0 +1,205 @@
+"""Signals, which are alerts over one number of a report, and their firings."""
+
+from typing import Final, Literal, TypeAlias, TypedDict
+
+import msgspec
+from typing_extensions import Unpack
+
+from mintscope_client.calls.call import ApiCall
+from mintscope_client.calls.known import expect_known
+from mintscope_client.calls.paged import PagedCall
+from mintscope_client.calls.requests import call_of, camel, page_of
+
+SignalKind: TypeAlias = Literal["above", "below", "crosses", "crosses_field", "changes_by"]
+EVENTS_MAX: Final = 100
+
+
+class SignalRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A signal; times are Unix seconds."""
+
+    signal_id: int
+    name: str
+    mint: str
+    field: str
+    kind: str
+    level: float | None
+    margin: float | None
+    percent: float | None
+    window_s: int | None
+    candles: str
+    least_confidence: str
+    webhook_url: str | None
+    email: bool
+    is_active: bool
+    created_at: int
+    fired_at: int | None
+    webhook_disabled_at: int | None
+    fires: str = "each"
+    compared_with: str | None = None
+    direction: str | None = None
+    message: str = ""
+    expires_at: int | None = None
+    ended_at: int | None = None
+    telegram: bool = False
+
+
+class MadeSignal(SignalRule, frozen=True, kw_only=True, rename="camel"):
+    """A signal, and the secret that signs its webhooks; keep it."""
+
+    webhook_secret: str
+
+
+class SignalRules(msgspec.Struct, frozen=True):
+    """The signals of the account."""
+
+    signals: list[SignalRule]
+
+
+class WebhookOutcome(msgspec.Struct, frozen=True, rename="camel"):
+    """The delivery of a webhook."""
+
+    state: str
+    attempts: int
+    next_attempt_at: int | None
+    delivered_at: int | None
+    reason: str | None
+
+
+class EmailOutcome(msgspec.Struct, frozen=True, rename="camel"):
+    """The outcome of the e-mail about a firing."""
+
+    state: str
+    sent_at: int | None
+    reason: str | None
+
+
+class TelegramOutcome(msgspec.Struct, frozen=True, rename="camel"):
+    """The outcome of the Telegram message about a firing."""
+
+    state: str
+    sent_at: int | None
+    reason: str | None
+
+
+class SignalEvent(msgspec.Struct, frozen=True, rename="camel"):
+    """A firing of a signal."""
+
+    event_id: int
+    kind: str
+    value: float
+    direction: str
+    reference: float
+    slot: int
+    time: int
+    fired_at: int
+    webhook: WebhookOutcome | None
+    email: EmailOutcome | None = None
+    telegram: TelegramOutcome | None = None
+
+
+class SignalEventsPage(msgspec.Struct, frozen=True, rename="camel"):
+    """Events, newest first."""
+
+    events: list[SignalEvent]
+    next_cursor: str | None
+
+
+class SignalParts(TypedDict, total=False):
+    """The settings of a signal other than its name, mint, field and kind.
+
+    level, margin       of above, below and crosses
+    percent, window_s   of changes_by
+    compared_with, direction   of crosses_field, beside margin: the other field; "up" or "down"
+    fires               "once", "hourly" or "each", which is the default of the API
+    message             a text of your own, in its e-mails and webhooks
+    expires_at          when it ends, Unix seconds; None: never
+    candles             "closed": evaluated as each minute ends
+    least_confidence    "low", "medium" or "high": reports below it are not evaluated
+    webhook_url         the URL that firings are sent to; None: no webhook
+    email               whether firings are sent by e-mail
+    telegram            whether firings are sent to the Telegram chat of the account
+    """
+
+    level: float
+    margin: float
+    percent: float
+    window_s: int
+    candles: Literal["all", "closed"]
+    least_confidence: Literal["low", "medium", "high"]
+    webhook_url: str | None
+    email: bool
+    telegram: bool
+    fires: Literal["once", "hourly", "each"]
+    compared_with: str
+    direction: Literal["up", "down"] | None
+    message: str
+    expires_at: int | None
+
+
+class SignalChanges(SignalParts, total=False):
+    """Changes to a signal; fields that are not named stay as they are."""
+
+    name: str
+    is_active: bool
+
+
+def signals() -> ApiCall[SignalRules]:
+    """Return the call for the signals of the account."""
+    return call_of("GET", "/v1/signals", SignalRules)
+
+
+def make_signal(
+    name: str, mint: str, field: str, kind: SignalKind, **parts: Unpack[SignalParts]
+) -> ApiCall[MadeSignal]:
+    """Return the call that creates a signal over *field* of the reports of *mint*."""
+    expect_known(parts, SignalParts)
+    body = {"name": name, "mint": mint, "field": field, "kind": kind} | camel(parts)
+    return call_of("POST", "/v1/signals", MadeSignal, body, takes_key=True)
+
+
+def make_signal_of(
+    name: str, mint: str, where: str, **parts: Unpack[SignalParts]
+) -> ApiCall[MadeSignal]:
+    """Return the call that creates a signal on a condition, in the syntax of screens.
+
+    where    one comparison of a report's numbers, or a crossing: "crosses_below(rsi_h1, 30)"
+    """
+    expect_known(parts, SignalParts)
+    body = {"name": name, "mint": mint, "kind": "condition", "where": where} | camel(parts)
+    return call_of("POST", "/v1/signals", MadeSignal, body, takes_key=True)
+
+
+def signal(signal_id: int) -> ApiCall[SignalRule]:
+    """Return the call for a signal."""
+    return call_of("GET", f"/v1/signals/{signal_id}", SignalRule)
+
+
+def change_signal(signal_id: int, **changes: Unpack[SignalChanges]) -> ApiCall[SignalRule]:
+    """Return the call that changes a signal."""
+    expect_known(changes, SignalChanges)
+    return call_of("PATCH", f"/v1/signals/{signal_id}", SignalRule, camel(changes))
+
+
+def delete_signal(signal_id: int) -> ApiCall[SignalRules]:
+    """Return the call that deletes a signal and returns the others."""
+    return call_of("DELETE", f"/v1/signals/{signal_id}", SignalRules)
+
+
+def signal_events(signal_id: int) -> PagedCall[SignalEventsPage, SignalEvent]:
+    """Return the pages of the firings of a signal, newest first."""
+
+    def call_at(cursor: str | None) -> ApiCall[SignalEventsPage]:
+        path = f"/v1/signals/{signal_id}/events"
+        return call_of("GET", path, SignalEventsPage, query=page_of(EVENTS_MAX, cursor))
+
+    return PagedCall(call_at, lambda page: page.events)
+
+
+def renew_signal_secret(signal_id: int) -> ApiCall[MadeSignal]:
+    """Return the call that rotates the webhook secret; both secrets sign for 24 hours."""
+    return call_of("POST", f"/v1/signals/{signal_id}/secret", MadeSignal)
+
+
+def test_signal(signal_id: int) -> ApiCall[SignalEvent]:
+    """Return the call that sends a test notification of a signal."""
+    return call_of("POST", f"/v1/signals/{signal_id}/test", SignalEvent)

@@ -1,0 +1,170 @@
+"""Firings of a condition in the past of a token, and the returns that followed."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, Literal, TypeAlias, TypedDict
+
+import msgspec
+from typing_extensions import Unpack
+
+from mintscope_client.calls.call import ApiCall
+from mintscope_client.calls.known import expect_known
+from mintscope_client.calls.requests import Moment, query_of, segment, text_of
+from mintscope_client.endpoints.reports import WhyNot
+
+TestedTimeframe: TypeAlias = Literal["m1", "m5", "m15", "m30", "h1", "h4", "d1"]
+CANDLES_A_CREDIT: Final = 10_000  # of a backtest
+CREDITS_A_TOKEN: Final = 4  # of a backtest, at most: for each timeframe that is kept one
+
+
+class ReturnsOfFiring(msgspec.Struct, frozen=True):
+    """Returns of a purchase sold after 5 minutes, 1 or 4 hours, or a day; None if not over."""
+
+    m5: float | None
+    h1: float | None
+    h4: float | None
+    d1: float | None
+
+
+class RuleFiring(msgspec.Struct, frozen=True):
+    """One time at which the condition became true: the end of a candle, and its close in USD.
+
+    best, worst    to the highest and lowest price within a day so far, as fractions
+    """
+
+    t: int
+    price: float
+    returns: ReturnsOfFiring
+    best: float | None
+    worst: float | None
+
+
+class RuleHorizon(msgspec.Struct, frozen=True, rename="camel"):
+    """Returns after one horizon: of the firings, and of all times as the chance baseline.
+
+    hit_rate    the part above 0
+    """
+
+    after: str
+    count: int
+    hit_rate: float | None
+    mean_return: float | None
+    all_count: int
+    all_hit_rate: float | None
+    all_mean_return: float | None
+
+
+class BacktestedToken(msgspec.Struct, frozen=True):
+    """One token of a backtest of several: its results, or the reason why there are none."""
+
+    token: str
+    first: int | None
+    last: int | None
+    looks: int
+    fired: int
+    error: WhyNot | None = None
+
+
+class TokenFiring(RuleFiring, frozen=True, kw_only=True):
+    """A firing and its token."""
+
+    token: str
+
+
+class TokensBacktest(msgspec.Struct, frozen=True):
+    """The firings of a condition in the past of several tokens, and their returns together.
+
+    candles     that were read: a credit for each 10,000, if there was a look
+    looks       candles at whose end the condition was evaluated, of all tokens
+    fired       how often it became true; *firings* are the newest 500, oldest first
+    """
+
+    tf: str
+    candles: int
+    looks: int
+    fired: int
+    horizons: list[RuleHorizon]
+    tokens: list[BacktestedToken]
+    firings: list[TokenFiring]
+
+
+class TokenBacktest(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+    """The firings of a condition; times are Unix seconds.
+
+    from_, to   the first and last look; None: there was none
+    looks       candles at whose end the condition was evaluated
+    fired       how often it became true; *firings* are the newest 500, oldest first
+    """
+
+    token: str
+    tf: str
+    from_: int | None
+    to: int | None
+    looks: int
+    fired: int
+    horizons: list[RuleHorizon]
+    firings: list[RuleFiring]
+
+
+class BacktestQuery(TypedDict, total=False):
+    """The period and settings of a backtest.
+
+    tf          the candles at whose ends it is looked at, "m5" by default
+    from_, to   the first and last look, Unix seconds or a datetime with a time zone: by default as
+                far back as 10,000 candles reach, until now
+    fee_bps     what a purchase loses, and a sale, basis points, 30 by default
+    trade_usd   size of a trade, dollars: by what it moves the price is taken off, too; 0 by default
+    candles     "all": fields of wider candles are of those that were open; "closed" by default
+    """
+
+    tf: TestedTimeframe
+    from_: Moment
+    to: Moment
+    fee_bps: int
+    trade_usd: float
+    candles: Literal["closed", "all"]
+
+
+def backtest(mint: str, where: str, **asked: Unpack[BacktestQuery]) -> ApiCall[TokenBacktest]:
+    """Return the call for the past firings of *where* for *mint*.  Costs one credit.
+
+    where    a condition, as GET /v1/screen describes it: "crosses_below(rsi_m5, 30)"
+    """
+    expect_known(asked, BacktestQuery)
+    names = {"fee_bps": "feeBps", "trade_usd": "tradeUsd"}
+    return ApiCall(
+        name="backtest",
+        method="GET",
+        path=f"/v1/token/{segment(mint)}/backtest",
+        kind=TokenBacktest,
+        query=query_of(
+            {"where": where, **{names.get(key, key): value for key, value in asked.items()}}
+        ),
+        credits_max=1,
+        credits_of=lambda found: 1 if found.looks else 0,
+    )
+
+
+def backtest_tokens(
+    mints: Sequence[str], where: str, **asked: Unpack[BacktestQuery]
+) -> ApiCall[TokensBacktest]:
+    """Return the call for the past firings of *where* for up to 50 mints.
+
+    It costs a credit for each 10,000 candles that are read.
+
+    where    a condition, as GET /v1/screen describes it: "crosses_below(rsi_m5, 30)"
+    """
+    expect_known(asked, BacktestQuery)
+    names = {"fee_bps": "feeBps", "from_": "from", "trade_usd": "tradeUsd"}
+    body: dict[str, object] = {"mints": list(mints), "where": where}
+    for name, value in asked.items():
+        body[names.get(name, name)] = int(text_of(value)) if isinstance(value, datetime) else value
+    return ApiCall(
+        name="backtest_tokens",
+        method="POST",
+        path="/v1/backtest",
+        kind=TokensBacktest,
+        body=msgspec.json.encode(body),
+        credits_max=CREDITS_A_TOKEN * len(mints),
+        credits_of=lambda found: -(-found.candles // CANDLES_A_CREDIT) if found.looks else 0,
+    )

@@ -1,0 +1,147 @@
+"""Credits: bundles for sale, purchases, balances, and moving them to a new credit token."""
+
+import msgspec
+
+from mintscope_client.calls.call import ApiCall
+from mintscope_client.calls.requests import call_of, query_of
+
+
+class WalletChallenge(msgspec.Struct, frozen=True, rename="camel"):
+    """A text that a wallet signs to prove itself."""
+
+    challenge: str
+    expires_at: int
+
+
+class PaymentToken(msgspec.Struct, frozen=True):
+    """The token that bundles are paid in; *asset* is its mint."""
+
+    asset: str
+    name: str
+    network: str
+    decimals: int
+    symbol: str
+
+
+class BundleOffer(msgspec.Struct, frozen=True, rename="camel"):
+    """One bundle: prices in atoms of the payment token, `price_usd` as exact text."""
+
+    credits: int
+    price: int
+    price_per_credit: int
+    discount: str
+    price_usd: str
+
+
+class BundlesIn(msgspec.Struct, frozen=True):
+    """The same bundles, priced in another accepted token."""
+
+    currency: PaymentToken
+    bundles: list[BundleOffer]
+
+
+class BundleList(msgspec.Struct, frozen=True):
+    """The bundles for sale now; *also* has their prices in other accepted tokens."""
+
+    bundles: list[BundleOffer]
+    currency: PaymentToken
+    also: list[BundlesIn] = []
+
+
+class CreditPurchase(msgspec.Struct, frozen=True, rename="camel"):
+    """The purchase of a bundle.
+
+    price_paid    in atoms of the token that was paid with
+    token         the credit token that holds it, like a password; None if an account does
+    user_id       whose account that is: the one of the API key that was sent along
+    """
+
+    credits: int
+    price_paid: int
+    token: str | None = None
+    user_id: int | None = None
+
+
+class CreditBalance(msgspec.Struct, frozen=True):
+    """Credits left."""
+
+    balance: int
+
+
+class CreditEntry(msgspec.Struct, frozen=True):
+    """An entry of a balance, other than a spend; *at* in Unix seconds."""
+
+    kind: str
+    credits: int
+    balance: int
+    at: int
+
+
+class DayOfUse(msgspec.Struct, frozen=True):
+    """Credits that requests spent on one day (UTC); *day* is its start in Unix seconds."""
+
+    day: int
+    credits: int
+
+
+class CreditHistory(msgspec.Struct, frozen=True):
+    """The sources and uses of credits: the newest entries first, spends as one sum and by day."""
+
+    balance: int
+    spent: int
+    entries: list[CreditEntry]
+    days: list[DayOfUse] = []
+
+
+class RotatedCredits(msgspec.Struct, frozen=True):
+    """The credit token that the credits were moved to; *token* is like a password."""
+
+    token: str
+    credits: int
+
+
+def bundles() -> ApiCall[BundleList]:
+    """Return the call for the bundles for sale and their current prices.  Free."""
+    return ApiCall(name="bundles", method="GET", path="/v1/credits/bundles", kind=BundleList)
+
+
+def balance() -> ApiCall[CreditBalance]:
+    """Return the call for the credits left on the credential.  Free."""
+    return ApiCall(name="balance", method="GET", path="/v1/credits/balance", kind=CreditBalance)
+
+
+def history() -> ApiCall[CreditHistory]:
+    """Return the call for the sources and uses of the credits of the credential.  Free."""
+    return ApiCall(name="history", method="GET", path="/v1/credits/history", kind=CreditHistory)
+
+
+def purchase(credit_count: int) -> ApiCall[CreditPurchase]:
+    """Return the call that buys the bundle of *credit_count* credits."""
+    return ApiCall(
+        name="purchase",
+        method="POST",
+        path="/v1/credits/purchase",
+        kind=CreditPurchase,
+        query=query_of({"bundle": credit_count}),
+        is_purchase=True,
+    )
+
+
+def rotate_credits() -> ApiCall[RotatedCredits]:
+    """Return the call that moves all credits of the credit token to a new one."""
+    return call_of("POST", "/v1/credits/rotate", RotatedCredits, takes_key=True)
+
+
+def claim_challenge(purchase: str, wallet: str) -> ApiCall[WalletChallenge]:
+    """Return the call for the text that *wallet* signs to claim the credits of *purchase*."""
+    body = {"purchase": purchase, "wallet": wallet}
+    return call_of("POST", "/v1/credits/rotate/challenge", WalletChallenge, body)
+
+
+def claim_credits(
+    purchase: str, wallet: str, challenge: str, signature: str
+) -> ApiCall[RotatedCredits]:
+    """Return the call that moves the credits of *purchase* to a new token, by *signature*."""
+    proof = {"challenge": challenge, "signature": signature}
+    body = {"purchase": purchase, "wallet": wallet} | proof
+    return call_of("POST", "/v1/credits/rotate", RotatedCredits, body, takes_key=True)
