@@ -38,6 +38,41 @@ def test_what_setup_compiled_is_not_compiled_again() -> None:
     assert run("-m", "mintscope.app.running.kernels") == ""
 
 
+# Prints the kernels that other modules call, and that were not compiled.
+UNCOMPILED = """
+import ast
+from importlib import import_module
+from pathlib import Path
+import mintscope
+from mintscope.app.running.kernels import main
+ENGINE = "mintscope.market.engine."
+HOMES = (ENGINE + "kernels", ENGINE + "recent", "mintscope.dex.base58")
+main()
+for path in Path(mintscope.__file__).parent.rglob("*.py"):
+    tree = ast.parse(path.read_text())
+    names = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module in HOMES:
+            names |= {each.asname or each.name: (node.module, each.name) for each in node.names}
+    for node in ast.walk(tree):
+        match getattr(node, "func", None):
+            case ast.Attribute(ast.Name("kernels" | "recent" as module), name):
+                found = getattr(import_module(ENGINE + module), name, None)
+            case ast.Name(name) if name in names:
+                found = getattr(import_module(names[name][0]), names[name][1])
+            case _:
+                continue
+        if getattr(found, "signatures", None) == [] and path.stem not in {"kernels", "recent"}:
+            print(path.name, name)
+"""
+
+
+def test_setup_compiles_each_kernel_that_other_modules_call() -> None:
+    run("-m", "mintscope.app.running.kernels")
+
+    assert run("-c", UNCOMPILED) == ""
+
+
 def test_a_first_start_without_setup_compiles_and_says_so(tmp_path: Path) -> None:
     assert "kernels compiled" in run("-c", INGEST, cache=tmp_path)
     assert run("-c", INGEST, cache=tmp_path) == ""
@@ -48,7 +83,7 @@ def test_a_process_of_the_service_runs_what_setup_compiled(start: str) -> None:
     run("-m", "mintscope.app.running.kernels")
     needed = {
         "mintscope.app.ingest": "module.load_ingest_kernels()",
-        "mintscope.app.following": "module.LiveMarket(1)",
+        "mintscope.app.following": "module.LiveMarket(1), module.load_api_kernels()",
     }
     program = f"""
 from importlib import import_module

@@ -28,7 +28,7 @@ from mintscope.app.config.groups import Config, SignalsConfig
 from mintscope.app.maintenance import running
 from mintscope.app.mcp import has_mcp
 from mintscope.app.payments import Sales
-from mintscope.app.running.kernels import telling_what_is_compiled
+from mintscope.app.running.kernels import load_api_kernels, telling_what_is_compiled
 from mintscope.app.stores.market import Market
 from mintscope.app.stores.stores import open_market, waiting
 from mintscope.credits.ledger import CreditLedger
@@ -50,7 +50,6 @@ from mintscope.market.follow.list_cache import (
 )
 from mintscope.market.follow.list_files import ListFiles
 from mintscope.market.follow.tailer import CoverageTailer, LogTailer
-from mintscope.market.listing.columns import load_list_kernels
 from mintscope.market.listing.listed import ListedTokens, ListQuestion
 from mintscope.market.log import LogReader
 from mintscope.market.report import Reports
@@ -297,7 +296,7 @@ async def listing(
     The second fails if the list is no longer updated.
     """
     with telling_what_is_compiled():
-        load_list_kernels()
+        load_api_kernels()
     lists = config.lists
     wait = NextFold(follower.folded, follower.finality, clock, refresh_s=lists.refresh_s)
     keeper = ListKeeper(market.list_snapshots, clock)

@@ -6,6 +6,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import structlog
 from numba.core.event import install_timer
 
@@ -14,8 +15,14 @@ from mintscope.kit.primitives import UnixS
 from mintscope.kit.time import DAY_S
 from mintscope.market.engine.engine import Engine
 from mintscope.market.engine.fold import MintFold
+from mintscope.market.engine.frames import AskedFrame, Bar, Frames
+from mintscope.market.engine.given import Candles
+from mintscope.market.engine.kernels import ACC, SERVICE, close_candle
 from mintscope.market.listing.columns import load_list_kernels
 from mintscope.market.log import PricedSwap
+from mintscope.market.screening.open_candles import OpenCandles
+from mintscope.market.series.series import Series, Start
+from mintscope.market.timeframe import Timeframe
 from mintscope.solana.blocks import WSOL
 
 log = structlog.get_logger()
@@ -37,11 +44,34 @@ def load_ingest_kernels() -> None:
         fold.apply(UnixS(time), swap)
 
 
+def load_api_kernels() -> None:
+    """Load the compiled code that answers of an api need, so that no request waits for it.
+
+    `Engine` loads that of reports when it is made.
+    """
+    load_list_kernels()
+    bars = [Bar(UnixS(day * DAY_S), 1.0, 1.0, 1.0) for day in range(3)]
+    newest = UnixS(3 * DAY_S)
+    frames = Frames()
+    frames.begin_wide({Timeframe.M15: bars, Timeframe.H1: bars}, ())
+    frames.begin_short([(newest, 1.0)])
+    frames.apply(newest, 1.0)
+    for leaves_out_open in (False, True):
+        frames.read(AskedFrame, newest, leaves_out_open=leaves_out_open)
+    acc = np.zeros(ACC)
+    close_candle(acc, 0, 1.0, SERVICE)  # as reports of the past do, and waypoints
+    one = np.ones(1)
+    opens = OpenCandles(
+        Series((), has_older=False, closed=0), np.zeros(1, np.int64), Candles(one, one, one)
+    )
+    opens.averages(Start(0, 0, acc))
+
+
 def main() -> None:
     """Compile everything."""
     with telling_what_is_compiled():
         load_ingest_kernels()
-        load_list_kernels()
+        load_api_kernels()
         Engine(1)
 
 

@@ -23,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.kit.primitives import UnixS
-from mintscope.kit.time import MINUTE_S
+from mintscope.kit.time import DAY_S, MINUTE_S
 from mintscope.market.listing.averages import AverageColumns, recents_of
-from mintscope.market.listing.snapshot import SlotTrades
+from mintscope.market.listing.snapshot import FoldedTo, MintTrades, SlotTrades
 from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S
+from mintscope.solana.blocks import WSOL
 
 Rows: TypeAlias = NDArray[np.int32]
 
@@ -493,11 +494,13 @@ def _write(column: NDArray[np.float64], chunks: list[KeptChunk]) -> None:
 def load_list_kernels() -> None:
     """Compile or load the kernels of a list, so that the first list need not wait for them."""
     columns = ListColumns(UnixS(0))
+    columns.start_row(0)
+    traded = MintTrades(WSOL, 1, 1, 1, 1.0, 1.0, first_usd=1.0)
+    for time in (0, DAY_S):  # the second closes a candle of every timeframe
+        columns.apply(SlotTrades(FoldedTo(0, None, UnixS(time)), [traded]), np.zeros(1, np.int32))
     averages = columns.averages.shown(columns.rows)
-    none = np.zeros(0, np.int64)
     for k, timeframe in enumerate(TIMEFRAMES):  # each may keep another number of extremes
         recents_of(k, [])
-        columns.averages.close(columns.rows, none, k)
         averages.column(f"rsi_{timeframe}")
         averages.column(f"atr_{timeframe}")
         averages.earlier(f"rsi_{timeframe}", timeframe)
