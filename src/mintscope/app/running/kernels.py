@@ -15,14 +15,14 @@ from mintscope.kit.primitives import UnixS
 from mintscope.kit.time import DAY_S
 from mintscope.market.engine.engine import Engine
 from mintscope.market.engine.fold import MintFold
-from mintscope.market.engine.frames import AskedFrame, Bar, Frames
+from mintscope.market.engine.frames import Bar, Frames
 from mintscope.market.engine.given import Candles
 from mintscope.market.engine.kernels import ACC, SERVICE, close_candle
 from mintscope.market.listing.columns import load_list_kernels
 from mintscope.market.log import PricedSwap
 from mintscope.market.screening.open_candles import OpenCandles
 from mintscope.market.series.series import Series, Start
-from mintscope.market.timeframe import Timeframe
+from mintscope.market.timeframe import AskedFrame, Timeframe
 from mintscope.solana.blocks import WSOL
 
 log = structlog.get_logger()
@@ -57,7 +57,7 @@ def load_api_kernels() -> None:
     frames.begin_short([(newest, 1.0)])
     frames.apply(newest, 1.0)
     for leaves_out_open in (False, True):
-        frames.read(AskedFrame, newest, leaves_out_open=leaves_out_open)
+        frames.read(tuple(AskedFrame), newest, leaves_out_open=leaves_out_open)
     acc = np.zeros(ACC)
     close_candle(acc, 0, 1.0, SERVICE)  # as reports of the past do, and waypoints
     one = np.ones(1)

@@ -33,6 +33,8 @@ class FastPath(Protocol):
         """
 
 
+# One implementation, DispatchingProtocol, as of Connection below: its module imports this one. The
+# protocols keep the modules free of a circle, and name the methods that may be called from here.
 class AnsweringConnection(Protocol):
     """The connection of a request on the fast path."""
 
@@ -118,6 +120,7 @@ class RefusalWriter(Protocol):
         ...
 
 
+# One implementation, PacedProtocol: see AnsweringConnection.
 class Connection(Protocol):
     """An open connection, as the connection counter sees it."""
 

@@ -34,6 +34,8 @@ SAMPLES_MAX: Final = 720
 _Slot = Natural
 
 
+# One implementation, Devchain, whose module imports the methods: without the protocol, the two
+# would import each other.
 class Chain(Protocol):
     """The chain that the methods read."""
 
