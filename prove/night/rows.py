@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import threading
 import time
@@ -18,10 +19,12 @@ from mintscope.solana.blocks import USDC
 from mintscope_client.examples.agent_signup import Agent
 from prove.night import breaking
 from prove.night import node as faults
-from prove.night.installation import GENESIS, ROOM_MIB, Installation
+from prove.night.installation import DISK_LIMIT, GENESIS, Installation
 from prove.night.signs import Naming
 
 MIB: Final = 1024**2
+BELOW_MIB: Final = 100  # the limit of the disk, while it fills up
+FILL_EVERY_S: Final = 1.0
 KILL_EVERY_S: Final = 5.0
 
 Breaking = Callable[[Installation], AbstractContextManager[None]]
@@ -89,14 +92,29 @@ def shows(name: str) -> Breaking:
 
 @contextmanager
 def disk_fills_up(installation: Installation) -> Iterator[None]:
-    """Write a file that leaves less space than the limit of the check of the disk."""
+    """Take all space above the limit of the check of the disk, and what others free meanwhile."""
+    most = int(installation.environment[DISK_LIMIT]) - BELOW_MIB * MIB
     path = installation.folder / "filler"
+    healed = threading.Event()
     with path.open("wb") as file:
-        os.posix_fallocate(file.fileno(), 0, (ROOM_MIB + 200) * MIB)
-    try:
-        yield
-    finally:
-        path.unlink()
+
+        def fill() -> None:
+            size = 0
+            while not healed.is_set():
+                more = shutil.disk_usage(installation.folder).free - most
+                if more > 0:
+                    os.posix_fallocate(file.fileno(), size, more)
+                    size += more
+                healed.wait(FILL_EVERY_S)
+
+        filling = threading.Thread(target=fill, daemon=True)
+        filling.start()
+        try:
+            yield
+        finally:
+            healed.set()
+            filling.join()
+            path.unlink()
 
 
 @contextmanager
