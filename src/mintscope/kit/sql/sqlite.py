@@ -289,7 +289,11 @@ def _run(db: apsw.Connection, kind: str, migration: tuple[int, str, str]) -> Non
     ran = 0
     for found in PLAIN_COLUMN.finditer(script):
         db.execute(script[ran : found.start()])
-        _add_column(db, found["table"], found[0])
+        any_row = db.execute(f"SELECT 1 FROM {found['table']} LIMIT 1")  # noqa: S608 - of a script
+        if any_row.get is None:
+            db.execute(found[0])
+        else:
+            _add_column(db, found["table"], found[0])
         ran = found.end()
     db.execute(script[ran:])
     db.execute("INSERT INTO migration VALUES (?, ?, ?)", (number, name, kind))
