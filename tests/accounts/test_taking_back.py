@@ -135,7 +135,7 @@ EVERYTHING = [
 ]
 
 
-@pytest.mark.parametrize("way", ["address", "key"])
+@pytest.mark.parametrize("way", ["address", "key", "wallet"])
 async def test_an_undo_ends_all_that_a_thief_made_and_changed(
     site: Website, alice: Person, found: AccountContents, way: str
 ) -> None:
@@ -145,6 +145,11 @@ async def test_an_undo_ends_all_that_a_thief_made_and_changed(
     if way == "address":
         await change_address(site, thief, MALLORY)
         undo = await undo_in(site, ALICE, "e-mail address of your account")
+    elif way == "wallet":
+        site.clock.advance(MINUTE_MS)
+        assert await site.accounts.wallets.unlink_in(thief, THEIR_WALLET)
+        await site.accounts.wallets.link_in(thief, THEIR_WALLET)
+        undo = await undo_in(site, ALICE, THEIR_WALLET)
 
     ended = await take_back(site, undo)
 

@@ -1,5 +1,6 @@
 """/v1/me/key: an agent rotates its key, revokes it, and asks for scopes."""
 
+from functools import partial
 from typing import Any
 
 import httpx
@@ -8,9 +9,10 @@ import pytest
 from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.mail.email import EmailKind
 from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.rows import AccountRows
 from mintscope.accounts.people.sessions import NotPossible
-from mintscope.accounts.signups.application import ApplicationState, SignupId
-from mintscope.kit.audit import COMMAND_LINE
+from mintscope.accounts.signups.application import ApplicationState, SignupId, subject_of
+from mintscope.kit.audit import COMMAND_LINE, SERVICE
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import HOUR_MS
 from support.scenes.accounts_service import EMAIL
@@ -176,21 +178,31 @@ async def test_scopes_that_are_refused_change_nothing(service: Service, agent: A
     assert (await me(service, key)).json()["data"] == before
 
 
+def ask_again(rows: AccountRows, number: SignupId, at: UnixMs) -> None:
+    for _ in range(150):
+        rows.events.note(at, SERVICE, "asked", subject_of(number), scopes="trade:write")
+
+
 async def test_a_decision_about_scopes_is_undone_within_a_minute(
     service: Service, agent: Agent
 ) -> None:
-    """Keys have the scopes of before, also one that was rotated since, and the request waits."""
+    """Keys have their former scopes, also one that was rotated since, and the request waits.
+
+    A key that asked 150 times hides no decision.
+    """
     key = await agent.key(Scope.SIGNALS_READ)
     service.clock.advance(1)
     number = SignupId(agent.signup_id)
     await service.client.post(SCOPES, json={"scopes": ["trade:write"]}, headers=bearer(key))
     first = await service.accounts.review.application(number)
     asked = (await me(service, key)).json()["data"]
+    insistent = partial(ask_again, number=number, at=service.clock.now())
 
     for state in ("approved", "rejected", "approved"):
         service.clock.advance(1)
         await decide(service, agent, Scope.TRADE_WRITE, state=state)
         decided_at = service.clock.now()
+        await service.accounts.review.store.transact(insistent)
         rotated = (await rotate(service, key)).json()["data"]["apiKey"]
         service.clock.advance(59_999)
         await service.accounts.review.undo(number, decided_at=decided_at, actor=COMMAND_LINE)

@@ -49,7 +49,7 @@ DECLINED: Final = "declined token"
 MINT: Final = "mint:"
 REQUESTS_READ_MAX: Final = 100
 HISTORY_MAX: Final = 20
-EVENTS_READ_MAX: Final = 100  # of an application, to undo a decision
+EVENTS_READ_MAX: Final = 100  # of each action on an application, to undo a decision
 FORMER: Final = 2  # decisions, if there was one before
 NO_SCOPES: Final[frozenset[Scope]] = frozenset()
 
@@ -168,9 +168,13 @@ class Reviews:
     async def undo(
         self, signup_id: SignupId, *, decided_at: UnixMs, actor: Reviewer
     ) -> Application:
-        """Undo the decision of *decided_at*, within a minute of it; write to the applicant.
+        """Undo the decision of *decided_at*, within a minute of it.
 
-        Raises    NotPossible after a minute, after another decision, and once the key was fetched
+        An applicant who heard of it is written to.  A decision on more scopes takes them from the
+        key, without an e-mail.
+
+        Raises    NotPossible after a minute, after another decision, and for an approval once the
+                  key was fetched
         """
         now = self.clock.now()
         return await self.store.transact(
@@ -375,9 +379,8 @@ def _undo_asked(
     waits instead: a key cannot keep what it got by asking again.
     """
     signup_id = before.signup_id
-    events = rows.events.newest(None, EVENTS_READ_MAX, EventFilter(subject_of(signup_id)))
-    decisions = _standing([event for _, event in events])
-    asked = next((event.at for _, event in events if event.action == ASKED), at)
+    decisions = _standing(_events(rows, signup_id, *DECISIONS, REOPENED))
+    asked = next((event.at for event in _events(rows, signup_id, ASKED)), at)
     is_newest = before.decided_at == decided_at and before.can_be_undone(at)
     if not is_newest or len(decisions) < FORMER or HAD not in decisions[0].detail:
         raise NotPossible(TOO_LATE)
@@ -397,6 +400,18 @@ def _undo_asked(
     state = before.state
     rows.events.note(at, actor, REOPENED, subject_of(signup_id), was=undone.action, now=state)
     return _reread(rows, signup_id)
+
+
+def _events(rows: AccountRows, signup_id: SignupId, *actions: str) -> list[Event]:
+    """Return the newest events with one of *actions* on an application, newest first.
+
+    Each action is read by itself: a key that asks again and again must not hide the decisions.
+    """
+    found = dict[int, Event]()
+    for action in actions:
+        wanted = EventFilter(subject_of(signup_id), action)
+        found.update(rows.events.newest(None, EVENTS_READ_MAX, wanted))
+    return [found[row_id] for row_id in sorted(found, reverse=True)]
 
 
 def _standing(events: Sequence[Event]) -> list[Event]:

@@ -16,7 +16,8 @@ from mintscope.accounts.keys.keys import note_networks
 from mintscope.accounts.mail.email import EmailKind, tell_owner
 from mintscope.accounts.people.rows import AccountRows, AccountStore
 from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
-from mintscope.accounts.people.sessions import CAPPED, SPEND_ALERT_SET, announce
+from mintscope.accounts.people.session import Session
+from mintscope.accounts.people.sessions import CAPPED, SPEND_ALERT_SET, announce, expect_session
 from mintscope.accounts.wallets.wallets import (
     WALLETS_MAX,
     CreditMove,
@@ -417,7 +418,26 @@ class Wallets:
         """Link a wallet that is proven to be the user's, if it is not linked; return all."""
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
-        return await self.store.transact(lambda rows: _link(rows, user_id, by, wallet, nonce, now))
+        return await self.store.transact(
+            lambda rows: _link(rows, user_id, by, wallet, nonce, since=now, at=now)
+        )
+
+    async def link_in(
+        self, session: Session, wallet: Wallet
+    ) -> Sequence[LinkedWallet] | LinkDenied:
+        """Link a wallet as `link`, in a session of its owner.  Raises SessionEnded.
+
+        The undo of the e-mail reaches back to the beginning of the session.
+        """
+        now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
+
+        def act(rows: AccountRows) -> Sequence[LinkedWallet] | LinkDenied:
+            user_id = expect_session(rows, session).user_id
+            by = user_actor(user_id)
+            return _link(rows, user_id, by, wallet, nonce, since=session.created_at, at=now)
+
+        return await self.store.transact(act)
 
     async def unlink(
         self, user_id: UserId, by: Actor, wallet: Wallet
@@ -426,6 +446,16 @@ class Wallets:
         now = self.clock.now()
         return await self.store.transact(lambda rows: _unlink(rows, user_id, by, wallet, now))
 
+    async def unlink_in(self, session: Session, wallet: Wallet) -> Sequence[LinkedWallet] | None:
+        """Unlink a wallet as `unlink`, in a session of its owner.  Raises SessionEnded."""
+        now = self.clock.now()
+
+        def act(rows: AccountRows) -> Sequence[LinkedWallet] | None:
+            user_id = expect_session(rows, session).user_id
+            return _unlink(rows, user_id, user_actor(user_id), wallet, now)
+
+        return await self.store.transact(act)
+
     async def payments(
         self, user_id: UserId, before: tuple[UnixMs, Signature] | None, limit: int
     ) -> Sequence[WalletPayment]:
@@ -433,8 +463,15 @@ class Wallets:
         return await self.store.read(lambda rows: rows.wallets.payments(user_id, before, limit))
 
 
-def _link(  # noqa: PLR0913, PLR0917 - one argument for each fact
-    rows: AccountRows, user_id: UserId, by: Actor, wallet: Wallet, nonce: bytes, at: UnixMs
+def _link(  # noqa: PLR0913 - one argument for each fact
+    rows: AccountRows,
+    user_id: UserId,
+    by: Actor,
+    wallet: Wallet,
+    nonce: bytes,
+    *,
+    since: UnixMs,
+    at: UnixMs,
 ) -> Sequence[LinkedWallet] | LinkDenied:
     linked = rows.wallets.of_user(user_id)
     if all(each.wallet != wallet for each in linked):
@@ -444,7 +481,7 @@ def _link(  # noqa: PLR0913, PLR0917 - one argument for each fact
         rows.events.note(at, by, "linked wallet", f"user:{user_id}", wallet=wallet)
         owner = rows.users.get(user_id)
         assert owner is not None, "the user of a key or session that was found just now"
-        announce(rows, owner.user, EmailKind.WALLET_LINKED, {"wallet": wallet}, nonce, at, at)
+        announce(rows, owner.user, EmailKind.WALLET_LINKED, {"wallet": wallet}, nonce, since, at)
     return rows.wallets.of_user(user_id)
 
 

@@ -10,7 +10,6 @@ from solders.signature import Signature as Ed25519
 from mintscope.accounts.wallets.credits import Wallets
 from mintscope.accounts.wallets.wallets import WALLETS_MAX, LinkDenied, LinkedWallet, link_text
 from mintscope.credits.sign_in import NONCE_BYTES, ChallengeFlaw, find_text_flaw, write_text
-from mintscope.kit.audit import user_actor
 from mintscope.kit.errors import NotFound, parsed_by_others
 from mintscope.kit.primitives import Mint, UnixMs, Wallet
 from mintscope.payments.history import Assets, WalletSum, usd_words
@@ -87,17 +86,15 @@ class WalletPages:
         if flaw is not None:
             why = EXPIRED if flaw is ChallengeFlaw.EXPIRED else NOT_PROVEN
             return await self._page(request, {"": why})
-        user_id = request.signed_in.user.user_id
-        linked = await self._wallets.link(user_id, user_actor(user_id), wallet)
+        linked = await self._wallets.link_in(request.signed_in, wallet)
         if isinstance(linked, LinkDenied):
             return await self._page(request, {"": TOO_MANY})
         return Redirect(PAGE, notice="wallet-linked")
 
     async def unlink(self, request: PageRequest) -> PageResponse:
         """Unlink a wallet.  Raises NotFound if it is not linked."""
-        user_id = request.signed_in.user.user_id
         wallet = wallet_in(request.path_params["wallet"])
-        if await self._wallets.unlink(user_id, user_actor(user_id), wallet) is None:
+        if await self._wallets.unlink_in(request.signed_in, wallet) is None:
             raise NotFound
         return Redirect(PAGE, notice="wallet-unlinked")
 

@@ -6,12 +6,14 @@
   if (!place) return; // as many wallets are linked as there may be
   const form = place.querySelector("form");
   const error = document.getElementById("link-error");
+  const NO_TEXT = "The service did not answer with a text to sign. Wait a moment, and try again.";
+  const NOT_SIGNED = "Your wallet did not sign the text, so it was not linked.";
 
   async function challengeFor(wallet) {
     const body = new URLSearchParams({ csrf: form.elements.csrf.value, wallet });
     const answer = await fetch(form.dataset.challenge, { method: "POST", body });
     if (answer.redirected) location.reload(); // the session has ended: sign in again
-    if (answer.redirected || !answer.ok) throw new Error("refused");
+    if (answer.redirected || !answer.ok) throw new Error(NO_TEXT);
     return answer.text();
   }
 
@@ -21,8 +23,8 @@
       Object.entries(await Wallets.signText(wallet, challengeFor)).forEach(([name, value]) => {
         form.elements[name].value = value;
       });
-    } catch {
-      error.textContent = "Your wallet did not sign the text, so it was not linked.";
+    } catch (reason) {
+      error.textContent = reason?.message === NO_TEXT ? NO_TEXT : NOT_SIGNED;
       return;
     }
     form.requestSubmit();
