@@ -1,7 +1,7 @@
 """Signals: each crossing exactly once, whatever dies meanwhile, on every engine."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from itertools import pairwise, product
@@ -11,16 +11,19 @@ from random import Random
 from typing import Any
 
 import apsw
+import msgspec
 import pytest
+from based58 import b58encode
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from mintscope.accounts.people.rows import AccountRows
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.alerts.alert import Alert, AlertDenied, AlertRule, FiringId, SignalId
 from mintscope.alerts.alerts import COMPARED_AT_ONCE, LEASE_MS, LEASE_MS_MAX, AlertBounds, packed
-from mintscope.alerts.conditions import Field, SignalKind, watched_by
-from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX, LOOKS_AT_ONCE
+from mintscope.alerts.conditions import Field, SignalKind, Tracks, watched_by
+from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX, LOOKS_AT_ONCE, Evaluation
 from mintscope.alerts.evaluator import RENEW_S
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.app.stores.money import SqlAccountStore
@@ -29,7 +32,7 @@ from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.kit.time import HOUR_MS
-from mintscope.market.log import Appended
+from mintscope.market.log import Appended, LoadedMint
 from mintscope.market.screening.grammar import ALL_FIELDS, parse_condition
 from mintscope.solana.blocks import USDC
 from support.fakes.log import FakeLog
@@ -180,6 +183,51 @@ async def test_a_condition_of_an_asked_timeframe_fires_each_crossing_once(scene:
         assert [each.fired.slot for each in fired] == [slot for slot, _ in rises], key
         assert [each.fired.value for each in fired] == pytest.approx([each for _, each in rises])
         assert len(rises) > (0 if key[0] == "d1" else 1), key
+
+
+class SlowLog(FakeLog):
+    """A log of which each mint takes 20 ms to load."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.loaded: list[Mint] = []
+
+    @override
+    async def load(self, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:
+        self.clock.advance(20)
+        self.loaded.append(mint)
+        return await super().load(mint, timeframes)
+
+
+async def test_bases_are_renewed_a_few_a_round_the_oldest_first(scene: Scene) -> None:
+    """Events wait for loads, which take 20 ms each with asked timeframes."""
+    scene.log = log = SlowLog(scene.clock)
+    mints = [MINT, *(Mint(b58encode(bytes([n]) * 32).decode()) for n in range(1, 7))]
+    for mint in mints:
+        log.track(mint)
+        await scene.make(mint=mint)
+    watcher = replace(scene.watcher(), evaluation=Evaluation(tracks=Tracks(len(mints))))
+    slot, time = 1, NOW // 1000
+
+    async def trade_all(price: float) -> None:
+        nonlocal slot
+        slot += 1
+        log.append(slot, time, *(msgspec.structs.replace(swap(price), mint=mint) for mint in mints))
+        await watcher.round()
+
+    await trade_all(9.0)
+    await trade_all(9.0)
+    assert sorted(log.loaded) == sorted(mints)
+    renewed: list[Mint] = []
+    for since_s, count in ((RENEW_S, 3), (RENEW_S, 3), (0.0, 3), (0.0, 1), (0.0, 0)):
+        scene.clock.advance(int(since_s * 1000))
+        del log.loaded[:]
+        await trade_all(9.0)
+        assert len(log.loaded) == count
+        renewed += log.loaded
+    assert sorted(renewed[:7]) == sorted(mints)
+    assert renewed[7:] == renewed[:3]
 
 
 def slow_ema9(

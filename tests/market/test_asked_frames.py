@@ -5,6 +5,7 @@ from random import Random
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 import pytest
 
 from mintscope.kit.primitives import UnixS
@@ -102,6 +103,23 @@ def test_averages_without_their_beginning_are_right_or_null() -> None:
     assert {"ema9", "ema50", "rsi", "macd", "fibonacci"} <= known["m30"]
     assert "ema200" not in known["h4"]
     assert known["d1"] == set()
+
+
+def test_frames_that_were_not_made_are_to_be_loaded() -> None:
+    """Spans of 15 seconds alone need no candle: nothing is known of wider ones afterwards."""
+    short = Frames()
+    short.begin_short([])
+    wide = Frames()
+    wide.begin_wide({}, ())
+    for frames in (short, wide):
+        frames.apply(UnixS(100), 1.0)
+    for name in AskedFrame:
+        assert Frames(short.packed()).has([name]) is (name == "s15")
+        assert Frames(wide.packed()).has([name]) is (name != "s15")
+    assert short.has([])
+    wide.begin_short([])
+    assert wide.has(list(AskedFrame))
+    assert np.isnan(short.read(["h4"], UnixS(100), leaves_out_open=False)["h4"]).all()
 
 
 def test_frames_of_another_length_are_refused() -> None:

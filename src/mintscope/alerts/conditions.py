@@ -192,9 +192,9 @@ class Tracks:
         except InsufficientData:
             return None
 
-    def has_traded(self, mint: Mint) -> bool:
-        """Return whether *mint* has changed since its base."""
-        return bool(self._tracks[mint].since)
+    def traded(self) -> dict[Mint, int]:
+        """Return the mints that have changed since their bases, with the events of these."""
+        return {mint: track.base.seq for mint, track in self._tracks.items() if track.since}
 
     def new_bases(self) -> list[LoadedMint]:
         """Return the bases that were not stored yet."""

@@ -5,6 +5,7 @@ begin    after a start, or after another process: from what was written down
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ WRITE_S: Final = 10.0  # at most between two states that are written down
 LATE_S: Final = 60.0  # without an evaluation
 TIDY_S: Final = 2.0  # between two looks for e-mails whose pause has ended
 RENEW_S: Final = 240.0  # between two bases of a mint: the log keeps 15 minutes at least
+RENEWING_S: Final = 0.05  # for renewals in a round: events wait meanwhile
 
 LOG = structlog.get_logger(__name__)
 
@@ -55,6 +57,7 @@ class AlertEvaluator:
     _renewed_at_s: float = field(default=0.0, init=False)
     _tidied_at_s: float | None = field(default=None, init=False)
     _wanted: set[Mint] = field(default_factory=set, init=False)  # to be loaded
+    _aged: deque[Mint] = field(default_factory=deque, init=False)  # to be renewed
     _looked_at_s: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -127,6 +130,7 @@ class AlertEvaluator:
             evaluation.begin_at(tip)
         self._wanted = {mint for mint in evaluation.mints if evaluation.lacks(mint)}
         self._seq = standing.seq
+        self._aged.clear()
         self._renewed_at_s = self._written_at_s = self.clock.monotonic_s()
 
     async def _watch(self) -> AlertStanding:
@@ -177,7 +181,10 @@ class AlertEvaluator:
         now_s = self.clock.monotonic_s()
         is_renewing = now_s - self._renewed_at_s >= RENEW_S
         if is_renewing:
-            await self._renew()
+            self._renewed_at_s = now_s
+            traded = self.evaluation.tracks.traded()
+            self._aged = deque(sorted(traded, key=traded.__getitem__))  # the oldest bases first
+        await self._renew()
         if self.evaluation.is_urgent or is_renewing or now_s - self._written_at_s >= WRITE_S:
             await self._write(with_idle=is_renewing)
 
@@ -212,12 +219,15 @@ class AlertEvaluator:
             await self._do(self.evaluation.look_at_begun(self.clock.now()))
 
     async def _renew(self) -> None:
-        """Reload the mints that have traded, so that a restart never begins far back."""
-        tracks = self.evaluation.tracks
-        self._renewed_at_s = self.clock.monotonic_s()
-        await self._load(
-            [each for each in self.evaluation.mints if each in tracks and tracks.has_traded(each)]
-        )
+        """Reload mints that have traded, so that a restart never begins far back.
+
+        Asked frames take 20 ms of a mint: all mints at once would keep alerts from firing.
+        """
+        began_s = self.clock.monotonic_s()
+        while self._aged and self.clock.monotonic_s() - began_s < RENEWING_S:
+            mint = self._aged.popleft()
+            if mint in self.evaluation.mints:
+                await self._load([mint])
 
     async def _write(self, *, with_idle: bool) -> None:
         assert self._seq is not None, "it was begun"

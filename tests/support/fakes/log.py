@@ -23,7 +23,7 @@ from mintscope.market.log import (
     Untracked,
     Waypoint,
 )
-from mintscope.market.timeframe import Timeframe
+from mintscope.market.timeframe import AskedFrame, Timeframe
 
 DAY_S = 86_400
 TAIL_S = 900
@@ -89,7 +89,10 @@ def frames_after(swaps: Sequence[Timed], timeframes: Collection[str]) -> bytes |
     if not timeframes:
         return None
     frames = Frames()
-    frames.begin_short(())
+    if AskedFrame.S15 in timeframes:
+        frames.begin_short(())
+    if {*timeframes} - {AskedFrame.S15}:
+        frames.begin_wide({}, ())
     for time, swap in swaps:
         if swap.price_usd is not None:
             frames.apply(time, swap.price_usd)

@@ -192,7 +192,8 @@ class SignalsConfig(Section):
     of_all_max: int = Field(default=10_000, ge=1, le=100_000)
     """Alerts of all accounts that are looked at; inactive ones do not count."""
     mints_max: int = Field(default=1_000, ge=1, le=100_000)
-    """Tokens that all alerts together look at, about 15 kB of memory each."""
+    """Tokens that all alerts together look at, about 15 kB of memory each; 30 kB each if an alert
+    looks at s15, m30, h4 or d1."""
     emails_per_day_max: values.Count = 50
     """E-mails about alerts to one account in 24 hours."""
     emails_per_alert_max: values.Count = 20

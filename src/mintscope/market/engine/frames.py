@@ -231,11 +231,15 @@ STATE: Final = np.dtype(
         ("accs", "f8", (len(WIDE), ACC)),
         ("rings", "f8", (len(WIDE), SWING, 2)),
         ("is_cut", "i8", len(WIDE)),
-        ("has_short", "i8"),
+        ("made", "i8"),
         ("short_count", "i8"),
         ("short", SPAN, SHORT_SPANS),
     ]
 )
+
+
+MADE_WIDE: Final = 2  # bits of `made`
+MADE_SHORT: Final = 1
 
 
 class Frames:
@@ -255,8 +259,10 @@ class Frames:
         return self._state.tobytes()
 
     def has(self, asked: Collection[str]) -> bool:
-        """Return whether all frames *asked* for exist; wide ones always do."""
-        return AskedFrame.S15 not in asked or bool(self._state["has_short"][0])
+        """Return whether all frames *asked* for were made."""
+        return all(
+            self._is_made(MADE_SHORT if each == AskedFrame.S15 else MADE_WIDE) for each in asked
+        )
 
     def begin_wide(
         self, kept: Mapping[Timeframe, Sequence[Bar]], cut: Collection[Timeframe]
@@ -265,6 +271,7 @@ class Frames:
 
         cut   timeframes of which older candles were dropped
         """
+        self._state["made"] |= MADE_WIDE
         for k, wide in enumerate(WIDE):
             is_cut = wide.made_of in cut
             self._state["is_cut"][0, k] = is_cut
@@ -275,16 +282,16 @@ class Frames:
 
     def begin_short(self, trades: Iterable[tuple[UnixS, float]]) -> None:
         """Make s15 of *trades* (time, price), in order: those of the newest SHORT_REACH_S."""
-        self._state["has_short"] = 1
+        self._state["made"] |= MADE_SHORT
         for at, price in trades:
             self._add_short(at, price)
 
     def apply(self, at: UnixS, price: float) -> None:
         """Add a *price* that sets candles, at a time that never goes back."""
-        for k, wide in enumerate(WIDE):
+        for k, wide in enumerate(WIDE if self._is_made(MADE_WIDE) else ()):
             frame, acc, ring = self._of(k)
             kernels.add_price(frame, acc, ring, at // wide.width_s, price)
-        if self._state["has_short"][0]:
+        if self._is_made(MADE_SHORT):
             self._add_short(at, price)
 
     def read(
@@ -298,6 +305,9 @@ class Frames:
         if AskedFrame.S15 in asked:
             found[AskedFrame.S15.value] = self._read_short(now, leaves_out_open=leaves_out_open)
         return found
+
+    def _is_made(self, part: int) -> bool:
+        return bool(self._state["made"][0] & part)
 
     def _of(self, k: int) -> tuple[Any, Floats, Floats]:
         state = self._state

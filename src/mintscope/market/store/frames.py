@@ -73,15 +73,18 @@ def with_frames(
     if not timeframes:
         return loaded
     frames = Frames()
-    if loaded.state is not None:
-        _add_wide(db, frames, loaded, loaded.state, folded.mint_id)
+    if any(wide.frame in timeframes for wide in WIDE):
+        _add_wide(db, frames, loaded, folded.mint_id)
     if AskedFrame.S15 in timeframes:
         frames.begin_short(_prices(db, folded))
     return replace(loaded, frames=frames.packed())
 
 
-def _add_wide(db: Database, frames: Frames, loaded: LoadedMint, state: bytes, mint_id: int) -> None:
-    counts = read_state(state)[0]["frames"]["count"]
+def _add_wide(db: Database, frames: Frames, loaded: LoadedMint, mint_id: int) -> None:
+    if loaded.state is None:
+        frames.begin_wide({}, ())
+        return
+    counts = read_state(loaded.state)[0]["frames"]["count"]
     kept: dict[Timeframe, list[Bar]] = {}
     cut = []
     for timeframe in {wide.made_of for wide in WIDE}:
