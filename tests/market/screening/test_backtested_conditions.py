@@ -4,14 +4,17 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from math import isclose, log
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import pytest
 
-from mintscope.kit.primitives import UnixS
+from mintscope.api.series.backtest import BacktestQuery, checked_condition, findings_of
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.engine.fold import MintFold
 from mintscope.market.engine.given import Candles
 from mintscope.market.engine.kernels import ACC, SERVICE, close_candle
+from mintscope.market.log import LogTip, PricedSwap
 from mintscope.market.screening.backtest import (
     Backtested,
     BacktestQuestion,
@@ -22,10 +25,11 @@ from mintscope.market.screening.backtest import (
 )
 from mintscope.market.screening.grammar import ALL_FIELDS, parse_condition
 from mintscope.market.screening.open_candles import OpenCandles
-from mintscope.market.series.pools import SeriesCandle, UnpricedVolume
-from mintscope.market.series.series import FROM_THE_FIRST, Series, Start, widened
+from mintscope.market.series.pools import AskedCandles, KeptCandles, SeriesCandle, UnpricedVolume
+from mintscope.market.series.series import FROM_THE_FIRST, Series, Start, narrowed, widened
 from mintscope.market.series.series import WIDTHS as SERIES_WIDTHS
-from mintscope.market.timeframe import BY_NAME, AnyFrame, AskedFrame, Timeframe
+from mintscope.market.timeframe import BY_NAME, WIDTH_S, AnyFrame, AskedFrame, Timeframe
+from mintscope.solana.blocks import WSOL
 from support.oracles import definitions
 from support.oracles.slow_screen import Tree, is_true, of_candles, text_of
 
@@ -295,7 +299,14 @@ def test_if_older_candles_were_dropped_what_has_not_forgotten_them_is_not_known(
     hours = Series(rows, has_older=False, closed=0)
     now = UnixS(BEGIN + 3_600 * 4_800)
 
+    def looks_of(where: str, dropped: int) -> int:
+        return tested(where, dropped).looks
+
     def firings(where: str, dropped: int) -> tuple[list[int], int]:
+        found = tested(where, dropped)
+        return [each.time for each in found.firings], int(found.first or 0)
+
+    def tested(where: str, dropped: int) -> Backtested:
         known = hours._replace(candles=rows[dropped:], closed=dropped)
         past: dict[AnyFrame, PastCandles] = {
             Timeframe.H1: PastCandles(known, None),
@@ -305,8 +316,7 @@ def test_if_older_candles_were_dropped_what_has_not_forgotten_them_is_not_known(
         asked = BacktestQuestion(
             condition, Timeframe.H1, UnixS(0), now, now, 0.003, has_open=has_open
         )
-        found = backtest(asked, past)
-        return [each.time for each in found.firings], int(found.first or 0)
+        return backtest(asked, past)
 
     whole, _ = firings("ema9_h4 > ema21_h4", 0)
     part, first = firings("ema9_h4 > ema21_h4", 402)
@@ -317,6 +327,45 @@ def test_if_older_candles_were_dropped_what_has_not_forgotten_them_is_not_known(
     assert not firings("ema21_h4 > 0", 4_800 - 4 * 320)[0]  # which never forgets it
     assert firings("candles_h4 > 500", 0)[0]
     assert not firings("candles_h4 > 500", 402)[0]
+    for where, needed in (("rsi_h4 > 0", 410), ("atr_h4 > 0", 515), ("swing_low_h4 > 0", 100)):
+        for count in (needed, needed + 4, needed + 20):  # which becomes true by becoming known
+            assert not firings(f"price < 0 or {where}", 4_800 - 4 * count)[0], (where, count)
+    too_few = 4_800 - 4 * 400
+    for never in ("rsi_h4 > 50", "not rsi_h4 > 50", "price > 0 and candles_h4 > 1",
+                  "rsi_h4 > 4 * price", "crosses_above(ema200_h4, 1)",
+                  "not (price > 0 or rsi_h4 > 1)"):  # fmt: skip
+        assert looks_of(never, 0) == 4_800
+        assert looks_of(never, too_few) == 0, never
+    for possible in ("price > 0 or rsi_h4 > 1", "not (price > 0 and rsi_h4 > 1)", "ema9_h4 > 1"):
+        assert looks_of(possible, too_few) > 900, possible
+
+
+@pytest.mark.parametrize("tf", ["m5", "m30", "h4", "d1"])
+async def test_candles_from_a_time_are_all_read(tf: Literal["m5", "m30", "h4", "d1"]) -> None:
+    """The first of those that are read may lack its beginning, and the last goes on past `to`."""
+    width = SERIES_WIDTHS[tf]
+    kept_s = WIDTH_S[width.kept]
+    now = UnixS(BEGIN + 600 * width.seconds)
+    fold = MintFold.from_state(None, None)
+    rows = []
+    for at in range(BEGIN, now, kept_s):
+        swap = PricedSwap(Mint(WSOL), 0, 0, -1, 0, True, 10**6, 1.0, 0.01)  # noqa: FBT003
+        fold.apply(UnixS(at), swap)
+        rows.append(SeriesCandle(UnixS(at), *(1.0,) * 4, 1, 1, 1, *(1.0,) * 4))
+    tip = LogTip(seq=1, slot=Slot(1), time=now, follows_files=False)
+    whole = KeptCandles(
+        tip=tip, state=fold.state(), in_sol=None, rows=rows, has_older=False, newer=0,
+        waypoints=[], tail=[],
+    )  # fmt: skip
+
+    async def read(_: Mint, asked: AskedCandles) -> KeptCandles | None:
+        return narrowed(whole, asked)
+
+    last = now - now % width.seconds - 200 * width.seconds
+    first = last - 20 * width.seconds
+    query = BacktestQuery(where="price > 0", tf=tf, from_=first, to=last)
+    found = await findings_of(read, now, Mint(WSOL), query, checked_condition(query))
+    assert (found.found.first, found.found.last, found.found.looks) == (first, last, 21)
 
 
 def test_looks_begin_where_they_should() -> None:

@@ -477,6 +477,8 @@ def _asked_candles(
         count = max(0, until - query.from_) // width_s
         count += rows_before(condition, frame, base, has_open=has_open)
         until += width_s - 1 - until % width_s
+        count += 2  # that which closes at the first look, and that in which the last second is
+        count += isinstance(frame, AskedFrame)  # the oldest may lack its beginning
         rows = min(CANDLES_READ_MAX, count * (width_s // WIDTH_S[kept]))
         others = found.get(kept, AskedCandles(kept, UnixS(0), 0))
         found[kept] = AskedCandles(

@@ -24,7 +24,7 @@ import numpy as np
 from mintscope.kit.primitives import MICRO_USD, UnixS
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
 from mintscope.market.engine.given import Candles, Floats, Ints
-from mintscope.market.engine.kernels import AGES
+from mintscope.market.engine.kernels import AGES, SWING
 from mintscope.market.screening.grammar import (
     ALL_FIELDS,
     FIBONACCI,
@@ -38,12 +38,16 @@ from mintscope.market.screening.grammar import (
     Negation,
     NumberOf,
     Value,
+    before,
     read_before,
 )
 from mintscope.market.screening.open_candles import OpenCandles
-from mintscope.market.screening.screen import rows_where
+from mintscope.market.screening.screen import Bools, rows_where
 from mintscope.market.series.series import (
+    ATR_CANDLES,
     AVERAGES,
+    BOLLINGER_CANDLES,
+    FORGOTTEN,
     FORGOTTEN_AFTER,
     Series,
     Start,
@@ -72,6 +76,13 @@ COLUMNS: Final = {
 FIRINGS_MAX: Final = 500
 DEPTH_CANDLES: Final = 50  # fewer than are read before the first look
 CANDLES_READ_MAX: Final = 10_000
+AFTER_ALL: Final = 1 << 62  # a time, Unix seconds
+# Candles until an indicator has a value if older ones were dropped and no state is stored.
+NEEDED: Final = FORGOTTEN_AFTER | {
+    "atr": FORGOTTEN + ATR_CANDLES + 1,
+    "bollinger": BOLLINGER_CANDLES,
+    "fibonacci": SWING,
+}
 
 
 class UntestableCondition(ValueError):
@@ -182,8 +193,7 @@ def rows_before(
     if has_open:  # the narrower candles of the one that is open at first
         spans += [FRAME_S[each] for each in needed_timeframes(condition, base)]
     of_spans = max(spans, default=0) // FRAME_S[base] if timeframe is base else 0
-    names = {_indicator_of(name) for name, of in _fields_of(condition)
-             if (of or _timeframe_of(name)) is timeframe}  # fmt: skip
+    names = _indicators_in(condition, timeframe)
     before = lead(names, FRAME_S[timeframe])
     if isinstance(timeframe, AskedFrame):
         before = max([before, *(FORGOTTEN_AFTER.get(name, 0) for name in names)])
@@ -205,6 +215,8 @@ def backtest(asked: BacktestQuestion, past: Mapping[AnyFrame, PastCandles]) -> B
         base = asked.timeframe
         lead_in = rows_before(asked.condition, base, base, has_open=asked.has_open)
         is_looked_at[:lead_in] = False
+    if not _may_be(asked.condition, rows.unknown(is_looked_at)):
+        is_looked_at[:] = False
     fired = np.flatnonzero(is_true & ~was_true & is_looked_at)
     looks = np.flatnonzero(is_looked_at)
     returns = {name: rows.returns(span_s, asked.fee) for name, span_s in HORIZONS.items()}
@@ -224,13 +236,27 @@ def _known_from(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles)
     """Return the time from which values of *timeframe* are known; 0: always, or never.
 
     Averages of an asked frame have forgotten by then the candles that were dropped.  At an earlier
-    look a condition may become true only because a value of it becomes known.
+    look a condition may become true only because a value of it becomes known.  Values for which too
+    few candles are kept stay unknown, and do not count.
     """
     candles = past.series.candles
     if not isinstance(timeframe, AskedFrame) or past.series.closed == 0:
         return 0
-    before = rows_before(asked.condition, timeframe, asked.timeframe)
-    return candles[before].bucket + FRAME_S[timeframe] if before < len(candles) else 0
+    needed = [NEEDED.get(name, 0) for name in _indicators_in(asked.condition, timeframe)]
+    before = max((each for each in needed if each <= len(candles)), default=0) + 1 + AGES
+    return candles[before].bucket + FRAME_S[timeframe] if before < len(candles) else AFTER_ALL
+
+
+def _may_be(part: Condition, unknown: Collection[Value], *, is_true: bool = True) -> bool:
+    """Return whether *part* may be true, or false, if the values *unknown* are never known."""
+    match part:
+        case Comparison(left=left, right=right):
+            return not any(each in unknown for each in (*_read_by(left), *_read_by(right)))
+        case Negation(inner):
+            return _may_be(inner, unknown, is_true=not is_true)
+        case Junction(word, parts):
+            of_parts = [_may_be(each, unknown, is_true=is_true) for each in parts]
+            return all(of_parts) if (word == "and") is is_true else any(of_parts)
 
 
 class _Rows:
@@ -250,12 +276,34 @@ class _Rows:
         self._candles = candles
         self._values: dict[AnyFrame, dict[str, Floats]] = {}
         self._opened: dict[AnyFrame, OpenCandles] = {}
+        self._columns: dict[str, Floats] = {}
 
     def column(self, name: str) -> Floats:
         """Return the values of the field *name*, or its values before the newest candle."""
-        before = read_before(name)
-        if before is not None:
-            return self._of_timeframe(*before)
+        if name not in self._columns:
+            self._columns[name] = self._column(name)
+        return self._columns[name]
+
+    def unknown(self, is_looked_at: Bools) -> set[Value]:
+        """Return the fields that have no value at any look, as too few candles were read."""
+        found: set[Value] = set()
+        for each in _read_by(self._asked.condition):
+            if isinstance(each, BeforeOf):
+                timeframe: AnyFrame | None = each.timeframe
+                name = before(*each)
+            else:
+                timeframe = _timeframe_of(each.name)
+                name = each.name
+            if timeframe is None or self._is_counted(timeframe):
+                continue
+            if np.isnan(self.column(name)[is_looked_at]).all():
+                found.add(each)
+        return found
+
+    def _column(self, name: str) -> Floats:
+        earlier = read_before(name)
+        if earlier is not None:
+            return self._of_timeframe(*earlier)
         if name == "price":
             return self._closes
         if name == "price_sol":
@@ -426,21 +474,36 @@ def _newest_sums(values: Floats) -> Floats:
     return np.convolve(values, np.ones(DEPTH_CANDLES))[: len(values)] if len(values) else values
 
 
-def _fields_of(part: Value | Condition) -> Collection[tuple[str, AnyFrame | None]]:
-    """Return the names of fields in *part*, each with its timeframe if it is an earlier value."""
+def _read_by(part: Value | Condition) -> Sequence[FieldOf | BeforeOf]:
+    """Return the values of fields in *part*."""
     match part:
-        case FieldOf(name):
-            return [(name, None)]
-        case BeforeOf(name, timeframe):
-            return [(name, timeframe)]
+        case FieldOf() | BeforeOf():
+            return [part]
         case NumberOf():
             return []
         case Negation(inner):
-            return _fields_of(inner)
+            return _read_by(inner)
         case Junction(parts=parts):
-            return [each for one in parts for each in _fields_of(one)]
+            return [each for one in parts for each in _read_by(one)]
         case Arithmetic(left=left, right=right) | Comparison(left=left, right=right):
-            return [*_fields_of(left), *_fields_of(right)]
+            return [*_read_by(left), *_read_by(right)]
+
+
+def _fields_of(condition: Condition) -> Collection[tuple[str, AnyFrame | None]]:
+    """Return the names of fields in it, each with its timeframe if it is an earlier value."""
+    return [
+        (each.name, each.timeframe if isinstance(each, BeforeOf) else None)
+        for each in _read_by(condition)
+    ]
+
+
+def _indicators_in(condition: Condition, timeframe: AnyFrame) -> set[str]:
+    """Return the indicators of *timeframe* behind fields of *condition*."""
+    return {
+        _indicator_of(name)
+        for name, of in _fields_of(condition)
+        if (of or _timeframe_of(name)) is timeframe
+    }
 
 
 def _timeframe_of(name: str) -> AnyFrame | None:
