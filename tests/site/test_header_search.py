@@ -3,12 +3,15 @@
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.site.tokens.tokens import is_near, mint_in, name_of
+from mintscope.site.tokens.tokens import mint_in, name_of
+from mintscope.site.tokens.typos import NearNames, is_near
 from mintscope.solana.blocks import WSOL
 from support.scenes.people.web_person import ORIGIN, Person, where, words
 from support.scenes.shown_market import mint_named
@@ -84,3 +87,40 @@ def slow_near(one: str, other: str) -> bool:
 @given(st.text("abc", max_size=5), st.text("abc", max_size=5))
 def test_one_typo_is_told_from_two(one: str, other: str) -> None:
     assert is_near(one.encode(), other.encode()) == slow_near(one, other)
+
+
+class NamedTokens:
+    """A list of symbols and names, the most traded first, that counts how often it is read."""
+
+    def __init__(self, time: int | None, *named: tuple[str | None, str | None]) -> None:
+        self.folded = SimpleNamespace(time=time)
+        self.reads = 0
+        self.lines = [
+            SimpleNamespace(listed=SimpleNamespace(symbol=symbol, name=name))
+            for symbol, name in named
+        ]
+
+    def page(self, _: object) -> Any:
+        self.reads += 1
+        return self
+
+
+def test_names_are_compared_without_reading_the_list_each_time() -> None:
+    listed: Any = NamedTokens(
+        120, ("JUP", "Jupiter"), (None, "WIF"), ("WIFE", None), ("B\u00c9TA", "Beta")
+    )
+    names = NearNames()
+    found = {
+        typed: names.nearest(listed, typed)
+        for typed in ("jupp", "Jupitre", "wifs", "wief", "b\u00e9tas", "betas", "garbage", "xyz")
+    }
+    assert found == {
+        "jupp": "JUP", "Jupitre": "Jupiter", "wifs": "WIF", "wief": "WIF",
+        "b\u00e9tas": "B\u00c9TA", "betas": "Beta", "garbage": None, "xyz": None,
+    }  # fmt: skip
+    assert listed.reads == 1
+    later: Any = NamedTokens(179, ("XYZZ", None))
+    assert names.nearest(later, "xyz") is None
+    later.folded.time = 180
+    assert names.nearest(later, "xyz") == "XYZZ"
+    assert later.reads == 1

@@ -30,7 +30,7 @@ from mintscope.market.listing.listed import (
     ListQuestion,
     Sort,
 )
-from mintscope.market.listing.look_alikes import cleaned, searched
+from mintscope.market.listing.look_alikes import cleaned
 from mintscope.market.screening.grammar import (
     TEXT_MAX,
     ConditionError,
@@ -41,6 +41,7 @@ from mintscope.site.figures import sparkline
 from mintscope.site.page import Page, PageResponse, Redirect
 from mintscope.site.routes import FormData, PageRequest, PageRoute, get
 from mintscope.site.sol import MarketParts
+from mintscope.site.tokens.typos import TYPO_LENGTH_MIN, NearNames
 from mintscope.solana.blocks import WSOL
 from mintscope.watchlists.rows import WatchDenied, WatchlistLine
 from mintscope.watchlists.watchlists import Watchlists
@@ -511,8 +512,6 @@ class Watching:
 
 PATH: Final = "/search"
 LINK_LENGTH_MAX: Final = 300
-TYPO_LENGTH_MIN: Final = 3  # of shorter names too many are one sign away
-NEAR_AMONG: Final = 2_000  # the most traded tokens, whose names are compared
 PARTS: Final = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
 ALSO: Final = {"solana": Mint(WSOL), "sol": Mint(WSOL), "wsol": Mint(WSOL)}
 
@@ -523,6 +522,7 @@ class SearchPages:
     def __init__(self, market: MarketParts, search: TokenSearch) -> None:
         self._market = market
         self._search = search
+        self._names = NearNames()
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
@@ -560,7 +560,7 @@ class SearchPages:
             listed = self._market.lists.newest()
         except ServiceUnavailable:
             return None
-        return await asyncio.to_thread(_nearest, listed, name)
+        return await asyncio.to_thread(self._names.nearest, listed, name)
 
 
 def mint_in(text: str) -> Mint | None:
@@ -575,26 +575,3 @@ def mint_in(text: str) -> Mint | None:
 def name_of(text: str) -> str:
     """Return the name or symbol in *text*: `$GOAT` is GOAT."""
     return (cleaned(text.removeprefix("$")) or "")[:TEXT_LENGTH_MAX]
-
-
-def is_near(one: Sequence[int], other: Sequence[int]) -> bool:
-    """Return whether the two differ by one typo: a sign added, removed, changed, or two swapped."""
-    if abs(len(one) - len(other)) > 1:
-        return False
-    start = 0
-    while start < min(len(one), len(other)) and one[start] == other[start]:
-        start += 1
-    mine = one[start:]
-    theirs = other[start:]
-    if mine[:2] == theirs[1::-1] and len(theirs) > 1 and mine[2:] == theirs[2:]:
-        return True
-    return mine[1:] == theirs[1:] or mine[1:] == theirs or mine == theirs[1:]
-
-
-def _nearest(listed: ListedTokens, name: str) -> str | None:
-    wanted = searched(name)
-    for line in listed.page(ListQuestion(limit=NEAR_AMONG)).lines:
-        for text in (line.listed.symbol, line.listed.name):
-            if text and is_near(wanted, searched(text)):
-                return text
-    return None
