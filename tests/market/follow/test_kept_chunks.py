@@ -115,9 +115,11 @@ def test_maps_need_a_file_system_that_keeps_what_it_has_allocated(
     """A full disk ends a process that writes to a map of another one."""
     mounts = tmp_path / "mountinfo"
     copying = tmp_path / "a b"
+    place = str(copying).replace(" ", r"\040")
     mounts.write_text(
         "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
-        f"99 22 0:44 / {str(copying).replace(' ', chr(92) + '040')} rw - btrfs /dev/vdb rw\n"
+        f"98 22 0:43 / {place} rw - ext4 /dev/vdb rw\n"
+        f"99 98 0:44 / {place} rw - btrfs /dev/vdc rw\n"
     )
     monkeypatch.setattr(list_files, "MOUNTS", mounts)
     assert file_system_of(copying / "data") == "btrfs"

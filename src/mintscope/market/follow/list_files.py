@@ -95,8 +95,9 @@ def file_system_of(folder: Path) -> str:
     for line in mounts.splitlines():  # proc(5): the type comes after the mark
         before, _, after = line.partition(" - ")
         place = Path(before.split()[4].replace("\\040", " "))
-        if path == place or place in path.parents:
-            found = max(found, (len(place.parts), after.split()[0]), key=lambda each: each[0])
+        is_above = path == place or place in path.parents
+        if is_above and len(place.parts) >= found[0]:  # a later one hides an earlier at its place
+            found = (len(place.parts), after.split()[0])
     return found[1]
 
 
