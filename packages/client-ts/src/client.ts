@@ -25,7 +25,6 @@ type IndicatorsRead = paths["/v1/token/{tokenAddress}/indicators"]["get"];
 export type IndicatorsPage = DataOf<IndicatorsRead>;
 export type IndicatorLine = IndicatorsPage["points"][number];
 export type IndicatorsQuery = Within<NonNullable<IndicatorsRead["parameters"]["query"]>>;
-export type ReportTimeframe = NonNullable<IndicatorsRead["parameters"]["query"]>["tf"];
 export type SwapsPage = DataOf<paths["/v1/token/{tokenAddress}/swaps"]["get"]>;
 export type SwapRecord = SwapsPage["swaps"][number];
 export type TokensPage = DataOf<paths["/v1/tokens"]["get"]>;
@@ -129,7 +128,7 @@ export class Client extends AccountCalls {
   /** Indicators candle by candle, the newest page first: a credit for a page of up to 1,000. */
   indicators(
     mint: string,
-    tf: ReportTimeframe,
+    tf: Timeframe,
     within: IndicatorsQuery = {},
   ): PagedLines<IndicatorsPage, IndicatorLine> {
     known(within, [...OF_CANDLES, "names"]);
