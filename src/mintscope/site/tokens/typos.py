@@ -14,7 +14,7 @@ NEAR_AMONG: Final = 2_000  # the most traded tokens, whose names are compared
 class NearNames:
     """Names of the most traded tokens as they are compared, kept for a minute of the list.
 
-    To read them takes tens of milliseconds, and anybody may search for names that no token has.
+    To read them is to make so many lines of the list, and anybody may search for any name.
     """
 
     def __init__(self) -> None:
