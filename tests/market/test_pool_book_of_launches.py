@@ -27,7 +27,7 @@ def test_candles_of_real_launches_are_those_of_their_trades(shared_data: Path) -
             is_buy = trade["side"] == "buy"
             usd = trade["price"]
             swap = PricedSwap(Mint(launch["mint"]), n, 0, -1, 0, is_buy, volume, usd, usd, pool)
-            book.apply(Slot(n), UnixS(trade["ts"]), swap)
+            book.apply(Slot(n), UnixS(trade["ts"]), [swap])
             spans[trade["ts"] // 300 * 300].append((usd, volume, is_buy))
         change = book.changed()
 

@@ -228,6 +228,7 @@ class _Batch:
     async def _apply(self, slot: FinalizedSlot) -> None:
         swaps_of = await self._folding.swaps(slot)
         await self._load([mint for mint in swaps_of if mint not in self._kept])
+        unnamed: list[Mint] = []
         for mint, swaps in swaps_of.items():
             if self._floor is not None:
                 self._count(mint, slot, swaps, self._floor)
@@ -238,10 +239,14 @@ class _Batch:
             book = self._books[mint]
             for swap in swaps:
                 fold.apply(slot.time, swap)
-                book.apply(slot.slot, slot.time, swap)
+            book.apply(slot.slot, slot.time, swaps)
             if book.unnamed:
-                book.name(with_details(swaps, await self._folding.details(slot, mint)))
+                unnamed.append(mint)
             self._last_swap[mint] = slot.time
+        if unnamed:
+            details = await self._folding.details(slot, unnamed)
+            for mint in unnamed:
+                self._books[mint].name(with_details(swaps_of[mint], details.get(mint)))
 
     def _pack(self, mints: Sequence[Mint]) -> None:
         for mint in mints:

@@ -17,7 +17,7 @@ import msgspec
 
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.kit.time import DAY_S
-from mintscope.market.engine.kernels import sets_candle
+from mintscope.market.engine.kernels import PRICE_MAX
 from mintscope.market.log import PricedSwap
 from mintscope.market.standing import SUM_MAX
 from mintscope.market.timeframe import WIDTH_S, Timeframe
@@ -134,29 +134,31 @@ class PoolBook:
         self._asked: set[str] = set()
         self.unnamed: set[str] = set()
 
-    def apply(self, slot: Slot, time: UnixS, swap: PricedSwap) -> None:
-        """Add the next *swap*; times never go back."""
-        if swap.pool is None:
-            return
+    def apply(self, slot: Slot, time: UnixS, swaps: Sequence[PricedSwap]) -> None:
+        """Add the next *swaps*, those of one slot; times never go back."""
         today = time // DAY_S
-        one = self._pools.get(swap.pool)
-        if one is None:
-            one = self._enter(swap.pool, time, today)
-        evidence = swap.evidence
-        if evidence is not None:
-            if evidence.succeeds is not None:
-                self._moved(one, evidence.succeeds, slot)
-                return
-            if evidence.progress is not None:
-                one.progress = evidence.progress
-        if one.venue is None and one.pool not in self._asked:
-            self.unnamed.add(one.pool)
-        one.add(today, swap.volume)
-        place = time - time % SPAN_S, key_of(swap.pool)
-        row = self._rows.get(place)
-        if row is None:
-            row = self._rows[place] = [None, None, None, None, 0, 0, 0]
-        _merge(row, swap)
+        one: BookedPool | None = None
+        row: _Row = []
+        for swap in swaps:  # all swaps pass here, most after another one of the same pool
+            pool = swap.pool
+            if pool is None:
+                continue
+            if one is None or one.pool != pool:
+                one = self._pools.get(pool)
+                if one is None:
+                    one = self._enter(pool, time, today)
+                row = []
+            evidence = swap.evidence
+            if evidence is not None:
+                if evidence.succeeds is not None:
+                    self._moved(one, evidence.succeeds, slot)
+                    continue
+                if evidence.progress is not None:
+                    one.progress = evidence.progress
+            one.add(today, swap.volume)
+            if not row:
+                row = self._row_at(time, one)
+            _merge(row, swap)
 
     def name(self, swaps: Sequence[PricedSwap]) -> None:
         """Take program and quote of the pools without a name from the details of *swaps*."""
@@ -176,6 +178,15 @@ class PoolBook:
         self._dropped = []
         self._stored = set(self._pools)
         return change
+
+    def _row_at(self, time: UnixS, one: BookedPool) -> _Row:
+        if one.venue is None and one.pool not in self._asked:
+            self.unnamed.add(one.pool)
+        place = time - time % SPAN_S, key_of(one.pool)
+        row = self._rows.get(place)
+        if row is None:
+            row = self._rows[place] = [None, None, None, None, 0, 0, 0]
+        return row
 
     def _enter(self, pool: str, time: UnixS, today: int) -> BookedPool:
         if len(self._pools) >= POOLS_MAX:
@@ -204,8 +215,10 @@ class PoolBook:
 
 def _merge(row: _Row, swap: PricedSwap) -> None:
     """Add *swap* to *row*, in its place: all swaps pass here."""
-    usd = _usd(swap)
-    if usd is not None:
+    usd = swap.price_usd
+    if usd is None and swap.offered is not None:
+        usd = swap.offered[0]
+    if usd is not None and 0.0 < usd <= PRICE_MAX:  # as in candles of the mint, without a kernel
         high = row[1]
         low = row[2]
         if high is None or low is None:
@@ -220,11 +233,3 @@ def _merge(row: _Row, swap: PricedSwap) -> None:
     else:
         row[5] = min(row[5] + swap.volume, SUM_MAX)
     row[6] += 1
-
-
-def _usd(swap: PricedSwap) -> float | None:
-    """Return the price that *swap* leaves in its pool, None if it shows none."""
-    usd = swap.price_usd
-    if usd is None and swap.offered is not None:
-        usd = swap.offered[0]
-    return usd if usd is not None and sets_candle(usd) else None

@@ -101,9 +101,11 @@ POOL_CANDLES: Final = Batch(
         swaps = pool_candle.swaps + excluded.swaps""",  # noqa: S608 - a constant
 )
 DROP_POOL: Final = "DELETE FROM pool_candle WHERE mint = ? AND pool = ?"
-DETAILS: Final = """
-SELECT details FROM swap WHERE seq = ? AND mint = (SELECT id FROM mint WHERE address = ?)
-"""
+DETAILS_AT_ONCE: Final = 100
+DETAILS: Final = f"""
+SELECT mint, details FROM swap
+ WHERE seq = ? AND mint IN ({", ".join("?" * DETAILS_AT_ONCE)}) AND details IS NOT NULL
+"""  # noqa: S608 - question marks
 CANDLES: Final = Batch(
     "candle",
     {
@@ -182,10 +184,14 @@ class SqlFolding:
         rows = await self._access.run(lambda db: db.execute(SWAPS, (slot.seq,)))
         return {Mint(address): swaps_of(Mint(address), blob) for address, blob in rows}
 
-    async def details(self, slot: FinalizedSlot, mint: Mint) -> bytes | None:
-        """Return the details of the swaps of *mint* in *slot*, as they are stored."""
-        found = await self._access.run(lambda db: db.execute(DETAILS, (slot.seq, mint)).get)
-        return None if found is None else bytes(found)
+    async def details(self, slot: FinalizedSlot, mints: Sequence[Mint]) -> dict[Mint, bytes]:
+        """Return the details of the swaps in *slot* of *mints*, which were read by `kept`.
+
+        They are as they are stored; mints without details are left out.
+        """
+        mint_of = {self._ids[mint]: mint for mint in mints}
+        found = await self._access.run(lambda db: _details(db, slot.seq, list(mint_of)))
+        return {mint_of[mint_id]: bytes(blob) for mint_id, blob in found}
 
     async def kept(self, mints: Collection[Mint]) -> dict[Mint, Kept]:
         """Return the stored data of each of *mints*."""
@@ -270,6 +276,17 @@ class SqlFolding:
         newest = ((id_, _newest_span(one)) for id_, one in of)
         cuts = [(id_, UnixS(at - POOL_CANDLES_S)) for id_, at in newest if at is not None]
         self._tables.drop_old_of_pools(db, cuts)
+
+
+def _details(db: Database, seq: int, mint_ids: Sequence[int]) -> list[tuple[int, bytes]]:
+    """Return the details at *seq* by mint, from one statement of one length."""
+    found: list[tuple[int, bytes]] = []
+    for first in range(0, len(mint_ids), DETAILS_AT_ONCE):
+        some = mint_ids[first : first + DETAILS_AT_ONCE]
+        missing = DETAILS_AT_ONCE - len(some)
+        rows = db.execute(DETAILS, (seq, *some, *([some[-1]] * missing)))
+        found.extend((mint_id, blob) for mint_id, blob in rows)
+    return found
 
 
 def _newest_span(one: FoldedMint) -> UnixS | None:
