@@ -18,7 +18,7 @@ from mintscope.ingest.fold import FinalFold
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixMs, UnixS
 from mintscope.market.coverage import NotRead, SlotCoverage, Tally
-from mintscope.market.log import Appended, Event, PricedSwap, SlotHeader, SwapDetail
+from mintscope.market.log import Appended, Event, Evidence, PricedSwap, SlotHeader, SwapDetail
 from mintscope.market.ports import (
     MINUTES_S,
     Change,
@@ -55,10 +55,11 @@ SELECT address, timeframe, bucket, open, high, low, close, buy_volume, sell_volu
   FROM candle JOIN mint ON mint.id = mint ORDER BY 1, 2, 3;
 SELECT address, timeframe, bucket, closed, acc
   FROM waypoint JOIN mint ON mint.id = mint ORDER BY 1, 2, 3;
-SELECT address, state, last_swap, in_sol, pools
+SELECT address, state, last_swap, in_sol, pools, traders
   FROM state JOIN mint ON mint.id = mint ORDER BY 1;
 SELECT address, bucket, pool, open, high, low, close, buy_volume, sell_volume, swaps
   FROM pool_candle JOIN mint ON mint.id = mint ORDER BY 1, 2, 3;
+SELECT address, bucket, crowd.swaps, traders FROM crowd JOIN mint ON mint.id = mint ORDER BY 1, 2;
 SELECT address, day, swaps, volume, lively_day FROM activity JOIN mint ON mint.id = mint ORDER BY 1;
 SELECT address, since_slot, since_time, is_listed, is_removed FROM mint ORDER BY id;
 SELECT finalized_slot, folded_seq, folded_slot, folded_day, trimmed_seq, follows_files
@@ -172,6 +173,9 @@ class History:
             detail=self._random.choice(
                 [None, SwapDetail(Signature(f"{index}"), "made", 7, 6, WSOL, 8)]
             ),
+            evidence=self._random.choice(
+                [None, Evidence(None, index, f"{self._random.randrange(30)}")]
+            ),
         )
 
     def _mint(self) -> Mint:
@@ -254,6 +258,7 @@ async def all_of(market: Market, engine: str, folder: Path) -> str:
         await market.coverage.missed_mints(),
         [_ordered(event) for event in await reader.events(trimmed, 10_000)],
         [await reader.load(mint) for mint in MINTS],
+        [await market.series.swaps(mint, None, 5, with_crowds=True) for mint in MINTS],
         await market.tracking.page("", 1_000),
         await market.tracking.found("", 1_000),
         [await market.tracking.one(mint) for mint in MINTS],

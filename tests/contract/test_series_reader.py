@@ -1,6 +1,7 @@
 """The contract of every reader of series: the engines, and the one in memory."""
 
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -9,11 +10,13 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
+from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.market.engine import pool_book
 from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolBook, booked
-from mintscope.market.log import PricedSwap, SwapDetail
+from mintscope.market.log import Evidence, PricedSwap, SwapDetail
 from mintscope.market.ports import DEFAULT_RETENTION
+from mintscope.market.series.conduct import span_crowd
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
@@ -34,8 +37,8 @@ from mintscope.market.timeframe import Timeframe
 from mintscope.solana.blocks import USDC
 from support.fakes.made_chain import MINTS, START
 from support.oracles import definitions
-from support.scenes.market_engines import MARKET_ENGINES
-from support.scenes.traded import READERS, Traded, traded_on
+from support.scenes.market_engines import MARKET_ENGINES, execute_in
+from support.scenes.traded import READERS, Traded, TradedStore, traded_on
 
 A, B, UNTRACKED, _ = MINTS
 SLOTS: Final = 400
@@ -362,7 +365,7 @@ async def test_pools_are_those_of_folded_slots_that_live(traded: Traded) -> None
     book = PoolBook()
     for number, at, swaps in alive:
         for swap in swaps:
-            book.apply(Slot(number), UnixS(at), swap)
+            book.apply(Slot(number), UnixS(at), [swap])
             book.name([swap])
     change = book.changed()
     assert list(kept.booked) == booked(change.state)
@@ -414,3 +417,104 @@ async def test_pools_that_share_a_number_share_their_candles(
     assert kept is not None
     assert {one.pool for one in kept.booked} == set(pools)
     assert sum(row.swaps for row in kept.rows) == 4 * len(pools)
+
+
+def signed(index: int, signer: str, flow: int, *, is_buy: bool, mint: Mint = A) -> PricedSwap:
+    evidence = Evidence(None, flow, signer)
+    detail = SwapDetail(Signature(f"{index}"), "made", 1, 0, USDC, 1, 6)
+    return PricedSwap(
+        mint, index, 0, -1, 0, is_buy=is_buy, volume=0, price_usd=None, price_sol=None,
+        pool="pool", detail=detail, evidence=evidence,
+    )  # fmt: skip
+
+
+def crowd_in(
+    alive: Sequence[tuple[int, list[PricedSwap]]], now: int, span_s: int
+) -> tuple[object, ...]:
+    """Return the crowd of A in the newest spans of *span_s*, from a list of its swaps."""
+    flows: Counter[str] = Counter()
+    sides: set[tuple[str, bool]] = set()
+    count = 0
+    for time, swaps in alive:
+        for swap in swaps:
+            if time // 300 > now // 300 - span_s // 300 and swap.mint == A and swap.evidence:
+                count += 1
+                flows[swap.evidence.signer] += swap.evidence.flow
+                sides.add((swap.evidence.signer, swap.is_buy))
+    total = sum(flows.values())
+    top = [flow for _, flow in flows.most_common(10)]
+    buyers = sum(is_buy for _, is_buy in sides)
+    shares = (top[0] / total, sum(top) / total) if total else (None, None)
+    return buyers, len(sides) - buyers, len(flows), count, total, *shares
+
+
+@pytest.mark.parametrize("pace_s", [7, 90, 2_500])
+async def test_crowds_are_those_of_swaps_that_live_folded_or_not(
+    traded: Traded, pace_s: int
+) -> None:
+    random = Random(pace_s)
+    alive: list[tuple[int, list[PricedSwap]]] = []
+    final = 0
+    time: int = START
+    for number in range(1, 241):
+        while alive and len(alive) > final and random.random() < 0.15:
+            await traded.retract(len(alive))
+            alive.pop()
+        time = (alive[-1][0] if alive else START) + random.choice((0, 1, 3)) * pace_s
+        swaps = [
+            signed(
+                index,
+                f"who{min(random.randrange(40), random.randrange(40))}",
+                random.choice((0, 10**6, random.randrange(10**10))),
+                is_buy=random.random() < 0.5,
+                mint=random.choice((A, A, B)),
+            )
+            for index in range(random.randrange(5))
+        ]
+        alive.append((time, swaps))
+        await traded.slot(len(alive), time, *swaps)
+        until = len(alive) - random.randrange(3)
+        if until > final and random.random() < 0.15:
+            final = until
+            await traded.finalize(final)
+        if number % 12:
+            continue
+        kept = await traded.series.swaps(A, None, 5, with_crowds=True)
+        assert kept is not None
+        assert replace(kept, crowds=None) == await traded.series.swaps(A, None, 5)
+        for span_s in (3_600, 86_400):
+            crowd = span_crowd(kept, span_s)
+            assert crowd is not None
+            assert tuple(crowd.crowd) == crowd_in(alive, time, span_s)
+    assert await traded.series.swaps(UNTRACKED, None, 5, with_crowds=True) is None
+
+
+@pytest.mark.parametrize("traded", MARKET_ENGINES, indirect=True)
+async def test_crowds_go_after_a_day_and_with_their_mint(traded: Traded, tmp_path: Path) -> None:
+    assert isinstance(traded, TradedStore)
+    engine = "sqlite" if (tmp_path / MARKET_FILE).exists() else "postgresql"
+    pace_s = 21_600
+    for number in range(9):
+        time = START + number * pace_s
+        await traded.slot(number + 1, time, signed(0, f"{number}", 10, is_buy=True))
+        await traded.finalize(number + 1)
+
+    stored = execute_in(engine, tmp_path, "SELECT bucket, swaps FROM crowd ORDER BY bucket")
+
+    closed = START + 7 * pace_s - START % 300
+    assert stored == [(closed - n * pace_s, 1) for n in (4, 3, 2, 1, 0)]
+    tracking = traded.market.tracking
+    await tracking.remove(A)
+    assert execute_in(engine, tmp_path, "SELECT count(*) FROM crowd") == [(0,)]
+    await tracking.add(A)
+    kept = await traded.series.swaps(A, None, 5, with_crowds=True)
+    assert kept is not None
+    assert span_crowd(kept, 86_400) is None
+    await traded.slot(10, START + 8 * pace_s + 1, signed(0, "new", 10, is_buy=False))
+    for _ in range(2):
+        kept = await traded.series.swaps(A, None, 5, with_crowds=True)
+        assert kept is not None
+        found = span_crowd(kept, 86_400)
+        assert found is not None
+        assert (found.since, found.crowd.traders) == (START + 8 * pace_s + 1, 1)
+        await traded.finalize(10)

@@ -46,9 +46,12 @@ async def test_a_page_with_every_field(market: SeriesService) -> None:
         "buyers": 2, "sellers": 1, "traders": 2, "swaps": 3, "flowUsd": 200.0, "topShare": 0.8,
         "top10Share": 1.0,
     }  # fmt: skip
+    spans = crowd | {"since": BEGIN_S, "isCapped": False}
     assert response.json()["data"] == {
         "token": TOKEN,
         "m5": crowd,
+        "h1": spans,
+        "d1": spans,
         "kept": crowd,
         "traders": [
             {
@@ -88,12 +91,34 @@ async def test_a_page_with_every_field(market: SeriesService) -> None:
     assert [each["trader"] for each in fewer.json()["data"]["traders"]] == ["ann"]
 
 
+async def test_an_hour_and_a_day_reach_back_behind_the_swaps_that_are_read(
+    market: SeriesService,
+) -> None:
+    token = await market.service.issue(1)
+    start = BEGIN_S - BEGIN_S % 300 + 300
+    for n in range(26):  # an hour apart
+        sold = [swap(i, f"{n:02} {i}", 10**6, 10**6, is_buy=False) for i in range(100)]
+        await market.traded.slot(n + 1, start + n * 3_600, *sold)
+    await market.traded.finalize(25)
+
+    page = (await market.ask("traders", credit_token=token)).json()["data"]
+
+    now = start + 25 * 3_600
+    assert (page["kept"]["swaps"], page["swapsSince"]) == (2_000, now - 19 * 3_600)
+    assert (page["h1"]["traders"], page["h1"]["since"]) == (100, now - 3_300)
+    assert page["d1"] == {
+        "buyers": 0, "sellers": 2_400, "traders": 2_400, "swaps": 2_400, "flowUsd": 2_400.0,
+        "topShare": 1 / 2_400, "top10Share": 10 / 2_400, "since": now - 86_100, "isCapped": False,
+    }  # fmt: skip
+
+
 async def test_without_swaps_it_is_free(market: SeriesService) -> None:
     token = await market.service.issue(1)
     await market.traded.slot(1, BEGIN_S, swap(0, "ann", 1, 1, is_buy=True))
     quiet = await market.ask("traders", credit_token=token, mint=QUIET)
     assert (quiet.status_code, quiet.json()["data"]["traders"]) == (200, [])
     assert quiet.json()["data"]["kept"]["topShare"] is None
+    assert quiet.json()["data"]["h1"] is quiet.json()["data"]["d1"] is None
     other = await market.ask("traders", credit_token=token, mint=UNTRACKED)
     assert (other.status_code, other.json()["error"]["code"]) == (404, "TOKEN_NOT_FOUND")
     assert (await market.ask("traders", credit_token=token, limit=101)).status_code == 400

@@ -112,7 +112,8 @@ def _refusal(database: psycopg.Connection, statement: str | Batch) -> str:
 GROWING: Final = (
     *("credit_entry", "credit_account", "credit_day", "payment", "account_event"),
     *("credit_received", "closed_balance", "closed_key", "audit_balance", "audit_key_month"),
-    *("candle", "waypoint", "swap", "header", "event", "mint", "activity", "signal_firing"),
+    *("candle", "waypoint", "crowd", "swap", "header", "event", "mint", "activity"),
+    "signal_firing",
 )
 READS_ALL: Final = re.compile(r"SCAN (\w+)(?: USING COVERING INDEX (\w+))?$")
 ALIAS: Final = re.compile(rf"\b({'|'.join(GROWING)}) AS (\w+)")

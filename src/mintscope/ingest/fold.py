@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 from mintscope.kit.clock import Clock
 from mintscope.kit.metrics import FINALIZED_SLOT, TRACKED_MINTS
 from mintscope.kit.primitives import Mint, UnixS
+from mintscope.market.engine.crowd_book import CrowdBook
 from mintscope.market.engine.fold import MintFold
 from mintscope.market.engine.pool_book import PoolBook
 from mintscope.market.log import PricedSwap
@@ -178,6 +179,7 @@ class _Batch:
         self._applied = 0
         self._folds: dict[Mint, MintFold] = {}
         self._books: dict[Mint, PoolBook] = {}
+        self._crowds: dict[Mint, CrowdBook] = {}
         self._folding = folding
         self._floor = floor
         self._untracked = untracked
@@ -240,6 +242,7 @@ class _Batch:
             for swap in swaps:
                 fold.apply(slot.time, swap)
             book.apply(slot.slot, slot.time, swaps)
+            self._crowds[mint].apply(slot.time, swaps)
             if book.unnamed:
                 unnamed.append(mint)
             self._last_swap[mint] = slot.time
@@ -262,6 +265,7 @@ class _Batch:
                 fold.opened(),
                 last,
                 self._books[mint].changed(),
+                self._crowds[mint].changed(),
             )
 
     def _folded(self) -> Folded:
@@ -276,7 +280,7 @@ class _Batch:
     async def _load(self, mints: Sequence[Mint]) -> None:
         kept = await self._folding.kept(mints)
         for mint in kept.keys() & set(self._untracked):
-            kept[mint] = kept[mint]._replace(since_slot=None, state=None, in_sol=None, pools=None)
+            kept[mint] = Kept(None, kept[mint].is_removed, None, None, kept[mint].activity)
         self._kept |= kept
         self._activity |= {mint: was.activity for mint, was in kept.items()}
 
@@ -286,6 +290,7 @@ class _Batch:
             kept = self._kept[mint]
             fold = self._folds[mint] = MintFold.from_state(kept.state, kept.in_sol)
             self._books[mint] = PoolBook(kept.pools)
+            self._crowds[mint] = CrowdBook(kept.traders)
         return fold
 
     def _count(

@@ -12,6 +12,7 @@ import msgspec
 
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.market.sol_rate import Sample
+from mintscope.market.standing import SIGNER_CHARS
 from mintscope.market.timeframe import Timeframe
 
 
@@ -66,6 +67,11 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     succeeds: str | None = None
     uncounted: int | None = None
     progress: int | None = None
+
+
+def signer_number(signer: str) -> int:
+    """Return the beginning of an address, which the log keeps of a signer, as 64 bits."""
+    return int.from_bytes(signer.encode()[:SIGNER_CHARS].ljust(SIGNER_CHARS, b"\0"))
 
 
 class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):

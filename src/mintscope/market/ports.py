@@ -12,6 +12,7 @@ import msgspec
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.kit.time import DAY_S, MINUTE_S
 from mintscope.market.coverage import NotRead, SlotCoverage
+from mintscope.market.engine.crowd_book import NO_CROWD, CrowdChange
 from mintscope.market.engine.fold import read_state
 from mintscope.market.engine.pool_book import NO_POOLS, BookChange
 from mintscope.market.log import CandleRow, PricedSwap, SlotHeader, Waypoint
@@ -135,7 +136,7 @@ class Kept(NamedTuple):
     since_slot   swaps of later slots count; None: not tracked
     is_removed   by an operator: no rule follows it
     activity     counted while mints are followed by a floor
-    pools        its pools, as `pool_book` has them
+    pools        its pools, as `pool_book` has them; traders: the book of `crowd_book`
     """
 
     since_slot: Slot | None
@@ -144,6 +145,7 @@ class Kept(NamedTuple):
     in_sol: bytes | None
     activity: Activity | None
     pools: bytes | None = None
+    traders: bytes | None = None
 
 
 class FoldedMint(NamedTuple):
@@ -156,6 +158,7 @@ class FoldedMint(NamedTuple):
     opened: Sequence[Timeframe]
     last_swap: UnixS
     pools: BookChange = NO_POOLS
+    crowd: CrowdChange = NO_CROWD
 
 
 class Folded(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,9 +13,9 @@ from mintscope.market.listing.snapshot import (
     MintPage,
     MintTrades,
     SlotTrades,
-    signer_number,
 )
 from mintscope.market.listing.token_list import TokenList
+from mintscope.market.log import signer_number
 
 BEGIN: Final = UnixS(1_760_000_040)
 MINTS: Final = [Mint(f"mint{n}") for n in range(4)]

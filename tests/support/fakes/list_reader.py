@@ -19,9 +19,8 @@ from mintscope.market.listing.snapshot import (
     PartVolume,
     RecentCandles,
     SlotTrades,
-    signer_number,
 )
-from mintscope.market.log import LogTrimmed, PricedSwap
+from mintscope.market.log import LogTrimmed, PricedSwap, signer_number
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 

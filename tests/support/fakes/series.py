@@ -6,6 +6,7 @@ from msgspec.structs import astuple, replace
 from typing_extensions import override
 
 from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.engine.crowd_book import CrowdBook
 from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolBook, booked
 from mintscope.market.log import LoadedMint, LogTip, PricedSwap, SlotHeader, TailSwap
 from mintscope.market.mint_facts import MintFacts
@@ -13,6 +14,7 @@ from mintscope.market.series.past import Moment, OutOfReach, PastMint, SlotTime
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
+    KeptCrowds,
     KeptPools,
     KeptSwaps,
     LoggedSwap,
@@ -74,7 +76,18 @@ class FakeSeries:
             tail=swaps[folded:],
         )
 
-    async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
+    def _crowds(self, mint: Mint) -> KeptCrowds:
+        """Return the crowds of all living swaps, as one book."""
+        book = CrowdBook()
+        for time, swap in self._log.swaps_at(self._log.seq, mint):
+            book.apply(time, [swap])
+        now = self._log.tip_at(self._log.seq).time or 0
+        rows = [row for row in book.rows() if row.bucket > now - now % 300 - 86_400]
+        return KeptCrowds(book.since, rows)
+
+    async def swaps(
+        self, mint: Mint, before: SwapPlace | None, limit: int, *, with_crowds: bool = False
+    ) -> LoggedSwaps | None:
         log = self._log
         if mint not in log.tracked_at(log.seq):
             return None
@@ -91,6 +104,7 @@ class FakeSeries:
             swaps=found[:limit],
             has_older=len(found) > limit,
             is_whole=len(found) <= limit,
+            crowds=self._crowds(mint) if with_crowds else None,
         )
 
     async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
@@ -116,7 +130,7 @@ class FakeSeries:
         for slot in slots:
             for swap in slot.swaps:
                 if (slot.header.time, swap) in swaps:
-                    book.apply(slot.header.slot, slot.header.time, swap)
+                    book.apply(slot.header.slot, slot.header.time, [swap])
                     book.name([swap])
         change = book.changed()
         time = slots[-1].header.time if slots else None

@@ -102,9 +102,11 @@ class CountedSeries:
         self.count += 1
         return await self.series.candles(mint, asked, known)
 
-    async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
+    async def swaps(
+        self, mint: Mint, before: SwapPlace | None, limit: int, *, with_crowds: bool = False
+    ) -> LoggedSwaps | None:
         self.count += 1
-        return await self.series.swaps(mint, before, limit)
+        return await self.series.swaps(mint, before, limit, with_crowds=with_crowds)
 
     async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
         self.count += 1

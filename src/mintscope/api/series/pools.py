@@ -39,10 +39,17 @@ from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import MICRO_USD, Mint, UnixS, about
 from mintscope.market.follow.list_cache import ListCache
 from mintscope.market.report import EXAMPLE_POOL
-from mintscope.market.series.conduct import first_buyers, launch_of, shares_of
+from mintscope.market.series.conduct import (
+    SpanCrowd,
+    first_buyers,
+    launch_of,
+    shares_of,
+    span_crowd,
+)
 from mintscope.market.series.holder_reads import HolderReader, NoHolders
 from mintscope.market.series.pools import (
     DAY_SPANS_S,
+    HOUR_SPANS_S,
     Crowd,
     KeptPools,
     LoggedSwap,
@@ -249,6 +256,31 @@ class CrowdLine(Wire):
         return cls(buyers, sellers, traders, swaps, flow / MICRO_USD, top, top10)
 
 
+class CrowdOfSpans(CrowdLine):
+    """The number of traders within whole spans of five minutes, the open one included."""
+
+    since: Annotated[
+        int,
+        about("From when on swaps are counted, Unix seconds: not before the first.", 1_763_373_600),
+    ]
+    is_capped: Annotated[
+        bool,
+        Meta(
+            description="Whether a span of 5 minutes had more than 2,048 traders: further ones"
+            " count in swaps and flowUsd alone."
+        ),
+    ]
+
+    @classmethod
+    def of_spans(cls, found: SpanCrowd | None) -> "CrowdOfSpans | None":
+        """Return *found* as it is sent."""
+        if found is None:
+            return None
+        buyers, sellers, traders, swaps, flow, top, top10 = found.crowd
+        usd = flow / MICRO_USD
+        return cls(buyers, sellers, traders, swaps, usd, top, top10, found.since, found.is_capped)
+
+
 class TraderLine(Wire):
     """One trader in the stored swaps."""
 
@@ -324,6 +356,14 @@ class TraderPage(Wire):
 
     token: Token
     m5: Annotated[CrowdLine, Meta(description="Of the last 5 minutes.")]
+    h1: Annotated[
+        CrowdOfSpans | None,
+        Meta(description="Of the newest 12 spans of 5 minutes; null: no swap is booked yet."),
+    ]
+    d1: Annotated[
+        CrowdOfSpans | None,
+        Meta(description="Of the newest 288 spans of 5 minutes; null: no swap is booked yet."),
+    ]
     kept: Annotated[CrowdLine, Meta(description="Since swapsSince.")]
     traders: Annotated[
         list[TraderLine], Meta(description="Those with the most bought and sold, in US dollars.")
@@ -369,8 +409,9 @@ class TraderRoutes:
 
         Returns the traders of a Solana token, of its newest 2,000 stored swaps: buyers, sellers and
         concentration of 5 minutes and of all of them, and the traders with the most bought and
-        sold, with what they gained on tokens that they bought and sold. A trader is the beginning
-        of an address. Costs one credit or one payment, and nothing if no swap is kept; errors cost
+        sold, with what they gained on tokens that they bought and sold. Buyers, sellers and
+        concentration of an hour and a day are of all swaps. A trader is the beginning of an
+        address. Costs one credit or one payment, and nothing if no swap is kept; errors cost
         nothing.
         """
         caller = await self.shop.gate.admit(request)
@@ -378,7 +419,7 @@ class TraderRoutes:
         query = read_query(request, TradersQuery)
 
         async def make() -> Made:
-            logged = await self.shop.reader.swaps(mint, None, SWAPS_MAX)
+            logged = await self.shop.reader.swaps(mint, None, SWAPS_MAX, with_crowds=True)
             if logged is None:
                 raise not_tracked(mint)
             page = await asyncio.to_thread(trader_page, mint, logged, query.limit)
@@ -388,7 +429,7 @@ class TraderRoutes:
 
 
 def trader_page(mint: Mint, logged: LoggedSwaps, limit: int) -> TraderPage:
-    """Return the page of the traders in *logged*."""
+    """Return the page of the traders in *logged*, which has crowds."""
     swaps = logged.swaps
     now = logged.tip.time or UnixS(0)
     details = (one.swap.detail for one in swaps if one.swap.detail is not None)
@@ -396,6 +437,8 @@ def trader_page(mint: Mint, logged: LoggedSwaps, limit: int) -> TraderPage:
     return TraderPage(
         token=mint,
         m5=CrowdLine.of(crowd_of(newest(swaps, now))),
+        h1=CrowdOfSpans.of_spans(span_crowd(logged, HOUR_SPANS_S)),
+        d1=CrowdOfSpans.of_spans(span_crowd(logged, DAY_SPANS_S)),
         kept=CrowdLine.of(crowd_of(swaps)),
         traders=[_line(each, decimals) for each in top_traders(swaps, limit)],
         swaps_since=swaps[-1].time if swaps else None,

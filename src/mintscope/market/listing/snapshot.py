@@ -10,7 +10,6 @@ import msgspec
 
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.market.mint_facts import MintFacts
-from mintscope.market.standing import SIGNER_CHARS
 from mintscope.market.timeframe import Timeframe
 
 
@@ -115,11 +114,6 @@ class MintTrades(NamedTuple):
     high_usd: float | None = None
     low_usd: float | None = None
     signers: tuple[int, ...] = ()
-
-
-def signer_number(signer: str) -> int:
-    """Return the beginning of an address, which the log keeps of a signer, as 64 bits."""
-    return int.from_bytes(signer.encode()[:SIGNER_CHARS].ljust(SIGNER_CHARS, b"\0"))
 
 
 class SlotTrades(NamedTuple):

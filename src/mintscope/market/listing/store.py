@@ -34,9 +34,8 @@ from mintscope.market.listing.snapshot import (
     RecentCandles,
     SlotTrades,
     SnapshotMark,
-    signer_number,
 )
-from mintscope.market.log import LogTrimmed
+from mintscope.market.log import LogTrimmed, signer_number
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.store.log_reader import MarketReading, mints_of, swaps_of
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe

@@ -6,6 +6,9 @@ Sandwich     two swaps of one signer in a slot and pool, one of each side, with 
 Each slot    a trader in at least half of the slots in which the token was traded, where there are
              at least 20
 Launch       the first three slots with a swap, if all swaps since tracking began are kept
+
+Crowds of an hour and a day are those that the fold keeps: of the newest 12 and 288 spans of five
+minutes, the open one included.
 """
 
 from collections import defaultdict
@@ -13,8 +16,10 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from mintscope.kit.primitives import UnixS
+from mintscope.market.engine.crowd_book import SPAN_S, union_of
 from mintscope.market.log import Uncounted
-from mintscope.market.series.pools import LoggedSwap
+from mintscope.market.series.pools import TOP, Crowd, LoggedSwap, LoggedSwaps
+from mintscope.market.timeframe import Timeframe, bucket
 
 SLOTS_MIN: Final = 20
 LAUNCH_SLOTS: Final = 3
@@ -87,6 +92,42 @@ def launch_of(swaps: Sequence[LoggedSwap]) -> Launch:
     return Launch(
         len(buyers), sum(map(_amount, early)), sum(max(0, each) for each in held.values())
     )
+
+
+class SpanCrowd(NamedTuple):
+    """The crowd of an hour or a day.
+
+    since       of the first span, or of the first swap in the crowds if that is later
+    is_capped   a span had more traders than are kept: further ones are in swaps and flow alone
+    """
+
+    crowd: Crowd
+    since: UnixS
+    is_capped: bool
+
+
+def span_crowd(logged: LoggedSwaps, span_s: int) -> SpanCrowd | None:
+    """Return the crowd of the newest spans that make up *span_s*; None if no swap is in any.
+
+    span_s   a multiple of five minutes, at most a day
+    """
+    kept = logged.crowds
+    if kept is None or kept.since is None:
+        return None
+    begin = bucket(Timeframe.M5, logged.tip.time or kept.since) - span_s + SPAN_S
+    rows = [row for row in kept.rows if row.bucket >= begin]
+    found = union_of(rows, TOP)
+    flow = found.flow
+    crowd = Crowd(
+        buyers=found.buyers,
+        sellers=found.sellers,
+        traders=found.traders,
+        swaps=sum(row.swaps for row in rows),
+        flow=flow,
+        top_share=max(found.largest, default=0) / flow if flow else None,
+        top10_share=sum(found.largest) / flow if flow else None,
+    )
+    return SpanCrowd(crowd, UnixS(max(begin, kept.since)), found.is_capped)
 
 
 def _known(swaps: Iterable[LoggedSwap]) -> list[LoggedSwap]:

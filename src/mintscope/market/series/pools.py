@@ -25,6 +25,7 @@ import msgspec
 
 from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
+from mintscope.market.engine.crowd_book import CrowdRow
 from mintscope.market.engine.pool_book import POOL_CANDLES_S, BookedPool, PoolRow, key_of
 from mintscope.market.log import LogTip, PricedSwap, Waypoint
 from mintscope.market.mint_facts import MintFacts
@@ -145,6 +146,17 @@ class LoggedSwap(msgspec.Struct, frozen=True, gc=False):
     swap: PricedSwap
 
 
+class KeptCrowds(msgspec.Struct, frozen=True):
+    """The crowds of a mint in spans of five minutes, swaps that are not folded yet included.
+
+    since   of the first swap in the crowds; None: no swap is in them
+    rows    of a day, oldest first
+    """
+
+    since: UnixS | None
+    rows: Sequence[CrowdRow]
+
+
 class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
     """Swaps of a mint, from one snapshot.
 
@@ -153,6 +165,7 @@ class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
     swaps      newest first, of slots that live; none that was logged without its detail
     has_older  older ones are kept
     is_whole   *swaps* end with the first since tracking began
+    crowds     those of a day; None if they were not asked for
     """
 
     tip: LogTip
@@ -160,6 +173,7 @@ class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
     swaps: Sequence[LoggedSwap]
     has_older: bool
     is_whole: bool = False
+    crowds: KeptCrowds | None = None
 
 
 class KeptPools(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,7 +210,9 @@ class SeriesReader(Protocol):
         known   an earlier answer to the same question: what stands as it stood need not be read
         """
 
-    async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
+    async def swaps(
+        self, mint: Mint, before: SwapPlace | None, limit: int, *, with_crowds: bool = False
+    ) -> LoggedSwaps | None:
         """Return up to *limit* swaps of *mint* before *before*; None if it is not tracked."""
 
     async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:

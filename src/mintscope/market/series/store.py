@@ -12,6 +12,7 @@ from solders.signature import Signature as SignatureBytes
 from mintscope.kit.errors import parsed_by_others
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.kit.sql.database import AccessInThreads, Database
+from mintscope.market.engine.crowd_book import CROWDS_S, CrowdBook, CrowdRow
 from mintscope.market.engine.frames import SHORT_S
 from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolRow, booked
 from mintscope.market.log import LogTip, PricedSwap, SwapDetail, Waypoint
@@ -21,6 +22,7 @@ from mintscope.market.series.past_store import read_past
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
+    KeptCrowds,
     KeptPools,
     KeptSwaps,
     LoggedSwap,
@@ -182,6 +184,14 @@ POOL_ROWS: Final = """
 SELECT bucket, pool, open, high, low, close, buy_volume, sell_volume, swaps
   FROM pool_candle WHERE mint = ? AND bucket > ? ORDER BY bucket, pool
 """
+TRADERS: Final = """
+SELECT mint.id, since_slot, folded_seq, traders
+  FROM mint CROSS JOIN progress LEFT JOIN state ON state.mint = mint.id
+ WHERE address = ? AND since_slot IS NOT NULL
+"""
+CROWDS: Final = """
+SELECT bucket, swaps, traders FROM crowd WHERE mint = ? AND bucket > ? ORDER BY bucket
+"""
 KEPT_SLOTS_MAX: Final = 20_000
 KEPT_SWAPS_MAX: Final = 100_000  # of a page of 15 seconds, which may end in fewer candles
 FIRST_KEPT: Final = """
@@ -211,9 +221,13 @@ class SqlSeries:
         """
         return await self._reading.in_snapshot(lambda db: _candles(db, mint, asked, known))
 
-    async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
+    async def swaps(
+        self, mint: Mint, before: SwapPlace | None, limit: int, *, with_crowds: bool = False
+    ) -> LoggedSwaps | None:
         """Return up to *limit* swaps of *mint* before a place; None if it is not tracked."""
-        return await self._reading.in_snapshot(lambda db: _swaps(db, mint, before or NEWEST, limit))
+        return await self._reading.in_snapshot(
+            lambda db: _swaps(db, mint, before or NEWEST, limit, with_crowds=with_crowds)
+        )
 
     async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
         """Return the newest swaps of *mint* up to *until*; None if it is not tracked."""
@@ -295,7 +309,9 @@ def _stands(
     return not db.execute(TRACKED_ANEW, since).get
 
 
-def _swaps(db: Database, mint: Mint, before: SwapPlace, limit: int) -> LoggedSwaps | None:
+def _swaps(
+    db: Database, mint: Mint, before: SwapPlace, limit: int, *, with_crowds: bool
+) -> LoggedSwaps | None:
     found = db.execute(STANDS, (mint,)).fetchone()
     if found is None:
         return None
@@ -305,12 +321,14 @@ def _swaps(db: Database, mint: Mint, before: SwapPlace, limit: int) -> LoggedSwa
     behind = (one for one in _newest_first(db, mint, bounds) if one.place < before)
     swaps = list(islice(behind, limit + 1))
     has_older = len(swaps) > limit
+    tip = tip_of(db)
     return LoggedSwaps(
-        tip=tip_of(db),
+        tip=tip,
         final=final,
         swaps=swaps[:limit],
         has_older=has_older,
         is_whole=not has_older and not _is_trimmed(db, since_slot),
+        crowds=_crowds(db, mint, tip) if with_crowds else None,
     )
 
 
@@ -331,6 +349,18 @@ def _pools(db: Database, mint: Mint, since_s: int) -> KeptPools | None:
         booked=booked(booked_state),
         rows=[PoolRow(*row) for row in db.execute(POOL_ROWS, (mint_id, since))],
     )
+
+
+def _crowds(db: Database, mint: Mint, tip: LogTip) -> KeptCrowds:
+    mint_id, since_slot, folded_seq, state = db.execute(TRADERS, (mint,)).get
+    book = CrowdBook(state)
+    ahead = {"mint": mint_id, "since": since_slot, "folded": folded_seq}
+    for _, time, blob in db.execute(NOT_FOLDED, ahead):
+        book.apply(UnixS(time), swaps_of(mint, blob))
+    since = bucket(Timeframe.M5, tip.time or UnixS(0)) - CROWDS_S
+    stored = [CrowdRow(*row) for row in db.execute(CROWDS, (mint_id, since))]
+    rows = [row for row in (*stored, *book.rows()) if row.bucket > since]
+    return KeptCrowds(book.since, rows)
 
 
 def _is_trimmed(db: Database, since_slot: int) -> bool:

@@ -9,6 +9,7 @@ from msgspec.structs import astuple
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.kit.sql.database import Batch, Database, DatabaseAccess
 from mintscope.kit.time import DAY_S
+from mintscope.market.engine.crowd_book import CROWDS_S
 from mintscope.market.engine.pool_book import POOL_CANDLES_S
 from mintscope.market.log import PricedSwap
 from mintscope.market.ports import (
@@ -47,7 +48,7 @@ SELECT address, swaps FROM swap JOIN mint ON mint.id = swap.mint WHERE seq = ? O
 """
 
 KEPT: Final = """
-SELECT address, mint.id, since_slot, is_removed, state.state, in_sol, pools,
+SELECT address, mint.id, since_slot, is_removed, state.state, in_sol, pools, traders,
        day, swaps, volume, lively_day
   FROM ({asked}) AS asked JOIN mint ON address = asked.value
   LEFT JOIN state ON state.mint = mint.id LEFT JOIN activity ON activity.mint = mint.id
@@ -73,8 +74,15 @@ STATES: Final = Batch(
     "ON CONFLICT (mint) DO UPDATE SET state = excluded.state, last_swap = excluded.last_swap,"
     " in_sol = excluded.in_sol",
 )
-WITH_POOLS: Final = Batch(
-    "state", {**STATES.columns, "pools": "bytea"}, STATES.on_conflict + ", pools = excluded.pools"
+WITH_BOOKS: Final = Batch(
+    "state",
+    {**STATES.columns, "pools": "bytea", "traders": "bytea"},
+    STATES.on_conflict + ", pools = excluded.pools, traders = excluded.traders",
+)
+CROWDS: Final = Batch(
+    "crowd",
+    {**dict.fromkeys(("mint", "bucket", "swaps"), "bigint"), "traders": "bytea"},
+    "ON CONFLICT (mint, bucket) DO UPDATE SET swaps = excluded.swaps, traders = excluded.traders",
 )
 # Merged with what earlier batches have stored.  Volumes are at most SUM_MAX on both sides, so no
 # sum leaves 64 bits.
@@ -197,11 +205,12 @@ class SqlFolding:
         """Return the stored data of each of *mints*."""
         found = {}
         rows = await self._access.run(lambda db: self._tables.kept(db, mints))
-        for address, mint_id, since_slot, is_removed, state, in_sol, pools, *counted in rows:
+        for address, mint_id, since_slot, is_removed, *states, day, swaps, volume, lively in rows:
             mint = Mint(address)
             self._ids[mint] = mint_id
-            activity = None if counted[0] is None else Activity(*counted)
-            found[mint] = Kept(since_slot, bool(is_removed), state, in_sol, activity, pools)
+            activity = None if day is None else Activity(day, swaps, volume, lively)
+            state, in_sol, *books = states
+            found[mint] = Kept(since_slot, bool(is_removed), state, in_sol, activity, *books)
         return found
 
     async def followed(self) -> dict[Mint, Activity]:
@@ -243,8 +252,11 @@ class SqlFolding:
     def _save_mints(self, db: Database, mints: Mapping[Mint, FoldedMint]) -> None:
         of = [(self._ids[mint], one) for mint, one in mints.items()]
         of.sort(key=itemgetter(0))  # as they lie in the table
-        states = ((id_, one.state, one.last_swap, one.in_sol, one.pools.state) for id_, one in of)
-        db.executemany(WITH_POOLS, states)
+        states = (
+            (id_, one.state, one.last_swap, one.in_sol, one.pools.state, one.crowd.state)
+            for id_, one in of
+        )
+        db.executemany(WITH_BOOKS, states)
         db.executemany(
             CANDLES,
             (
@@ -267,6 +279,7 @@ class SqlFolding:
         ]
         self._tables.drop_old(db, cuts, CANDLES_MIN)
         self._save_pools(db, of)
+        self._save_crowds(db, of)
 
     def _save_pools(self, db: Database, of: Sequence[tuple[int, FoldedMint]]) -> None:
         dropped = [(id_, key) for id_, one in of for key in one.pools.dropped]
@@ -275,7 +288,16 @@ class SqlFolding:
         db.executemany(POOL_CANDLES, ((id_, *row) for id_, one in of for row in one.pools.rows))
         newest = ((id_, _newest_span(one)) for id_, one in of)
         cuts = [(id_, UnixS(at - POOL_CANDLES_S)) for id_, at in newest if at is not None]
-        self._tables.drop_old_of_pools(db, cuts)
+        self._tables.drop_old_spans(db, "pool_candle", cuts)
+
+    def _save_crowds(self, db: Database, of: Sequence[tuple[int, FoldedMint]]) -> None:
+        db.executemany(CROWDS, ((id_, *row) for id_, one in of for row in one.crowd.closed))
+        cuts = [
+            (id_, UnixS(one.crowd.closed[-1].bucket - CROWDS_S))
+            for id_, one in of
+            if one.crowd.closed
+        ]
+        self._tables.drop_old_spans(db, "crowd", cuts)
 
 
 def _details(db: Database, seq: int, mint_ids: Sequence[int]) -> list[tuple[int, bytes]]:

@@ -1,13 +1,15 @@
 """Tracked mints in SQL."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.kit.sql.database import Batch, Database, Row
 from mintscope.market.store.log_reader import last_seq, mints_blob
 from mintscope.market.store.retention import clear, clear_if_left
 from mintscope.market.timeframe import Timeframe
+
+SpanTable: TypeAlias = Literal["pool_candle", "crowd"]
 
 
 class Cut(NamedTuple):
@@ -38,8 +40,10 @@ class MarketTables(Protocol):
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
         """Drop the candles before *cuts*, beyond the *newest* ones that have a price."""
 
-    def drop_old_of_pools(self, db: Database, cuts: Sequence[tuple[int, UnixS]]) -> None:
-        """Drop the candles of pools of mints, by number, before a bucket."""
+    def drop_old_spans(
+        self, db: Database, table: SpanTable, cuts: Sequence[tuple[int, UnixS]]
+    ) -> None:
+        """Drop the rows of *table* of mints, by number, before a bucket."""
 
     def written(self, db: Database) -> None:
         """Notify the readers of the log, within the transaction that wrote it."""

@@ -6,7 +6,13 @@ from typing import Final
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.kit.sql.database import Database, Row
 from mintscope.market.store.fold import KEPT
-from mintscope.market.store.mints import DROP_OF_ALL, DROPPED_AT_ONCE, UNFOLLOW_ALL, Cut
+from mintscope.market.store.mints import (
+    DROP_OF_ALL,
+    DROPPED_AT_ONCE,
+    UNFOLLOW_ALL,
+    Cut,
+    SpanTable,
+)
 
 VERSION: Final = "SELECT coalesce(max(seq), 0) FROM event WHERE kind IN ('track', 'untrack')"
 NUMBERED: Final = "SELECT address, id FROM mint WHERE address = ANY(?::text[])"
@@ -50,12 +56,12 @@ DELETE FROM waypoint WHERE ctid = ANY (ARRAY(
                                    AND kept.timeframe = asked.timeframe)
            OFFSET 0) AS dropped))
 """
-DROP_OLD_OF_POOLS: Final = """
-DELETE FROM pool_candle WHERE ctid = ANY (ARRAY(
+DROP_OLD_SPANS: Final = """
+DELETE FROM {table} WHERE ctid = ANY (ARRAY(
     SELECT place
       FROM unnest(?::bigint[], ?::bigint[]) AS asked (mint, cut)
      CROSS JOIN LATERAL (
-           SELECT old.ctid AS place FROM pool_candle AS old
+           SELECT old.ctid AS place FROM {table} AS old
             WHERE old.mint = asked.mint AND old.bucket < asked.cut
            OFFSET 0) AS dropped))
 """
@@ -96,11 +102,14 @@ class PostgresMarketTables:
             if db.changes():
                 db.execute(DROP_WAYPOINTS, columns[:2])
 
-    def drop_old_of_pools(self, db: Database, cuts: Sequence[tuple[int, UnixS]]) -> None:
-        """Drop the candles of pools before *cuts*."""
+    def drop_old_spans(
+        self, db: Database, table: SpanTable, cuts: Sequence[tuple[int, UnixS]]
+    ) -> None:
+        """Drop the rows of *table* before *cuts*."""
+        statement = DROP_OLD_SPANS.format(table=table)
         for first in range(0, len(cuts), CUTS_MAX):
             part = zip(*cuts[first : first + CUTS_MAX], strict=True)
-            db.execute(DROP_OLD_OF_POOLS, [list(column) for column in part])
+            db.execute(statement, [list(column) for column in part])
 
     def written(self, db: Database) -> None:
         """Notify the listeners once the transaction is committed."""

@@ -89,6 +89,7 @@ LEFT: Final = "SELECT count(*) FROM mint WHERE is_uncleared = 1"
 IS_UNCLEARED: Final = "SELECT is_uncleared FROM mint WHERE id = ?"
 DELETE_CANDLES: Final = "DELETE FROM candle WHERE mint = ?"
 DELETE_POOL_CANDLES: Final = "DELETE FROM pool_candle WHERE mint = ?"
+DELETE_CROWDS: Final = "DELETE FROM crowd WHERE mint = ?"
 DELETE_WAYPOINTS: Final = "DELETE FROM waypoint WHERE mint = ?"
 CLEARED: Final = "UPDATE mint SET is_uncleared = 0 WHERE id = ?"
 
@@ -99,6 +100,7 @@ def clear(db: Database, mint_id: int) -> int:
     count = db.changes()
     db.execute(DELETE_WAYPOINTS, (mint_id,))
     db.execute(DELETE_POOL_CANDLES, (mint_id,))
+    db.execute(DELETE_CROWDS, (mint_id,))
     db.execute(CLEARED, (mint_id,))
     return count
 

@@ -16,7 +16,14 @@ from mintscope.kit.sql.sqlite import (
     size_of,
 )
 from mintscope.market.store.fold import KEPT
-from mintscope.market.store.mints import DROP_OF_ALL, DROPPED_AT_ONCE, UNFOLLOW_ALL, Cut, number
+from mintscope.market.store.mints import (
+    DROP_OF_ALL,
+    DROPPED_AT_ONCE,
+    UNFOLLOW_ALL,
+    Cut,
+    SpanTable,
+    number,
+)
 
 TRACKED: Final = "SELECT id FROM mint WHERE address = ? AND since_slot IS NOT NULL"
 KEPT_OF: Final = KEPT.format(asked="SELECT value FROM json_each(?)")
@@ -44,7 +51,7 @@ DELETE FROM waypoint
    AND bucket < (SELECT min(bucket) FROM candle WHERE mint = :mint AND timeframe = :timeframe)
 """
 
-DROP_OLD_OF_POOLS: Final = "DELETE FROM pool_candle WHERE mint = ? AND bucket < ?"
+DROP_OLD_SPANS: Final = "DELETE FROM {table} WHERE mint = ? AND bucket < ?"
 
 CHECKPOINT_MS: Final = 50  # wait for readers of older pages
 
@@ -84,9 +91,11 @@ class SqliteMarketTables:
                 db.execute(DROP_OLD, bounds)
                 db.execute(DROP_WAYPOINTS, bounds)
 
-    def drop_old_of_pools(self, db: Database, cuts: Sequence[tuple[int, UnixS]]) -> None:
-        """Drop the candles of pools before *cuts*."""
-        db.executemany(DROP_OLD_OF_POOLS, cuts)
+    def drop_old_spans(
+        self, db: Database, table: SpanTable, cuts: Sequence[tuple[int, UnixS]]
+    ) -> None:
+        """Drop the rows of *table* before *cuts*."""
+        db.executemany(DROP_OLD_SPANS.format(table=table), cuts)
 
     def written(self, db: Database) -> None:
         """Do nothing: readers see a commit when they look."""

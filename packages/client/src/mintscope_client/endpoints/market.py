@@ -163,6 +163,17 @@ class TraderCounts(msgspec.Struct, frozen=True, rename="camel"):
     top10_share: float | None
 
 
+class SpanTraderCounts(TraderCounts, frozen=True, rename="camel"):
+    """The number of traders within whole spans of five minutes.
+
+    since       from when on swaps are counted, Unix seconds
+    is_capped   a span had more traders than are kept: further ones are in swaps and flow alone
+    """
+
+    since: int
+    is_capped: bool
+
+
 class TokenTrader(msgspec.Struct, frozen=True, rename="camel"):
     """One trader; times are Unix seconds.
 
@@ -214,11 +225,14 @@ class TokenLaunch(msgspec.Struct, frozen=True, rename="camel"):
 class TokenTraders(msgspec.Struct, frozen=True, rename="camel"):
     """Traders of a token: of the last 5 minutes, and of all swaps since *swaps_since*.
 
+    h1, d1                 of the newest 12 and 288 spans of 5 minutes; None: not booked yet
     first_buyers, launch   None if not all swaps since tracking began were read
     """
 
     token: str
     m5: TraderCounts
+    h1: SpanTraderCounts | None
+    d1: SpanTraderCounts | None
     kept: TraderCounts
     traders: list[TokenTrader]
     swaps_since: int | None

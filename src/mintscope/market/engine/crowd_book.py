@@ -1,0 +1,171 @@
+"""The traders of a mint by span of five minutes: kept by the fold.
+
+Trader  who signs, by the number of the beginning of the address: `log.signer_number`
+Crowd   the traders of a span: of each its flow, and whether it bought and sold.  Those beyond the
+        first TRADERS_MAX are summed as OTHERS
+
+The outcome is a function of the swaps in order: it is the same after a restart or a fork.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from mintscope.kit.primitives import UnixS
+from mintscope.kit.time import DAY_S
+from mintscope.market.log import PricedSwap, signer_number
+from mintscope.market.timeframe import WIDTH_S, Timeframe
+
+TRADERS_MAX: Final = 2_048  # of a span: 32 kB
+OTHERS: Final = 0  # no trader has this number
+CROWDS_S: Final = DAY_S  # that are kept, behind the newest of the mint
+SPAN_S: Final = WIDTH_S[Timeframe.M5]
+FLOW_MAX: Final = 10**16  # micro-USD of a trader: those of a day fit in 63 bits
+BOUGHT: Final = 1
+SOLD: Final = 2
+SIDES: Final = BOUGHT | SOLD
+SIDE_BITS: Final = 2
+HALF_BITS: Final = 32  # a day's flow of all traders has more than 64
+HALF: Final = (1 << HALF_BITS) - 1
+_NUMBERS: Final = np.dtype("<u8")
+
+
+class CrowdRow(NamedTuple):
+    """The crowd of a span.
+
+    swaps     of all traders
+    traders   two numbers of 64 bits for each: its number, and its flow above two bits of its sides
+    """
+
+    bucket: UnixS
+    swaps: int
+    traders: bytes
+
+
+class CrowdChange(NamedTuple):
+    """Changes of a batch to the crowds of one mint.
+
+    state    of the book, None before the first swap with a signer
+    closed   spans that have ended, oldest first: each is returned once
+    """
+
+    state: bytes | None
+    closed: Sequence[CrowdRow]
+
+
+NO_CROWD: Final = CrowdChange(None, ())
+
+
+class Union(NamedTuple):
+    """The traders of some spans, each counted once.
+
+    flow        micro-USD, OTHERS included
+    largest     up to *count* flows of single traders, the largest first
+    is_capped   a span had more than TRADERS_MAX
+    """
+
+    buyers: int
+    sellers: int
+    traders: int
+    flow: int
+    largest: Sequence[int]
+    is_capped: bool
+
+
+def union_of(rows: Iterable[CrowdRow], count: int) -> Union:
+    """Return the traders of *rows*, whose spans lie within CROWDS_S, as numbers in arrays.
+
+    count   of the largest flows, at least 1
+    """
+    pairs = np.frombuffer(b"".join(row.traders for row in rows), _NUMBERS).reshape(-1, 2)
+    if not len(pairs):
+        return Union(0, 0, 0, 0, (), False)  # noqa: FBT003
+    pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
+    numbers = pairs[:, 0]
+    first = np.flatnonzero(np.concatenate(([True], numbers[1:] != numbers[:-1])))
+    flows = np.add.reduceat(pairs[:, 1] >> SIDE_BITS, first)
+    sides = np.bitwise_or.reduceat(pairs[:, 1] & SIDES, first)
+    flow = (int((flows >> HALF_BITS).sum()) << HALF_BITS) + int((flows & HALF).sum())
+    is_capped = bool(numbers[0] == OTHERS)  # the least of all numbers
+    own = flows[is_capped:]
+    sides = sides[is_capped:]
+    largest = np.sort(np.partition(own, -count)[-count:] if len(own) > count else own)
+    return Union(
+        buyers=int(np.count_nonzero(sides & BOUGHT)),
+        sellers=int(np.count_nonzero(sides & SOLD)),
+        traders=len(own),
+        flow=flow,
+        largest=largest[::-1].tolist(),
+        is_capped=is_capped,
+    )
+
+
+class CrowdBook:
+    """The crowds of one mint between two writes.
+
+    since   of the first swap of the book; None before it
+    """
+
+    __slots__ = ("_bucket", "_closed", "_swaps", "_traders", "since")
+
+    def __init__(self, state: bytes | None = None) -> None:
+        self.since: UnixS | None = None
+        self._bucket = UnixS(0)
+        self._swaps = 0
+        self._traders: dict[int, int] = {}
+        self._closed: list[CrowdRow] = []
+        if state is not None:
+            since, bucket, self._swaps, *pairs = np.frombuffer(state, _NUMBERS).tolist()
+            self.since = UnixS(since)
+            self._bucket = UnixS(bucket)
+            self._traders = dict(zip(pairs[::2], pairs[1::2], strict=True))
+
+    def apply(self, time: UnixS, swaps: Iterable[PricedSwap]) -> None:
+        """Add the *swaps* of the next slot; times never go back."""
+        for swap in swaps:
+            evidence = swap.evidence
+            if evidence is None or not evidence.signer or evidence.succeeds is not None:
+                continue
+            if time >= self._bucket + SPAN_S:
+                self._begin(time)
+            self._swaps += 1
+            traders = self._traders
+            trader = signer_number(evidence.signer)
+            was = traders.get(trader, 0)
+            if not was and len(traders) >= TRADERS_MAX:  # a known one has a side, so more than 0
+                trader = OTHERS
+                was = traders.get(trader, 0)
+            flow = min((was >> SIDE_BITS) + evidence.flow, FLOW_MAX)
+            traders[trader] = flow << SIDE_BITS | was & SIDES | (BOUGHT if swap.is_buy else SOLD)
+
+    def rows(self) -> list[CrowdRow]:
+        """Return the spans that have ended since the last `changed`, and the open one."""
+        return [*self._closed, self._row()] if self._swaps else []
+
+    def changed(self) -> CrowdChange:
+        """Return the changes since the last call."""
+        if self.since is None:
+            return NO_CROWD
+        closed = self._closed
+        self._closed = []
+        head = np.array((self.since, self._bucket, self._swaps), _NUMBERS).tobytes()
+        return CrowdChange(head + self._row().traders, closed)
+
+    def _begin(self, time: UnixS) -> None:
+        """Begin the span of *time*."""
+        if self.since is None:
+            self.since = time
+        else:
+            self._closed.append(self._row())
+        self._bucket = UnixS(time - time % SPAN_S)
+        self._swaps = 0
+        self._traders = {}
+
+    def _row(self) -> CrowdRow:
+        """Return the crowd of the open span: its traders are in the order in which they came."""
+        pairs = np.fromiter(
+            chain.from_iterable(self._traders.items()), _NUMBERS, 2 * len(self._traders)
+        )
+        return CrowdRow(self._bucket, self._swaps, pairs.tobytes())
