@@ -156,7 +156,7 @@ def test_pools_that_come_and_go_within_a_batch_are_not_dropped_from_the_store() 
     book = PoolBook()
     for n in range(40):
         book.apply(Slot(n), UnixS(BEGIN), [bought(n, 1, f"{n}")])
-    assert book.changed().dropped == []
+    assert not book.changed().dropped
     for n in range(1_000):
         book.apply(Slot(n), UnixS(BEGIN), [bought(n, 2, f"made up {n}")])
     assert len(book.changed().dropped) == POOLS_MAX

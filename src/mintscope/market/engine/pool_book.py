@@ -97,6 +97,7 @@ class BookChange(NamedTuple):
     rows: Sequence[PoolRow]
 
 
+NO_NAMES: Final = frozenset[str]()
 NO_POOLS: Final = BookChange(b"\x90", (), ())
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(list[BookedPool]).decode
@@ -123,16 +124,19 @@ class PoolBook:
     unnamed   pools with new swaps whose program is not known: `name` them
     """
 
-    __slots__ = ("_asked", "_dropped", "_pools", "_rows", "_stored", "unnamed")
+    __slots__ = ("_asked", "_dropped", "_pools", "_rows", "_state", "_stored", "unnamed")
+
+    # A batch may touch 100,000 mints, most of one pool each: what few need is made when it is.
 
     def __init__(self, state: bytes | None = None) -> None:
+        self._state = state
         self._pools = {one.pool: one for one in booked(state)}
-        self._stored = set(self._pools)  # those that may have stored candles
+        self._stored: set[str] | None = None
         # By bucket and key, as they are stored: a stranger can find two pools with the same key.
         self._rows: dict[tuple[int, int], _Row] = {}
-        self._dropped: list[int] = []
-        self._asked: set[str] = set()
-        self.unnamed: set[str] = set()
+        self._dropped: Sequence[int] = ()
+        self._asked: frozenset[str] = NO_NAMES
+        self.unnamed: frozenset[str] = NO_NAMES
 
     def apply(self, slot: Slot, time: UnixS, swaps: Sequence[PricedSwap]) -> None:
         """Add the next *swaps*, those of one slot; times never go back."""
@@ -167,21 +171,22 @@ class PoolBook:
                 one = self._pools[swap.pool]
                 one.venue = swap.detail.program
                 one.quote = swap.detail.quote
-        self._asked |= self.unnamed
-        self.unnamed.clear()
+        self._asked |= {pool for pool in self.unnamed if self._pools[pool].venue is None}
+        self.unnamed = NO_NAMES
 
     def changed(self) -> BookChange:
         """Return the changes since the last call."""
         rows = [PoolRow(UnixS(at), key, *row) for (at, key), row in self._rows.items()]
-        change = BookChange(_encode(list(self._pools.values())), self._dropped, rows)
+        self._state = _encode(list(self._pools.values()))
+        change = BookChange(self._state, self._dropped, rows)
         self._rows = {}
-        self._dropped = []
-        self._stored = set(self._pools)
+        self._dropped = ()
+        self._stored = None
         return change
 
     def _row_at(self, time: UnixS, one: BookedPool) -> _Row:
         if one.venue is None and one.pool not in self._asked:
-            self.unnamed.add(one.pool)
+            self.unnamed |= {one.pool}
         place = time - time % SPAN_S, key_of(one.pool)
         row = self._rows.get(place)
         if row is None:
@@ -194,12 +199,14 @@ class PoolBook:
             del self._pools[least.pool]
             key = key_of(least.pool)
             self._rows = {place: row for place, row in self._rows.items() if place[1] != key}
+            if self._stored is None:  # pools that may have stored candles
+                self._stored = {one.pool for one in booked(self._state)}
             if least.pool in self._stored:  # the others came and go within the batch
                 self._stored.discard(least.pool)
-                self._dropped.append(key)
-            self.unnamed.discard(least.pool)
+                self._dropped = [*self._dropped, key]
+            self.unnamed -= {least.pool}
         one = self._pools[pool] = BookedPool(pool, time, today)
-        self._asked.discard(pool)
+        self._asked -= {pool}
         return one
 
     def _moved(self, one: BookedPool, curve: str, slot: Slot) -> None:

@@ -32,7 +32,12 @@ DROPPED: Final = [
     DROP_OF_ALL.format(table=table, numbers="SELECT value FROM json_each(?)")
     for table in DROPPED_AT_ONCE
 ]
-HAS_OLD: Final = "SELECT 1 FROM candle WHERE mint = ? AND timeframe = ? AND bucket < ? LIMIT 1"
+# Of cuts as JSON, the places of those with candles before them: a statement for each takes longer.
+WITH_OLD: Final = """
+SELECT key FROM json_each(?)
+ WHERE EXISTS (SELECT 1 FROM candle
+                WHERE mint = value ->> 0 AND timeframe = value ->> 1 AND bucket < value ->> 2)
+"""
 
 # Beyond the cut a mint keeps its newest candles; minutes without a price are no candles.
 DROP_OLD: Final = """
@@ -85,11 +90,11 @@ class SqliteMarketTables:
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
         """Drop the candles before *cuts*; an index shows that most mints have none."""
-        for mint_id, timeframe, cut in cuts:
-            if db.execute(HAS_OLD, (mint_id, timeframe, cut)).get is not None:
-                bounds = {"mint": mint_id, "timeframe": timeframe, "cut": cut, "newest": newest}
-                db.execute(DROP_OLD, bounds)
-                db.execute(DROP_WAYPOINTS, bounds)
+        for (place,) in db.execute(WITH_OLD, (json.dumps(cuts),)):
+            mint_id, timeframe, cut = cuts[place]
+            bounds = {"mint": mint_id, "timeframe": timeframe, "cut": cut, "newest": newest}
+            db.execute(DROP_OLD, bounds)
+            db.execute(DROP_WAYPOINTS, bounds)
 
     def drop_old_spans(
         self, db: Database, table: SpanTable, cuts: Sequence[tuple[int, UnixS]]
