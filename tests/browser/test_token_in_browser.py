@@ -367,7 +367,10 @@ async def test_times_are_the_readers(watcher: Visitor) -> None:
 
 @pytest.mark.asyncio(loop_scope="session")
 async def test_tables_that_scroll_say_so(watcher: Visitor) -> None:
-    """In words on a phone; everywhere by a shadow on the side where there is more."""
+    """In words on a phone; everywhere by a shadow on the side where there is more.
+
+    The table of pools is there once pools have traded, and may fit.
+    """
     page = watcher.page
     says_so = """() => [...document.querySelectorAll(".scrolling")].map((each) => {
       const words = getComputedStyle(each, "::before").content;
@@ -378,10 +381,12 @@ async def test_tables_that_scroll_say_so(watcher: Visitor) -> None:
     })"""
     await page.set_viewport_size({"width": 360, "height": 780})
     await watcher.open(f"/token/{SOL}")
-    assert await page.evaluate(says_so) == [[True, True, True]] * 3
+    narrow = await page.evaluate(says_so)
+    assert len([scrolls for scrolls, *_ in narrow if scrolls]) >= 3
+    assert all(words and shadow for _, words, shadow in narrow)
     await page.set_viewport_size({"width": 1280, "height": 780})
     wide = await page.evaluate(says_so)
-    assert [(words, shadow) for _, words, shadow in wide] == [(False, True)] * 3
+    assert {(words, shadow) for _, words, shadow in wide} == {(False, True)}
 
 
 @pytest.mark.asyncio(loop_scope="session")
