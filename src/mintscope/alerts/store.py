@@ -394,8 +394,8 @@ class SqlAlertEmailRows:
     ) -> None:
         """Record the e-mail of *firings* of a signal, or the reason why there is none."""
         last = firings.newest[-1].firing_id
-        new_rows = (str(state), email_id, note, signal_id, firings.first, last)
-        self._db.execute(MARK, new_rows)
+        values = (str(state), email_id, note, signal_id, firings.first, last)
+        self._db.execute(MARK, values)
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
         """Return up to *limit* signals with firings whose pause has ended, longest due first."""

@@ -58,7 +58,7 @@ class EventStream:
 
     mints           its subjects
     kind            of its reports
-    has_reported        a snapshot or an update was written since `begin_period`
+    has_reported    a snapshot or an update was written since `begin_period`
     has_written     anything was
     is_open         no end was written, and the client was there when it was last looked for
     returned_count  asked at the end: how many credits are given back

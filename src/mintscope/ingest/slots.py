@@ -192,8 +192,8 @@ class Slots:
         self._rate_watch.note(header)
         self._count_swaps(swaps, header.time)
         standings.begin(header.slot)
-        reported = [*swaps, *decoded.migrations] if decoded.migrations else swaps
-        priced = price_slot(reported, _rate(header), standings.sets_price, quotes, time)
+        in_block = [*swaps, *decoded.migrations] if decoded.migrations else swaps
+        priced = price_slot(in_block, _rate(header), standings.sets_price, quotes, time)
         for reason, count in priced.unpriced.items():
             UNPRICED.labels(reason).inc(count)
         own = priced.swaps if self._shard == WHOLE else self._shard.own(priced.swaps)

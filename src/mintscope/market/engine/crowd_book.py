@@ -115,7 +115,7 @@ class CrowdBook:
         self._bucket = UnixS(0)
         self._swaps = 0
         self._traders: dict[int, int] = {}
-        self._closed: list[CrowdRow] = []
+        self._closed: Sequence[CrowdRow] = ()  # of 100,000 mints in a batch, few close a span
         if state is not None:
             since, bucket, self._swaps, *pairs = np.frombuffer(state, _NUMBERS).tolist()
             self.since = UnixS(since)
@@ -149,7 +149,7 @@ class CrowdBook:
         if self.since is None:
             return NO_CROWD
         closed = self._closed
-        self._closed = []
+        self._closed = ()
         head = np.array((self.since, self._bucket, self._swaps), _NUMBERS).tobytes()
         return CrowdChange(head + self._row().traders, closed)
 
@@ -158,7 +158,7 @@ class CrowdBook:
         if self.since is None:
             self.since = time
         else:
-            self._closed.append(self._row())
+            self._closed = [*self._closed, self._row()]
         self._bucket = UnixS(time - time % SPAN_S)
         self._swaps = 0
         self._traders = {}

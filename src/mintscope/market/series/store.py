@@ -357,7 +357,11 @@ def _crowds(db: Database, mint: Mint, tip: LogTip) -> KeptCrowds:
     ahead = {"mint": mint_id, "since": since_slot, "folded": folded_seq}
     for _, time, blob in db.execute(NOT_FOLDED, ahead):
         book.apply(UnixS(time), swaps_of(mint, blob))
-    since = bucket(Timeframe.M5, tip.time or UnixS(0)) - CROWDS_S
+    if book.since is None:
+        return KeptCrowds(None, [])
+    # Older rows may be left of another time in which the mint was tracked, by an older version.
+    first = bucket(Timeframe.M5, book.since) - 1
+    since = max(first, bucket(Timeframe.M5, tip.time or UnixS(0)) - CROWDS_S)
     stored = [CrowdRow(*row) for row in db.execute(CROWDS, (mint_id, since))]
     rows = [row for row in (*stored, *book.rows()) if row.bucket > since]
     return KeptCrowds(book.since, rows)

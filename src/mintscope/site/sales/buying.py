@@ -187,7 +187,7 @@ class BuyPages:
         facts = await self._facts(choice)
         if facts["amount"] is None:
             message = messages.NO_PRICE
-        return Page("sales/buy.html", facts | {"told": message})
+        return Page("sales/buy.html", facts | {"message": message})
 
     async def propose(self, request: PageRequest) -> PageResponse:
         """Build the payment for the connected wallet."""
@@ -279,7 +279,7 @@ class BuyPages:
         amount = facts["amount"] or "Some"
         text = message.text.format(symbol=symbol, amount=amount)
         message = message._replace(title=message.title.format(symbol=symbol), text=text)
-        return Page("sales/outcome.html", facts | {"told": message}, status=message.status)
+        return Page("sales/outcome.html", facts | {"message": message}, status=message.status)
 
     async def _facts(self, choice: BundleChoice) -> dict[str, Any]:
         """Return the template values for every purchase page."""

@@ -246,7 +246,7 @@ async def _price_list(token: AcceptedToken) -> PriceList | None:
 
 FREE: Final = "free"
 # Free endpoints that are listed one by one: those that people come for.
-TOLD_AREA: Final = "Market data"
+MARKET_AREA: Final = "Market data"
 
 
 class PricingPages:
@@ -288,9 +288,9 @@ class PricingPages:
         areas = self._read_reference().areas
         charged = [each for area in areas for each in area.endpoints if each.cost != FREE]
         free = {area.name: [each for each in area.endpoints if each.cost == FREE] for area in areas}
-        message: list[DescribedEndpoint] = free.pop(TOLD_AREA, [])
+        of_market: list[DescribedEndpoint] = free.pop(MARKET_AREA, [])
         return {
-            "costs": charged + message,
+            "costs": charged + of_market,
             "others": [name for name, endpoints in free.items() if endpoints],
             "other_count": sum(map(len, free.values())),
         }

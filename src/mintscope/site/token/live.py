@@ -137,18 +137,18 @@ class LivePages:
 
 def _event(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> bytes:
     """Return the event of candles and swaps."""
-    aged = {
+    fields = {
         "candles": points,
         "swaps": [each._asdict() for each in shown_swaps(swaps)],
         "lastTrade": last_trade(points, swaps),
     }
-    return encode_event(b"market", msgspec.json.encode(aged))
+    return encode_event(b"market", msgspec.json.encode(fields))
 
 
 def _figures_event(line: ListLine) -> bytes:
     """Return the event with the list's numbers, as HTML."""
-    aged = {name: str(html) for name, html in figures_of(line).items()}
-    return encode_event(b"figures", msgspec.json.encode(aged))
+    fields = {name: str(html) for name, html in figures_of(line).items()}
+    return encode_event(b"figures", msgspec.json.encode(fields))
 
 
 async def _renew(stream: EventStream, may_see: MaySee) -> None:
