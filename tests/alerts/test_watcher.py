@@ -144,7 +144,8 @@ async def test_a_rule_of_closed_candles_is_looked_at_as_each_minute_ends(scene: 
 
 async def test_a_condition_of_an_asked_timeframe_fires_each_crossing_once(scene: Scene) -> None:
     """Open and closed candles of all four, while another process goes on, now and then."""
-    level, widths = 10.0, {"s15": 15, "m30": 1_800, "h4": 14_400, "d1": 86_400}
+    level = 10.0
+    widths = {"s15": 15, "m30": 1_800, "h4": 14_400, "d1": 86_400}
     random, process, watcher = Random(5), 0, scene.watcher()
     await scene.make()
     await watcher.round()  # the mint is there already, without these
@@ -165,7 +166,8 @@ async def test_a_condition_of_an_asked_timeframe_fires_each_crossing_once(scene:
     for number in range(160):
         time = trades[-1].time + (70_000 if number % 12 == 0 else random.choice((12, 15, 40)))
         price = 10.0 + 3.0 * sin(number / 4) + random.uniform(-1.0, 1.0)
-        before, trades = trades, [*trades, definitions.Trade(time, price, 0.01, 10**6, True)]  # noqa: FBT003
+        before = trades
+        trades = [*trades, definitions.Trade(time, price, 0.01, 10**6, True)]  # noqa: FBT003
         scene.log.append(10 + number, time, swap(price))
         await watcher.round()
         for name, width_s in widths.items():
@@ -208,7 +210,8 @@ async def test_bases_are_renewed_a_few_a_round_the_oldest_first(scene: Scene) ->
         log.track(mint)
         await scene.make(mint=mint)
     watcher = replace(scene.watcher(), evaluation=Evaluation(tracks=Tracks(len(mints))))
-    slot, time = 1, NOW // 1000
+    slot = 1
+    time = NOW // 1000
 
     async def trade_all(price: float) -> None:
         nonlocal slot

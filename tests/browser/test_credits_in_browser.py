@@ -232,7 +232,9 @@ async def test_a_wallet_is_linked_and_unlinked_on_a_page(
     people = shop.site.accounts.people
     await people.sign_up(BEN, PASSWORD, HERE)
     async with visiting(chromium, shop.site.origin) as visitor:
-        page, wallet, clicks = visitor.page, shop.wallet("linker"), Clicks(visitor)
+        page = visitor.page
+        wallet = shop.wallet("linker")
+        clicks = Clicks(visitor)
         await wallet.enter(page)
         await clicks.listen()
         await visitor.sign_in(BEN, "/credits")

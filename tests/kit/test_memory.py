@@ -48,7 +48,8 @@ doubled(1)
 name = "libllvmlite.so"
 
 def resident():
-    found, ours = 0, False
+    found = 0
+    ours = False
     for line in open("/proc/self/smaps"):
         words = line.split()
         if not words[0].endswith(":"):

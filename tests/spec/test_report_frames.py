@@ -119,7 +119,8 @@ async def test_alerts_of_conditions_look_at_the_numbers_of_the_series(
             names = "ema9,ema21,rsi,macd,fibonacci"
             series = await data(market, token, "indicators", tf=tf, names=names, candles=candles)
             newest = series["points"][-1]
-            macd, levels = newest["macd"] or {}, newest["fibonacci"]
+            macd = newest["macd"] or {}
+            levels = newest["fibonacci"]
             for name, value in {
                 "ema9": newest["ema9"],
                 "ema21": newest["ema21"],
@@ -159,7 +160,8 @@ async def test_backtests_fire_by_the_numbers_of_the_series(market: SeriesService
         "price > swing_high_d1 * 0.8": lambda price, _, d1: price > 0.8 * max(d1["highs"]),
     }
     for where, holds in rules.items():
-        expected, before = [], False
+        expected = []
+        before = False
         for look in looks:
             end = look["t"] + widths[tf]
             h4s, d1s = ([each for at, each in of[name] if at <= end] for name in ("h4", "d1"))

@@ -469,7 +469,8 @@ def _asked_candles(
     Wide frames are made of the candles of others, which are read once, and to the end of a wide
     one: the newest of them is whole, unless it is open.
     """
-    base, has_open = BY_NAME[query.tf], query.candles == "all"
+    base = BY_NAME[query.tf]
+    has_open = query.candles == "all"
     found: dict[Timeframe, AskedCandles] = {}
     for frame in frames:
         _, width_s, kept = WIDTHS[frame]
