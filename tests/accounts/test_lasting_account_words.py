@@ -60,6 +60,7 @@ def test_rows_of_every_version_hold_these_words() -> None:
         "webhook_disabled",
         "wallet_linked",
         "signal_limit",
+        "signal_hour_limit",
         "spend_alert",
         "application_reopened",
         "key_networks",

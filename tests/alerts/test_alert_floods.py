@@ -24,8 +24,9 @@ from mintscope.alerts.alert import (
 from mintscope.alerts.alerts import LEASE_MS
 from mintscope.alerts.conditions import Direction, SignalKind
 from mintscope.alerts.emails import EmailBounds, tell_by_email
-from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX
+from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX, LISTED_FACTOR
 from mintscope.alerts.evaluator import TIDY_S, AlertEvaluator
+from mintscope.alerts.messages import hour_limit
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.app.stores.money import SqlAccountStore
 from mintscope.kit.errors import ServiceUnavailable
@@ -37,9 +38,11 @@ from support.scenes.watching import Scene, opened, swap
 
 CROSSINGS: Final = 600
 AT_ONCE: Final = CROSSINGS // 60  # between two looks: a minute of the hour
+AROUND_60: Final = 2  # crossings fewer, where it is 60 instead of 9
 pytestmark = pytest.mark.timeout(120)
 FIRST_LOOKS: Final = 10  # or all that may fire in the hour would be in one e-mail
 MANY: Final = 1_100  # an e-mail once had the first 1,000 alone
+HOUR_NOTE: Final = f"limit of {FIRINGS_HOUR_MAX} an hour reached"
 KILLS: Final = (7, 90, 250)  # statements after which a process dies
 
 
@@ -145,16 +148,24 @@ async def test_a_flood_is_gathered_and_each_alert_is_delivered(tmp_path: Path) -
         alerts = await flooded(scene, tmp_path, EmailBounds(pause_ms=5 * MINUTE_MS))
         emails = await written(scene, EmailKind.SIGNAL_FIRED)
         fired = {name: await scene.fired(alert) for name, alert in alerts.items()}
-        expected = {"hourly": 1, "once": 1, "important": 1} | {
-            f"each {n}": FIRINGS_HOUR_MAX for n in range(3)
-        }
+        sent = dict.fromkeys(alerts, 1) | {f"each {n}": FIRINGS_HOUR_MAX for n in range(3)}
 
-        assert {name: len(each) for name, each in fired.items()} == expected
         for name, alert in alerts.items():
-            assert states(fired[name]) == {EmailState.WRITTEN}, name
-            assert lines_of(emails, alert) == expected[name], "each firing is in one e-mail"
+            listed = sent[name] * (LISTED_FACTOR if name.startswith("each") else 1)
+            rest = [email_of(each) for each in fired[name] if not is_told(each)]
+            assert len(fired[name]) == listed, name
+            assert rest == [(EmailState.NOT_SENT, HOUR_NOTE)] * (listed - sent[name]), name
+            assert lines_of(emails, alert) == sent[name], "each firing is in one e-mail"
         assert max(by_alert(emails).values()) <= 60 // 5 + 2
         assert not await written(scene, EmailKind.SIGNAL_LIMIT)
+        limits = by_alert(await written(scene, EmailKind.SIGNAL_HOUR_LIMIT))
+        assert limits == {alerts[f"each {n}"]: 1 for n in range(3)}
+        owned = {each.signal_id: each for each in await scene.signals.of_user(scene.user_id)}
+        for n in range(3):
+            reached = hour_limit(owned[alerts[f"each {n}"]], FIRINGS_HOUR_MAX, UnixMs(NOW))
+            assert reached is not None
+            assert hour_limit(owned[alerts[f"each {n}"]], FIRINGS_HOUR_MAX, reached.until) is None
+            assert reached.more == CROSSINGS - AROUND_60 - FIRINGS_HOUR_MAX, "each is counted"
 
 
 @pytest.mark.parametrize(("of_alert", "of_account"), [(2, 99), (20, 8)])
@@ -174,8 +185,8 @@ async def test_at_a_limit_one_email_says_so_and_each_firing_why(
             assert states(fired[name]) == {EmailState.WRITTEN}, name
         refused = [each for events in fired.values() for each in events if not is_told(each)]
         limit = min(of_alert, of_account)
-        assert refused
-        assert {each.email and each.email.note for each in refused} == {f"limit of {limit} reached"}
+        notes = {each.email and each.email.note for each in refused}
+        assert notes == {f"limit of {limit} reached", HOUR_NOTE}
         assert await scene.signals.refused(scene.user_id) == len(refused)
         told = Counter(each.facts["of"] for each in limits)
         by_name = {str(alerts[f"each {n}"]): 1 for n in range(3)}
@@ -264,6 +275,11 @@ def firing_at(alert: SignalId, at: int, number: int) -> NewFiring:
 
 def states(firings: Sequence[Firing]) -> set[EmailState]:
     return {each.email.state for each in firings if each.email is not None}
+
+
+def email_of(firing: Firing) -> tuple[EmailState, str | None]:
+    assert firing.email is not None
+    return firing.email.state, firing.email.note
 
 
 def is_told(firing: Firing) -> bool:

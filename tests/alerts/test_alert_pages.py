@@ -10,10 +10,14 @@ import pytest
 from markupsafe import escape
 from pydantic import SecretStr
 
+from mintscope.accounts.people.rows import AccountRows
+from mintscope.alerts.alert import FiredHour, Fires, SignalId
 from mintscope.alerts.alerts import TESTS
 from mintscope.alerts.conditions import FIELDS
+from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX
 from mintscope.alerts.messages import FIELD_WORDS
 from mintscope.app.config.groups import SignalsConfig
+from mintscope.kit.time import HOUR_MS
 from mintscope.solana.blocks import WSOL
 from support.scenes.people.web_person import MALLORY, ORIGIN, Person, where, words
 from support.scenes.website import Website, website
@@ -220,6 +224,27 @@ async def test_so_many_tests_an_hour_are_sent_as_by_the_api(site: Website, alice
     assert "Nothing was sent: the limit is 10 tests an hour" in refused
     assert refused.count("test 70.0") == TESTS.count
     assert where(await alice.send(f"{path}/test")).endswith("alert-tested")
+
+
+async def test_an_alert_that_fires_too_often_says_so_and_until_when(
+    site: Website, alice: Person
+) -> None:
+    path = await make(alice)
+    number = SignalId(int(path.rsplit("/", 1)[1]))
+    hour = FiredHour(site.clock.now(), site.clock.now(), FIRINGS_HOUR_MAX + 4_970)
+
+    def change(rows: AccountRows) -> None:
+        rows.signals.update(number, fires=Fires.EACH)
+        rows.signals.note_fired({number: hour})
+
+    await site.accounts.signals.store.transact(change)
+    limited = words(await alice.open(path))
+    site.clock.advance(HOUR_MS)
+    await alice.sign_in()
+
+    assert "Limit of 30 firings an hour reached. 4,970 more were not sent" in limited
+    assert "the first 270 of these are listed. It sends again from" in limited
+    assert "firings an hour reached" not in words(await alice.open(path))
 
 
 @pytest.mark.parametrize(

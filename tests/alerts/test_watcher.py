@@ -98,13 +98,14 @@ async def test_in_an_hour_a_rule_fires_so_often_and_then_rests(scene: Scene) -> 
         for price in (11.0, 9.0):
             trade(scene.log, price)
             await watcher.round()
-    assert len(await scene.seqs(signal_id)) == FIRINGS_HOUR_MAX
+    assert len(await scene.seqs(signal_id)) == 2 * FIRINGS_HOUR_MAX
+    assert [each.due_at is None for each in await scene.fired(other)] == [True] * 60
     scene.clock.advance(HOUR_MS)
     trade(scene.log, 11.0)
     await watcher.round()
     last = (await scene.seqs(signal_id))[-1]
     assert last == scene.log.seq
-    assert len(await scene.seqs(other)) == FIRINGS_HOUR_MAX + 1
+    assert len(await scene.seqs(other)) == 2 * FIRINGS_HOUR_MAX + 1
 
 
 async def test_a_rule_of_closed_candles_is_looked_at_as_each_minute_ends(scene: Scene) -> None:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import pytest
 import pytest_asyncio
@@ -31,6 +32,8 @@ TWENTY = Holders(
     1_000, 2, Slot(380_000_000), UnixMs(NOW - MINUTE_MS),
 )  # fmt: skip
 STYLED_SWAPS = 5
+CONTRAST_MIN = 4.5
+GROUNDS = ([255, 255, 255], [19, 29, 25])  # --surface
 STYLES_OF_A_SWAP_MAX = 8  # counted: 2
 # From the first byte on: what moved, when the largest thing was painted, and which levels the chart
 # that moves names.
@@ -277,6 +280,81 @@ def minute_of(said: str) -> int:
     found = re.search(r"(\d\d):(\d\d)", said)
     assert found is not None
     return int(found[1]) * 60 + int(found[2])
+
+
+# All that the axes of the chart write: where, how wide, and in which colours.
+AXES = """
+  window.axes = [];
+  const seen = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const write = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y, ...rest) {
+    const answer = write.call(this, text, x, y, ...rest);
+    const cell = this.canvas.closest?.(".moving td");
+    const isTime = cell?.parentElement.matches(":last-child");
+    if (cell && text && cell.cellIndex === (isTime ? 1 : 2)) {
+      const { width } = this.measureText(text);
+      const left = x - { center: width / 2, right: width }[this.textAlign] || x;
+      const beside = left < 2 ? left + width + 2 : left - 2;
+      const place = new DOMPoint(beside, y).matrixTransform(this.getTransform());
+      seen.drawImage(this.canvas, Math.round(place.x), Math.round(place.y), 1, 1, 0, 0, 1, 1);
+      const [red, green, blue] = seen.getImageData(0, 0, 1, 1).data;
+      window.axes.push({
+        text, isTime, left, right: left + width, ends: this.canvas.clientWidth,
+        ink: this.fillStyle, ground: [red, green, blue],
+      });
+    }
+    return answer;
+  };
+"""
+
+
+def contrast(ink: str, ground: list[int]) -> float:
+    """Return the contrast of two colours (WCAG 2.2)."""
+
+    def light(colour: list[int]) -> float:
+        parts = [each / 255 for each in colour]
+        line = [
+            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+        ]
+        return 0.2126 * line[0] + 0.7152 * line[1] + 0.0722 * line[2]
+
+    texts = [int(ink[place : place + 2], 16) for place in (1, 3, 5)]
+    less, more = sorted([light(texts), light(ground)])
+    return (more + 0.05) / (less + 0.05)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_axes_can_be_read(watcher: Visitor, scheme: Literal["light", "dark"]) -> None:
+    """No time is cut at an end, and each number has the contrast of text, up and down."""
+    page = watcher.page
+    await page.emulate_media(color_scheme=scheme)
+    await page.add_init_script(AXES)
+    for close in (5.5, 4.5):
+        await page.route(f"**/token/{BONE}*", _drawing([*thin(60, 0), last_candle(close)], "m1"))
+        await page.route("**/live?*", lambda route: route.fulfill(status=204))  # ends it
+        await watcher.open(f"/token/{BONE}?tf=m1")
+        await page.locator(".chart .moving canvas").first.wait_for()
+        for _ in range(8):
+            await drag(page, 11)
+        axes = await page.evaluate("window.axes")
+        assert sum(each["isTime"] for each in axes) > 8 * TICKS_MIN
+        cut = [each for each in axes if each["left"] < -0.01 or each["right"] > each["ends"] + 0.01]
+        assert not [each for each in cut if each["isTime"]]
+        faint = {
+            each["text"]: contrast(each["ink"], each["ground"])
+            for each in axes
+            if contrast(each["ink"], each["ground"]) < CONTRAST_MIN
+        }
+        assert faint == {}
+        label = {each["text"] for each in axes if each["ground"] not in GROUNDS}
+        assert f"{close:.4f}" in label, "the last price has a colour of its own"
+        await page.unroute_all()
+
+
+def last_candle(close: float) -> list[float]:
+    """Return a candle that ends at *close*, after those of `thin`."""
+    return [1_763_200_800 + 60 * 60, 5.0, 6.0, 4.0, close, 9, 1, 0]
 
 
 @pytest.mark.asyncio(loop_scope="session")

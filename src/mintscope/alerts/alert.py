@@ -1,6 +1,6 @@
 """Alerts of users, their firings, and the progress of their evaluation."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from typing import Final, NamedTuple, NewType, TypedDict
@@ -215,6 +215,13 @@ class NewFiring:
     direction: Direction
     reference: float
     fired_at: UnixMs
+
+
+class HeldFirings(NamedTuple):
+    """Firings that are listed and not sent, by their places among others, and the reason."""
+
+    places: Collection[int]
+    note: str
 
 
 class EmailState(StrEnum):

@@ -20,6 +20,7 @@ from mintscope.alerts.alert import (
     FiringId,
     FiringKind,
     Gathered,
+    HeldFirings,
     MintBase,
     NewFiring,
     SignalId,
@@ -28,8 +29,18 @@ from mintscope.alerts.alert import (
 )
 from mintscope.alerts.conditions import Direction, Rule, pack
 from mintscope.alerts.deliveries import secret_text
-from mintscope.alerts.emails import EmailBounds, Symbols, flaw_of, tell_by_email, write_email
-from mintscope.alerts.evaluation import Outcome, WebhookOutcome
+from mintscope.alerts.emails import (
+    OF_HOUR,
+    EmailBounds,
+    Reached,
+    Symbols,
+    flaw_of,
+    hour_note,
+    tell_by_email,
+    tell_hour_limit,
+    write_email,
+)
+from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX, Outcome, WebhookOutcome
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.alerts.telegram.chats import TelegramChats, wait_for_telegram
 from mintscope.kit.audit import UserId
@@ -38,7 +49,7 @@ from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.limits import Limit
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
-from mintscope.kit.time import DAY_MS, HOUR_S, MINUTE_MS, SECOND_MS
+from mintscope.kit.time import DAY_MS, HOUR_MS, HOUR_S, MINUTE_MS, SECOND_MS
 from mintscope.market.standings import Confidence
 
 OLD_SECRET_MS: Final = DAY_MS
@@ -60,6 +71,7 @@ class AlertBounds:
     of_all_max       signals of all users that are evaluated
     mints_max        mints that these look at together
     emails_day_max, emails_of_alert_max   as in EmailBounds
+    firings_hour_max  of a signal, sent in an hour
     allows_loopback  webhooks may go to addresses of this machine, in plain http
     telegram_bot     the name of the operator's bot; "": there is none
     """
@@ -69,6 +81,7 @@ class AlertBounds:
     mints_max: int = 1_000
     emails_day_max: int = EmailBounds().day_max
     emails_of_alert_max: int = EmailBounds().of_alert_max
+    firings_hour_max: int = FIRINGS_HOUR_MAX
     allows_loopback: bool = False
     telegram_bot: str = ""
 
@@ -202,7 +215,7 @@ class Alerts:
         return await self.store.read(lambda rows: rows.signals.get(SignalId(int(number))))
 
     async def refused(self, user_id: UserId) -> int:
-        """Return the number of a user's firings in 24 hours that a limit kept out of e-mails."""
+        """Return the number of a user's firings in 24 hours that were not sent for a limit."""
         since = UnixMs(self.clock.now() - DAY_MS)
         return await self.store.read(lambda rows: rows.alert_emails.refused(user_id, since))
 
@@ -556,7 +569,7 @@ class AlertWriter:
         if standing.holder != self.holder or standing.seq != outcome.since_seq:
             return False
         rows.signals.keep_states(packed.states)
-        if outcome.fired:
+        if outcome.fired or outcome.hours:
             self._tell(rows, outcome, now, symbols)
         rows.lease.drop_bases(outcome.dropped)
         rows.lease.keep_bases(packed.bases, dict.fromkeys(outcome.idle, outcome.seq))
@@ -565,32 +578,39 @@ class AlertWriter:
 
     def _tell(self, rows: AccountRows, outcome: Outcome, now: UnixMs, symbols: Symbols) -> None:
         """Store firings for their owners' channels, except those of signals changed meanwhile."""
-        numbers = {firing.signal_id for firing in outcome.fired}
+        numbers = {firing.signal_id for firing in outcome.fired} | outcome.hours.keys()
         unchanged = {
             signal.signal_id: signal
             for signal in rows.signals.some(numbers)
             if signal.revision == outcome.states[signal.signal_id][0]
         }
-        sent = [
-            (unchanged[firing.signal_id], firing)
-            for firing in outcome.fired
+        listed = [
+            (unchanged[firing.signal_id], firing, place in outcome.held)
+            for place, firing in enumerate(outcome.fired)
             if firing.signal_id in unchanged
         ]
+        held = [place for place, (_, _, is_held) in enumerate(listed) if is_held]
         rows.firings.insert_many(
-            [(firing, now if signal.sends_webhooks else None) for signal, firing in sent],
-            by_email={signal.signal_id for signal, _ in sent if signal.rule.by_email},
-            by_telegram={signal.signal_id for signal, _ in sent if signal.rule.by_telegram},
+            [(firing, now if signal.sends_webhooks else None) for signal, firing, _ in listed],
+            by_email={signal.signal_id for signal, _, _ in listed if signal.rule.by_email},
+            by_telegram={signal.signal_id for signal, _, _ in listed if signal.rule.by_telegram},
+            held=HeldFirings(held, hour_note(outcome.hour_max)),
         )
         rows.signals.note_fired(
             {number: outcome.hours[number] for number in unchanged if number in outcome.hours}
         )
         for number in unchanged.keys() & set(outcome.ended):
             rows.signals.update(number, is_active=False, ended_at=now)
-        for signal in unchanged.values():
+        for number in {signal.signal_id for signal, _, is_held in listed if not is_held}:
+            signal = unchanged[number]
             if signal.rule.by_email:
                 tell_by_email(rows, signal, now, self.bounds, symbols)
             if signal.rule.by_telegram:
                 wait_for_telegram(rows, signal, now)
+        for number in {signal.signal_id for signal, _, is_held in listed if is_held}:
+            until = UnixMs(outcome.hours[number].since + HOUR_MS)
+            reached = Reached(OF_HOUR, outcome.hour_max, until)
+            tell_hour_limit(rows, unchanged[number], reached, now, self.bounds)
 
 
 def _is_held(standing: AlertStanding, now: UnixMs) -> bool:

@@ -14,7 +14,14 @@ from typing import Final, NamedTuple
 from mintscope.accounts.mail.email import Draft, EmailKind
 from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.accounts.people.rows import AccountRows
-from mintscope.alerts.alert import Alert, AlertRule, EmailState, Firing, FiringKind, Gathered
+from mintscope.alerts.alert import (
+    Alert,
+    AlertRule,
+    EmailState,
+    Firing,
+    FiringKind,
+    Gathered,
+)
 from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind
 from mintscope.alerts.deliveries import url_flaw
 from mintscope.kit.primitives import Mint, UnixMs
@@ -170,6 +177,7 @@ PAUSED: Final = "the alert was paused"
 TURNED_OFF: Final = "its e-mails were turned off"
 OF_ALERT: Final = "alert"
 OF_ACCOUNT: Final = "account"
+OF_HOUR: Final = "hour"
 Symbols = Mapping[Mint, str]
 
 
@@ -197,7 +205,12 @@ class Reached(NamedTuple):
     @property
     def note(self) -> str:
         """The note about the allowance that firings show."""
-        return f"limit of {self.limit} reached"
+        return hour_note(self.limit) if self.scope == OF_HOUR else f"limit of {self.limit} reached"
+
+
+def hour_note(most: int) -> str:
+    """Return the note of firings beyond *most* in an hour."""
+    return f"limit of {most} an hour reached"
 
 
 def tell_by_email(
@@ -306,6 +319,29 @@ def _tell_limit(
         "resumes": f"{utc(reached.until):%d %B %Y, %H:%M} UTC",
     }
     rows.emails.insert(EmailKind.SIGNAL_LIMIT, email, facts, None, at)
+
+
+def tell_hour_limit(
+    rows: AccountRows, signal: Alert, reached: Reached, at: UnixMs, bounds: EmailBounds
+) -> None:
+    """Write that *signal* has fired as often as it may in an hour, once in 24 hours."""
+    kept = rows.users.get(signal.user_id)
+    asked = signal.rule
+    is_sent = asked.by_email or asked.by_telegram or signal.sends_webhooks
+    if not is_sent or kept is None or kept.user.verified_at is None:
+        return
+    kind = EmailKind.SIGNAL_HOUR_LIMIT
+    before = rows.emails.written_to(kept.user.email, kind, UnixMs(at - DAY_MS))
+    number = str(signal.signal_id)
+    if len(before) >= bounds.day_max or any(each.facts["signal"] == number for each in before):
+        return
+    facts = {
+        "signal": number,
+        "name_of": asked.name,
+        "limit": str(reached.limit),
+        "resumes": f"{utc(reached.until):%d %B %Y, %H:%M:%S} UTC",
+    }
+    rows.emails.insert(kind, kept.user.email, facts, None, at)
 
 
 def message_facts(signal: Alert, firings: Gathered, symbols: Symbols) -> dict[str, str]:

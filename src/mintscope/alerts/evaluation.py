@@ -40,6 +40,7 @@ from mintscope.market.standings import Confidence
 
 LOOKS_AT_ONCE: Final = 500  # some milliseconds
 FIRINGS_HOUR_MAX: Final = 30
+LISTED_FACTOR: Final = 10  # so many times the limit of an hour are listed, though not sent
 
 
 class _Watched(msgspec.Struct, gc=False):
@@ -60,23 +61,21 @@ class _Watched(msgspec.Struct, gc=False):
     expires_at: UnixMs | None
     has_ended: bool = False
 
-    def may_fire(self, now: UnixMs, most: int) -> bool:
-        """Return whether the signal may fire, up to *most* times an hour, and count the firing."""
+    def number_in_hour(self, now: UnixMs) -> int:
+        """Count a firing and return its number in the hour; 0: the signal does not fire now."""
         if self.has_ended or (self.expires_at is not None and now >= self.expires_at):
-            return False
+            return 0
         self.has_ended = self.fires is Fires.ONCE
         if self.has_ended:
-            return True
-        if self.fires is Fires.HOURLY:
-            most = 1
+            return 1
         since = self.hour_since
         if since is None or not since <= now < since + HOUR_MS:
             self.hour_since = now
             self.hour_count = 0
-        if self.hour_count >= most:
-            return False
+        if self.fires is Fires.HOURLY and self.hour_count >= 1:
+            return 0
         self.hour_count += 1
-        return True
+        return self.hour_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +85,8 @@ class Outcome:
     since_seq, seq   the reports behind the first, up to the second, were looked at
     states           of the signals whose state has changed, by number, with the revision
     fired            what happened, in order
+    held             the places in *fired* of those beyond the limit of an hour: they are not sent
+    hour_max         that limit
     hours            how often these have fired in their hour
     ended            those that have fired once, and do not fire again
     mints            of the signals that have fired
@@ -97,6 +98,8 @@ class Outcome:
     seq: int
     states: Mapping[SignalId, tuple[int, RuleState]]
     fired: Sequence[NewFiring]
+    held: Collection[int]
+    hour_max: int
     hours: Mapping[SignalId, FiredHour]
     ended: Collection[SignalId]
     mints: Mapping[SignalId, Mint]
@@ -110,9 +113,9 @@ class Evaluation:
     """All active signals, as of the last event applied.
 
     looked_until      reports up to this position were looked at before: they are not again
-    firings_hour_max  of a signal, in an hour that begins with the first; later crossings change
-                      the memory of the rule, and are not sent
-    held_back         crossings that were not sent for it; the counter sets it to 0
+    firings_hour_max  of a signal, in an hour that begins with the first; later firings are not
+                      sent, and of these LISTED_FACTOR times as many in all are listed
+    held_back         firings that were not sent for it; the counter sets it to 0
     """
 
     tracks: Tracks
@@ -124,6 +127,8 @@ class Evaluation:
     _new: dict[SignalId, _Watched] = field(default_factory=dict, init=False)  # without a state
     _changed: dict[SignalId, _Watched] = field(default_factory=dict, init=False)
     _fired: list[NewFiring] = field(default_factory=list, init=False)
+    _held: set[int] = field(default_factory=set, init=False)  # places in _fired
+    _counted: dict[SignalId, UnixMs] = field(default_factory=dict, init=False)  # not listed
     _dropped: list[Mint] = field(default_factory=list, init=False)
     _begun: list[Mint] = field(default_factory=list, init=False)
     _looks: int = field(default=0, init=False)  # since it last yielded
@@ -172,6 +177,8 @@ class Evaluation:
         self._new = {}
         self._changed = {}
         self._fired = []
+        self._held = set()
+        self._counted = {}
         self._dropped = []
         self._begun = []
 
@@ -294,6 +301,8 @@ class Evaluation:
             seq=self.looked_until,
             states=states,
             fired=list(self._fired),
+            held=frozenset(self._held),
+            hour_max=self.firings_hour_max,
             hours=self._hours(),
             ended=[each.signal_id for each in self._firing() if each.has_ended],
             mints={each.signal_id: each.mint for each in self._firing()},
@@ -306,6 +315,8 @@ class Evaluation:
         """Record that *outcome*, the newest, was written down."""
         self._changed.clear()
         self._fired.clear()
+        self._held.clear()
+        self._counted.clear()
         self._dropped.clear()
         self._has_begun = False
         self.unwatch([each for each in outcome.ended if self._has_ended(each)])
@@ -324,12 +335,12 @@ class Evaluation:
         return watched is not None and watched.has_ended
 
     def _hours(self) -> dict[SignalId, FiredHour]:
+        fired_at = {firing.signal_id: firing.fired_at for firing in self._fired} | self._counted
         found = {}
-        for firing in self._fired:
-            watched = self._watched.get(firing.signal_id)
+        for number, at in fired_at.items():
+            watched = self._watched.get(number)
             if watched is not None:
-                since = watched.hour_since or firing.fired_at
-                found[firing.signal_id] = FiredHour(firing.fired_at, since, watched.hour_count)
+                found[number] = FiredHour(at, watched.hour_since or at, watched.hour_count)
         return found
 
     def _forget(self, number: SignalId) -> Mint | None:
@@ -339,6 +350,7 @@ class Evaluation:
             return None
         self._new.pop(number, None)
         self._changed.pop(number, None)
+        self._counted.pop(number, None)
         del self._of_mint[watched.mint][number]
         return watched.mint
 
@@ -380,23 +392,29 @@ class Evaluation:
             self._new.pop(watched.signal_id, None)
             watched.state = state
             self._changed[watched.signal_id] = watched
-        if crossing is not None and not watched.may_fire(now, self.firings_hour_max):
-            self.held_back += watched.fires is Fires.EACH
-        elif crossing is not None:
-            assert tracks.slot is not None, "there is a report"
-            self._fired.append(
-                NewFiring(
-                    signal_id=watched.signal_id,
-                    kind=FiringKind.FIRED,
-                    seq=tracks.seq,
-                    slot=tracks.slot,
-                    time=tracks.time,
-                    value=crossing.value,
-                    direction=crossing.direction,
-                    reference=crossing.reference,
-                    fired_at=now,
-                )
+        number = 0 if crossing is None else watched.number_in_hour(now)
+        if crossing is None or number == 0:
+            return
+        if number > self.firings_hour_max:
+            self.held_back += 1
+            if number > LISTED_FACTOR * self.firings_hour_max:
+                self._counted[watched.signal_id] = now
+                return
+            self._held.add(len(self._fired))
+        assert tracks.slot is not None, "there is a report"
+        self._fired.append(
+            NewFiring(
+                signal_id=watched.signal_id,
+                kind=FiringKind.FIRED,
+                seq=tracks.seq,
+                slot=tracks.slot,
+                time=tracks.time,
+                value=crossing.value,
+                direction=crossing.direction,
+                reference=crossing.reference,
+                fired_at=now,
             )
+        )
 
 
 def _value(report: TokenReport, field: Field, values: dict[Field, float | None]) -> float | None:

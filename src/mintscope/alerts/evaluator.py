@@ -244,7 +244,7 @@ class AlertEvaluator:
         SIGNALS_HELD_BACK.inc(self.evaluation.held_back)
         self.evaluation.held_back = 0
         if outcome.fired:
-            SIGNALS_FIRED.inc(len(outcome.fired))
+            SIGNALS_FIRED.inc(len(outcome.fired) - len(outcome.held))
             LOG.info("signals have fired", count=len(outcome.fired), slot=outcome.fired[-1].slot)
 
 

@@ -8,8 +8,9 @@ import msgspec
 from mintscope.alerts.alert import Alert, AlertRule, EmailState, Fires, Firing, TelegramState
 from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind, frames_in
 from mintscope.alerts.emails import SPANS, bounds_of, field_words, value_words
+from mintscope.alerts.evaluation import LISTED_FACTOR
 from mintscope.kit.errors import ServiceError, TokenNotFound
-from mintscope.kit.primitives import Mint
+from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.kit.time import DAY_MS, HOUR_MS
 from mintscope.market.report import ReportKind, Reports
 from mintscope.market.standings import Confidence
@@ -113,12 +114,39 @@ def standing(signal: Alert) -> tuple[str, str]:
     return "Active", "good"
 
 
+class HourLimit(NamedTuple):
+    """The limit of firings in an hour that an alert has reached.
+
+    most     that were sent
+    more     that were not
+    listed   of these
+    until    when it sends again
+    """
+
+    most: int
+    more: int
+    listed: int
+    until: UnixMs
+
+
+def hour_limit(signal: Alert, most: int, now: UnixMs) -> HourLimit | None:
+    """Return the limit of *most* an hour that *signal* has reached; None: it has not."""
+    more = signal.hour_count - most
+    if signal.hour_since is None or signal.rule.fires is not Fires.EACH or more <= 0:
+        return None
+    until = UnixMs(signal.hour_since + HOUR_MS)
+    if now >= until:
+        return None
+    return HourLimit(most, more, min(more, (LISTED_FACTOR - 1) * most), until)
+
+
 def delivery_words(firing: Firing) -> str:
     """Return the outcome of the webhook of *firing* in words."""
     if firing.delivered_at is not None:
         return "accepted"
     if firing.given_up_at is not None:
-        return f"failed: {firing.reason or 'no answer'}"
+        is_limited = (firing.reason or "").startswith("limit of ")
+        return f"{'not sent' if is_limited else 'failed'}: {firing.reason or 'no answer'}"
     if firing.due_at is None:
         return "-"
     times = "attempt" if firing.attempts == 1 else "attempts"

@@ -320,6 +320,7 @@ class AlertPages:
     async def show(self, request: PageRequest) -> PageResponse:
         """Show an alert and its firings, newest first.  Raises NotFound."""
         alert = await self._own(request)
+        bounds = self._signals.bounds
         place = parse_place(request.query_params.text("before"))
         before = None if place is None else FiringId(place)
         numbers = alert.user_id, alert.signal_id
@@ -332,9 +333,10 @@ class AlertPages:
             "older": shown[-1].firing_id if len(events) > len(shown) else None,
             "is_newest": before is None,
             "refused": await self._signals.refused(alert.user_id),
+            "limit": messages.hour_limit(alert, bounds.firings_hour_max, self._signals.clock.now()),
             "words": messages,
             "named": named,
-            "has_telegram": bool(self._signals.bounds.telegram_bot),
+            "has_telegram": bool(bounds.telegram_bot),
         }
         return Page("alerts/show.html", facts)
 

@@ -22,6 +22,7 @@ from mintscope.alerts.alert import (
     FiringId,
     FiringTelegram,
     Gathered,
+    HeldFirings,
     MintBase,
     NewFiring,
     SignalId,
@@ -32,6 +33,7 @@ from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.kit.sql.database import Batch, Database, ahead_ms, delete_part, marks
 
 EMAILS: Final = SqlEmailRows.NAME
+NONE_HELD: Final = HeldFirings((), "")
 NUMBERS_MAX: Final = 500  # in one statement
 IS_WAITING: Final = "due_at IS NOT NULL AND delivered_at IS NULL AND given_up_at IS NULL"
 MANY: Final = Batch(
@@ -49,6 +51,10 @@ MANY: Final = Batch(
         "due_at": "bigint",
         "email": "text",
         "telegram": "text",
+        "email_note": "text",
+        "telegram_note": "text",
+        "given_up_at": "bigint",
+        "reason": "text",
     },
 )
 FIRST_WAITING: Final = f"""
@@ -116,20 +122,31 @@ class SqlFiringRows(Table[FiringId, Firing]):
         firings: Sequence[tuple[NewFiring, UnixMs | None]],
         by_email: Collection[SignalId] = (),
         by_telegram: Collection[SignalId] = (),
+        held: HeldFirings = NONE_HELD,
     ) -> None:
         """Add firings, each with its *due_at*, in that order.
 
-        Of the signals *by_email* and *by_telegram* they wait to be sent in that way.
+        Of the signals *by_email* and *by_telegram* they wait to be sent in that way, except those
+        *held*.
         """
-        new_rows = [
-            (
-                *astuple(firing),
-                self._due(due_at),
-                EmailState.WAITING.value if firing.signal_id in by_email else None,
-                TelegramState.WAITING.value if firing.signal_id in by_telegram else None,
+        new_rows = []
+        for place, (firing, due_at) in enumerate(firings):
+            note = held.note if place in held.places else None
+            email = EmailState.WAITING if note is None else EmailState.NOT_SENT
+            telegram = TelegramState.WAITING if note is None else TelegramState.NOT_SENT
+            is_webhook = due_at is not None
+            new_rows.append(
+                (
+                    *astuple(firing),
+                    self._due(due_at),
+                    email.value if firing.signal_id in by_email else None,
+                    telegram.value if firing.signal_id in by_telegram else None,
+                    note if firing.signal_id in by_email else None,
+                    note if firing.signal_id in by_telegram else None,
+                    firing.fired_at if note is not None and is_webhook else None,
+                    note if is_webhook else None,
+                )
             )
-            for firing, due_at in firings
-        ]
         self._db.executemany(MANY, new_rows)
 
     def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
@@ -360,8 +377,13 @@ SELECT count(*), coalesce(min(id), 0) FROM signal_firing WHERE signal = ? AND em
 """
 REFUSED: Final = """
 SELECT count(*) FROM signal_firing JOIN signal ON signal.id = signal_firing.signal
- WHERE signal."user" = ? AND signal_firing.fired_at > ? AND signal_firing.email = 'not_sent'
-   AND substr(signal_firing.email_note, 1, 9) = 'limit of '
+ WHERE signal."user" = ? AND signal_firing.fired_at > ?
+   AND (signal_firing.email = 'not_sent'
+            AND substr(signal_firing.email_note, 1, 9) = 'limit of '
+        OR signal_firing.telegram = 'not_sent'
+            AND substr(signal_firing.telegram_note, 1, 9) = 'limit of '
+        OR signal_firing.given_up_at IS NOT NULL
+            AND substr(signal_firing.reason, 1, 9) = 'limit of ')
 """
 
 
@@ -406,5 +428,5 @@ class SqlAlertEmailRows:
         return self._signals.expired(now, limit)
 
     def refused(self, user_id: UserId, since: UnixMs) -> int:
-        """Return the number of a user's firings since *since* that a limit kept out of e-mails."""
+        """Return the number of a user's firings since *since* that were not sent for a limit."""
         return int(self._db.execute(REFUSED, (user_id, since)).get)

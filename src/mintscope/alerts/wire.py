@@ -107,7 +107,7 @@ TELEGRAM = about(
 )
 FIRES = about(
     "once: at the first crossing; then the alert is inactive until isActive is set again. hourly:"
-    " at the first crossing in any hour. each: at every crossing, 30 in an hour at most.",
+    " at the first crossing in any hour. each: at every crossing; 30 in an hour at most are sent.",
     "once",
 )
 COMPARED = about(

@@ -80,6 +80,7 @@ def make_signals(  # noqa: PLR0913, PLR0917 - one argument for each part
         mints_max=config.mints_max,
         emails_day_max=config.emails_per_day_max,
         emails_of_alert_max=config.emails_per_alert_max,
+        firings_hour_max=config.firings_per_hour_max,
         allows_loopback=config.webhook_loopback,
         telegram_bot=config.telegram_bot,
     )

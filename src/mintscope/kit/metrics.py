@@ -242,7 +242,7 @@ TRIALS_REFUSED: Final = Counter(
 SIGNALS_FIRED: Final = Counter("mintscope_signals_fired_total", "Crossings of signals")
 SIGNALS_HELD_BACK: Final = Counter(
     "mintscope_signals_held_back_total",
-    "Crossings that did not fire: their signal had fired as often as it may in an hour",
+    "Firings that were not sent: their alert had fired as often as it may in an hour",
 )
 SIGNAL_MINTS: Final = SetGauge("mintscope_signal_mints", "Mints that signals look at")
 SIGNAL_EVENTS_BEHIND: Final = SetGauge(

@@ -46,6 +46,7 @@ class EmailKind(StrEnum):
     WEBHOOK_DISABLED = "webhook_disabled"
     WALLET_LINKED = "wallet_linked"
     SIGNAL_LIMIT = "signal_limit"
+    SIGNAL_HOUR_LIMIT = "signal_hour_limit"
     SPEND_ALERT = "spend_alert"
     APPLICATION_REOPENED = "application_reopened"
     KEY_NETWORKS = "key_networks"

@@ -33,7 +33,11 @@ LINK_OF: Final[Mapping[EmailKind, tuple[Purpose, str]]] = {
     EmailKind.EMAIL_CHANGED: (Purpose.UNDO_EMAIL, "undo-email"),
 }
 PAUSE: Final = "pause-alert"
-PAUSABLE: Final = {EmailKind.SIGNAL_FIRED, EmailKind.SIGNAL_LIMIT}
+PAUSABLE: Final = {
+    EmailKind.SIGNAL_FIRED,
+    EmailKind.SIGNAL_LIMIT,
+    EmailKind.SIGNAL_HOUR_LIMIT,
+}
 
 # Of what can be taken back, where an e-mail has a proof though it needs none.
 UNDO: Final = (Purpose.UNDO_EMAIL, "undo-email")
@@ -318,6 +322,21 @@ once an hour, or give it a re-arm distance.
 Pause this alert: {pause}
 """
 
+SIGNAL_HOUR_LIMIT: Final = """\
+Your alert "{name_of}"
+has fired {limit} times within an hour, which is the limit. Until
+{resumes} it sends no e-mail, webhook or message.
+
+The alert stays active. Firings until then are listed with their time as
+"not sent: limit of {limit} an hour reached" at
+{alert}
+
+No action is needed. To get fewer notifications, set the alert to fire
+once or once an hour, or give it a re-arm distance.
+
+Pause this alert: {pause}
+"""
+
 SPEND_ALERT: Final = """\
 Your account has spent {spent} credits on {day} (UTC) so far.
 Your spend alert is set to {level} credits a day.
@@ -373,6 +392,10 @@ TEMPLATES: Final[Mapping[EmailKind, tuple[str, str]]] = {
     EmailKind.ACCOUNT_REMOVED: ("Your account was deleted", ACCOUNT_REMOVED),
     EmailKind.SIGNAL_FIRED: ("{title}", SIGNAL_FIRED),
     EmailKind.SIGNAL_LIMIT: ("E-mails of {what} are paused", SIGNAL_LIMIT),
+    EmailKind.SIGNAL_HOUR_LIMIT: (
+        "An alert has fired {limit} times in an hour: {name_of}",
+        SIGNAL_HOUR_LIMIT,
+    ),
     EmailKind.SPEND_ALERT: ("{spent} credits spent on {day}", SPEND_ALERT),
     EmailKind.WALLET_LINKED: ("A wallet was linked to your account", WALLET_LINKED),
     EmailKind.WEBHOOK_DISABLED: (

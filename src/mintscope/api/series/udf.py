@@ -198,7 +198,7 @@ class UdfRoutes:
 
     @Operation("GET", "/v1/udf/config", UdfConfig, refusals=PUBLIC_ROUTE, error_format=UDF)
     async def get_udf_config(self, request: Request) -> Response:
-        """The features of the chart feed (UDF).
+        """Charting feed (UDF): its configuration.
 
         Returns the configuration of a data feed in TradingView's UDF. Costs nothing.
         """
@@ -207,7 +207,7 @@ class UdfRoutes:
 
     @Operation("GET", "/v1/udf/time", int, refusals=PUBLIC_ROUTE, error_format=UDF)
     async def get_udf_time(self, request: Request) -> Response:
-        """The time of the server, for charts (UDF).
+        """Charting feed (UDF): the time of the service.
 
         Returns Unix seconds as text. Costs nothing.
         """
@@ -223,7 +223,7 @@ class UdfRoutes:
         error_format=UDF,
     )
     async def get_udf_symbol(self, request: Request) -> Response:
-        """A token by its mint or symbol, for charts (UDF).
+        """Charting feed (UDF): a token by its mint or symbol.
 
         Returns the token as a chart shows it. A symbol names the token of which most is traded.
         Costs nothing.
@@ -250,7 +250,7 @@ class UdfRoutes:
         error_format=UDF,
     )
     async def list_udf_symbols(self, request: Request) -> Response:
-        """Tokens by a part of their name, symbol or mint, for charts (UDF).
+        """Charting feed (UDF): tokens by a part of their name or mint.
 
         Returns tokens, that of which most is traded first. Costs nothing.
         """
@@ -288,7 +288,7 @@ class UdfRoutes:
         error_format=UDF,
     )
     async def get_udf_history(self, request: Request) -> Response:
-        """Bars of a token for charts (UDF), up to 1,000 for a credit.
+        """Charting feed (UDF): bars of a token, up to 1,000 for a credit.
 
         Returns bars before `to`, from `from` on or as many as countback says, up to 10,000, the
         newest. Costs one credit for each 1,000 bars, and nothing without any. Paid with credits
@@ -310,7 +310,7 @@ class UdfRoutes:
         error_format=UDF,
     )
     async def get_udf_marks(self, request: Request) -> Response:
-        """The start of the data of a token, for charts (UDF).
+        """Charting feed (UDF): where the data of a token begins.
 
         Returns a mark at the time since which the token is tracked: bars before it were read from
         the past, or imported. Costs nothing.

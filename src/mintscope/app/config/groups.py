@@ -201,7 +201,8 @@ class SignalsConfig(Section):
     email_pause_s: int = Field(default=300, ge=0, le=24 * HOUR_S)
     """Pause between two e-mails of one alert; what fires meanwhile goes into the next."""
     firings_per_hour_max: values.Count = 30
-    """Firings of an alert in an hour, which begins with the first; then it rests."""
+    """Firings of an alert that are sent in an hour, which begins with the first. Nine times as many
+    are listed, and not sent."""
     firings_kept_max: values.Count = 1_000
     """Firings that are kept of an alert, the newest; older ones go within an hour."""
     poll_interval_ms: int = Field(default=250, ge=10, le=60_000)

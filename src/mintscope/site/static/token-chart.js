@@ -22,13 +22,13 @@ const STRIP = 4; // rem, of the names of levels
 const SPANS_MAX = 100_000; // of the axis, traded in or not
 // Numbers, as web/figures/numbers.py writes them.
 
+const cents = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+
 export function shortPrice(value, most = 5) {
   const size = Math.abs(value);
   const sign = value < 0 ? MINUS : "";
   if (size === 0) return "0";
-  if (size >= 100) {
-    return sign + size.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
-  }
+  if (size >= 100) return sign + cents.format(size);
   const [digits, power] = size.toExponential(most - 1).split("e");
   const zeros = -Number(power) - 1;
   if (zeros <= 3) return sign + size.toFixed(Math.max(0, most - 1 - Number(power)));
@@ -56,6 +56,7 @@ export function element(name, attributes = {}, ...children) {
 
 export function showPrice(place, value, before, behind = "") {
   const whole = `${before}${wholeNumber(value)}${behind}`;
+  if (place.firstElementChild?.title === whole) return;
   const shown = `${before}${shortPrice(value)}${behind}`;
   place.replaceChildren(
     element("span", { class: "number", title: whole },
@@ -145,7 +146,17 @@ export class MovingChart {
     this.#build();
     this.setAll();
     this.#offer();
+    this.#watch();
     this.#show(/^#(\d{1,10})-(\d{1,10})$/.exec(location.hash));
+  }
+
+  // Nothing is drawn while the chart is off the screen.
+  #watch() {
+    this.isSeen = true;
+    new IntersectionObserver((seen) => {
+      this.isSeen = seen.at(-1).isIntersecting;
+      this.showNewest();
+    }).observe(box);
   }
 
   // Again, with the colours and panes of now; what is shown stays.
@@ -175,9 +186,21 @@ export class MovingChart {
       pane.attachPrimitive(new LevelNames(this, at === 0));
     }
     this.#placeNames();
+    this.#keepTimesWhole();
     this.setLevels(this.allLevels);
     this.chart.subscribeCrosshairMove((move) => this.#tell(move));
     this.#goBack();
+  }
+
+  // The library cuts a time that is written at an end of its axis: it is moved inside.
+  #keepTimesWhole() {
+    const canvas = this.place.querySelector("tr:last-child td:nth-child(2) canvas");
+    const context = canvas.getContext("2d");
+    context.fillText = (text, x, ...rest) => {
+      const half = context.measureText(text).width / 2;
+      const inside = Math.max(half, Math.min(x, canvas.clientWidth - half));
+      CanvasRenderingContext2D.prototype.fillText.call(context, text, inside, ...rest);
+    };
   }
 
   // The names of panes are on the page, where those of the drawn chart are.
@@ -341,6 +364,7 @@ export class MovingChart {
     this.colours = { rise, fall, unsided: colour("--edge") };
     this.filled = line("--edge", 0, priceFormat);
     this.filled.applyOptions({ lineType: 1 }); // in steps: a price lasts until the next one
+    this.labelled = null;
     this.candles = add(CandlestickSeries, {
       upColor: rise, downColor: fall, wickUpColor: rise, wickDownColor: fall,
       borderVisible: false, priceFormat,
@@ -350,6 +374,17 @@ export class MovingChart {
     this.lines.middle.applyOptions({ lineStyle: 2 });
     this.#addVolume(volumeFormat, quiet);
     this.#addMomentum(line, plain, short, quiet);
+  }
+
+  // The last price at the axis: as its candle, in a colour that its number can be read on, and grey
+  // where it is of days ago.
+  #colourLabel() {
+    const last = points.at(-1);
+    const moved = (last?.close ?? 0) < (last?.open ?? 0) ? "--fall-label" : "--rise-label";
+    const name = document.getElementById("dormant") ? "--quiet" : moved;
+    if (name === this.labelled) return;
+    this.labelled = name;
+    this.candles.applyOptions({ priceLineColor: colour(name) });
   }
 
   // A number of the scale, unless that of the last price lies over it.
@@ -444,6 +479,7 @@ export class MovingChart {
     }
     for (const [series, rows] of all) series.setData(rows);
     this.newest = points.at(-1)?.t;
+    this.#colourLabel();
     this.filled.applyOptions({ visible: isFilled() && !this.choice.off.includes("fill") });
   }
 
@@ -453,6 +489,7 @@ export class MovingChart {
     this.isDue = true;
     queueMicrotask(() => {
       this.isDue = false;
+      if (!this.isSeen) return;
       const since = this.newest ?? 0;
       for (const point of points.filter((each) => each.t >= since)) this.setNewest(point);
     });
@@ -466,6 +503,7 @@ export class MovingChart {
     setBands(points.length - 2);
     for (const [series, row] of this.#rows(point)) series.update(row);
     this.newest = point.t;
+    this.#colourLabel();
   }
 
   setLevels(levels) {

@@ -8,6 +8,7 @@ import { follow } from "./live.js";
 const KEY = "YOUR_KEY";
 const POINTS_MAX = 20_000; // with those that were scrolled back to
 const TOGETHER_MS = 100;
+const APART_MS = 500; // at least between two changes of the page
 const NEW_MS = 1_200; // so long a new swap is marked
 const OF_CANDLE = 8; // the fields of a point that are no indicators
 const box = document.getElementById("chart");
@@ -68,6 +69,9 @@ function showShares(pressure, now) {
   for (const place of document.querySelectorAll("[data-pressure]")) {
     const value = pressure[place.dataset.pressure];
     const isNone = value === 0 && lastTrade <= now - Number(place.dataset.spanS);
+    const shown = isNone ? "no trades" : `${(value * 100).toFixed(2)} %`;
+    if (place.dataset.shown === shown) continue;
+    place.dataset.shown = shown;
     place.querySelector("svg").classList.toggle("none", isNone);
     place.querySelector(".bought").setAttribute("width", (value * 100).toFixed(2));
     place.querySelector(".number").textContent = isNone ? "no trades" : value.toFixed(2);
@@ -87,23 +91,27 @@ function showIndicators() {
   chart?.showNewest();
 }
 
+// A report says what has changed since the one before.
 function hearReport(told) {
   const { buySellPressure, ...frames } = told.indicators;
-  report.price = told.price;
   for (const [name, frame] of Object.entries(frames)) {
     report.indicators[name] = { ...report.indicators[name], ...frame };
-    showFrame(name, report.indicators[name]);
   }
   if (buySellPressure) report.pressure = buySellPressure;
+  return told;
+}
+
+function showReport(told) {
+  report.price = told.price;
+  for (const [name, frame] of Object.entries(report.indicators)) showFrame(name, frame);
   if (report.pressure) showShares(report.pressure, told.dataSpan.to);
   showPrice(field("usd"), told.price.usd, "$");
   showPrice(field("sol"), told.price.sol, "", " SOL");
   field("slot").textContent = told.slot.toLocaleString("en-US");
   document.title = document.title.replace(/ [^ ]+ USD/, ` ${shortPrice(told.price.usd)} USD`);
-  const fibonacci = frames[timeframe]?.fibonacci;
+  const fibonacci = report.indicators[timeframe]?.fibonacci;
   if (fibonacci) {
     levels = levels.map(([name, title]) => [name, title, fibonacci[name] ?? null]);
-    box.dataset.levels = JSON.stringify(levels);
     chart?.setLevels(levels);
   }
   const point = points.at(-1);
@@ -142,6 +150,7 @@ function hearFigures(told) {
   }
 }
 
+let unmarking = null; // the swaps that are marked as new
 const shortened = (text) => `${text.slice(0, 4)}\u2026${text.slice(-4)}`;
 
 function swapLine(swap, isNew) {
@@ -175,6 +184,7 @@ function hearSwaps(swaps) {
   const known = new Set(signatures());
   const added = swaps.filter((swap) => !known.has(swap.signature));
   if (added.length === 0) return;
+  lines.querySelectorAll(".new").forEach((line) => line.classList.remove("new"));
   lines.prepend(...added.map((swap) => swapLine(swap, true)));
   while (lines.rows.length > swaps.length) lines.lastElementChild.remove();
   // A fork has other swaps than those that were shown.
@@ -182,7 +192,8 @@ function hearSwaps(swaps) {
     lines.replaceChildren(...swaps.map((swap) => swapLine(swap, !known.has(swap.signature))));
   }
   // No animation of a colour: it is painted sixty times a second, a fifth of the main thread.
-  setTimeout(() => lines.querySelectorAll(".new").forEach((line) => line.classList.remove("new")), NEW_MS);
+  clearTimeout(unmarking);
+  unmarking = setTimeout(() => lines.querySelectorAll(".new").forEach((line) => line.classList.remove("new")), NEW_MS);
 }
 
 // How old the newest block is, counted here; the clock of this machine may be wrong.
@@ -219,7 +230,8 @@ class Age {
     const why = this.isLost ? "not connected: trying again" : "no live updates: load the page again";
     const words = { live: "live, ", late: "late, " }[state] ?? (isDormant ? "newest block " : "");
     this.place.dataset.state = state;
-    this.text.textContent = `${words}${oldText(age)}${isEnded ? `, ${why}` : ""}`;
+    const text = `${words}${oldText(age)}${isEnded ? `, ${why}` : ""}`;
+    if (this.text.textContent !== text) this.text.textContent = text;
   }
 }
 
@@ -246,12 +258,23 @@ async function ask() {
 }
 
 // A swap changes the report, the candles and the figures, which come one after the other: they are
-// put on the page together, because each time that something is drawn costs as much again.
-const heard = [];
+// put on the page together, and twice a second at most, because each time that something is drawn
+// costs as much again.  Of what has come more than once, the newest is shown.
+const due = new Map();
+let shownAt = -Infinity;
 
-const together = (put) => (told) => {
-  heard.push(() => put(told));
-  if (heard.length === 1) setTimeout(() => heard.splice(0).forEach(queueMicrotask), TOGETHER_MS);
+function showDue() {
+  shownAt = performance.now();
+  const all = [...due];
+  due.clear();
+  for (const [show, told] of all) queueMicrotask(() => show(told));
+}
+
+const together = (show, hear = (told) => told) => (told) => {
+  const waitMs = Math.max(TOGETHER_MS, shownAt + APART_MS - performance.now());
+  if (due.size === 0) setTimeout(showDue, waitMs);
+  due.delete(show); // those that came later are shown later
+  due.set(show, hear(told));
 };
 
 function hearMarket(told) {
@@ -261,9 +284,13 @@ function hearMarket(told) {
   hearSwaps(told.swaps);
 }
 
-const hear = Object.fromEntries(Object.entries({
-  snapshot: hearReport, update: hearReport, series: hearAll, figures: hearFigures, market: hearMarket,
-}).map(([name, put]) => [name, together(put)]));
+const hear = {
+  snapshot: together(showReport, hearReport),
+  update: together(showReport, hearReport),
+  series: together(hearAll),
+  figures: together(hearFigures),
+  market: together(hearMarket),
+};
 const connected = (isConnected) => age.note({ isLost: !isConnected });
 
 moveChart().finally(() => follow({ address, hear, ask, connected, pauseMs: 30_000 }));
