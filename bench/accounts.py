@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 
 from bench.figure import Figure, tell
-from mintscope.accounts.people.email_address import parse_email
+from mintscope.accounts.email_address import parse_email
 from mintscope.accounts.signups.application import SignupId, parse_form
 from mintscope.app.accounts import Accounts, open_accounts
 from mintscope.app.config.groups import Config

@@ -25,9 +25,9 @@ from bench.figure import Figure, tell
 from bench.turns import spread
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.credits.ledger import Spent
-from mintscope.credits.store.ledger import GroupCreditLedger
-from mintscope.credits.store.postgres import PostgresCreditLedger
-from mintscope.credits.store.sqlite import SqliteCreditLedger
+from mintscope.credits.postgres import PostgresCreditLedger
+from mintscope.credits.sqlite import SqliteCreditLedger
+from mintscope.credits.store import GroupCreditLedger
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.credentials import make_credit_token
 from mintscope.kit.primitives import CreditAccount

@@ -23,10 +23,10 @@ from urllib.parse import urlencode
 
 from bench.accounts import P_MIN, TIMEOUT_S, api_in, same_probability
 from bench.figure import Figure, tell
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewUser, UserKind
-from mintscope.accounts.people.passwords import ARGON2
-from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewUser, UserKind
+from mintscope.accounts.passwords import ARGON2
+from mintscope.accounts.rows import AccountRows
 from mintscope.app.config.groups import Config
 from mintscope.app.stores.stores import open_money
 from mintscope.kit.clock import SystemClock

@@ -37,7 +37,7 @@ from bench.figure import Figure, tell
 from bench.process import Running, server_running
 from bench.turns import spread
 from mintscope.app.stores.folder import MONEY_FILE, PEPPER_FILE, load_pepper
-from mintscope.credits.store.sqlite import CreditBook
+from mintscope.credits.sqlite import CreditBook
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.credentials import make_credit_token
 from mintscope.kit.primitives import UnixS

@@ -29,8 +29,10 @@ from mintscope.kit.machine import freeze_startup_objects
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.market.engine.fold import MintFold
 from mintscope.market.follow.list_cache import ListCache, ListKeeper
-from mintscope.market.listing.listed import ListedTokens, ListLine, ListQuestion, Sort
-from mintscope.market.listing.snapshot import (
+from mintscope.market.log import PricedSwap
+from mintscope.market.mint_facts import MintFacts
+from mintscope.market.screening.listed import ListedTokens, ListLine, ListQuestion, Sort
+from mintscope.market.screening.snapshot import (
     FactPlace,
     FoldedTo,
     MintAsFolded,
@@ -41,8 +43,6 @@ from mintscope.market.listing.snapshot import (
     SlotTrades,
     SnapshotMark,
 )
-from mintscope.market.log import PricedSwap
-from mintscope.market.mint_facts import MintFacts
 
 MINTS: Final = 100_000
 TRADES: Final = 500
@@ -57,7 +57,7 @@ PEER: Final = "SQLite in memory, an index each"
 
 
 class ManyMints:
-    """Implements `market.listing.store.ListReader`, in memory: mints of one state."""
+    """Implements `market.screening.store.ListReader`, in memory: mints of one state."""
 
     def __init__(self) -> None:
         self.slot = 1
@@ -122,7 +122,7 @@ class ManyMints:
 
 
 class KeptInMemory:
-    """Implements `market.listing.store.ListSnapshots`, in memory: the newest."""
+    """Implements `market.screening.store.ListSnapshots`, in memory: the newest."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []

@@ -29,8 +29,8 @@ from bench.process import free_port, python_running, wait_for
 from bench.turns import spread
 from mintscope.app.config.load import child_environment
 from mintscope.app.stores.folder import MONEY_FILE
-from mintscope.credits.store.postgres import PostgresCreditBook
-from mintscope.credits.store.sqlite import CreditBook
+from mintscope.credits.postgres import PostgresCreditBook
+from mintscope.credits.sqlite import CreditBook
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.credentials import make_credit_token
 from mintscope.solana.blocks import WSOL

@@ -33,12 +33,12 @@ from mintscope.market.engine.fold import MintFold
 from mintscope.market.engine.kernels import ACC, AGES
 from mintscope.market.engine.recent import CROSSED
 from mintscope.market.follow.list_cache import ListCache
-from mintscope.market.listing.averages import NAMES as AVERAGES
-from mintscope.market.listing.columns import load_list_kernels
-from mintscope.market.listing.listed import ListedTokens
-from mintscope.market.listing.snapshot import MintAsFolded, RecentCandles
 from mintscope.market.log import PricedSwap
+from mintscope.market.screening.averages import NAMES as AVERAGES
+from mintscope.market.screening.columns import load_list_kernels
 from mintscope.market.screening.grammar import FIELDS
+from mintscope.market.screening.listed import ListedTokens
+from mintscope.market.screening.snapshot import MintAsFolded, RecentCandles
 from mintscope.market.timeframe import TIMEFRAMES
 
 PAGE_BYTES: Final = 4096

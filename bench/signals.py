@@ -24,9 +24,9 @@ from typing_extensions import override
 
 from bench.figure import Figure, tell
 from bench.turns import spread, take_turns
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewUser, UserKind
-from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewUser, UserKind
+from mintscope.accounts.rows import AccountRows
 from mintscope.alerts.alert import Alert, AlertRule, SignalId
 from mintscope.alerts.alerts import AlertWriter
 from mintscope.alerts.conditions import FIELDS, Field, SignalKind, Tracks

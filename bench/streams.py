@@ -20,7 +20,7 @@ from typing import Final
 from bench.figure import Figure, tell
 from bench.process import Running, server_running
 from mintscope.app.stores.folder import MONEY_FILE, PEPPER_FILE, load_pepper
-from mintscope.credits.store.sqlite import CreditBook
+from mintscope.credits.sqlite import CreditBook
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.credentials import make_credit_token
 from mintscope.solana.blocks import WSOL

@@ -11,15 +11,15 @@ from mintscope.dex.decode import decode_block
 from mintscope.dex.programs import BY_ADDRESS
 from mintscope.kit.clock import ManualClock, SystemClock
 from mintscope.kit.primitives import Signature, Slot
-from mintscope.payments.chain.node import PaymentNode
+from mintscope.payments.node import PaymentNode
 from mintscope.payments.ports import ChainUnavailable
 from mintscope.solana.blocks import Endpoint
 from mintscope.solana.files import FileError, FileSource
-from mintscope.solana.geyser.assembler import Assembler
-from mintscope.solana.geyser.block_buffer import BlockBuffer
 from mintscope.solana.rpc import Commitment, Rpc, RpcFailure
 from mintscope.solana.wire import JsonTransactions
 from mintscope.solana.yellowstone import geyser_pb2
+from mintscope.solana.yellowstone.assembler import Assembler
+from mintscope.solana.yellowstone.block_buffer import BlockBuffer
 from mintscope_devchain.chain import Devchain
 from mintscope_devchain.stream.protobuf import to_protobuf
 from prove.fuzz.inputs import changed_bytes, changed_json

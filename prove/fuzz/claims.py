@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import httpx
 
-from mintscope.accounts.people.factors import plain
+from mintscope.accounts.factors import plain
 from mintscope.accounts.wallets import api as wallets
 from mintscope.alerts.deliveries import url_flaw
 from mintscope.api import credits as rotate

@@ -10,7 +10,7 @@ import httpx
 from msgspec.structs import astuple
 from solders.keypair import Keypair
 
-from mintscope.accounts.people.factor_rows import PasskeyRefused, passkeys_at
+from mintscope.accounts.factor_rows import PasskeyRefused, passkeys_at
 from mintscope.accounts.signups.application import parse_form as parse_signup
 from mintscope.accounts.wallets.api import PaymentPosition
 from mintscope.alerts.wire import EventPosition

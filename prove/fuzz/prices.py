@@ -7,8 +7,8 @@ import httpx
 from solders.pubkey import Pubkey
 
 from mintscope.kit.primitives import Mint, Wallet
-from mintscope.payments.chain.price_sources import FeedPrice, RpcReserves, Vaults
 from mintscope.payments.ports import ChainUnavailable
+from mintscope.payments.price_sources import FeedPrice, RpcReserves, Vaults
 from mintscope.payments.protocol.envelope import TOKEN_PROGRAM
 from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope.solana.blocks import WSOL

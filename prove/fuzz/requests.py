@@ -7,8 +7,8 @@ from typing import Any, Final, get_args
 import numpy as np
 from starlette.types import Message
 
-from mintscope.accounts.people.email_address import UnusableEmailAddress, parse_email
-from mintscope.accounts.people.session import parse_link
+from mintscope.accounts.email_address import UnusableEmailAddress, parse_email
+from mintscope.accounts.session import parse_link
 from mintscope.accounts.wallets.wire import PaymentsQuery
 from mintscope.alerts.conditions import FIELDS as REPORTED
 from mintscope.alerts.conditions import UnwatchableCondition, watched_by
@@ -18,7 +18,7 @@ from mintscope.api.series.backtest import BacktestQuery, BacktestRequest
 from mintscope.api.series.series import PricesRequest
 from mintscope.api.series.udf import HistoryQuery, MarksQuery, SearchQuery, SymbolQuery
 from mintscope.api.series.wire import CandlesQuery, IndicatorsQuery, SwapsQuery
-from mintscope.api.token_list import ListQuery
+from mintscope.api.tokens import ListQuery
 from mintscope.api.v1 import BatchRequest
 from mintscope.api.wire import PurchaseQuery, ReportQuery, TokenQuery, read_query
 from mintscope.credits.sign_in import ChallengeFlaw, find_text_flaw, write_text

@@ -5,7 +5,7 @@ from typing import Final
 from prove.recipe import Mutant, Recipe
 
 LIMITS: Final = "kit/limits.py"
-BACK: Final = "accounts/people/sessions.py"
+BACK: Final = "accounts/sessions.py"
 EVEN: Final = "kit/http/application.py"
 
 WINDOWS: Final = Recipe(
@@ -211,7 +211,7 @@ TAKING_BACK: Final = Recipe(
         ),
         Mutant(
             "a new factor is announced without an undo",
-            "accounts/people/factors.py",
+            "accounts/factors.py",
             'announce(rows, owner, EmailKind.SECOND_FACTOR, {"what": what}, nonce, since, at)',
             "pass",
             ("accounts/test_taking_back.py",),
@@ -232,21 +232,21 @@ TAKING_BACK: Final = Recipe(
         ),
         Mutant(
             "an undo reaches back to the change alone",
-            "accounts/people/changes.py",
+            "accounts/changes.py",
             "since = proof.made_at if proof.since is None else proof.since",
             "since = proof.made_at",
             ("accounts/test_taking_back.py",),
         ),
         Mutant(
             "the old address is anyone's",
-            "accounts/people/user.py",
+            "accounts/user.py",
             "is_held = rows.proofs.holds(new.email, NO_USER, new.created_at)",
             "is_held = False",
             ("accounts/test_taking_back.py",),
         ),
         Mutant(
             "an undo of the thief undoes the owner's",
-            "accounts/people/changes.py",
+            "accounts/changes.py",
             "rows.proofs.use_up(Purpose.UNDO_EMAIL, user_id, at, since=proof.made_at)",
             "rows.proofs.use_up(Purpose.UNDO_EMAIL, user_id, at)",
             ("accounts/test_taking_back.py",),

@@ -7,8 +7,8 @@ from prove.recipe import Mutant, Recipe
 GUESSING: Final = "kit/credentials.py"
 REDELIVERY: Final = "payments/reconciler.py"
 IDENTITY: Final = "kit/sql/identity.py"
-PRICES: Final = "payments/chain/price_sources.py"
-LISTED: Final = "market/listing/listed.py"
+PRICES: Final = "payments/price_sources.py"
+LISTED: Final = "market/screening/listed.py"
 
 SECRETS: Final = Recipe(
     name="secrets of an example",
@@ -148,14 +148,14 @@ TRUTHS: Final = Recipe(
     mutants=(
         Mutant(
             "each rotation of a key has the cap once more",
-            "credits/store/sqlite.py",
+            "credits/sqlite.py",
             "WHERE coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)), 0))",
             "WHERE each_.id = k.id), 0))",
             ("contract/test_debit_ledger.py",),
         ),
         Mutant(
             "an account is deleted under its payment",
-            "accounts/people/sessions.py",
+            "accounts/sessions.py",
             "if rows.credits.is_paid_for(user.user_id):",
             "if False:",
             ("contract/test_credits_of_users.py",),
@@ -183,7 +183,7 @@ TRUTHS: Final = Recipe(
         ),
         Mutant(
             "hidden characters of a name are not reported",
-            "market/listing/look_alikes.py",
+            "market/screening/look_alikes.py",
             "if text is None or (text.isascii() and text.isprintable()):",
             "if True:",
             ("spec/test_list_tokens.py",),

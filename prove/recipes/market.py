@@ -7,7 +7,7 @@ from prove.recipe import Mutant, Recipe
 PRICING: Final = "market/pricing.py"
 SOL_RATE: Final = "market/sol_rate.py"
 STANDING: Final = "market/standing.py"
-MEDIAN: Final = "market/prices/median.py"
+MEDIAN: Final = "market/median.py"
 TAIL: Final = "market/engine/fold.py"
 
 ORDER: Final = Recipe(

@@ -51,7 +51,7 @@ DISK: Final = Recipe(
     mutants=(
         Mutant(
             "the probe of readiness writes nothing",
-            "credits/store/ledger.py",
+            "credits/store.py",
             "await self._group.run(self._expect_writable)",
             "return",
         ),
@@ -131,7 +131,7 @@ CHAIN_FAULTS: Final = Recipe(
         Mutant(
             "a lost answer to the broadcast is a failure",
             FACILITATOR,
-            "with suppress(ChainUnavailable):",
+            "with suppress(ports.ChainUnavailable):",
             "with suppress(KeyError):",
         ),
         Mutant(
@@ -155,13 +155,13 @@ BLOCKHASHES: Final = Recipe(
     mutants=(
         Mutant(
             "an unknown blockhash always means a node behind",
-            "payments/chain/settlement.py",
+            "payments/settlement.py",
             "if tried.slot >= level + AHEAD_SLOTS and named is None:",
             "if False:",
         ),
         Mutant(
             "a node that lags is believed",
-            "payments/chain/settlement.py",
+            "payments/settlement.py",
             "if tried.slot >= level + AHEAD_SLOTS and named is None:",
             "if True:",
         ),

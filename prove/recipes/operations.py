@@ -4,7 +4,7 @@ from typing import Final
 
 from prove.recipe import Mutant, Recipe
 
-LEDGER: Final = "credits/store/ledger.py"
+LEDGER: Final = "credits/store.py"
 
 LOST: Final = "payments/reconciler.py"
 FOREIGN: Final = "kit/errors.py"
@@ -70,14 +70,15 @@ RESTORE: Final = Recipe(
         Mutant(
             "what was lost is given to anybody",
             LOST,
-            "return sighting if _owns(key, verified, secrets) else AlreadyUsed(Used.LOST)",
+            "return sighting if _owns(key, verified, secrets)"
+            " else ports.AlreadyUsed(ports.Used.LOST)",
             "return sighting",
             ("spec/test_restored_payments.py",),
         ),
         Mutant(
             "what was sold before the backup was never sold",
             LOST,
-            "return isinstance(trial, UnknownBlockhash) or trial.error == ALREADY_PROCESSED",
+            "return isinstance(trial, ports.UnknownBlockhash) or trial.error == ALREADY_PROCESSED",
             "return False",
             ("spec/test_restored_payments.py",),
         ),

@@ -6,6 +6,8 @@ from typing import Any, Final, Unpack
 
 import pytest
 
+from mintscope.accounts.email_address import EmailAddress, UnusableEmailAddress, parse_email
+from mintscope.accounts.factor_rows import User, UserKind, username_of
 from mintscope.accounts.keys.key import (
     KEYS_PER_DAY_MAX,
     KEYS_PER_USER_MAX,
@@ -26,9 +28,7 @@ from mintscope.accounts.mail.email import (
     may_write_reset,
 )
 from mintscope.accounts.mail.outbox import retry_at
-from mintscope.accounts.people.email_address import EmailAddress, UnusableEmailAddress, parse_email
-from mintscope.accounts.people.factor_rows import User, UserKind, username_of
-from mintscope.accounts.people.session import (
+from mintscope.accounts.session import (
     AGENT_LENGTH_MAX,
     GUESSES_MAX,
     SESSIONS_PER_USER_MAX,
@@ -42,7 +42,6 @@ from mintscope.accounts.people.session import (
     link_text,
     parse_link,
 )
-from mintscope.accounts.people.user import LoginLimit, LoginLimits, WeakPassword, expect_password
 from mintscope.accounts.signups.application import (
     Application,
     ApplicationState,
@@ -52,6 +51,7 @@ from mintscope.accounts.signups.application import (
     is_sent_again,
     subject_of,
 )
+from mintscope.accounts.user import LoginLimit, LoginLimits, WeakPassword, expect_password
 from mintscope.kit.audit import KeyId, UserId
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import CredentialHash

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from typing_extensions import override
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.people.sessions import NotPossible
+from mintscope.accounts.sessions import NotPossible
 from mintscope.accounts.signups.application import parse_form
 from mintscope.accounts.signups.signups import IssuedKey, Signup
 from mintscope.kit.audit import COMMAND_LINE, UserId

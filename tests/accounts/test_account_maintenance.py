@@ -9,10 +9,10 @@ import pytest
 
 from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.mail.outbox import Outbox
-from mintscope.accounts.people.session import ABSOLUTE_MS, IDLE_MS, Lifetimes, Purpose
+from mintscope.accounts.session import ABSOLUTE_MS, IDLE_MS, Lifetimes, Purpose
 from mintscope.accounts.signups.application import LAPSE_MS, Form, UserType
 from mintscope.accounts.signups.signups import Signups
-from mintscope.app.account_maintenance import FORGOTTEN_AT_ONCE, AccountMaintenance
+from mintscope.app.accounts import FORGOTTEN_AT_ONCE, AccountMaintenance
 from support.scenes.people_service import (
     ALICE,
     HERE,

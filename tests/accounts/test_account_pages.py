@@ -4,9 +4,9 @@ import re
 
 import pytest
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.mail.store import SqlEmailRows
-from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.alerts.alert import Alert, AlertRule
 from mintscope.alerts.conditions import Field, SignalKind
 from mintscope.kit.audit import UserId

@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
+from mintscope.accounts.changes import AddressChanges
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.mail.email import UNVERIFIED_MAX
-from mintscope.accounts.people.changes import AddressChanges
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.rows import AccountStore
-from mintscope.accounts.people.user import EmailTaken
+from mintscope.accounts.rows import AccountStore
+from mintscope.accounts.user import EmailTaken
 from mintscope.kit.limits import MemoryLimits
 from mintscope.kit.time import DAY_MS, MINUTE_MS
 from support.scenes.people.takeover import session_of

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mintscope.accounts.keys.key import KeyStatus
 from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.people.session import Session
+from mintscope.accounts.session import Session
 from mintscope.accounts.signups.signups import IssuedKey
 from mintscope.kit.audit import KeyId
 from support.scenes.people_service import PeopleService, open_people_service

@@ -10,7 +10,7 @@ import pytest
 from mintscope.accounts.keys.key import KEYS_PER_USER_MAX
 from mintscope.accounts.keys.keys import TooManyKeys
 from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.people.session import Session, SessionEnded
+from mintscope.accounts.session import Session, SessionEnded
 from mintscope.accounts.signups.signups import IssuedKey
 from mintscope.kit.credentials import CredentialKind, is_well_formed, make_api_key
 from mintscope.kit.errors import ServiceUnavailable

@@ -10,9 +10,9 @@ from typing import Final
 import apsw
 import pytest
 
+from mintscope.accounts.factor_rows import UserKind
 from mintscope.accounts.keys.scope import READ_SCOPES, Scope
-from mintscope.accounts.people.factor_rows import UserKind
-from mintscope.accounts.people.sessions import NotPossible
+from mintscope.accounts.sessions import NotPossible
 from mintscope.accounts.signups.application import (
     LAPSE_MS,
     Application,

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.keys.key import KEYS_PER_DAY_MAX
 from mintscope.accounts.keys.keys import TooManyKeys
 from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.mail.email import Draft
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.rows import AccountStore
-from mintscope.accounts.people.session import Purpose, SessionEnded
-from mintscope.accounts.people.sessions import NotPossible
+from mintscope.accounts.rows import AccountStore
+from mintscope.accounts.session import Purpose, SessionEnded
+from mintscope.accounts.sessions import NotPossible
 from mintscope.accounts.signups.application import LAPSE_MS, parse_form
 from mintscope.kit.audit import COMMAND_LINE, UserId
 from mintscope.kit.clock import ManualClock

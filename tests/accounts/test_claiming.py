@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.keys.key import NewKey
 from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.session import Purpose, Session, SessionEnded
+from mintscope.accounts.session import Purpose, Session, SessionEnded
 from mintscope.kit.audit import UserId
 from mintscope.kit.credentials import ApiKey, CredentialKind, make_api_key
 from support.scenes.people_service import (

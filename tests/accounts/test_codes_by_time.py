@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.accounts.people.factors import (
+from mintscope.accounts.factors import (
     app_address,
     code_at,
     make_codes,

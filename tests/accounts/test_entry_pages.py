@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.pages import RESET_LEAST_S
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.pages import RESET_LEAST_S
 from mintscope.kit.audit import COMMAND_LINE
 from mintscope.kit.http import application as constant_time
 from support.scenes.people.web_person import ALICE, COOKIE, MALLORY, Person, where, words

@@ -12,15 +12,15 @@ from mintscope.accounts.keys.key import KEYS_PER_DAY_MAX, KEYS_SHOWN_MAX
 from mintscope.accounts.keys.keys import TooManyKeys
 from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.mail.email import RESETS_MAX
-from mintscope.accounts.people.people import People
-from mintscope.accounts.people.session import (
+from mintscope.accounts.people import People
+from mintscope.accounts.session import (
     SESSIONS_PER_USER_MAX,
     Browser,
     Lifetimes,
     Purpose,
     Session,
 )
-from mintscope.accounts.people.user import LoginLimits
+from mintscope.accounts.user import LoginLimits
 from mintscope.kit.audit import KeyId
 from mintscope.kit.limits import MemoryLimits
 from support.scenes.people_service import (

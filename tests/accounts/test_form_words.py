@@ -4,8 +4,8 @@ from typing import Final
 
 import pytest
 
-from mintscope.accounts.people.secrets import NONCE_BYTES
-from mintscope.accounts.people.session import COOKIE_BYTES, COOKIE_LENGTH
+from mintscope.accounts.secrets import NONCE_BYTES
+from mintscope.accounts.session import COOKIE_BYTES, COOKIE_LENGTH
 from mintscope.accounts.signups.application import (
     HANDLE_LENGTH_MAX,
     NOTE_LENGTH_MAX,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.session import Browser
-from mintscope.accounts.people.user import TooManyAttempts, WrongPassword
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.session import Browser
+from mintscope.accounts.user import TooManyAttempts, WrongPassword
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.time import HOUR_MS
 from support.scenes.people_service import (

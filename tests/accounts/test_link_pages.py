@@ -2,7 +2,7 @@
 
 import pytest
 
-from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.signups.application import ApplicationState, Form, SignupId, UserType
 from mintscope.accounts.signups.signups import IssuedKey
 from mintscope.kit.audit import COMMAND_LINE

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.accounts.people.factor_rows import Passkey, PasskeyId, PasskeyRefused, passkeys_at
+from mintscope.accounts.factor_rows import Passkey, PasskeyId, PasskeyRefused, passkeys_at
 from mintscope.kit.audit import UserId
 from mintscope.kit.primitives import UnixMs
 

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
-from mintscope.accounts.people.session import FRESH_MS
-from mintscope.accounts.people.sessions import TOLD_MAX
+from mintscope.accounts.session import FRESH_MS
+from mintscope.accounts.sessions import TOLD_MAX
 from mintscope.app.config.config import WebConfig
 from mintscope.kit.time import DAY_MS, MINUTE_MS
 from support.scenes.people.authenticator import Authenticator

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.accounts.people import passwords
-from mintscope.accounts.people.passwords import NICE, Argon2Hasher
+from mintscope.accounts import passwords
+from mintscope.accounts.passwords import NICE, Argon2Hasher
 from mintscope.kit.errors import ServiceUnavailable
 from support.scenes.people.quick_passwords import AS_SERVED
 
@@ -110,7 +110,7 @@ import subprocess
 import sys
 from pathlib import Path
 from pathlib import Path
-from mintscope.accounts.people.passwords import Argon2Hasher
+from mintscope.accounts.passwords import Argon2Hasher
 
 def held_mb():
     lines = Path("/proc/self/status").read_text().splitlines()

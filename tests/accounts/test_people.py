@@ -7,9 +7,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from mintscope.accounts.people.factor_rows import UserKind
-from mintscope.accounts.people.session import ABSOLUTE_MS, FRESH_MS, IDLE_MS, Purpose
-from mintscope.accounts.people.user import EmailTaken, WeakPassword, WrongPassword
+from mintscope.accounts.factor_rows import UserKind
+from mintscope.accounts.session import ABSOLUTE_MS, FRESH_MS, IDLE_MS, Purpose
+from mintscope.accounts.user import EmailTaken, WeakPassword, WrongPassword
 from support.scenes.people_service import (
     ALICE,
     HERE,

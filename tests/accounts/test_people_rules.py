@@ -8,16 +8,16 @@ from typing import TypeVar
 
 import pytest
 
-from mintscope.accounts.people import user as person
-from mintscope.accounts.people.rows import AccountRows, AccountStore
-from mintscope.accounts.people.session import (
+from mintscope.accounts import user as person
+from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.session import (
     SESSIONS_PER_USER_MAX,
     ProofId,
     Purpose,
     SessionEnded,
     SessionId,
 )
-from mintscope.accounts.people.user import LoginLimit, LoginLimits
+from mintscope.accounts.user import LoginLimit, LoginLimits
 from mintscope.alerts.alert import TelegramChat
 from mintscope.kit.audit import COMMAND_LINE
 from mintscope.kit.clock import ManualClock

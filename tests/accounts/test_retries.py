@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.mail.email import Draft, EmailId, EmailKind
 from mintscope.accounts.mail.outbox import retry_at
-from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.kit.primitives import UnixMs
 
 MINUTE_MS = 60_000

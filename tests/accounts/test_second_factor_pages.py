@@ -7,8 +7,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from mintscope.accounts.people.factors import STEP_MS, code_at, step_of
-from mintscope.accounts.people.session import SecondFactorDue
+from mintscope.accounts.factors import STEP_MS, code_at, step_of
+from mintscope.accounts.session import SecondFactorDue
 from mintscope.app.config.config import WebConfig
 from mintscope.kit.audit import COMMAND_LINE, UserId
 from mintscope.kit.time import DAY_MS, MINUTE_MS

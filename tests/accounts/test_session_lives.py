@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.accounts.people.session import Lifetimes
+from mintscope.accounts.session import Lifetimes
 from support.scenes.people_service import ALICE, HERE, PASSWORD, open_people_service
 
 MINUTE_MS = 60_000

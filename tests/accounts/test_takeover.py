@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.people.session import Purpose, SessionEnded, link_text, parse_link
-from mintscope.accounts.people.sessions import NOTHING_ENDED
-from mintscope.accounts.people.user import WrongPassword
+from mintscope.accounts.session import Purpose, SessionEnded, link_text, parse_link
+from mintscope.accounts.sessions import NOTHING_ENDED
+from mintscope.accounts.user import WrongPassword
 from mintscope.alerts.alert import TelegramChat
 from mintscope.kit.time import HOUR_MS
 from support.scenes.people_service import (

@@ -10,11 +10,11 @@ import apsw
 import httpx
 import pytest
 
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewPasskey
 from mintscope.accounts.keys.scope import OPEN_SCOPES
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewPasskey
-from mintscope.accounts.people.session import Session
-from mintscope.accounts.people.sessions import EVENTS_AT_ONCE
+from mintscope.accounts.session import Session
+from mintscope.accounts.sessions import EVENTS_AT_ONCE
 from mintscope.alerts.alert import Alert
 from mintscope.alerts.deliveries import Attempt, Deliveries, Ended
 from mintscope.alerts.queue_store import SqlWebhookQueue

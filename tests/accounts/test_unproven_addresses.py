@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.people.session import Purpose
-from mintscope.accounts.people.user import WrongPassword
+from mintscope.accounts.session import Purpose
 from mintscope.accounts.signups.application import parse_form
 from mintscope.accounts.signups.signups import IssuedKey, Signup
+from mintscope.accounts.user import WrongPassword
 from mintscope.kit.audit import COMMAND_LINE, UserId
 from mintscope.kit.errors import InvalidFields, KeyAlreadyExists
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body

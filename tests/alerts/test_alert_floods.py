@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from mintscope.accounts.mail.email import Draft, EmailKind
-from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.rows import AccountRows
 from mintscope.alerts.alert import (
     EmailState,
     Fires,

@@ -10,7 +10,7 @@ import pytest
 from markupsafe import escape
 from pydantic import SecretStr
 
-from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.rows import AccountRows
 from mintscope.alerts.alert import FiredHour, Fires, SignalId
 from mintscope.alerts.alerts import TESTS
 from mintscope.alerts.conditions import FIELDS

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewUser, UserKind
-from mintscope.accounts.people.rows import AccountRows
-from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewUser, UserKind
+from mintscope.accounts.rows import AccountRows
+from mintscope.accounts.secrets import AccountSecrets
 from mintscope.alerts.alert import FiringId, FiringKind, NewFiring, SignalId
 from mintscope.alerts.conditions import Direction
 from mintscope.alerts.deliveries import Deliveries

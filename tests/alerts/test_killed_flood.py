@@ -18,9 +18,9 @@ from typing import Any, Final
 import apsw
 import pytest
 
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewUser, UserKind
 from mintscope.accounts.mail.email import EmailKind
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewUser, UserKind
 from mintscope.alerts.alert import Fires, SignalId
 from mintscope.alerts.alerts import LEASE_MS
 from mintscope.alerts.conditions import SignalKind

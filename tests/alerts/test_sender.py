@@ -13,11 +13,11 @@ from typing import Final
 import pytest
 from typing_extensions import override
 
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewUser, UserKind
 from mintscope.accounts.mail.email import EmailKind
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewUser, UserKind
-from mintscope.accounts.people.rows import AccountRows, AccountStore
-from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.secrets import AccountSecrets
 from mintscope.alerts.alert import Alert, AlertRule, Firing, FiringId, FiringKind, NewFiring
 from mintscope.alerts.alerts import AlertBounds, Alerts
 from mintscope.alerts.conditions import Direction, Field, SignalKind

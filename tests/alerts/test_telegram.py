@@ -8,10 +8,10 @@ from typing import Final
 import pytest
 from typing_extensions import override
 
-from mintscope.accounts.people.factor_rows import User
-from mintscope.accounts.people.rows import AccountRows
-from mintscope.accounts.people.session import NewSession, Session
-from mintscope.accounts.people.sessions import end_since
+from mintscope.accounts.factor_rows import User
+from mintscope.accounts.rows import AccountRows
+from mintscope.accounts.session import NewSession, Session
+from mintscope.accounts.sessions import end_since
 from mintscope.alerts.alert import (
     Alert,
     AlertDenied,
@@ -24,7 +24,7 @@ from mintscope.alerts.alert import (
 from mintscope.alerts.alerts import AlertBounds, no_symbols
 from mintscope.alerts.conditions import Field, SignalKind
 from mintscope.alerts.evaluator import AlertEvaluator
-from mintscope.alerts.telegram.bot import (
+from mintscope.alerts.telegram_bot import (
     ANSWER_BYTES_MAX,
     EXPIRED,
     HELP,
@@ -34,7 +34,7 @@ from mintscope.alerts.telegram.bot import (
     Refused,
     TelegramBot,
 )
-from mintscope.alerts.telegram.chats import (
+from mintscope.alerts.telegram_chats import (
     CODE_S,
     PAUSE_MS,
     Sent,

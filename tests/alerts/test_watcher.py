@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.rows import AccountRows
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.alerts.alert import Alert, AlertDenied, AlertRule, FiringId, SignalId
 from mintscope.alerts.alerts import COMPARED_AT_ONCE, LEASE_MS, LEASE_MS_MAX, AlertBounds, packed

@@ -21,10 +21,10 @@ from mintscope.market.coverage import NotRead
 from mintscope.market.ports import UNKNOWN_PROGRAM
 from mintscope.solana.blocks import WSOL
 from mintscope.solana.finality_meter import FinalityMeter
-from mintscope.solana.geyser.block_buffer import StreamWatch
 from mintscope.solana.node import PreferredNodes
 from mintscope.solana.poll import Polling
 from mintscope.solana.wire import read_transaction
+from mintscope.solana.yellowstone.block_buffer import StreamWatch
 from support.scenes.made_transactions import USER, Ix, Tx, address, transfer
 from support.scenes.stores import market_in
 

@@ -9,8 +9,8 @@ from structlog.testing import capture_logs
 
 from mintscope.app.running.list_worker import Order, store_apart
 from mintscope.app.stores.folder import MARKET_FILE
-from mintscope.market.listing.token_list import FORM
 from mintscope.market.log import PricedSwap
+from mintscope.market.screening.token_list import FORM
 from support.fakes.made_chain import MINTS, START
 from support.processes.listening import json_lines
 from support.scenes.listing import KeptMarket

@@ -22,8 +22,8 @@ from mintscope.app.payments import CannotSell, expect_funds
 from mintscope.app.stores.stores import open_market
 from mintscope.kit.errors import PriceUnavailable, ServiceUnavailable
 from mintscope.kit.primitives import Mint, Wallet
-from mintscope.payments.chain.price_sources import RpcReserves, Vaults
 from mintscope.payments.price_cache import TokenReserves
+from mintscope.payments.price_sources import RpcReserves, Vaults
 from mintscope.payments.protocol.envelope import TOKEN_PROGRAM
 from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope.solana.blocks import DOLLARS, PYUSD, USDC, USDT, WSOL, Endpoint

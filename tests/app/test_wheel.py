@@ -12,7 +12,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from mintscope.app.demo.demo import AGENT
+from mintscope.app.running.demo import AGENT
 from mintscope.solana.blocks import WSOL
 from support.fakes import reports
 from support.processes.listening import listening

@@ -8,8 +8,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Request, Route, expect
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.credits.ledger import Debit, DebitLedger
 from mintscope.kit.credentials import CreditToken
 from support.scenes.payments.shopfront import Shopfront, shopfront

@@ -13,9 +13,9 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 from typing_extensions import override
 
-from mintscope.payments.chain.settlement import RpcSettlement
 from mintscope.payments.ports import Settled, Trial, Unresolved
 from mintscope.payments.protocol.envelope import Envelope
+from mintscope.payments.settlement import RpcSettlement
 from support.scenes.payments.payment_world import (
     AMOUNT,
     RESOURCE,

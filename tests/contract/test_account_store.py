@@ -9,11 +9,8 @@ from typing import Final
 
 import pytest
 
-from mintscope.accounts.keys.key import KeyAddress, KeyLine, NewKey
-from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.mail.email import EmailId, EmailKind
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import (
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import (
     App,
     HalfSignIn,
     KeptUser,
@@ -24,8 +21,11 @@ from mintscope.accounts.people.factor_rows import (
     User,
     UserKind,
 )
-from mintscope.accounts.people.rows import AccountRows, AccountStore
-from mintscope.accounts.people.session import NewProof, NewSession, ProofId, Purpose, SessionId
+from mintscope.accounts.keys.key import KeyAddress, KeyLine, NewKey
+from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.mail.email import EmailId, EmailKind
+from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.session import NewProof, NewSession, ProofId, Purpose, SessionId
 from mintscope.accounts.signups.application import (
     Application,
     ApplicationState,

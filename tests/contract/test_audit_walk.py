@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pytest
 
+from mintscope.credits import closing as closing_statements
 from mintscope.credits.invariants import Invariant, Violation
-from mintscope.credits.store import closing as closing_statements
-from mintscope.credits.store.statements import ADD
+from mintscope.credits.statements import ADD
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database, translate
 from mintscope.kit.sql.postgres import PostgresDatabase

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 
 from mintscope.accounts.wallets.store import SqlCreditRows
 from mintscope.credits.invariants import Invariant, Violation
-from mintscope.credits.store.statements import ADD, contradictions, summary_of
+from mintscope.credits.statements import ADD, contradictions, summary_of
 from mintscope.kit.primitives import CreditAccount, UnixMs
 from mintscope.kit.sql.database import Database, DatabaseError
 from mintscope.kit.sql.postgres import PostgresDatabase

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from mintscope.credits.ledger import CreditAccounts, CreditLedger, KindLine
-from mintscope.credits.store.postgres import PostgresCreditAccounts, PostgresCreditLedger
-from mintscope.credits.store.sqlite import SqliteCreditAccounts, SqliteCreditLedger
+from mintscope.credits.postgres import PostgresCreditAccounts, PostgresCreditLedger
+from mintscope.credits.sqlite import SqliteCreditAccounts, SqliteCreditLedger
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import ServiceUnavailable
 from support.scenes.postgres import dsn_in

@@ -20,8 +20,8 @@ from mintscope.credits.ledger import (
     Spent,
     Statement,
 )
-from mintscope.credits.store.postgres import PostgresCreditLedger
-from mintscope.credits.store.sqlite import SqliteCreditLedger
+from mintscope.credits.postgres import PostgresCreditLedger
+from mintscope.credits.sqlite import SqliteCreditLedger
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import CreditAccount
 from mintscope.kit.time import DAY_MS

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewUser, UserKind
 from mintscope.accounts.keys.key import NewKey
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewUser, UserKind
-from mintscope.accounts.people.rows import AccountRows, AccountStore
-from mintscope.accounts.people.secrets import AccountSecrets
-from mintscope.accounts.people.sessions import NotPossible, remove_user
+from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.secrets import AccountSecrets
+from mintscope.accounts.sessions import NotPossible, remove_user
 from mintscope.accounts.wallets.credits import (
     AccountCredits,
     Deposited,
@@ -27,10 +27,10 @@ from mintscope.accounts.wallets.credits import (
 from mintscope.app.stores import postgres, sqlite
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.credits.ledger import Debit, Debited
+from mintscope.credits.postgres import PostgresCreditLedger
 from mintscope.credits.rotation import RotationDenied
-from mintscope.credits.store.ledger import GroupCreditLedger
-from mintscope.credits.store.postgres import PostgresCreditLedger
-from mintscope.credits.store.sqlite import SqliteCreditLedger
+from mintscope.credits.sqlite import SqliteCreditLedger
+from mintscope.credits.store import GroupCreditLedger
 from mintscope.kit.audit import COMMAND_LINE, KeyId, UserId
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import CredentialHash, hash_credential, hint

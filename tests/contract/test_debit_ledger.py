@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewUser, UserKind
 from mintscope.accounts.keys.key import NewKey
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewUser, UserKind
-from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.rows import AccountRows
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.credits.ledger import (
     KEPT_MS,
@@ -32,10 +32,10 @@ from mintscope.credits.ledger import (
     Spent,
     TooFew,
 )
-from mintscope.credits.store.ledger import GroupCreditLedger
-from mintscope.credits.store.postgres import DEAD_MS, PostgresCreditAccounts, PostgresCreditLedger
-from mintscope.credits.store.sqlite import SqliteCreditAccounts, SqliteCreditLedger
-from mintscope.credits.store.statements import FORGET_KEPT, OLD_KEPT
+from mintscope.credits.postgres import DEAD_MS, PostgresCreditAccounts, PostgresCreditLedger
+from mintscope.credits.sqlite import SqliteCreditAccounts, SqliteCreditLedger
+from mintscope.credits.statements import FORGET_KEPT, OLD_KEPT
+from mintscope.credits.store import GroupCreditLedger
 from mintscope.kit.audit import KeyId
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import CredentialHash

@@ -15,13 +15,13 @@ from mintscope.kit.primitives import Mint, UnixMs, UnixS
 from mintscope.market.engine.kernels import AGES
 from mintscope.market.follow.list_cache import ListCache
 from mintscope.market.follow.tailer import look_again_soon
-from mintscope.market.listing.averages import NAMES as AVERAGES
-from mintscope.market.listing.listed import ListedTokens, ListQuestion, Sort, key_of
-from mintscope.market.listing.snapshot import FactPlace, FoldedTo, ListReader, MintTrades
 from mintscope.market.log import LogTrimmed, PricedSwap
 from mintscope.market.ports import MINUTES_S, Retention
+from mintscope.market.screening.averages import NAMES as AVERAGES
 from mintscope.market.screening.grammar import before
+from mintscope.market.screening.listed import ListedTokens, ListQuestion, Sort, key_of
 from mintscope.market.screening.screen import ScreenQuestion
+from mintscope.market.screening.snapshot import FactPlace, FoldedTo, ListReader, MintTrades
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 from support.fakes.facts import FACTS
 from support.fakes.made_chain import MINTS, START

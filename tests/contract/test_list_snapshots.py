@@ -24,12 +24,12 @@ from mintscope.market.follow.list_cache import (
 )
 from mintscope.market.follow.list_files import ListFiles
 from mintscope.market.follow.tailer import look_again_soon
-from mintscope.market.listing.columns import IN_MEMORY, ListMemory
-from mintscope.market.listing.listed import ListLine, ListQuestion, Sort
-from mintscope.market.listing.snapshot import FactPlace, ListSnapshots, SnapshotMark
-from mintscope.market.listing.token_list import FORM, TokenList, pieces
 from mintscope.market.log import PricedSwap, SlotHeader
 from mintscope.market.ports import MINUTES_S, NewSlot, OrphanedSlot, Retention
+from mintscope.market.screening.columns import IN_MEMORY, ListMemory
+from mintscope.market.screening.listed import ListLine, ListQuestion, Sort
+from mintscope.market.screening.snapshot import FactPlace, ListSnapshots, SnapshotMark
+from mintscope.market.screening.token_list import FORM, TokenList, pieces
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 from support.fakes.facts import FACTS
 from support.fakes.made_chain import MINTS, START

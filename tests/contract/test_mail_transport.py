@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.mail.delivery import (
     EmailRefused,
     MailServer,
@@ -18,7 +19,6 @@ from mintscope.accounts.mail.delivery import (
     Unsent,
 )
 from mintscope.accounts.mail.email import Email
-from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import UnixMs
 from support.fakes.mail_server import SentEmails, mail_room

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.rows import AccountRows, AccountStore
-from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.secrets import AccountSecrets
 from mintscope.accounts.signups.application import ApplicationState, Form, NewApplication, UserType
 from mintscope.kit.audit import (
     COMMAND_LINE,

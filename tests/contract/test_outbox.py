@@ -7,11 +7,11 @@ from typing import Final
 
 import pytest
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.mail.email import Draft, EmailId, EmailKind
 from mintscope.accounts.mail.outbox import GIVE_UP_MAX, LEASE_MS, Outbox
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.rows import AccountRows, AccountStore, use_proof
-from mintscope.accounts.people.session import NewProof, ProofId, Purpose
+from mintscope.accounts.rows import AccountRows, AccountStore, use_proof
+from mintscope.accounts.session import NewProof, ProofId, Purpose
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import HOUR_MS
 from support.scenes.account_stores import ENGINES

@@ -6,11 +6,11 @@ from typing import Final
 
 import pytest
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.mail.email import EmailId, EmailKind, EmailLimit
 from mintscope.accounts.mail.outbox import GIVE_UP_MAX, LEASE_MS, Outbox
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.rows import AccountRows, AccountStore
-from mintscope.accounts.people.session import NewProof, Purpose
+from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.session import NewProof, Purpose
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.limits import MemoryLimits
 from mintscope.kit.primitives import UnixMs

@@ -13,8 +13,7 @@ from mintscope.kit.audit import COMMAND_LINE
 from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
 from mintscope.payments.audit import Acknowledgement, DoubtKind, Orphan, Scan, ScanScope
-from mintscope.payments.history import Takings
-from mintscope.payments.payment import Evidence, State
+from mintscope.payments.payment import Evidence, State, Takings
 from mintscope.payments.ports import Begun, Budget, FeesAtRisk, PaymentStore, SalesClosed
 from mintscope.payments.protocol.envelope import Resource
 from mintscope.payments.store.books import SqlPaymentBooks

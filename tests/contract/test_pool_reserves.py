@@ -15,9 +15,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from mintscope.kit.primitives import Mint, Wallet
-from mintscope.payments.chain.price_sources import RpcReserves, Vaults
 from mintscope.payments.ports import ChainUnavailable
 from mintscope.payments.price_cache import PoolReserves, TokenReserves
+from mintscope.payments.price_sources import RpcReserves, Vaults
 from mintscope.payments.protocol.envelope import TOKEN_PROGRAM
 from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope.solana.blocks import USDC, USDT, WSOL, Endpoint

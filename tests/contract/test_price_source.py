@@ -8,8 +8,8 @@ import pytest
 
 from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.market.log import PricedSwap
-from mintscope.payments.chain.price_sources import FeedPrice, MarketPrice
 from mintscope.payments.price_cache import PinnedPrice, PriceSource
+from mintscope.payments.price_sources import FeedPrice, MarketPrice
 from mintscope.payments.pricing import Doubt, Quote
 from mintscope.solana.blocks import WSOL
 from support.fakes.log import FakeLog

@@ -11,9 +11,9 @@ import pytest
 from mintscope.app.stores import postgres as openers
 from mintscope.app.stores.sqlite import payment_store
 from mintscope.credits.ledger import CreditLedger, Spent
+from mintscope.credits.postgres import PostgresCreditLedger
 from mintscope.credits.rotation import RotationDenied, RotationStore
-from mintscope.credits.store.postgres import PostgresCreditLedger
-from mintscope.credits.store.sqlite import SqliteCreditLedger
+from mintscope.credits.sqlite import SqliteCreditLedger
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import CreditToken, hash_credential, hint
 from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet

@@ -9,12 +9,12 @@ from typing import Final
 
 import pytest
 
-from mintscope.accounts.people.changes import AccountDeletion
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewUser, UserKind
-from mintscope.accounts.people.rows import AccountRows, AccountStore
-from mintscope.accounts.people.secrets import IdempotencyRecord
-from mintscope.accounts.people.session import NewSession, Session
+from mintscope.accounts.changes import AccountDeletion
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewUser, UserKind
+from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.secrets import IdempotencyRecord
+from mintscope.accounts.session import NewSession, Session
 from mintscope.alerts.alert import AlertRule, FiringId, FiringKind, MintBase, NewFiring, SignalId
 from mintscope.alerts.conditions import Direction, Field, SignalKind
 from mintscope.kit.audit import UserId

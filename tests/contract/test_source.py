@@ -18,9 +18,9 @@ from mintscope.kit.primitives import Slot, UnixMs, UnixS
 from mintscope.solana import finality
 from mintscope.solana.blocks import Block, Endpoint, Finalized, Gap, Source, Tip, Update
 from mintscope.solana.files import FileSource
-from mintscope.solana.geyser.stream import GeyserEndpoint, GeyserSource
 from mintscope.solana.poll import Poller, Polling
 from mintscope.solana.rpc import Rpc
+from mintscope.solana.yellowstone.stream import GeyserEndpoint, GeyserSource
 from mintscope_devchain.blockstore import Blockstore, ChainBlock, CommitmentLevel
 from mintscope_devchain.faults import Faults
 from mintscope_devchain.stream.service import GeyserServer

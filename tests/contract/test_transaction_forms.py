@@ -13,8 +13,8 @@ from google.protobuf.json_format import ParseDict
 
 from mintscope.dex.decode import decode_block
 from mintscope.dex.outcome import Decoded
-from mintscope.solana.geyser.transactions import ProtobufTransactions
 from mintscope.solana.yellowstone import geyser_pb2
+from mintscope.solana.yellowstone.transactions import ProtobufTransactions
 from mintscope_devchain.stream.protobuf import to_protobuf
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import ALPHABET

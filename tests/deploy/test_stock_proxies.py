@@ -9,8 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from mintscope.api.description.operation import EVENTS_TYPE, Operation
-from mintscope.api.description.responses import Examples, schemas_of
+from mintscope.api.discovery.operation import EVENTS_TYPE, Operation
+from mintscope.api.discovery.responses import Examples, schemas_of
 from mintscope.api.discovery.surfaces import example_target
 from mintscope.kit.http.application import HttpApplication
 from support.fakes.reports import TRACKED

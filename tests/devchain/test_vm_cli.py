@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from typer.testing import CliRunner, Result
 
-from mintscope.app.demo.devchain import app
+from mintscope.app.running.devchain import app
 from support.scenes.payments.paying import PayingChain, served
 
 WALLET = "9xQeWvG816bUx9EPjHmaT23yvVM2ZWbrrpZb9PusVFin"

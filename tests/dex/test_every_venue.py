@@ -17,9 +17,9 @@ from mintscope.dex.outcome import Swap
 from mintscope.dex.programs import TABLE
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Slot, UnixMs
-from mintscope.solana.geyser.assembler import Assembler
-from mintscope.solana.geyser.block_buffer import BlockBuffer
 from mintscope.solana.yellowstone import geyser_pb2
+from mintscope.solana.yellowstone.assembler import Assembler
+from mintscope.solana.yellowstone.block_buffer import BlockBuffer
 from mintscope_devchain.stream.protobuf import to_protobuf
 from support.scenes.json_transactions import decode_block as decode_json
 from support.scenes.made_transactions import address

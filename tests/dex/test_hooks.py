@@ -7,8 +7,8 @@ import pytest
 
 from mintscope.dex.decode import decode_block
 from mintscope.dex.outcome import Decoded
-from mintscope.solana.geyser.transactions import ProtobufTransactions
 from mintscope.solana.yellowstone import geyser_pb2
+from mintscope.solana.yellowstone.transactions import ProtobufTransactions
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import (
     JUPITER,

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from mintscope.dex.decode import decode_block
 from mintscope.dex.outcome import Decoded, QuarantineReason
-from mintscope.solana.geyser.transactions import read_info
 from mintscope.solana.wire import JsonTransactions
+from mintscope.solana.yellowstone.transactions import read_info
 from mintscope_devchain.stream.protobuf import to_protobuf
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import JUPITER, USER, Ix, Tx, address, transfer, u64, unb58

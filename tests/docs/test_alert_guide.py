@@ -22,7 +22,7 @@ from mintscope.alerts.webhooks import NotAccepted, WebhookPost
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import MINUTE_MS
-from mintscope.site.docs.docs import HOOK_PYTHON, HOOK_TYPESCRIPT
+from mintscope.site.docs import HOOK_PYTHON, HOOK_TYPESCRIPT
 from support.processes.api_process import free_port
 
 ROOT: Final = Path(__file__).resolve().parents[2]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.api.description.responses import REMEDIES
+from mintscope.api.discovery.responses import REMEDIES
 from mintscope.api.failures import STATUS
 from mintscope.kit.errors import ErrorCode
 from mintscope.mcp.tools import TOOLS

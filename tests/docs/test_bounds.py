@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from mintscope.accounts import passwords
 from mintscope.accounts.keys.key import ADDRESSES_MAX, KEYS_PER_USER_MAX
 from mintscope.accounts.mail.email import OF_SITE
-from mintscope.accounts.people import passwords
-from mintscope.accounts.people.session import SESSIONS_PER_USER_MAX
+from mintscope.accounts.session import SESSIONS_PER_USER_MAX
 from mintscope.accounts.wallets import credits as account_credits
 from mintscope.api.gate import KEPT_BYTES_MAX
 from mintscope.api.v1 import mint_of, order_of
@@ -16,7 +16,7 @@ from mintscope.app.config.config import AccountsConfig, ApiConfig, MailConfig, W
 from mintscope.app.config.groups import MarketConfig, PaymentsConfig, SignalsConfig
 from mintscope.app.web_api import OTHER, PROBES
 from mintscope.app.web_site import FORMS
-from mintscope.credits.store import ledger as credit_ledger
+from mintscope.credits import store as credit_ledger
 from mintscope.kit.http import request
 from mintscope.kit.http.request import network_key
 from mintscope.kit.http.response import Bounds

@@ -2,7 +2,7 @@
 
 To write: the docstring of the handler, and `refusals=` of its `Operation`; for each field of a
 wire struct
-`Annotated[int, about("Meaning, unit.", EXAMPLE)]` (`base.primitives.about`).
+`Annotated[int, about("Meaning, unit.", EXAMPLE)]` (`kit.primitives.about`).
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from mintscope.api.description.openapi import Identity, describe, parameters_of
-from mintscope.api.description.operation import EVENTS_TYPE, JSON_TYPE, TAGS, Operation
-from mintscope.api.description.responses import Examples, Schema, schemas_of
+from mintscope.api.discovery.openapi import Identity, describe, parameters_of
+from mintscope.api.discovery.operation import EVENTS_TYPE, JSON_TYPE, TAGS, Operation
+from mintscope.api.discovery.responses import Examples, Schema, schemas_of
 from mintscope.kit.errors import ErrorCode
 from mintscope.kit.http.application import HttpApplication
 from support.scenes.payments.payment_world import world_at

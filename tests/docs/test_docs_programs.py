@@ -21,11 +21,11 @@ from typing import Final
 import httpx
 import pytest
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.app.config.config import ApiConfig
-from mintscope.site.docs.docs import GUIDES
-from mintscope.site.docs.reference import DescribedEndpoint, Reference
+from mintscope.site.docs import GUIDES
+from mintscope.site.reference import DescribedEndpoint, Reference
 from support.fakes import reports
 from support.scenes.mcp_service import mcp_beside, mcp_client
 from support.scenes.payments.shopfront import shopfront

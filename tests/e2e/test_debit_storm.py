@@ -15,7 +15,7 @@ from random import Random
 
 import pytest
 
-from mintscope.credits.store.sqlite import CreditBook
+from mintscope.credits.sqlite import CreditBook
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.credentials import CreditToken
 from support.fakes.reports import TRACKED

@@ -13,10 +13,10 @@ import pytest
 from mintscope.app.config.groups import DexConfig
 from mintscope.app.running.decode_worker import decoder, worker_of
 from mintscope.ingest.decoding import PLACE_BYTES, PLACES, DecodeWorker, Heard, WorkerLost
-from mintscope.solana.geyser.transactions import ProtobufTransactions
 from mintscope.solana.transaction import Transactions
 from mintscope.solana.wire import JsonTransactions
 from mintscope.solana.yellowstone import geyser_pb2
+from mintscope.solana.yellowstone.transactions import ProtobufTransactions
 from mintscope_devchain.chain import Devchain
 from mintscope_devchain.stream.protobuf import to_protobuf
 from support.oracles.devchain_blocks import NOW, shown

@@ -12,10 +12,10 @@ from typing import Any, Final, TypeVar
 import apsw
 import pytest
 
-from mintscope.accounts.people.rows import AccountRows, AccountStore
-from mintscope.accounts.people.store import AccountConnections
+from mintscope.accounts.rows import AccountRows, AccountStore
 from mintscope.accounts.signups.application import Application, parse_form
 from mintscope.accounts.signups.signups import Exchanges, Signup
+from mintscope.accounts.store import AccountConnections
 from mintscope.kit.clock import ManualClock, SystemClock
 from mintscope.kit.errors import ServiceError
 from support.oracles.account_books import contradictions, rows

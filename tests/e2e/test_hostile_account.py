@@ -18,7 +18,7 @@ import pytest
 
 from mintscope.app.config.groups import SignalsConfig
 from mintscope.app.stores.folder import MONEY_FILE, WEBHOOKS_FILE
-from mintscope.credits.store.sqlite import CreditBook
+from mintscope.credits.sqlite import CreditBook
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.http.rate_limit import WRITES
 from mintscope.kit.primitives import Mint

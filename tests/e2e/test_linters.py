@@ -17,7 +17,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from mintscope.api.description.operation import EVENTS_TYPE, Operation
+from mintscope.api.discovery.operation import EVENTS_TYPE, Operation
 from mintscope.api.discovery.surfaces import example_target
 from mintscope.kit.http.application import HttpApplication
 from mintscope.mcp.tools import TOOLS

@@ -21,7 +21,7 @@ import httpx
 import pytest
 
 from mintscope.app.stores.folder import MONEY_FILE
-from mintscope.credits.store.sqlite import CreditBook
+from mintscope.credits.sqlite import CreditBook
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.credentials import hash_credential
 from mintscope_devchain.svm.genesis import Genesis

@@ -26,8 +26,8 @@ OWN: Final = {
     "payments/protocol/verify.py",
     "payments/protocol/envelope.py",
     "accounts/mail/delivery.py",
-    "payments/chain/node.py",
-    "payments/chain/price_sources.py",
+    "payments/node.py",
+    "payments/price_sources.py",
     "market/series/store.py:_text",
 }
 

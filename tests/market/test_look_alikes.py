@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.market.listing.look_alikes import folded, hides
-from mintscope.market.listing.token_list import fold_key
+from mintscope.market.screening.look_alikes import folded, hides
+from mintscope.market.screening.token_list import fold_key
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.market.listing.look_alikes import NameIndex, search_line, searched
+from mintscope.market.screening.look_alikes import NameIndex, search_line, searched
 
 TEXTS = st.text("abA \u00e9", max_size=4)
 LINES = st.lists(st.tuples(st.none() | TEXTS, st.none() | TEXTS), max_size=12)

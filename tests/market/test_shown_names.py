@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mintscope.kit.primitives import MINT_LENGTH_MAX
-from mintscope.market.listing.look_alikes import (
+from mintscope.market.screening.look_alikes import (
     AddressIndex,
     NameIndex,
     cleaned,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import User
 from mintscope.accounts.keys.keys import OwnKeys
 from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import User
 from mintscope.app.config.config import WebConfig
 from mintscope.kit.audit import COMMAND_LINE
 from mintscope.site.routes import PageRoute

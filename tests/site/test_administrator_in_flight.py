@@ -6,9 +6,9 @@ from typing import Final
 import apsw
 import pytest
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.keys.scope import READ_SCOPES
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.session import Session, SessionEnded
+from mintscope.accounts.session import Session, SessionEnded
 from mintscope.accounts.signups.application import SignupId
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.kit.audit import COMMAND_LINE, UserId

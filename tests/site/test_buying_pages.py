@@ -15,7 +15,7 @@ from solders.message import MessageV0, to_bytes_versioned
 from solders.signature import Signature
 from solders.transaction import VersionedTransaction
 
-from mintscope.api.description.operation import Operation
+from mintscope.api.discovery.operation import Operation
 from mintscope.solana.blocks import USDC
 from support.scenes.payments.shopfront import Shopfront, shopfront
 from support.scenes.people.web_person import ALICE, MALLORY, Person, where, words

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mintscope.api.discovery.guide import DOCS as INDEXED
-from mintscope.site.docs.definitions import DEFINITIONS
-from mintscope.site.docs.docs import GUIDES, releases
-from mintscope.site.docs.reference import Reference
+from mintscope.site.definitions import DEFINITIONS
+from mintscope.site.docs import GUIDES, releases
+from mintscope.site.reference import Reference
 from support.scenes.people.web_person import Person, words
 from support.scenes.website import Website, website
 

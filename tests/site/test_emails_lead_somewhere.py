@@ -4,10 +4,10 @@ import re
 
 import pytest
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.mail.email import Draft, EmailId, EmailKind
 from mintscope.accounts.mail.templates import compose
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.accounts.secrets import AccountSecrets
 from support.scenes.people.web_person import ORIGIN, Person
 from support.scenes.people_service import NOW, proof
 from support.scenes.website import Website

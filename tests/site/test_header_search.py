@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.site.tokens.tokens import mint_in, name_of
-from mintscope.site.tokens.typos import NearNames, is_near
+from mintscope.site.token.listing import mint_in, name_of
+from mintscope.site.token.typos import NearNames, is_near
 from mintscope.solana.blocks import WSOL
 from support.scenes.people.web_person import ORIGIN, Person, where, words
 from support.scenes.shown_market import mint_named

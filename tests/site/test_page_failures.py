@@ -8,8 +8,8 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from mintscope.accounts.people.people import People
-from mintscope.accounts.people.session import SessionEnded
+from mintscope.accounts.people import People
+from mintscope.accounts.session import SessionEnded
 from mintscope.app.web_api import OTHER
 from mintscope.app.web_site import create_web
 from mintscope.kit.errors import InvalidCredentials, ServiceUnavailable

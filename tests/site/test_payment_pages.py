@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 from solders.keypair import Keypair
 
-from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.rows import AccountRows
 from mintscope.alerts.alert import AlertRule
 from mintscope.alerts.conditions import Field, SignalKind
-from mintscope.credits.endpoints import NUMBERS
-from mintscope.credits.ledger import Debit, DebitLedger
+from mintscope.credits.ledger import NUMBERS, Debit, DebitLedger
 from mintscope.kit.primitives import Mint, UnixMs, Wallet
 from mintscope.kit.time import iso_time
-from mintscope.payments.history import Assets, Coin, price_usd
+from mintscope.payments.payment import Assets, Coin, price_usd
 from mintscope.site.render import Operator
 from mintscope.solana.blocks import USDC, WSOL
 from support.scenes.payments.paid_rows import PaidRow, insert

@@ -21,12 +21,11 @@ from mintscope.kit.errors import NotFound, ServiceError
 from mintscope.kit.primitives import Mint
 from mintscope.market.follow.list_cache import ListCache
 from mintscope.market.follow.tailer import look_again_soon
-from mintscope.market.listing.listed import ListPlace
+from mintscope.market.screening.listed import ListPlace
 from mintscope.site.live import OpenPages
 from mintscope.site.page import Page
 from mintscope.site.routes import PageRequest, parse_form
-from mintscope.site.tokens.live import TokensPages
-from mintscope.site.tokens.tokens import (
+from mintscope.site.token.listing import (
     AGES,
     COLUMNS,
     SORTS,
@@ -38,6 +37,7 @@ from mintscope.site.tokens.tokens import (
     Watching,
     question_of,
 )
+from mintscope.site.token.listing_live import TokensPages
 from support.scenes.people.web_person import ORIGIN, Person, where, words
 from support.scenes.shown_market import mint_named
 from support.scenes.website import HERE, Website, website

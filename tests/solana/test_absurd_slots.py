@@ -14,13 +14,13 @@ from mintscope.dex.token_accounts import SPL, SPL_2022
 from mintscope.kit.clock import ManualClock, SystemClock
 from mintscope.kit.primitives import Slot, UnixMs
 from mintscope.solana.blocks import Block, Endpoint, Gap, Tip
-from mintscope.solana.geyser import assembler
-from mintscope.solana.geyser.assembler import Assembler
-from mintscope.solana.geyser.block_buffer import BlockBuffer
-from mintscope.solana.geyser.stream import GeyserEndpoint, GeyserSource
 from mintscope.solana.poll import Poller, Polling
 from mintscope.solana.rpc import Rpc
+from mintscope.solana.yellowstone import assembler
 from mintscope.solana.yellowstone import geyser_pb2 as geyser
+from mintscope.solana.yellowstone.assembler import Assembler
+from mintscope.solana.yellowstone.block_buffer import BlockBuffer
+from mintscope.solana.yellowstone.stream import GeyserEndpoint, GeyserSource
 from mintscope_devchain.blockstore import ChainBlock
 from mintscope_devchain.chain import Devchain
 from mintscope_devchain.stream.service import GeyserServer

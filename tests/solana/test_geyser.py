@@ -22,7 +22,11 @@ from mintscope.ingest.pipeline import Ingest
 from mintscope.kit.clock import Clock, ManualClock, SystemClock
 from mintscope.kit.primitives import Mint, Slot, UnixMs
 from mintscope.solana.blocks import WSOL, Block, Endpoint, Finalized, Gap, Source, Tip, Update
-from mintscope.solana.geyser.stream import (
+from mintscope.solana.node import WatchedSource
+from mintscope.solana.poll import Poller
+from mintscope.solana.rpc import Commitment, Head, Missing, Rpc, Unreachable
+from mintscope.solana.wire import Absence
+from mintscope.solana.yellowstone.stream import (
     GeyserEndpoint,
     GeyserSource,
     Stream,
@@ -30,11 +34,7 @@ from mintscope.solana.geyser.stream import (
     StreamEnded,
     ask_version,
 )
-from mintscope.solana.geyser.transactions import PlausibleSlots
-from mintscope.solana.node import WatchedSource
-from mintscope.solana.poll import Poller
-from mintscope.solana.rpc import Commitment, Head, Missing, Rpc, Unreachable
-from mintscope.solana.wire import Absence
+from mintscope.solana.yellowstone.transactions import PlausibleSlots
 from mintscope_devchain.chain import Devchain
 from mintscope_devchain.faults import Knobs, StreamFault
 from support.oracles.market_file import kept

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.credits.endpoints import NUMBERS
+from mintscope.credits.ledger import NUMBERS
 from mintscope.kit.credentials import CredentialKind, is_well_formed
 from mintscope.kit.time import HOUR_MS, month_end, month_of
 from support.fakes.reports import TRACKED

@@ -35,7 +35,7 @@ from typing_extensions import override
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import UnixMs
-from mintscope.payments.chain import node as payment_node
+from mintscope.payments import node as payment_node
 from mintscope.payments.facilitator import LEASE_MARGIN_S
 from mintscope.payments.payment import State
 from mintscope.payments.ports import ChainUnavailable

@@ -18,7 +18,7 @@ from mintscope.kit.primitives import Mint, Slot, UnixMs
 from mintscope.market.engine.engine import LiveMarket
 from mintscope.market.follow.list_cache import ListCache
 from mintscope.market.follow.tailer import LogTailer, look_again_soon
-from mintscope.market.listing.listed import ListQuestion
+from mintscope.market.screening.listed import ListQuestion
 from mintscope.market.updates import changes, update_of
 from mintscope.solana.blocks import USDC, WSOL, Block, Source
 from support.fakes.made_chain import START, ListSource, block, decode_made, sol_sale, swap

@@ -18,7 +18,7 @@ from x402.extensions.bazaar.facilitator import (
     validate_discovery_extension_spec,
 )
 
-from mintscope.api.description.operation import Operation
+from mintscope.api.discovery.operation import Operation
 from mintscope.api.discovery.surfaces import PAGES
 from mintscope.app.config.config import ApiConfig
 from mintscope.kit.http.application import HttpApplication

@@ -9,7 +9,7 @@ import pytest
 import structlog
 from solders.hash import Hash
 
-from mintscope.payments.chain.settlement import RpcSettlement
+from mintscope.payments.settlement import RpcSettlement
 from mintscope_devchain.blockstore import SlotPace, slot_pace
 from support.scenes.payments.payment_world import World, world_at
 from support.scenes.payments.selling_api import KEY, PURCHASE, SellingApi, decoded, opened

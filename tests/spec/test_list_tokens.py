@@ -7,9 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from mintscope.kit.primitives import Mint, UnixMs
-from mintscope.market.listing.listed import Sort
 from mintscope.market.log import PricedSwap
 from mintscope.market.mint_facts import MintFacts, ScaledUiAmount
+from mintscope.market.screening.listed import Sort
 from mintscope.solana.blocks import USDC, USDT, WSOL
 from support.fakes.facts import FACTS
 from support.scenes.service import NOW, Service

@@ -13,7 +13,7 @@ from msgspec.structs import fields
 from starlette.types import ASGIApp
 
 from mintscope.api.series.wire import Candle, SwapLine
-from mintscope.api.token_list import ListedToken
+from mintscope.api.tokens import ListedToken
 from mintscope.mcp.tools import CANDLES, LISTED, SWAPS, TOOLS, Page, table_of
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.scenes.mcp_service import mcp_beside, mcp_client, whole_report

@@ -13,8 +13,8 @@ from starlette.types import ASGIApp
 
 from mintscope.accounts.keys.scope import Scope
 from mintscope.app.config.config import ApiConfig
-from mintscope.market.listing.listed import Sort
 from mintscope.market.report import ReportKind
+from mintscope.market.screening.listed import Sort
 from mintscope.mcp.tools import TOOLS, ToolCost
 from mintscope_client.endpoints import lists
 from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED

@@ -6,11 +6,11 @@ from typing import Any
 import httpx
 import pytest
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.mail.email import EmailKind
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.rows import AccountRows
-from mintscope.accounts.people.sessions import NotPossible
+from mintscope.accounts.rows import AccountRows
+from mintscope.accounts.sessions import NotPossible
 from mintscope.accounts.signups.application import ApplicationState, SignupId, subject_of
 from mintscope.kit.audit import COMMAND_LINE, SERVICE
 from mintscope.kit.primitives import UnixMs

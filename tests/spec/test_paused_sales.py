@@ -8,7 +8,7 @@ import pytest
 
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.series.wire import TIME_MAX
-from mintscope.credits.endpoints import NAMES, NUMBERS
+from mintscope.credits.ledger import NAMES, NUMBERS
 from mintscope.payments.audit import Closure
 from support.fakes.reports import TRACKED
 from support.scenes.conversations import append_swap

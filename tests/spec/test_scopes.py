@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 from mintscope.accounts.keys.key_gate import KeyGate
 from mintscope.accounts.keys.keys import ApiKeys
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.description.operation import API_KEY, Operation
+from mintscope.api.discovery.operation import API_KEY, Operation
 from mintscope.api.discovery.surfaces import example_target
 from mintscope.api.failures import ENVELOPE, ErrorWriter
 from mintscope.app.web_api import OTHER

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from mintscope.app.stores import postgres as openers
-from mintscope.credits.store.statements import ADD
+from mintscope.credits.statements import ADD
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database
 from mintscope.kit.sql.postgres import PostgresDatabase

@@ -21,7 +21,7 @@ from mintscope.app.stores.postgres import open_money as open_money_tables
 from mintscope.app.stores.postgres_side import PostgresSide
 from mintscope.app.stores.sqlite import open_money
 from mintscope.credits.ledger import Debit
-from mintscope.credits.store.sqlite import CreditBook
+from mintscope.credits.sqlite import CreditBook
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.credentials import make_credit_token
 from mintscope.kit.errors import UnusableStore

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from mintscope.credits.ledger import Debit, Debited, Spent
-from mintscope.credits.store.postgres import PostgresCreditBook
+from mintscope.credits.postgres import PostgresCreditBook
 from mintscope.kit.credentials import make_credit_token
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import DatabaseError

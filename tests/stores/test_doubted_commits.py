@@ -13,9 +13,9 @@ from typing import Any, Final
 import pytest
 from typing_extensions import override
 
+from mintscope.credits import postgres as credit_batches
 from mintscope.credits.ledger import Debit, Debited, Reversal, Spent, TooFew
-from mintscope.credits.store import postgres as credit_batches
-from mintscope.credits.store.postgres import (
+from mintscope.credits.postgres import (
     DEBIT,
     PREPAY,
     SPEND,
@@ -23,7 +23,7 @@ from mintscope.credits.store.postgres import (
     PostgresCreditBook,
     PostgresCreditLedger,
 )
-from mintscope.credits.store.statements import ADD
+from mintscope.credits.statements import ADD
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import CredentialHash, make_credit_token
 from mintscope.kit.errors import ServiceUnavailable

@@ -24,16 +24,16 @@ from solders.pubkey import Pubkey
 
 from mintscope.app.stores.sqlite import payment_store
 from mintscope.credits.ledger import Spent
-from mintscope.credits.store.sqlite import SqliteCreditLedger
+from mintscope.credits.sqlite import SqliteCreditLedger
 from mintscope.kit.credentials import hint
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Signature, UnixMs
-from mintscope.payments.chain.settlement import RpcSettlement
 from mintscope.payments.facilitator import Facilitator
 from mintscope.payments.payment import Sighting
 from mintscope.payments.ports import AlreadyUsed, Outcome, Settled, Trial, Unresolved
 from mintscope.payments.protocol.envelope import Envelope, RecentBlockhash, Refused, Signed
 from mintscope.payments.protocol.headers import Presented
+from mintscope.payments.settlement import RpcSettlement
 from mintscope.payments.store.payments import SqlPaymentStore
 from support.scenes.payments.payment_world import (
     AMOUNT,

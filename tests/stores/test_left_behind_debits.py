@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from mintscope.credits.ledger import Debit, Empty, Spent
-from mintscope.credits.store.postgres import (
+from mintscope.credits.postgres import (
     DEAD_MS,
     GAP_MS,
     CreditBatches,

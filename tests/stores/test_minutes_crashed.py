@@ -12,7 +12,7 @@ import pytest
 
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.credits.ledger import Debit, Debited
-from mintscope.credits.store.sqlite import (
+from mintscope.credits.sqlite import (
     LEFT_AFTER_MS,
     LOOK_EVERY_MS,
     CreditBook,

@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from mintscope.credits.ledger import Empty, Reversal, Spent
-from mintscope.credits.store.sqlite import CHECKPOINT_DEBITS, CreditBook, SqliteCreditLedger
+from mintscope.credits.sqlite import CHECKPOINT_DEBITS, CreditBook, SqliteCreditLedger
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import ServiceUnavailable, UnusableStore
 from mintscope.kit.primitives import CreditAccount

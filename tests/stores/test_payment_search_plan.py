@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from mintscope.kit.sql.sqlite import open_store
-from mintscope.payments.store import customers
+from mintscope.payments.store import books as customers
 from mintscope.payments.store import purchases as statements
 from support.scenes.filled_tables import FILL
 from support.scenes.postgres import dsn_in

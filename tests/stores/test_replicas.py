@@ -11,7 +11,7 @@ import pytest
 
 from mintscope.app.config.groups import Config
 from mintscope.app.stores.stores import common_settings
-from mintscope.credits.store.postgres import PostgresCreditBook
+from mintscope.credits.postgres import PostgresCreditBook
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import UnusableStore
 from mintscope.kit.sql.database import DatabaseAway

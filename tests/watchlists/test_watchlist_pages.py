@@ -7,8 +7,8 @@ import httpx
 import pytest
 from solders.pubkey import Pubkey
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import USDC, WSOL
 from mintscope.watchlists.rows import WATCHED_MAX, WATCHLISTS_MAX, WatchlistId

@@ -1,1 +1,1 @@
-"""Users, API keys, signups, wallets, e-mail."""
+"""Users, sessions and second factors; API keys, signups, wallets, e-mail."""

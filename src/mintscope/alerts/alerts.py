@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from mintscope.accounts.people.rows import AccountRows, AccountStore, asked_for
-from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets, IdempotencyRecord
+from mintscope.accounts.rows import AccountRows, AccountStore, asked_for
+from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets, IdempotencyRecord
 from mintscope.alerts.alert import (
     Alert,
     AlertDenied,
@@ -42,7 +42,7 @@ from mintscope.alerts.emails import (
 )
 from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX, Outcome, WebhookOutcome
 from mintscope.alerts.queue_store import SqlWebhookQueue
-from mintscope.alerts.telegram.chats import TelegramChats, wait_for_telegram
+from mintscope.alerts.telegram_chats import TelegramChats, wait_for_telegram
 from mintscope.kit.audit import UserId
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CredentialHash

@@ -8,6 +8,7 @@ import msgspec
 
 from mintscope.accounts.keys.key_gate import KeyGate
 from mintscope.accounts.keys.scope import Scope
+from mintscope.alerts import wire
 from mintscope.alerts.alert import (
     Alert,
     AlertDenied,
@@ -20,44 +21,14 @@ from mintscope.alerts.alert import (
     SignalId,
 )
 from mintscope.alerts.alerts import Alerts
-from mintscope.alerts.conditions import (
-    Field,
-    SignalKind,
-    UnwatchableCondition,
-    Watched,
-    watched_by,
-)
+from mintscope.alerts.conditions import Field, SignalKind, UnwatchableCondition, Watched, watched_by
 from mintscope.alerts.messages import impossible
-from mintscope.alerts.wire import (
-    NEW_SIGNAL,
-    ChangedSignal,
-    ConditionSignal,
-    EmailOutcome,
-    EventLine,
-    EventPosition,
-    Events,
-    EventsQuery,
-    MadeSignal,
-    NewSignal,
-    SignalCommon,
-    SignalLine,
-    SignalList,
-    TelegramOutcome,
-    WebhookState,
-)
-from mintscope.api.description.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
+from mintscope.api.discovery.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import decode_cursor, encode_cursor, read_body, read_query, success
 from mintscope.api.x402 import idempotency_key
+from mintscope.kit import errors
 from mintscope.kit.clock import Clock
-from mintscope.kit.errors import (
-    BadRequest,
-    ErrorCode,
-    IdempotencyKeyUsed,
-    NotFound,
-    ServiceError,
-    ServiceUnavailable,
-)
 from mintscope.kit.http.rate_limit import RateLimit
 from mintscope.kit.http.request import Request, parse_id
 from mintscope.kit.http.response import Response
@@ -68,9 +39,9 @@ COLUMNS: Final = {"email": "by_email", "telegram": "by_telegram", "candles": "is
 CLOSED: Final = "closed"
 
 
-def rule_of(body: NewSignal) -> AlertRule:
+def rule_of(body: wire.NewSignal) -> AlertRule:
     """Return the rule that *body* asks for.  Raises InvalidTokenAddress, BadRequest."""
-    if isinstance(body, ConditionSignal):
+    if isinstance(body, wire.ConditionSignal):
         return AlertRule(**_shared(body), **_watched(body.where)._asdict())
     return AlertRule(
         **_shared(body),
@@ -85,7 +56,7 @@ def rule_of(body: NewSignal) -> AlertRule:
     )
 
 
-def _shared(body: SignalCommon) -> dict[str, Any]:
+def _shared(body: wire.SignalCommon) -> dict[str, Any]:
     """Return the parts that every alert has, by the names of AlertRule."""
     return {
         "name": body.name.strip(),
@@ -105,10 +76,10 @@ def _watched(where: str) -> Watched:
     try:
         return watched_by(parse_condition(where, ALL_FIELDS))
     except (ConditionError, UnwatchableCondition) as flaw:
-        raise BadRequest(f"where: {flaw}") from flaw
+        raise errors.BadRequest(f"where: {flaw}") from flaw
 
 
-def changes_of(body: ChangedSignal) -> dict[str, Any]:
+def changes_of(body: wire.ChangedSignal) -> dict[str, Any]:
     """Return the changes in *body*, by the names of AlertRule."""
     named = {name: getattr(body, name) for name in body.__struct_fields__}
     if isinstance(body.name, str):
@@ -159,15 +130,15 @@ def line_facts(signal: Alert) -> dict[str, Any]:
     }
 
 
-def line_of(signal: Alert) -> SignalLine:
+def line_of(signal: Alert) -> wire.SignalLine:
     """Return the line of an alert."""
-    return SignalLine(**line_facts(signal))
+    return wire.SignalLine(**line_facts(signal))
 
 
-def event_of(firing: Firing) -> EventLine:
+def event_of(firing: Firing) -> wire.EventLine:
     """Return the line of a firing."""
     fired = firing.fired
-    return EventLine(
+    return wire.EventLine(
         event_id=firing.firing_id,
         kind=fired.kind,
         value=fired.value,
@@ -182,29 +153,29 @@ def event_of(firing: Firing) -> EventLine:
     )
 
 
-def _telegram_of(telegram: FiringTelegram) -> TelegramOutcome:
-    return TelegramOutcome(
+def _telegram_of(telegram: FiringTelegram) -> wire.TelegramOutcome:
+    return wire.TelegramOutcome(
         state=telegram.state,
         sent_at=_seconds(telegram.sent_at),
         reason=telegram.note,
     )
 
 
-def _email_of(email: FiringEmail) -> EmailOutcome:
+def _email_of(email: FiringEmail) -> wire.EmailOutcome:
     if email.state is not EmailState.WRITTEN:
-        return EmailOutcome(state=str(email.state), sent_at=None, reason=email.note)
+        return wire.EmailOutcome(state=str(email.state), sent_at=None, reason=email.note)
     state = "given_up" if email.given_up_at is not None else "waiting"
-    return EmailOutcome(
+    return wire.EmailOutcome(
         state="sent" if email.sent_at is not None else state,
         sent_at=_seconds(email.sent_at),
         reason=email.reason,
     )
 
 
-def _webhook_of(firing: Firing, due_at: UnixMs) -> WebhookState:
+def _webhook_of(firing: Firing, due_at: UnixMs) -> wire.WebhookState:
     is_over = firing.delivered_at is not None or firing.given_up_at is not None
     state = "delivered" if firing.delivered_at is not None else "given_up"
-    return WebhookState(
+    return wire.WebhookState(
         state=state if is_over else "waiting",
         attempts=firing.attempts,
         next_attempt_at=None if is_over else due_at // 1000,
@@ -221,12 +192,12 @@ def _seconds(at: UnixMs | None) -> int | None:
     return None if at is None else at // 1000
 
 
-OF_ONE: Final = (*EVERY_ROUTE, ErrorCode.NOT_FOUND)
+OF_ONE: Final = (*EVERY_ROUTE, errors.ErrorCode.NOT_FOUND)
 MAKING: Final = (
     *WITH_BODY,
-    ErrorCode.INVALID_TOKEN_ADDRESS,
-    ErrorCode.NOT_FOUND,
-    ErrorCode.IDEMPOTENCY_KEY_USED,
+    errors.ErrorCode.INVALID_TOKEN_ADDRESS,
+    errors.ErrorCode.NOT_FOUND,
+    errors.ErrorCode.IDEMPOTENCY_KEY_USED,
 )
 NO_MORE: Final = "expected at most {most} alerts: delete one first"
 NO_MORE_OF_ALL: Final = "This service watches the largest number of alerts it can."
@@ -247,7 +218,12 @@ class AlertRoutes:
     clock: Clock
 
     @Operation(
-        "GET", "/v1/signals", SignalList, refusals=EVERY_ROUTE, proofs=KEY, scope=Scope.SIGNALS_READ
+        "GET",
+        "/v1/signals",
+        wire.SignalList,
+        refusals=EVERY_ROUTE,
+        proofs=KEY,
+        scope=Scope.SIGNALS_READ,
     )
     async def list_signals(self, request: Request) -> Response:
         """Alerts of the account.
@@ -261,12 +237,12 @@ class AlertRoutes:
     @Operation(
         "POST",
         "/v1/signals",
-        MadeSignal,
+        wire.MadeSignal,
         takes_key=True,
         refusals=MAKING,
         status=201,
         proofs=KEY,
-        body=NEW_SIGNAL,
+        body=wire.NEW_SIGNAL,
         scope=Scope.SIGNALS_WRITE,
     )
     async def make_signal(self, request: Request) -> Response:
@@ -280,7 +256,7 @@ class AlertRoutes:
         hold 20. Costs nothing.
         """
         holder = await self.gate.authorize(request)
-        key, asked = idempotency_key(request), rule_of(await read_body(request, NEW_SIGNAL))
+        key, asked = idempotency_key(request), rule_of(await read_body(request, wire.NEW_SIGNAL))
         self._expect_sound(asked)
         made = await self.signals.make(holder.key.user_id, asked, key)
         if isinstance(made, AlertDenied):
@@ -290,7 +266,7 @@ class AlertRoutes:
     @Operation(
         "GET",
         "/v1/signals/{signalId}",
-        SignalLine,
+        wire.SignalLine,
         refusals=OF_ONE,
         proofs=KEY,
         scope=Scope.SIGNALS_READ,
@@ -307,10 +283,10 @@ class AlertRoutes:
     @Operation(
         "PATCH",
         "/v1/signals/{signalId}",
-        SignalLine,
-        refusals=(*WITH_BODY, ErrorCode.NOT_FOUND),
+        wire.SignalLine,
+        refusals=(*WITH_BODY, errors.ErrorCode.NOT_FOUND),
         proofs=KEY,
-        body=ChangedSignal,
+        body=wire.ChangedSignal,
         scope=Scope.SIGNALS_WRITE,
     )
     async def change_signal(self, request: Request) -> Response:
@@ -324,7 +300,7 @@ class AlertRoutes:
         """
         holder = await self.gate.authorize(request)
         signal_id = _signal_id(request)
-        changes = changes_of(await read_body(request, ChangedSignal))
+        changes = changes_of(await read_body(request, wire.ChangedSignal))
 
         def edit(before: AlertRule) -> AlertRule:
             asked = replace(before, **changes)
@@ -339,7 +315,7 @@ class AlertRoutes:
     @Operation(
         "DELETE",
         "/v1/signals/{signalId}",
-        SignalList,
+        wire.SignalList,
         refusals=OF_ONE,
         proofs=KEY,
         scope=Scope.SIGNALS_WRITE,
@@ -352,16 +328,16 @@ class AlertRoutes:
         holder = await self.gate.authorize(request)
         left = await self.signals.delete(holder.key.user_id, _signal_id(request))
         if left is None:
-            raise NotFound
+            raise errors.NotFound
         return self._list(request, left)
 
     @Operation(
         "GET",
         "/v1/signals/{signalId}/events",
-        Events,
+        wire.Events,
         refusals=OF_ONE,
         proofs=KEY,
-        query=EventsQuery,
+        query=wire.EventsQuery,
         scope=Scope.SIGNALS_READ,
     )
     async def list_signal_events(self, request: Request) -> Response:
@@ -372,24 +348,24 @@ class AlertRoutes:
         """
         holder = await self.gate.authorize(request)
         signal_id = _signal_id(request)
-        query = read_query(request, EventsQuery)
+        query = read_query(request, wire.EventsQuery)
         before = None
         if query.cursor is not None:
-            before = FiringId(decode_cursor(query.cursor, EventPosition).event_id)
+            before = FiringId(decode_cursor(query.cursor, wire.EventPosition).event_id)
         found = await self.signals.firings(holder.key.user_id, signal_id, before, query.limit + 1)
         if found is None:
-            raise NotFound
+            raise errors.NotFound
         page = found[: query.limit]
         cursor = None
         if len(found) > query.limit:
-            cursor = encode_cursor(EventPosition(page[-1].firing_id))
-        events = Events(events=[event_of(each) for each in page], next_cursor=cursor)
+            cursor = encode_cursor(wire.EventPosition(page[-1].firing_id))
+        events = wire.Events(events=[event_of(each) for each in page], next_cursor=cursor)
         return success(request, events, at=self.clock.now())
 
     @Operation(
         "POST",
         "/v1/signals/{signalId}/secret",
-        MadeSignal,
+        wire.MadeSignal,
         refusals=OF_ONE,
         status=201,
         proofs=KEY,
@@ -404,13 +380,13 @@ class AlertRoutes:
         holder = await self.gate.authorize(request)
         renewed = await self.signals.renew_secret(holder.key.user_id, _signal_id(request))
         if renewed is None:
-            raise NotFound
+            raise errors.NotFound
         return self._with_secret(request, renewed, status=201)
 
     @Operation(
         "POST",
         "/v1/signals/{signalId}/test",
-        EventLine,
+        wire.EventLine,
         refusals=OF_ONE,
         status=201,
         proofs=KEY,
@@ -427,7 +403,7 @@ class AlertRoutes:
         await self.tests.pass_through(request, holder.key.user_id)
         firing = await self.signals.test(holder.key.user_id, signal_id)
         if firing is None:
-            raise NotFound
+            raise errors.NotFound
         return success(request, event_of(firing), at=self.clock.now(), status=201)
 
     def _expect_sound(self, asked: AlertRule) -> None:
@@ -435,32 +411,34 @@ class AlertRoutes:
         if flaw is None:
             flaw = impossible(asked)
         if flaw is not None:
-            raise BadRequest(f"body: {flaw}")
+            raise errors.BadRequest(f"body: {flaw}")
 
-    def _refusal(self, denied: AlertDenied) -> ServiceError:
-        refusals: Mapping[AlertDenied, ServiceError] = {
-            AlertDenied.NOT_FOUND: NotFound(),
-            AlertDenied.TOO_MANY: BadRequest(NO_MORE.format(most=self.signals.bounds.per_user_max)),
-            AlertDenied.TOO_MANY_OF_ALL: ServiceUnavailable(NO_MORE_OF_ALL),
-            AlertDenied.TOO_MANY_MINTS: ServiceUnavailable(NO_MORE_MINTS),
-            AlertDenied.UNVERIFIED: BadRequest(UNVERIFIED),
-            AlertDenied.UNLINKED: BadRequest(UNLINKED),
-            AlertDenied.EXPIRED: BadRequest(HAS_PASSED),
-            AlertDenied.KEY_USED: IdempotencyKeyUsed(KEY_USED),
+    def _refusal(self, denied: AlertDenied) -> errors.ServiceError:
+        refusals: Mapping[AlertDenied, errors.ServiceError] = {
+            AlertDenied.NOT_FOUND: errors.NotFound(),
+            AlertDenied.TOO_MANY: errors.BadRequest(
+                NO_MORE.format(most=self.signals.bounds.per_user_max)
+            ),
+            AlertDenied.TOO_MANY_OF_ALL: errors.ServiceUnavailable(NO_MORE_OF_ALL),
+            AlertDenied.TOO_MANY_MINTS: errors.ServiceUnavailable(NO_MORE_MINTS),
+            AlertDenied.UNVERIFIED: errors.BadRequest(UNVERIFIED),
+            AlertDenied.UNLINKED: errors.BadRequest(UNLINKED),
+            AlertDenied.EXPIRED: errors.BadRequest(HAS_PASSED),
+            AlertDenied.KEY_USED: errors.IdempotencyKeyUsed(KEY_USED),
         }
         return refusals[denied]
 
     def _list(self, request: Request, signals: Sequence[Alert]) -> Response:
-        lines = SignalList(signals=[line_of(each) for each in signals])
+        lines = wire.SignalList(signals=[line_of(each) for each in signals])
         return success(request, lines, at=self.clock.now())
 
     def _one(self, request: Request, signal: Alert | None) -> Response:
         if signal is None:
-            raise NotFound
+            raise errors.NotFound
         return success(request, line_of(signal), at=self.clock.now())
 
     def _with_secret(self, request: Request, signal: Alert, status: int) -> Response:
-        made = MadeSignal(**line_facts(signal), webhook_secret=self.signals.secret(signal))
+        made = wire.MadeSignal(**line_facts(signal), webhook_secret=self.signals.secret(signal))
         return success(request, made, at=self.clock.now(), status=status)
 
 

@@ -39,16 +39,7 @@ from mintscope.market.log import (
     Untracked,
 )
 from mintscope.market.report import NO_FRAMES, TokenReport, token_report
-from mintscope.market.screening.grammar import (
-    CROSSINGS,
-    BeforeOf,
-    Comparison,
-    Condition,
-    FieldOf,
-    Junction,
-    NumberOf,
-    fields_in,
-)
+from mintscope.market.screening import grammar
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import FRAMES, AskedFrame
 
@@ -526,52 +517,54 @@ class Watched(NamedTuple):
     direction: Direction | None = None
 
 
-def watched_by(condition: Condition) -> Watched:
+def watched_by(condition: grammar.Condition) -> Watched:
     """Return the crossing at which *condition* of screens becomes true.
 
     Raises UnwatchableCondition for one that is more than a comparison, or of what no report has.
     """
-    if isinstance(condition, Junction):
+    if isinstance(condition, grammar.Junction):
         condition = _newest_crossing(condition)
-    if not isinstance(condition, Comparison) or condition.mark not in SWAPPED:
+    if not isinstance(condition, grammar.Comparison) or condition.mark not in SWAPPED:
         raise UnwatchableCondition(ONE_COMPARISON)
     mark, left, right = condition
-    if isinstance(left, NumberOf):
+    if isinstance(left, grammar.NumberOf):
         mark = SWAPPED[mark]
         left, right = right, left
-    if not isinstance(left, FieldOf):
+    if not isinstance(left, grammar.FieldOf):
         raise UnwatchableCondition(ONE_COMPARISON)
     is_up = mark.startswith(">")
     field = _of_report(left.name)
-    if isinstance(right, NumberOf):
+    if isinstance(right, grammar.NumberOf):
         return Watched(field, SignalKind.ABOVE if is_up else SignalKind.BELOW, right.value)
-    if not isinstance(right, FieldOf):
+    if not isinstance(right, grammar.FieldOf):
         raise UnwatchableCondition(ONE_COMPARISON)
     direction = Direction.UP if is_up else Direction.DOWN
     compared = _of_report(right.name)
     return Watched(field, SignalKind.CROSSES_FIELD, compared=compared, direction=direction)
 
 
-def _newest_crossing(condition: Junction) -> Condition:
+def _newest_crossing(condition: grammar.Junction) -> grammar.Condition:
     """Return the comparison that a crossing comes to, or *condition* if it is no crossing.
 
     One within some candles becomes true when it is in the newest.
     """
     parts = condition.parts if condition.word == "or" else (condition,)
-    crossings = [each for each in parts if isinstance(each, Junction) and _is_crossing(each)]
-    is_one = len(crossings) == len(parts) and not any(map(fields_in, crossings[1:]))
+    crossings = [
+        each for each in parts if isinstance(each, grammar.Junction) and _is_crossing(each)
+    ]
+    is_one = len(crossings) == len(parts) and not any(map(grammar.fields_in, crossings[1:]))
     return crossings[0].parts[-1] if is_one else condition
 
 
-def _is_crossing(condition: Junction) -> bool:
+def _is_crossing(condition: grammar.Junction) -> bool:
     """Return whether it is what crosses_above or crosses_below is read as, in one candle."""
     if condition.word != "and" or len(condition.parts) != len(("before", "now")):
         return False
     before, now = condition.parts
-    if not isinstance(before, Comparison) or not isinstance(now, Comparison):
+    if not isinstance(before, grammar.Comparison) or not isinstance(now, grammar.Comparison):
         return False
-    return (before.mark, now.mark) in CROSSINGS.values() and any(
-        isinstance(each, BeforeOf) for each in (before.left, before.right)
+    return (before.mark, now.mark) in grammar.CROSSINGS.values() and any(
+        isinstance(each, grammar.BeforeOf) for each in (before.left, before.right)
     )
 
 

@@ -16,17 +16,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from mintscope.accounts.mail.email import EmailKind, tell_owner
-from mintscope.accounts.people.rows import AccountRows, AccountStore
-from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.secrets import AccountSecrets
 from mintscope.alerts.alert import Alert, Firing, FiringId, FiringKind, SignalId
 from mintscope.alerts.conditions import SignalKind
-from mintscope.alerts.evaluation import (
-    DueAlert,
-    DueWanted,
-    NewWebhook,
-    QueueLength,
-    WebhookOutcome,
-)
+from mintscope.alerts.evaluation import DueAlert, DueWanted, NewWebhook, QueueLength, WebhookOutcome
 from mintscope.alerts.queue_store import SqlQueueRows, SqlWebhookQueue
 from mintscope.kit.audit import UserId
 from mintscope.kit.clock import Clock

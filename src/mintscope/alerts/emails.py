@@ -11,22 +11,15 @@ from functools import partial
 from math import floor, isfinite, log10
 from typing import Final, NamedTuple
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.mail.email import Draft, EmailKind
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.rows import AccountRows
-from mintscope.alerts.alert import (
-    Alert,
-    AlertRule,
-    EmailState,
-    Firing,
-    FiringKind,
-    Gathered,
-)
+from mintscope.accounts.rows import AccountRows
+from mintscope.alerts.alert import Alert, AlertRule, EmailState, Firing, FiringKind, Gathered
 from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind
 from mintscope.alerts.deliveries import url_flaw
 from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.kit.time import DAY_MS, MINUTE_MS, utc
-from mintscope.market.listing.look_alikes import cleaned
+from mintscope.market.screening.look_alikes import cleaned
 
 SYMBOL_LENGTH_MAX: Final = 16
 DIGITS: Final = 4  # that a number below 1 shows

@@ -25,6 +25,7 @@ from mintscope.alerts.messages import (
     read_present,
     remarks_on,
 )
+from mintscope.alerts.telegram_chats import TelegramChats
 from mintscope.kit.audit import UserId
 from mintscope.kit.errors import InvalidTokenAddress, NotFound
 from mintscope.kit.http.request import parse_id
@@ -47,7 +48,7 @@ from mintscope.site.routes import (
     post,
     sentence,
 )
-from mintscope.site.tokens.tokens import ShownToken, TokenSearch, mint_of
+from mintscope.site.token.listing import ShownToken, TokenSearch, mint_of
 from mintscope.solana.blocks import WSOL
 
 WINDOW_DIGITS_MAX: Final = 6  # ten days in seconds
@@ -552,3 +553,35 @@ def _once() -> str:
 
 def _user_id(request: PageRequest) -> UserId:
     return request.signed_in.user.user_id
+
+
+# Settings > Telegram: the chat that alerts are sent to.
+
+TELEGRAM: Final = "/settings/telegram"
+
+
+class TelegramPages:
+    """The Telegram chat of a person."""
+
+    def __init__(self, chats: TelegramChats) -> None:
+        self._chats = chats
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        yield get(TELEGRAM, self.show, Access.SIGNED_IN)
+        yield post(f"{TELEGRAM}/unlink", self.unlink, Access.SIGNED_IN)
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show the linked chat, and the link that links another."""
+        user_id = request.signed_in.user.user_id
+        facts = {
+            "chat": await self._chats.find(user_id),
+            "address": await self._chats.address(request.signed_in),
+            "bot": self._chats.bot,
+        }
+        return Page("telegram.html", facts)
+
+    async def unlink(self, request: PageRequest) -> PageResponse:
+        """Forget the chat."""
+        await self._chats.unlink(request.signed_in.user.user_id)
+        return Redirect(TELEGRAM, notice="telegram-unlinked")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import Final, TypeVar
 
-from mintscope.accounts.people.store import AccountConnections
+from mintscope.accounts.store import AccountConnections
 from mintscope.alerts.alert import FiringId, SignalId
 from mintscope.alerts.evaluation import (
     DueAlert,

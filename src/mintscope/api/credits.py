@@ -18,7 +18,8 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature as Ed25519
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.description.operation import (
+from mintscope.api import wire
+from mintscope.api.discovery.operation import (
     ANY_BUNDLE,
     CREDENTIAL,
     PAYMENT,
@@ -29,44 +30,14 @@ from mintscope.api.description.operation import (
 )
 from mintscope.api.failures import NO_SALES
 from mintscope.api.gate import NOT_ISSUED, Caller, Gate
-from mintscope.api.wire import (
-    Balance,
-    BundleLine,
-    Bundles,
-    Challenge,
-    Claimed,
-    Currency,
-    DayLine,
-    History,
-    HistoryLine,
-    PricedIn,
-    Proof,
-    Purchase,
-    PurchaseQuery,
-    Rotated,
-    Wire,
-    success,
-)
 from mintscope.api.x402 import ResourceServer, bundle_resource, idempotency_key
 from mintscope.credits.ledger import CreditLedger, Statement
 from mintscope.credits.rotation import Claim, RotationDenied, find_flaw, write_challenge
 from mintscope.credits.sign_in import NONCE_BYTES, VALID_S
+from mintscope.kit import errors
 from mintscope.kit.audit import SERVICE
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CreditToken, hash_credential, hint
-from mintscope.kit.errors import (
-    BadRequest,
-    ErrorCode,
-    InvalidBundle,
-    InvalidProof,
-    InvalidToken,
-    MissingToken,
-    NothingToRotate,
-    PaymentUnavailable,
-    PriceUnavailable,
-    RotatedRecently,
-    parsed_by_others,
-)
 from mintscope.kit.http.rate_limit import RateLimit
 from mintscope.kit.http.request import Request, UnreadableBody, parse_object
 from mintscope.kit.http.response import Response
@@ -80,7 +51,7 @@ from mintscope.payments.pricing import BUNDLES, Bundle, PriceList, parse_bundle
 from mintscope.payments.protocol.envelope import MessageHash
 from mintscope.payments.reconciler import GENERATED_KEY_BYTES
 
-T = TypeVar("T", bound=Wire)
+T = TypeVar("T", bound=wire.Wire)
 
 NOTHING_PRESENTED: Final = (
     "expected the credit token as Authorization: Bearer svc_credit_<64 hex>, or a body with the"
@@ -121,20 +92,20 @@ class RotateRoutes:
     @Operation(
         "POST",
         "/v1/credits/rotate",
-        Rotated,
+        wire.Rotated,
         takes_key=True,
         refusals=(
             *CREDENTIAL,
-            ErrorCode.INVALID_PROOF,
-            ErrorCode.ROTATED_RECENTLY,
-            ErrorCode.NOTHING_TO_ROTATE,
-            ErrorCode.PAYLOAD_TOO_LARGE,
-            ErrorCode.PAYMENT_UNAVAILABLE,
+            errors.ErrorCode.INVALID_PROOF,
+            errors.ErrorCode.ROTATED_RECENTLY,
+            errors.ErrorCode.NOTHING_TO_ROTATE,
+            errors.ErrorCode.PAYLOAD_TOO_LARGE,
+            errors.ErrorCode.PAYMENT_UNAVAILABLE,
             *PUBLIC_ROUTE,
         ),
         status=201,
         proofs=(("creditToken",), ()),
-        body=Proof,
+        body=wire.Proof,
     )
     async def rotate_credits(self, request: Request) -> Response:
         """Move all credits to a new token, on the old one or a signed challenge.
@@ -148,7 +119,7 @@ class RotateRoutes:
         key, body = idempotency_key(request), await request.body()
         if caller.bearer is not None:
             if body:
-                raise BadRequest(TWO_PROOFS)
+                raise errors.BadRequest(TWO_PROOFS)
             key = key or merchant.facilitator.entropy(GENERATED_KEY_BYTES).hex()
             tokens = self._new_tokens(merchant, f"token\n{caller.bearer}", key)
             async with self._lock:
@@ -157,18 +128,22 @@ class RotateRoutes:
                     request, merchant, self.gate.credit_token(caller), tokens[0]
                 )
         elif body:
-            proof = _read(request, body, Proof)
+            proof = _read(request, body, wire.Proof)
             rotated = await self._rotate_by_wallet(request, merchant, proof)
         else:
-            raise MissingToken(NOTHING_PRESENTED)
-        return success(request, rotated, at=self.clock.now(), status=201)
+            raise errors.MissingToken(NOTHING_PRESENTED)
+        return wire.success(request, rotated, at=self.clock.now(), status=201)
 
     @Operation(
         "POST",
         "/v1/credits/rotate/challenge",
-        Challenge,
-        refusals=(ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE),
-        body=Claimed,
+        wire.Challenge,
+        refusals=(
+            errors.ErrorCode.PAYLOAD_TOO_LARGE,
+            errors.ErrorCode.PAYMENT_UNAVAILABLE,
+            *PUBLIC_ROUTE,
+        ),
+        body=wire.Claimed,
     )
     async def make_rotation_challenge(self, request: Request) -> Response:
         """A text whose signature proves to be the wallet that paid.
@@ -179,7 +154,7 @@ class RotateRoutes:
         # Nothing is looked up, and nothing is stored.
         await self.gate.admit(request)
         merchant = self._expect_merchant()
-        asked = _read(request, await request.body(), Claimed)
+        asked = _read(request, await request.body(), wire.Claimed)
         now = self.clock.now()
         text = write_challenge(
             merchant.facilitator.secrets.at(now).rotation,
@@ -187,12 +162,12 @@ class RotateRoutes:
             now=now,
             nonce=merchant.facilitator.entropy(NONCE_BYTES),
         )
-        challenge = Challenge(challenge=text, expires_at=now // 1000 + VALID_S)
-        return success(request, challenge, at=now)
+        challenge = wire.Challenge(challenge=text, expires_at=now // 1000 + VALID_S)
+        return wire.success(request, challenge, at=now)
 
     async def _rotate_by_wallet(
-        self, request: Request, merchant: Merchant, proof: Proof
-    ) -> Rotated:
+        self, request: Request, merchant: Merchant, proof: wire.Proof
+    ) -> wire.Rotated:
         """Move the credits that a signed challenge proves to be the caller's.
 
         Raises InvalidProof, RotatedRecently and NothingToRotate.
@@ -212,7 +187,7 @@ class RotateRoutes:
         ]
         flaw = None if None in flaws else flaws[0]
         if flaw is not None:
-            raise InvalidProof(EXPIRED if flaw is RotationDenied.EXPIRED else NOT_PROVEN)
+            raise errors.InvalidProof(EXPIRED if flaw is RotationDenied.EXPIRED else NOT_PROVEN)
         tokens = self._new_tokens(merchant, "wallet", proof.challenge)
         token = tokens[0]
         # Before the lock: others do not wait for the chain.
@@ -223,26 +198,26 @@ class RotateRoutes:
                 return again
             purchased = await merchant.rotations.find_purchase(claim.purchase)
             if purchased is None or purchased.payer != claim.wallet:
-                raise InvalidProof(NOT_PROVEN)
+                raise errors.InvalidProof(NOT_PROVEN)
             digest = hash_credential(token, pepper=secrets.pepper)
             moved = await merchant.rotations.claim(claim.purchase, digest, hint(token), now=now)
             if moved is RotationDenied.TOO_SOON:
-                raise RotatedRecently(TOO_SOON)
+                raise errors.RotatedRecently(TOO_SOON)
             if isinstance(moved, RotationDenied):
-                raise NothingToRotate(NOT_THEIRS)
-            return Rotated(token=token, credits=moved)
+                raise errors.NothingToRotate(NOT_THEIRS)
+            return wire.Rotated(token=token, credits=moved)
 
-    async def _find(self, tokens: Sequence[CreditToken]) -> Rotated | None:
+    async def _find(self, tokens: Sequence[CreditToken]) -> wire.Rotated | None:
         """Return the earlier result, if one of *tokens* exists; else None."""
         for token in tokens:
             account = await self.ledger.find(token)
             if account is not None:
-                return Rotated(token=token, credits=await self.ledger.balance(account))
+                return wire.Rotated(token=token, credits=await self.ledger.balance(account))
         return None
 
     async def _rotate(
         self, request: Request, merchant: Merchant, holder: CreditAccount, token: CreditToken
-    ) -> Rotated:
+    ) -> wire.Rotated:
         """Move all credits of *holder*.
 
         Raises RateLimited, NothingToRotate, and InvalidToken if it was rotated meanwhile.
@@ -251,10 +226,10 @@ class RotateRoutes:
         digest = hash_credential(token, pepper=merchant.facilitator.secrets.pepper)
         moved = await merchant.rotations.rotate(holder, digest, hint(token), now=self.clock.now())
         if moved is RotationDenied.ROTATED:
-            raise InvalidToken(NOT_ISSUED)
+            raise errors.InvalidToken(NOT_ISSUED)
         if isinstance(moved, RotationDenied):
-            raise NothingToRotate(NO_CREDITS)
-        return Rotated(token=token, credits=moved)
+            raise errors.NothingToRotate(NO_CREDITS)
+        return wire.Rotated(token=token, credits=moved)
 
     def _new_tokens(self, merchant: Merchant, proven: str, key: str) -> Sequence[CreditToken]:
         """Derive the credit tokens from the caller's proof and key, so that they are repeatable.
@@ -270,7 +245,7 @@ class RotateRoutes:
 
     def _expect_merchant(self) -> Merchant:
         if self.merchant is None:
-            raise PaymentUnavailable(NO_SALES)
+            raise errors.PaymentUnavailable(NO_SALES)
         return self.merchant
 
 
@@ -283,21 +258,21 @@ async def _adopt_lost(merchant: Merchant, claim: Claim, *, address: str) -> None
     if await merchant.rotations.find_purchase(claim.purchase) is not None:
         return
     if not await merchant.facilitator.may_try(address, claim.wallet):
-        raise PaymentUnavailable(NOT_LOOKED)
+        raise errors.PaymentUnavailable(NOT_LOOKED)
     try:
         found = await merchant.adopter.adopt(claim.purchase, by=SERVICE, payer=claim.wallet)
     except ChainUnavailable as trouble:
-        raise PaymentUnavailable(NOT_LOOKED) from trouble
+        raise errors.PaymentUnavailable(NOT_LOOKED) from trouble
     if found is NotAdopted.NOT_FINAL:
-        raise PaymentUnavailable(NOT_LOOKED)
+        raise errors.PaymentUnavailable(NOT_LOOKED)
 
 
-def _claim(merchant: Merchant, asked: Claimed) -> Claim:
+def _claim(merchant: Merchant, asked: wire.Claimed) -> Claim:
     try:
-        with parsed_by_others():
+        with errors.parsed_by_others():
             wallet = Pubkey.from_string(asked.wallet)
     except ValueError as cause:
-        raise BadRequest("expected wallet to be the base58 of 32 bytes") from cause
+        raise errors.BadRequest("expected wallet to be the base58 of 32 bytes") from cause
     purchase = _signature(asked.purchase)
     return Claim(
         origin=merchant.origin, purchase=Signature(str(purchase)), wallet=Wallet(str(wallet))
@@ -306,10 +281,10 @@ def _claim(merchant: Merchant, asked: Claimed) -> Claim:
 
 def _signature(text: str) -> Ed25519:
     try:
-        with parsed_by_others():
+        with errors.parsed_by_others():
             return Ed25519.from_string(text)
     except ValueError as cause:
-        raise BadRequest("expected a signature to be the base58 of 64 bytes") from cause
+        raise errors.BadRequest("expected a signature to be the base58 of 64 bytes") from cause
 
 
 def _read(request: Request, body: bytes, shape: type[T]) -> T:
@@ -317,10 +292,10 @@ def _read(request: Request, body: bytes, shape: type[T]) -> T:
     try:
         value = parse_object(request, body)
     except UnreadableBody as flaw:
-        raise BadRequest(str(flaw)) from flaw
+        raise errors.BadRequest(str(flaw)) from flaw
     names = [each.encode_name for each in msgspec.structs.fields(shape)]
     if set(value) != set(names) or not all(isinstance(each, str) for each in value.values()):
-        raise BadRequest(
+        raise errors.BadRequest(
             f"expected the fields {', '.join(names)}, each a string, and no other field"
         )
     return msgspec.convert(value, shape)
@@ -348,7 +323,10 @@ class CreditRoutes:
     clock: Clock
 
     @Operation(
-        "GET", "/v1/credits/bundles", Bundles, refusals=(ErrorCode.PRICE_UNAVAILABLE, *PUBLIC_ROUTE)
+        "GET",
+        "/v1/credits/bundles",
+        wire.Bundles,
+        refusals=(errors.ErrorCode.PRICE_UNAVAILABLE, *PUBLIC_ROUTE),
     )
     async def list_bundles(self, request: Request) -> Response:
         """Credits for sale, and their prices now.
@@ -358,29 +336,29 @@ class CreditRoutes:
         """
         await self.gate.admit(request)
         if self.merchant is None:
-            raise PriceUnavailable(NO_SALES)
+            raise errors.PriceUnavailable(NO_SALES)
         first, *others = [
             (_currency(token), [_line(price_list, bundle) for bundle in BUNDLES])
             for token, price_list in await self.merchant.priced()
         ]
         currency, lines = first
-        bundles = Bundles(bundles=lines, currency=currency)
+        bundles = wire.Bundles(bundles=lines, currency=currency)
         if others:
             bundles.also = [
-                PricedIn(currency=currency, bundles=lines) for currency, lines in others
+                wire.PricedIn(currency=currency, bundles=lines) for currency, lines in others
             ]
-        return success(request, bundles, at=self.clock.now())
+        return wire.success(request, bundles, at=self.clock.now())
 
     @Operation(
         "POST",
         "/v1/credits/purchase",
-        Purchase,
-        refusals=(ErrorCode.INVALID_BUNDLE, *SPENDER, *PAYMENT, *PUBLIC_ROUTE),
+        wire.Purchase,
+        refusals=(errors.ErrorCode.INVALID_BUNDLE, *SPENDER, *PAYMENT, *PUBLIC_ROUTE),
         status=201,
         proofs=BUYERS,
         is_charged=True,
         price=ANY_BUNDLE,
-        query=PurchaseQuery,
+        query=wire.PurchaseQuery,
         scope=Scope.TRADE_WRITE,
     )
     async def buy_credits(self, request: Request) -> Response:
@@ -407,9 +385,9 @@ class CreditRoutes:
         order = bundle_order(bundle_resource(bundle), bundle)
         settled = await self.resource_server.sell_credits(request, order, wanted)
         purchase = await self._handed_out(settled, caller)
-        return success(request, purchase, at=self.clock.now(), status=201)
+        return wire.success(request, purchase, at=self.clock.now(), status=201)
 
-    async def _handed_out(self, settled: Settled, caller: Caller) -> Purchase:
+    async def _handed_out(self, settled: Settled, caller: Caller) -> wire.Purchase:
         """Return the purchase of *settled*, and its credit token or user.
 
         Raises MissingToken if that is one that *caller* has not shown.
@@ -421,21 +399,21 @@ class CreditRoutes:
             if caller.bearer is not None:
                 shown = await self.gate.filled(caller, is_paid=True)
             if shown != purchase.account or caller.bearer is None:
-                raise MissingToken(ON_ANOTHER)
+                raise errors.MissingToken(ON_ANOTHER)
             if caller.holder is None:
-                return Purchase(token=caller.bearer, credits=purchase.credits, price_paid=paid)
+                return wire.Purchase(token=caller.bearer, credits=purchase.credits, price_paid=paid)
             user_id = caller.holder.key.user_id
-            return Purchase(user_id=user_id, credits=purchase.credits, price_paid=paid)
+            return wire.Purchase(user_id=user_id, credits=purchase.credits, price_paid=paid)
         if isinstance(purchase, PaidReport) or settled.token is None:
             raise Contradiction(
                 f"expected credits; {settled.payment.signature} bought something else"
             )
-        return Purchase(token=settled.token, credits=purchase.credits, price_paid=paid)
+        return wire.Purchase(token=settled.token, credits=purchase.credits, price_paid=paid)
 
     @Operation(
         "GET",
         "/v1/credits/balance",
-        Balance,
+        wire.Balance,
         refusals=(*SPENDER, *PUBLIC_ROUTE),
         proofs=SPENDERS,
         scope=Scope.TRADE_READ,
@@ -447,12 +425,12 @@ class CreditRoutes:
         along. Costs nothing.
         """
         balance = await self.gate.balance(await self.gate.admit(request))
-        return success(request, Balance(balance=balance), at=self.clock.now())
+        return wire.success(request, wire.Balance(balance=balance), at=self.clock.now())
 
     @Operation(
         "GET",
         "/v1/credits/history",
-        History,
+        wire.History,
         refusals=(*SPENDER, *PUBLIC_ROUTE),
         proofs=SPENDERS,
         scope=Scope.TRADE_READ,
@@ -467,16 +445,16 @@ class CreditRoutes:
         nothing = Statement(balance=0, spent=0, entries=[])
         statement = nothing if account is None else await self.ledger.statement(account)
         entries = [
-            HistoryLine(
+            wire.HistoryLine(
                 kind=entry.kind, credits=entry.delta, balance=entry.balance, at=entry.at // 1000
             )
             for entry in statement.entries
         ]
-        days = [DayLine(day=each.day * DAY_S, credits=each.credits) for each in statement.days]
-        history = History(
+        days = [wire.DayLine(day=each.day * DAY_S, credits=each.credits) for each in statement.days]
+        history = wire.History(
             balance=statement.balance, spent=statement.spent, entries=entries, days=days
         )
-        return success(request, history, at=self.clock.now())
+        return wire.success(request, history, at=self.clock.now())
 
 
 def _bundle(request: Request) -> Bundle:
@@ -488,15 +466,15 @@ def _bundle(request: Request) -> Bundle:
     try:
         fields = parse_qsl(query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX)
     except ValueError as cause:
-        raise InvalidBundle("expected ?bundle=<size>; the query cannot be read") from cause
+        raise errors.InvalidBundle("expected ?bundle=<size>; the query cannot be read") from cause
     sizes = [value for name, value in fields if name == "bundle"]
     if len(sizes) > 1:
-        raise InvalidBundle(f"expected one bundle; there were {len(sizes)}")
+        raise errors.InvalidBundle(f"expected one bundle; there were {len(sizes)}")
     return parse_bundle(sizes[0] if sizes else None)
 
 
-def _currency(token: AcceptedToken) -> Currency:
-    return Currency(
+def _currency(token: AcceptedToken) -> wire.Currency:
+    return wire.Currency(
         asset=token.terms.asset,
         name=token.name,
         network=token.terms.network,
@@ -505,9 +483,9 @@ def _currency(token: AcceptedToken) -> Currency:
     )
 
 
-def _line(price_list: PriceList, bundle: Bundle) -> BundleLine:
+def _line(price_list: PriceList, bundle: Bundle) -> wire.BundleLine:
     priced = price_list.price(bundle)
-    return BundleLine(
+    return wire.BundleLine(
         credits=bundle.credits,
         price=priced.price,
         price_per_credit=priced.per_credit,

@@ -29,16 +29,9 @@ from mintscope.credits.sign_in import (
     wallet_of,
     write_challenge,
 )
+from mintscope.kit import errors
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CredentialKind
-from mintscope.kit.errors import (
-    BadRequest,
-    InsufficientScope,
-    InvalidToken,
-    MissingToken,
-    PaymentUnavailable,
-    Undecodable,
-)
 from mintscope.kit.http.rate_limit import AddressLimits
 from mintscope.kit.http.request import Request
 from mintscope.kit.limits import Limit, LimitKey
@@ -126,7 +119,7 @@ class Gate:
         else:
             await self._rate_limit.pass_through(request, window)
         if request.is_ambiguous():
-            raise BadRequest("expected one Authorization header; there were several")
+            raise errors.BadRequest("expected one Authorization header; there were several")
         return caller
 
     async def look_again(self, request: Request, caller: Caller) -> Caller:
@@ -194,21 +187,21 @@ class Gate:
         Raises MissingToken or InvalidToken.
         """
         if caller.holder is not None:
-            raise InvalidToken(ONLY_CREDIT_TOKENS)
+            raise errors.InvalidToken(ONLY_CREDIT_TOKENS)
         if caller.account is not None:
             return caller.account
         if caller.bearer is None:
-            raise MissingToken(NO_BEARER)
+            raise errors.MissingToken(NO_BEARER)
         if not caller.bearer:
-            raise MissingToken(NOT_A_BEARER)
+            raise errors.MissingToken(NOT_A_BEARER)
         if caller.bearer.startswith(CredentialKind.API_KEY.prefix):
-            raise InvalidToken(NOT_IN_FORCE)
-        raise InvalidToken(NOT_ISSUED)
+            raise errors.InvalidToken(NOT_IN_FORCE)
+        raise errors.InvalidToken(NOT_ISSUED)
 
 
 def _expect(holder: Holder, scope: Scope) -> None:
     if not holder.has(scope):
-        raise InsufficientScope(scope=scope)
+        raise errors.InsufficientScope(scope=scope)
 
 
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -319,8 +312,8 @@ class SignIns:
         values = request.values(HEADER)
         try:
             sign_in = decode_sign_in(values[0] if len(values) == 1 else "")
-        except Undecodable as cause:
-            raise BadRequest(
+        except errors.Undecodable as cause:
+            raise errors.BadRequest(
                 f"SIGN-IN-WITH-X: expected one header, base64 of the signed challenge; {cause}"
             ) from cause
         facilitator = merchant.facilitator
@@ -376,7 +369,7 @@ class SignIns:
 
     def _expect_merchant(self) -> Merchant:
         if self._merchant is None:
-            raise PaymentUnavailable(NO_SALES)
+            raise errors.PaymentUnavailable(NO_SALES)
         return self._merchant
 
 

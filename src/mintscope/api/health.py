@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from mintscope import __version__
-from mintscope.api.description.operation import Operation
+from mintscope.api.discovery.operation import Operation
 from mintscope.api.wire import Alive, Health, health_coverage, success
 from mintscope.kit.checks import OK, Check, result_of
 from mintscope.kit.clock import Clock

@@ -8,9 +8,17 @@ from typing import Final
 
 import msgspec
 
-from mintscope.api.description.operation import PUBLIC_ROUTE, Operation, operations_of
-from mintscope.api.token_list import ListedToken, ListQuery, Metadata, TokenPage
-from mintscope.api.tokens import DemoRoutes, Icon, icon_of, metadata_of
+from mintscope.api.discovery.operation import PUBLIC_ROUTE, Operation, operations_of
+from mintscope.api.tokens import (
+    DemoRoutes,
+    Icon,
+    ListedToken,
+    ListQuery,
+    Metadata,
+    TokenPage,
+    icon_of,
+    metadata_of,
+)
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import EXPECTED, decode_cursor, encode_cursor, read_query, success
 from mintscope.kit.clock import Clock
@@ -23,8 +31,8 @@ from mintscope.kit.limits import Limit
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.kit.time import SECOND_MS
 from mintscope.market.follow.list_cache import ListCache
-from mintscope.market.listing.listed import ListedTokens, ListPlace, ListQuestion
-from mintscope.market.listing.look_alikes import cleaned
+from mintscope.market.screening.listed import ListedTokens, ListPlace, ListQuestion
+from mintscope.market.screening.look_alikes import cleaned
 
 LISTS: Final = Limit(name="lists", count=60, window_s=60)
 SVG: Final[Header] = (b"content-type", b"image/svg+xml")

@@ -16,17 +16,10 @@ import msgspec
 from msgspec import Meta
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation
+from mintscope.api import wire
+from mintscope.api.discovery.operation import OF_A_TOKEN, PAYERS, Operation
 from mintscope.api.gate import Caller
 from mintscope.api.v1 import V1
-from mintscope.api.wire import (
-    EXPECTED,
-    Wire,
-    decode_cursor,
-    encode_cursor,
-    read_query,
-    success_with_body,
-)
 from mintscope.api.x402 import screen_resource
 from mintscope.kit.errors import BadRequest, ErrorCode, ServiceUnavailable
 from mintscope.kit.http.request import Request, UnreadableBody, parse_shape
@@ -34,20 +27,9 @@ from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import Slot, about
 from mintscope.kit.time import SECOND_MS
 from mintscope.market.follow.list_cache import ListCache
-from mintscope.market.listing.listed import ListedTokens
 from mintscope.market.report import ReadReport
-from mintscope.market.screening.grammar import (
-    FIELDS,
-    OF_NEWEST,
-    OF_TIMEFRAMES,
-    OF_TOKENS,
-    TEXT_MAX,
-    Condition,
-    ConditionError,
-    fields_in,
-    parse_condition,
-    similar_field,
-)
+from mintscope.market.screening import grammar
+from mintscope.market.screening.listed import ListedTokens
 from mintscope.market.screening.screen import Place, ScreenQuestion
 from mintscope.market.timeframe import TIMEFRAMES
 from mintscope.payments.checkout import Delivered
@@ -57,8 +39,10 @@ from mintscope.solana.blocks import WSOL
 PAGE_MAX: Final = 100
 NAME_MAX: Final = 32
 EXAMPLE: Final = "liquidity > 100000 and rsi_h1 < 30 and price > ema200_h1"
-NAMES: Final = ", ".join(field.name for field in OF_TOKENS)
-NAMES_OF_TIMEFRAMES: Final = ", ".join(name for name, _ in (*OF_TIMEFRAMES, *OF_NEWEST))
+NAMES: Final = ", ".join(field.name for field in grammar.OF_TOKENS)
+NAMES_OF_TIMEFRAMES: Final = ", ".join(
+    name for name, _ in (*grammar.OF_TIMEFRAMES, *grammar.OF_NEWEST)
+)
 CONDITION: Final = (
     "The condition: fields and numbers with < <= > >= = !=, + - * /, and, or, not, ( );"
     " crosses_above(a, b), crosses_below(a, b): in the newest candle; (a, b, n): in any of the"
@@ -71,10 +55,12 @@ CONDITION: Final = (
 FieldName = Annotated[str, Meta(max_length=NAME_MAX)]
 
 
-class ScreenQuery(Wire):
+class ScreenQuery(wire.Wire):
     """Query of GET /v1/screen."""
 
-    where: Annotated[str, Meta(max_length=TEXT_MAX, description=CONDITION, examples=[EXAMPLE])] = ""
+    where: Annotated[
+        str, Meta(max_length=grammar.TEXT_MAX, description=CONDITION, examples=[EXAMPLE])
+    ] = ""
     sort: Annotated[
         str,
         Meta(
@@ -89,7 +75,7 @@ class ScreenQuery(Wire):
     fields: Annotated[
         list[FieldName],
         Meta(
-            max_length=len(FIELDS),
+            max_length=len(grammar.FIELDS),
             description="Fields to show. None: price, those of the condition, and of sort.",
             examples=[["price", "rsi_h1"]],
         ),
@@ -110,7 +96,7 @@ class ScreenRequest(ScreenQuery, forbid_unknown_fields=True):
     """Body of POST /v1/screen."""
 
 
-class ScreenedToken(Wire):
+class ScreenedToken(wire.Wire):
     """One token for which the condition is true."""
 
     mint: Annotated[str, about("The mint, base58.", WSOL)]
@@ -125,7 +111,7 @@ class ScreenedToken(Wire):
     ]
 
 
-class ScreenPage(Wire):
+class ScreenPage(wire.Wire):
     """A page of the tokens that were found, as of a final slot."""
 
     tokens: Annotated[list[ScreenedToken], about("The tokens, in the order that was asked for.")]
@@ -196,7 +182,7 @@ class ScreenRoutes:
         nextCursor leads to the next page.
         """
         caller = await self.v1.gate.admit(request)
-        return await self._sell(request, caller, read_query(request, ScreenQuery))
+        return await self._sell(request, caller, wire.read_query(request, ScreenQuery))
 
     @Operation(
         "POST",
@@ -237,7 +223,9 @@ class ScreenRoutes:
         request.response_headers += self.v1.freshness.headers(
             slot=report.slot, age_ms=report.age_ms
         )
-        body = success_with_body(report.body, at=self.v1.clock.now(), request_id=request.request_id)
+        body = wire.success_with_body(
+            report.body, at=self.v1.clock.now(), request_id=request.request_id
+        )
         return Response(200, body)
 
     async def _work(self, request: Request, read: ReadScreen) -> Delivered:
@@ -271,7 +259,7 @@ def made_page(listed: ListedTokens, read: ReadScreen) -> ScreenPage:
     cursor = None
     if found.after is not None:
         value, key = found.after
-        cursor = encode_cursor(ScreenPosition(read.digest, value, f"{key:0{KEY_DIGITS}x}"))
+        cursor = wire.encode_cursor(ScreenPosition(read.digest, value, f"{key:0{KEY_DIGITS}x}"))
     return ScreenPage(tokens, found.matches, slot, time, cursor)
 
 
@@ -281,7 +269,7 @@ def read_screen(asked: ScreenQuery) -> ReadScreen:
     sort = _field("sort", asked.sort)
     names = [_field("fields", name) for name in asked.fields]
     if not names:
-        of_condition = () if condition is None else fields_in(condition)
+        of_condition = () if condition is None else grammar.fields_in(condition)
         names = ["price", *of_condition, sort]
     digest = sha256(f"{asked.where}\n{sort}\n{asked.order}".encode()).hexdigest()[:KEY_DIGITS]
     question = ScreenQuestion(
@@ -295,19 +283,19 @@ def read_screen(asked: ScreenQuery) -> ReadScreen:
     return ReadScreen(question, digest)
 
 
-def _condition(text: str) -> Condition | None:
+def _condition(text: str) -> grammar.Condition | None:
     if not text.strip():
         return None
     try:
-        return parse_condition(text)
-    except ConditionError as flaw:
+        return grammar.parse_condition(text)
+    except grammar.ConditionError as flaw:
         raise BadRequest(f"where: {flaw}") from flaw
 
 
 def _field(where: str, name: str) -> str:
-    if name in FIELDS:
+    if name in grammar.FIELDS:
         return name
-    similar = similar_field(name)
+    similar = grammar.similar_field(name)
     hint = "" if similar is None else f"; did you mean {similar}?"
     raise BadRequest(f"{where}: unknown field {name!r}{hint}")
 
@@ -316,11 +304,11 @@ def _place(cursor: str, digest: str) -> Place | None:
     """Return the end of the previous page.  Raises BadRequest if it is of another screen."""
     if not cursor:
         return None
-    at = decode_cursor(cursor, ScreenPosition)
+    at = wire.decode_cursor(cursor, ScreenPosition)
     try:
         key = int(at.key, 16)
     except ValueError as cause:
-        raise BadRequest(EXPECTED) from cause
+        raise BadRequest(wire.EXPECTED) from cause
     if at.digest != digest or not 0 <= key < 1 << 64:
-        raise BadRequest(EXPECTED)
+        raise BadRequest(wire.EXPECTED)
     return Place(at.value, key)

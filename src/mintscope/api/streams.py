@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import msgspec
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.description.operation import SPENDERS, Operation
+from mintscope.api.discovery.operation import SPENDERS, Operation
 from mintscope.api.events import End, EndReason, EventStream, Streams
 from mintscope.api.failures import FOR_CREDITS
 from mintscope.api.gate import Caller

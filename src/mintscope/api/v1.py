@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.description.operation import (
+from mintscope.api.discovery.operation import (
     OF_A_TOKEN,
     PAYERS,
     PUBLIC_ROUTE,
@@ -29,16 +29,8 @@ from mintscope.api.wire import (
     success_with_body,
 )
 from mintscope.api.x402 import ResourceServer, report_resource
+from mintscope.kit import errors
 from mintscope.kit.clock import Clock
-from mintscope.kit.errors import (
-    BadRequest,
-    DataStale,
-    ErrorCode,
-    InsufficientData,
-    RateLimited,
-    ServiceError,
-    TokenNotFound,
-)
 from mintscope.kit.http.application import is_known
 from mintscope.kit.http.rate_limit import AddressLimit, FreeViews
 from mintscope.kit.http.request import Request, UnreadableBody, parse_shape
@@ -70,9 +62,9 @@ MOMENT: Final = re.compile(r"(?P<word>slot:)?(?P<number>[0-9]{1,12})")
 PAST: Final[Header] = (b"x-data-status", b"past")
 
 TOKEN_STATUS: Final = {
-    ErrorCode.TOKEN_NOT_FOUND: b"not-tracked",
-    ErrorCode.INSUFFICIENT_DATA: b"insufficient-data",
-    ErrorCode.DATA_STALE: b"stale",
+    errors.ErrorCode.TOKEN_NOT_FOUND: b"not-tracked",
+    errors.ErrorCode.INSUFFICIENT_DATA: b"insufficient-data",
+    errors.ErrorCode.DATA_STALE: b"stale",
 }
 UNAVAILABLE: Final = b"unavailable"
 IF_NONE_MATCH: Final = b"if-none-match"
@@ -94,7 +86,7 @@ class Freshness:
     def expect(self, report: ReadReport) -> None:
         """Raise DataStale if *report* is too old to be sold."""
         if not self.allows(report):
-            raise DataStale(
+            raise errors.DataStale(
                 f"The newest data is {report.age_ms // 1000} s old;"
                 f" older than {self.stale_after_s:g} s is not sold. Nothing was charged."
             )
@@ -205,7 +197,7 @@ class V1:
         try:
             kind = kind_of(asked)
             return await read_past_report(self.series, mint, moment, kind, self.clock)
-        except ServiceError as failure:
+        except errors.ServiceError as failure:
             request.response_headers.append(token_status(failure))
             raise
 
@@ -237,7 +229,7 @@ class V1:
         try:
             report = await self.reports.read(mint, kind)
             self.freshness.expect(report)
-        except ServiceError as failure:
+        except errors.ServiceError as failure:
             request.response_headers.append(token_status(failure))
             raise
         return report
@@ -275,12 +267,12 @@ async def read_past_report(
     Raises TokenNotFound, and InsufficientData that says how far back there are some.
     """
     if series is None:
-        raise InsufficientData("This service keeps no past reports.")
+        raise errors.InsufficientData("This service keeps no past reports.")
     past = await series.past(mint, moment, kind.timeframes)
     if past is None:
-        raise TokenNotFound(f"This service does not track {mint}.")
+        raise errors.TokenNotFound(f"This service does not track {mint}.")
     if isinstance(past, OutOfReach):
-        raise InsufficientData(_reach_said(moment, past))
+        raise errors.InsufficientData(_reach_said(moment, past))
     body = msgspec.json.encode(past_report(past, kind))
     follows_files = (await series.tip()).follows_files
     age_ms = 0 if follows_files else max(0, clock.now() - past.at.time * SECOND_MS)
@@ -291,7 +283,9 @@ def moment_of(at: str) -> Moment:
     """Return the moment that *at* names.  Raises BadRequest."""
     found = MOMENT.fullmatch(at)
     if found is None:
-        raise BadRequest(f"at: expected Unix seconds, or slot: and its number; was {at[:30]!r}")
+        raise errors.BadRequest(
+            f"at: expected Unix seconds, or slot: and its number; was {at[:30]!r}"
+        )
     number = int(found["number"])
     return Moment(slot=Slot(number)) if found["word"] else Moment(time=UnixS(number))
 
@@ -306,7 +300,7 @@ def _reach_said(moment: Moment, reach: OutOfReach) -> str:
     )
 
 
-def token_status(failure: ServiceError) -> Header:
+def token_status(failure: errors.ServiceError) -> Header:
     """Return the header that says why there is no report."""
     return (b"x-token-status", TOKEN_STATUS.get(failure.code, UNAVAILABLE))
 
@@ -315,7 +309,7 @@ PATH: Final = "/v1/tokens/batch"
 MINTS_MAX: Final = 50
 NO_SLOT: Final = Slot(-1)
 NOT_TRACKED: Final = {
-    "code": ErrorCode.TOKEN_NOT_FOUND.value,
+    "code": errors.ErrorCode.TOKEN_NOT_FOUND.value,
     "message": f"This service does not track {USDC}.",
 }
 ORDER: Final = Order(Resource(PATH), price=lambda _: 0, is_for_credits=True)
@@ -366,17 +360,17 @@ class BatchRoute:
         unit="for each report",
         price=PriceRange(REQUEST_USD, REQUEST_USD * MINTS_MAX),
         refusals=(
-            ErrorCode.INVALID_TOKEN_ADDRESS,
-            ErrorCode.INVALID_PAYMENT,
-            ErrorCode.MISSING_TOKEN,
-            ErrorCode.INVALID_TOKEN,
-            ErrorCode.INSUFFICIENT_SCOPE,
-            ErrorCode.PAYMENT_REQUIRED,
-            ErrorCode.INSUFFICIENT_CREDITS,
-            ErrorCode.KEY_CAP_REACHED,
-            ErrorCode.PAYLOAD_TOO_LARGE,
-            ErrorCode.RATE_LIMITED,
-            ErrorCode.SERVICE_UNAVAILABLE,
+            errors.ErrorCode.INVALID_TOKEN_ADDRESS,
+            errors.ErrorCode.INVALID_PAYMENT,
+            errors.ErrorCode.MISSING_TOKEN,
+            errors.ErrorCode.INVALID_TOKEN,
+            errors.ErrorCode.INSUFFICIENT_SCOPE,
+            errors.ErrorCode.PAYMENT_REQUIRED,
+            errors.ErrorCode.INSUFFICIENT_CREDITS,
+            errors.ErrorCode.KEY_CAP_REACHED,
+            errors.ErrorCode.PAYLOAD_TOO_LARGE,
+            errors.ErrorCode.RATE_LIMITED,
+            errors.ErrorCode.SERVICE_UNAVAILABLE,
         ),
         proofs=SPENDERS,
         is_charged=True,
@@ -430,13 +424,13 @@ class BatchRoute:
             credit_count=len(reports),
         )
 
-    async def _read(self, mint: Mint, kind: ReportKind) -> ReadReport | ServiceError:
+    async def _read(self, mint: Mint, kind: ReportKind) -> ReadReport | errors.ServiceError:
         """Return a report that may be sold, or the error that explains its absence."""
         try:
             ready = self.v1.reports.ready(mint) if kind == PLAIN else None
             report = ready or await self.v1.reports.read(mint, kind)
             self.v1.freshness.expect(report)
-        except ServiceError as failure:
+        except errors.ServiceError as failure:
             return failure
         return report
 
@@ -448,7 +442,7 @@ def _newest(reports: Iterable[ReadReport]) -> int | None:
     return min(known) if known and len(known) == len(ages) else None
 
 
-def _line(mint: Mint, found: ReadReport | ServiceError) -> bytes:
+def _line(mint: Mint, found: ReadReport | errors.ServiceError) -> bytes:
     if isinstance(found, ReadReport):
         return b'{"token":"%b","report":%b}' % (mint.encode(), found.body)
     error = ErrorBody(code=found.code, message=str(found))
@@ -460,7 +454,7 @@ def _asked(request: Request, body: bytes) -> BatchRequest:
     try:
         return parse_shape(request, body, BatchRequest)
     except UnreadableBody as flaw:
-        raise BadRequest(str(flaw)) from flaw
+        raise errors.BadRequest(str(flaw)) from flaw
 
 
 def each_once(texts: Sequence[str]) -> list[Mint]:
@@ -468,7 +462,7 @@ def each_once(texts: Sequence[str]) -> list[Mint]:
     mints = [mint_of(text) for text in texts]
     doubles = [mint for mint in dict.fromkeys(mints) if mints.count(mint) > 1]
     if doubles:
-        raise BadRequest(f"expected each mint once; {doubles[0]} appears more than once")
+        raise errors.BadRequest(f"expected each mint once; {doubles[0]} appears more than once")
     return mints
 
 
@@ -509,10 +503,10 @@ class TrialRoute:
         TRIAL_PATH,
         TokenReport,
         refusals=(
-            ErrorCode.INVALID_TOKEN_ADDRESS,
-            ErrorCode.TOKEN_NOT_FOUND,
-            ErrorCode.INSUFFICIENT_DATA,
-            ErrorCode.DATA_STALE,
+            errors.ErrorCode.INVALID_TOKEN_ADDRESS,
+            errors.ErrorCode.TOKEN_NOT_FOUND,
+            errors.ErrorCode.INSUFFICIENT_DATA,
+            errors.ErrorCode.DATA_STALE,
             *PUBLIC_ROUTE,
         ),
         query=ReportQuery,
@@ -534,7 +528,7 @@ class TrialRoute:
         )
         if denied is not None:
             text = SPENT.format(per_day=self._bounds.reports_per_day)
-            raise RateLimited(denied.retry_after_s, text)
+            raise errors.RateLimited(denied.retry_after_s, text)
         request.response_headers += self._v1.freshness.headers(
             slot=report.slot, age_ms=report.age_ms, is_idle=self._v1.freshness.is_idle(report)
         )

@@ -10,27 +10,14 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 from msgspec import NODEFAULT, UNSET
 
+from mintscope.api import failures
 from mintscope.api.checkout import open_checkout
-from mintscope.api.description.bazaar import Adverts
-from mintscope.api.failures import (
-    FOR_CREDITS,
-    NO_CREDITS_PRESENTED,
-    NO_PAYMENT_PRESENTED,
-    NO_SALES,
-    NOTHING_PRESENTED,
-    OBSTACLE_RETRY_S,
-    STATUS,
-    VERSION_1,
-    error_of,
-    unpaid_text,
-    with_credits_only,
-)
+from mintscope.api.discovery.bazaar import Adverts
 from mintscope.api.gate import HEADER as SIGN_IN_HEADER
 from mintscope.api.gate import Caller, Gate, KeptAnswers, SignIns, name_of
 from mintscope.api.series.wire import CandlesQuery, IndicatorsQuery, SwapsQuery
 from mintscope.api.wire import AcceptedAsset, HowToPay
-from mintscope.credits.endpoints import NUMBERS
-from mintscope.credits.ledger import CreditLedger, Debited, Reversal
+from mintscope.credits.ledger import NUMBERS, CreditLedger, Debited, Reversal
 from mintscope.kit.errors import (
     BadRequest,
     InvalidPayment,
@@ -266,7 +253,7 @@ class ResourceServer:
                 receipt = await self._settle(request, charge, work)
         except CheckoutRefused as refused:
             more = NO_MORE if self._merchant is None else self._sign_ins.challenge(order)
-            unpaid = unpaid_text(order)
+            unpaid = failures.unpaid_text(order)
             raise self._as_error(request, order, refused, unpaid=unpaid, more=more) from refused
         if receipt.taken is not None:
             request.if_unsent = partial(self._take_back, receipt.taken)
@@ -332,14 +319,16 @@ class ResourceServer:
         """
         if caller.bearer is None:
             raise self._as_error(
-                request, order, await self._unpaid(order), unpaid=NO_CREDITS_PRESENTED
+                request, order, await self._unpaid(order), unpaid=failures.NO_CREDITS_PRESENTED
             )
         payer = self._gate.payer(caller)
         try:
             charge = self._checkout.authorize_credit(order, payer, endpoint=_number(request))
             return await charge.prepay(credit_count)
         except CheckoutRefused as refused:
-            raise self._as_error(request, order, refused, unpaid=NOTHING_PRESENTED) from refused
+            raise self._as_error(
+                request, order, refused, unpaid=failures.NOTHING_PRESENTED
+            ) from refused
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
         """Give back *credit_count* of the credits that `prepay` took, once for each of them."""
@@ -357,7 +346,7 @@ class ResourceServer:
         Raises PriceUnavailable without a price.
         """
         if self._merchant is None:
-            raise PriceUnavailable(NO_SALES)
+            raise PriceUnavailable(failures.NO_SALES)
         order = _for_holder(request, order)
         try:
             if not request.has_payment():
@@ -366,7 +355,9 @@ class ResourceServer:
             charge = await self._authorize_payment(request, order)
             settled = await charge.pay(wanted)
         except CheckoutRefused as refused:
-            raise self._as_error(request, order, refused, unpaid=NO_PAYMENT_PRESENTED) from refused
+            raise self._as_error(
+                request, order, refused, unpaid=failures.NO_PAYMENT_PRESENTED
+            ) from refused
         await self._tell_settled(request, settled)
         return settled
 
@@ -394,9 +385,9 @@ class ResourceServer:
 
     async def _authorize_payment(self, request: Request, order: Order) -> PaymentCharge:
         if order.is_for_credits:
-            raise InvalidPayment(FOR_CREDITS)
+            raise InvalidPayment(failures.FOR_CREDITS)
         if self._merchant is None:
-            raise PaymentUnavailable(NO_SALES)
+            raise PaymentUnavailable(failures.NO_SALES)
         try:
             presented = _presented(request)
             key = _redelivery_key(request, presented)
@@ -446,8 +437,8 @@ class ResourceServer:
         cause = refused.cause
         option = refused.option
         if OF_VERSION_1 in request.headers:
-            unpaid = f"{VERSION_1} {unpaid}"
-        error = error_of(refused, unpaid=unpaid)
+            unpaid = f"{failures.VERSION_1} {unpaid}"
+        error = failures.error_of(refused, unpaid=unpaid)
         if refused.is_ready:
             headers.append(READY)
         if option is not None and option.requirements and self._merchant is not None:
@@ -465,12 +456,12 @@ class ResourceServer:
                 if key is not None:
                     headers.append((IDEMPOTENCY_KEY, key.encode()))
             case Unavailable(obstacle):
-                headers.append((b"retry-after", b"%d" % OBSTACLE_RETRY_S[obstacle]))
+                headers.append((b"retry-after", b"%d" % failures.OBSTACLE_RETRY_S[obstacle]))
             case _:
                 pass
         if option is not None and not option.requirements:
-            error = with_credits_only(error, option)
-        if STATUS[error.code] == PAYMENT_REQUIRED_STATUS and self._merchant is not None:
+            error = failures.with_credits_only(error, option)
+        if failures.STATUS[error.code] == PAYMENT_REQUIRED_STATUS and self._merchant is not None:
             requirements = () if option is None else option.requirements
             advert = self._adverts.find_whole(request.method, request.route)
             trial = self._adverts.trial(request.route, request.path_params)

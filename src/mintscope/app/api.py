@@ -10,8 +10,8 @@ from typing import Final, TypeAlias
 from starlette.types import ASGIApp
 
 from mintscope.alerts.alerts import ReadSymbols
-from mintscope.api.description.openapi import Identity
 from mintscope.api.discovery.guide import MCP
+from mintscope.api.discovery.openapi import Identity
 from mintscope.api.events import Streams
 from mintscope.api.health import ReadCoverage, no_coverage
 from mintscope.api.routes import ListParts

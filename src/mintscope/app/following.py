@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from mintscope.accounts.people.rows import AccountStore
-from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.accounts.rows import AccountStore
+from mintscope.accounts.secrets import AccountSecrets
 from mintscope.alerts.alerts import AlertBounds, Alerts, AlertWriter, ReadSymbols, no_symbols
 from mintscope.alerts.conditions import Tracks
 from mintscope.alerts.deliveries import Deliveries
 from mintscope.alerts.evaluation import Evaluation
 from mintscope.alerts.evaluator import AlertEvaluator
 from mintscope.alerts.queue_store import SqlWebhookQueue
-from mintscope.alerts.telegram.bot import BotApi, TelegramBot
-from mintscope.alerts.telegram.chats import TelegramChats, TelegramMessages
+from mintscope.alerts.telegram_bot import BotApi, TelegramBot
+from mintscope.alerts.telegram_chats import TelegramChats, TelegramMessages
 from mintscope.alerts.webhooks import Receivers, WebhookPost, WebhookSender
 from mintscope.api.events import StreamBounds, Streams
 from mintscope.api.failures import RETRY_S
@@ -50,9 +50,9 @@ from mintscope.market.follow.list_cache import (
 )
 from mintscope.market.follow.list_files import ListFiles
 from mintscope.market.follow.tailer import CoverageTailer, LogTailer
-from mintscope.market.listing.listed import ListedTokens, ListQuestion
 from mintscope.market.log import LogReader
 from mintscope.market.report import Reports
+from mintscope.market.screening.listed import ListedTokens, ListQuestion
 from mintscope.market.series.holder_reads import HolderReader
 from mintscope.market.series.holders import no_holders
 from mintscope.market.series.pools import SeriesReader

@@ -42,10 +42,10 @@ from mintscope.market.shard import parse_shard
 from mintscope.solana.blocks import WSOL, Source
 from mintscope.solana.files import FileSource, Progress
 from mintscope.solana.finality_meter import FinalityMeter
-from mintscope.solana.geyser.block_buffer import StreamWatch
 from mintscope.solana.node import WatchedNode, WatchedSource
 from mintscope.solana.poll import Poller, Polling
 from mintscope.solana.rpc import Rpc
+from mintscope.solana.yellowstone.block_buffer import StreamWatch
 
 __all__ = ["WrongChain"]
 

@@ -24,21 +24,21 @@ from mintscope.kit.limits import Limits
 from mintscope.kit.metrics import TRIALS_REFUSED
 from mintscope.kit.primitives import Mint, Signature, Wallet
 from mintscope.market.log import LogReader
+from mintscope.payments import price_sources
 from mintscope.payments.audit import Auditor, Recognise, Recognised, SoldItem, recognise
-from mintscope.payments.chain import price_sources
-from mintscope.payments.chain.price_sources import RpcReserves, Vaults, other_chain
-from mintscope.payments.chain.settlement import RpcSettlement
 from mintscope.payments.facilitator import Facilitator
 from mintscope.payments.maintenance import PaymentMaintenance, tell_unreadable
 from mintscope.payments.merchant import AcceptedToken, Adopter, Merchant
 from mintscope.payments.payment import Landed
 from mintscope.payments.ports import WALLET_LAMPORTS_MIN, Budget, ChainUnavailable, PaymentChain
 from mintscope.payments.price_cache import PinnedPrice, PriceCache, PriceSource
+from mintscope.payments.price_sources import RpcReserves, Vaults, other_chain
 from mintscope.payments.pricing import Doubt, PriceList, worth_of_atoms
 from mintscope.payments.protocol.envelope import TOKEN_PROGRAM, Terms
 from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope.payments.reconciler import Reconciler, Secrets
 from mintscope.payments.search import Seen
+from mintscope.payments.settlement import RpcSettlement
 from mintscope.payments.trials import Trials
 from mintscope.solana.blocks import Endpoint
 from mintscope.solana.pace import Pace

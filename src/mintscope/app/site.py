@@ -10,8 +10,8 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mintscope.api.checkout import open_checkout
-from mintscope.api.description.openapi import Identity, describe
-from mintscope.api.description.operation import Operation
+from mintscope.api.discovery.openapi import Identity, describe
+from mintscope.api.discovery.operation import Operation
 from mintscope.api.discovery.surfaces import PATHS as DESCRIPTIONS
 from mintscope.api.failures import write_refusal
 from mintscope.api.x402 import bundle_resource

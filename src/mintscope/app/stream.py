@@ -8,10 +8,15 @@ from mintscope.dex.token_accounts import SPL, SPL_2022
 from mintscope.kit.clock import Clock
 from mintscope.solana.blocks import LOGGED_PROGRAMS
 from mintscope.solana.finality_meter import FinalityMeter
-from mintscope.solana.geyser.block_buffer import StreamWatch
-from mintscope.solana.geyser.stream import GeyserEndpoint, GeyserSource, StreamEnded, ask_version
 from mintscope.solana.node import Node
 from mintscope.solana.poll import Polling, Progress
+from mintscope.solana.yellowstone.block_buffer import StreamWatch
+from mintscope.solana.yellowstone.stream import (
+    GeyserEndpoint,
+    GeyserSource,
+    StreamEnded,
+    ask_version,
+)
 
 VERSION_TIMEOUT_S = 10.0
 

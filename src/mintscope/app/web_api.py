@@ -15,9 +15,9 @@ from mintscope.accounts.wallets.credits import AccountCredits, Wallets
 from mintscope.alerts.alerts import TESTS, Alerts
 from mintscope.alerts.api import AlertRoutes
 from mintscope.api.credits import CreditRoutes, RotateRoutes
-from mintscope.api.description.bazaar import Adverts
-from mintscope.api.description.openapi import Identity
-from mintscope.api.description.operation import Operation, operations_of
+from mintscope.api.discovery.bazaar import Adverts
+from mintscope.api.discovery.openapi import Identity
+from mintscope.api.discovery.operation import Operation, operations_of
 from mintscope.api.discovery.surfaces import PATHS as DESCRIPTIONS
 from mintscope.api.discovery.surfaces import Surfaces
 from mintscope.api.events import Streams

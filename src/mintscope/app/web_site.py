@@ -27,43 +27,42 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
+from mintscope.accounts.changes import AccountDeletion, AddressChanges
+from mintscope.accounts.factor_pages import FactorPages, SecondStepPages
+from mintscope.accounts.factors import Factors
 from mintscope.accounts.keys.keys import ApiKeys
 from mintscope.accounts.keys.pages import KeyPages
-from mintscope.accounts.people.changes import AccountDeletion, AddressChanges
-from mintscope.accounts.people.factor_pages import FactorPages, SecondStepPages
-from mintscope.accounts.people.factors import Factors
-from mintscope.accounts.people.pages import (
+from mintscope.accounts.pages import (
     AccountDeletionPages,
     AccountPages,
     AddressPages,
     EntryPages,
     LinkPages,
 )
-from mintscope.accounts.people.people import People
-from mintscope.accounts.people.second_step import SecondStep
+from mintscope.accounts.people import People
+from mintscope.accounts.second_step import SecondStep
 from mintscope.accounts.signups.pages import ReviewPages
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.accounts.signups.signups import Signups
 from mintscope.accounts.wallets.credits import AccountCredits, Wallets
 from mintscope.alerts.alerts import Alerts
-from mintscope.alerts.pages import AlertPages
-from mintscope.alerts.telegram.pages import TelegramPages
+from mintscope.alerts.pages import AlertPages, TelegramPages
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.clock import Clock
 from mintscope.kit.http.application import HttpApplication
 from mintscope.kit.http.rate_limit import AddressLimits, WriteBudget
 from mintscope.kit.http.routes import Router
 from mintscope.kit.limits import Limit, Limiter
-from mintscope.payments.history import NO_ASSETS
+from mintscope.payments.payment import NO_ASSETS
 from mintscope.site.admin.operations import BackfillPages, OperationPages, OperationParts
 from mintscope.site.admin.overview import OverviewPages, UserPages
 from mintscope.site.admin.payments import MoneyPages
-from mintscope.site.docs.docs import DocsPages
-from mintscope.site.docs.reference import Reference
+from mintscope.site.docs import DocsPages
 from mintscope.site.endpoints import PageEndpoints
 from mintscope.site.front import FrontPages, LiveFront, PersonCredits
 from mintscope.site.live import OpenPages
 from mintscope.site.page import Page
+from mintscope.site.reference import Reference
 from mintscope.site.render import Features, PageWriter, static_files
 from mintscope.site.routes import (
     SEGMENT,
@@ -76,16 +75,14 @@ from mintscope.site.routes import (
     shows,
 )
 from mintscope.site.sales.buying import BuyPages
-from mintscope.site.sales.payments import PaymentPages
+from mintscope.site.sales.customer import PaymentPages, UsagePages, WalletPages
 from mintscope.site.sales.selling import CreditSales, PricingPages, StatementPages
-from mintscope.site.sales.usage import UsagePages
-from mintscope.site.sales.wallets import WalletPages
 from mintscope.site.sol import MarketParts
 from mintscope.site.status import ReadStatus, StatusPages
 from mintscope.site.token.backtests import BacktestPages
+from mintscope.site.token.listing import SearchPages, TokenLines, TokenSearch, Watching
+from mintscope.site.token.listing_live import TokensPages
 from mintscope.site.token.pages import TokenPages, UntrackedTokens, Views
-from mintscope.site.tokens.live import TokensPages
-from mintscope.site.tokens.tokens import SearchPages, TokenLines, TokenSearch, Watching
 from mintscope.watchlists.pages import WatchlistPages
 from mintscope.watchlists.watchlists import Watchlists
 

@@ -4,7 +4,7 @@ A balance is the sum of its account's entries and never negative; only the
 ledger itself decides a spend, in one statement.  Accounts never disappear.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, runtime_checkable
 
 import msgspec
@@ -12,6 +12,28 @@ import msgspec
 from mintscope.kit.credentials import CreditToken
 from mintscope.kit.primitives import CreditAccount, UnixMs
 from mintscope.kit.time import Month
+
+PAGE_VIEWS: Final = 0  # debits without an endpoint: views and tests on token pages
+
+NUMBERS: Final[Mapping[str, int]] = {
+    "GET /v1/token/{tokenAddress}": 1,
+    "POST /v1/tokens/batch": 2,
+    "GET /v1/token/{tokenAddress}/candles": 3,
+    "GET /v1/token/{tokenAddress}/indicators": 4,
+    "GET /v1/token/{tokenAddress}/swaps": 5,
+    "GET /v1/token/{tokenAddress}/traders": 6,
+    "GET /v1/token/{tokenAddress}/pools": 7,
+    "GET /v1/token/{tokenAddress}/backtest": 8,
+    "POST /v1/backtest": 9,
+    "POST /v1/prices": 10,
+    "GET /v1/screen": 11,
+    "POST /v1/screen": 12,
+    "GET /v1/udf/history": 13,
+    "GET /v1/stream": 14,
+    "GET /v1/token/{tokenAddress}/holders": 15,
+}
+NAMES: Final[Mapping[int, str]] = {number: name for name, number in NUMBERS.items()}
+
 
 STATEMENT_LINES: Final = 100
 STATEMENT_DAYS: Final = 30

@@ -5,10 +5,13 @@ creations, tips and commissions: a swap is a call of a DEX, with an instruction
 that swaps, after which a pool has received one mint and paid another.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
-from mintscope.dex import base58, batch, trace
+from mintscope.dex import base58, batch
+from mintscope.dex import unread as unlisted
+from mintscope.dex.base58 import data_of
+from mintscope.dex.events import FIELDS_AT, SELF_CALL, U64
 from mintscope.dex.outcome import (
     NO_EXCHANGES,
     Decoded,
@@ -17,17 +20,224 @@ from mintscope.dex.outcome import (
     Swap,
     Unreadable,
 )
-from mintscope.dex.program import Call
-from mintscope.dex.programs import UNLISTED
-from mintscope.dex.readers import unread as unlisted
-from mintscope.dex.readers.progress import PARTS, progress_of
+from mintscope.dex.program import EVENT_ACCOUNTS_MAX, Call, Program
+from mintscope.dex.programs import TABLE, UNLISTED
 from mintscope.dex.recognition import described, recognise
-from mintscope.dex.token_accounts import TokenAccounts, signature_of
-from mintscope.dex.trace import KNOWN, TOKEN, TOKEN_2022, Role, Roles
+from mintscope.dex.token_accounts import (
+    ASSOCIATED,
+    SPL,
+    SPL_2022,
+    SYSTEM,
+    TokenAccounts,
+    signature_of,
+)
 from mintscope.dex.transfers import exchange_in, is_of_one_piece
 from mintscope.kit.primitives import Mint
-from mintscope.solana.blocks import WSOL
-from mintscope.solana.transaction import Transaction, UnreadableTransaction
+from mintscope.solana.blocks import LOGGED_PROGRAMS, WSOL
+from mintscope.solana.transaction import Instruction, Transaction, UnreadableTransaction
+
+# The tree of calls of DEX programs, each with the moves under it.
+#
+# A transfer belongs to the innermost DEX above it.  Directly under a router it
+# belongs to none: commissions, tips and the user's own deposits pass there.
+# Programs that the table does not list have calls, too, unless a listed DEX
+# called them: `recognition` decides whether one of them exchanged.
+# Below a transfer of Token-2022 runs the hook of its mint: a program of the
+# issuer, whose own transfers belong to none either.
+
+
+class Native:
+    """A program that is not a DEX, whose instructions the trace handles itself."""
+
+    __slots__ = ()
+
+
+TOKEN = Native()
+TOKEN_2022 = Native()
+LAMPORTS = Native()
+IGNORED = Native()
+NATIVES: Final = {SPL: TOKEN, SPL_2022: TOKEN_2022, SYSTEM: LAMPORTS, ASSOCIATED: IGNORED}
+
+# Data without heights is read flat: a DEX is called from the top, the rest belongs to it.
+TOP = 1
+CALLED = 2
+MOVING = 3
+
+Role: TypeAlias = Program | Native | None
+"""Of an account; None for most, which are nothing to the trace."""
+
+Frame: TypeAlias = tuple[int, Role, Call | None]
+"""An instruction that may call others: its height, its program, its call if that is a DEX."""
+
+
+class Roles:
+    """The role of each address; *programs* are the DEXes."""
+
+    def __init__(self, programs: Iterable[Program]) -> None:
+        self.dexes = frozenset(programs)
+        self.logged = frozenset(one for one in self.dexes if one.address in LOGGED_PROGRAMS)
+        dexes = {program.address: program for program in self.dexes}
+        self._of_text: Mapping[str, Program | Native] = {**dexes, **NATIVES}
+        # Apart from the others: a dict of both would look text up more slowly.
+        self._of_bytes = {base58.decode(key): role for key, role in self._of_text.items()}
+
+    def of(self, keys: Sequence[str] | Sequence[bytes]) -> list[Role]:
+        """Return the role of each of *keys*."""
+        form: Any = self._of_text if keys and isinstance(keys[0], str) else self._of_bytes
+        return list(map(form.get, keys))
+
+
+KNOWN: Final = Roles(TABLE)
+
+
+def calls(
+    outer: Sequence[Instruction], inner: Mapping[int, Sequence[Instruction]], roles: Sequence[Role]
+) -> list[Call]:
+    """Return every call of a DEX, in order of execution; *roles* are those of the accounts.
+
+    Raises Unreadable if an instruction runs a program beyond them.
+    """
+    found: list[Call] = []
+    try:
+        for position, instruction in enumerate(outer):
+            role = roles[instruction.program_id_index]
+            call = None
+            if isinstance(role, Program):
+                if role.read is not None:
+                    call = Call(role, instruction, position, -1)
+                    found.append(call)
+            elif role is None and position in inner and has_heights(inner[position]):
+                call = Call(UNLISTED, instruction, position, -1)
+                found.append(call)
+            if position in inner:
+                _descend(inner[position], position, (TOP, role, call), roles, found)
+    except IndexError:
+        raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT) from None
+    return found
+
+
+def has_heights(instructions: Sequence[Instruction]) -> bool:
+    """Return whether *instructions* record their depth; data from before 2023 does not."""
+    return bool(instructions) and instructions[0].stack_height is not None
+
+
+def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in locals
+    instructions: Sequence[Instruction],
+    outer: int,
+    top: Frame,
+    roles: Sequence[Role],
+    found: list[Call],
+) -> None:
+    """Add to *found* the DEX calls below the top-level instruction *outer*."""
+    height, program, call = top
+    frames = [top]
+    for position, instruction in enumerate(instructions):
+        role = roles[instruction.program_id_index]
+        at = instruction.stack_height
+        if at is None:
+            is_event = role is program and len(instruction.accounts) <= EVENT_ACCOUNTS_MAX
+            at = CALLED if isinstance(role, Program) and not is_event else MOVING
+        while at <= height:
+            frames.pop()
+            if not frames:
+                raise Unreadable(QuarantineReason.MALFORMED)
+            height, program, call = frames[-1]
+        if role is TOKEN:
+            if call is not None:
+                call.tokens.append(instruction)
+        elif role is None:
+            # Below a listed DEX it works for that one; below a transfer it is a hook.
+            is_free = call is None or call.program is UNLISTED
+            if is_free and program is not TOKEN_2022 and instruction.stack_height is not None:
+                below_router = isinstance(program, Program) and program.read is None
+                program = None
+                call = Call(UNLISTED, instruction, outer, position, below_router=below_router)
+                found.append(call)
+                height = at
+                frames.append((height, program, call))
+        elif isinstance(role, Program):
+            if role is program and len(instruction.accounts) <= EVENT_ACCOUNTS_MAX:
+                if call is not None:
+                    call.events.append(instruction)
+                continue
+            program = role
+            call = None
+            if role.read is not None:
+                call = Call(role, instruction, outer, position)
+                found.append(call)
+            height = at
+            frames.append((height, program, call))
+        elif role is TOKEN_2022:
+            if call is not None:
+                call.tokens.append(instruction)
+                call.token_2022 = True
+            if instruction.stack_height is not None:
+                # Below it runs the mint's transfer hook, whose moves are no part of the call.
+                height = at
+                program = role
+                call = None
+                frames.append((height, program, call))
+        elif role is LAMPORTS and call is not None:
+            call.lamports.append(instruction)
+
+
+# The progress of a bonding curve towards its pool, from the event of a swap.
+#
+# pump.fun     1 - tokens left to sell / INITIAL_TOKENS, which every curve of it begins with
+# LaunchLab    tokens sold / tokens to be sold
+# Meteora DBC  quote in the curve / quote at which it migrates
+
+WHOLE: Final = 1_000_000  # of the way
+INITIAL_TOKENS: Final = 793_100_000_000_000  # raw units of 6 decimals
+
+Part = Callable[[bytes], tuple[int, int] | None]  # done and whole, raw units
+
+
+def _u64(event: bytes, at: int) -> int | None:
+    if len(event) < FIELDS_AT + at + 8:
+        return None
+    (field,) = U64(event, FIELDS_AT + at)
+    return int(field)
+
+
+def _pumpfun(event: bytes) -> tuple[int, int] | None:
+    left = _u64(event, 113)
+    return None if left is None else (INITIAL_TOKENS - left, INITIAL_TOKENS)
+
+
+def _fields(done_at: int, whole_at: int) -> Part:
+    def part(event: bytes) -> tuple[int, int] | None:
+        done = _u64(event, done_at)
+        whole = _u64(event, whole_at)
+        return None if done is None or not whole else (done, whole)
+
+    return part
+
+
+TRADE: Final = bytes.fromhex("bddb7fd34ee661ee")
+PARTS: Final[Mapping[str, Mapping[bytes, Part]]] = {
+    "pumpfun": {TRADE: _pumpfun},
+    "raydium_launchlab": {TRADE: _fields(72, 32)},
+    "meteora_dbc": {
+        bytes.fromhex("bd4233a826507599"): _fields(155, 163),  # EvtSwap2
+        bytes.fromhex("863ba8785e3372e7"): _fields(155, 163),  # with a transfer hook
+    },
+}
+
+
+def progress_of(call: Call) -> int | None:
+    """Return the millionths of the way that the event of *call* shows, 0 to WHOLE; None if none."""
+    parts = PARTS.get(call.program.name)
+    if parts is None:
+        return None
+    for data in map(data_of, call.events):
+        part = parts.get(data[8:FIELDS_AT])
+        found = None if part is None or data[:8] != SELF_CALL else part(data)
+        if found is not None:
+            done, whole = found
+            return max(0, min(WHOLE, done * WHOLE // whole))
+    return None
+
 
 NO_PROGRAM: Final = "unknown"
 
@@ -132,7 +342,7 @@ def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAcc
     if not transaction.inner and known.logged.isdisjoint(roles):
         return None
     token_accounts = TokenAccounts(transaction)
-    return trace.calls(transaction.instructions, token_accounts.inner, roles), token_accounts
+    return calls(transaction.instructions, token_accounts.inner, roles), token_accounts
 
 
 def _may_exchange(transaction: Transaction, roles: Sequence[Role]) -> bool:

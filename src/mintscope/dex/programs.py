@@ -9,9 +9,9 @@ but no recorded transaction has gone through them yet.
 from collections.abc import Sequence
 from typing import Final
 
+from mintscope.dex import curves as launchlab
+from mintscope.dex import pumpfun
 from mintscope.dex.program import Leg, Migration, Program
-from mintscope.dex.readers import curves as launchlab
-from mintscope.dex.readers import pumpfun
 from mintscope.dex.transfers import read, read_closed
 from mintscope.dex.venues import VENUES
 

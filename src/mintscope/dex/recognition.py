@@ -34,7 +34,7 @@ exchanges tokens itself is reported by its address, as every program that is not
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from mintscope.dex import base58, batch
+from mintscope.dex import base58, batch, unread
 from mintscope.dex.base58 import data_of
 from mintscope.dex.moves import MOVING, PARTIES, SHAPES, Move, moves
 from mintscope.dex.outcome import (
@@ -49,8 +49,6 @@ from mintscope.dex.outcome import (
 )
 from mintscope.dex.program import Call
 from mintscope.dex.programs import UNLISTED
-from mintscope.dex.readers import unread
-from mintscope.dex.readers.unread import moved_of
 from mintscope.dex.token_accounts import TokenAccounts
 from mintscope.dex.transfers import (
     Exchange,
@@ -62,6 +60,7 @@ from mintscope.dex.transfers import (
     read_closed,
     swap_of,
 )
+from mintscope.dex.unread import moved_of
 
 ROUTERS: Final = {
     "JUP4Fb2cqiRUcaTHdrPC8h2gNsA2ETXiPDD33WcGuJB": "Jupiter v4",

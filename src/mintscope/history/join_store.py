@@ -5,16 +5,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from msgspec.structs import astuple
 
-from mintscope.history.backfill import (
-    CannotImport,
-    GapCounts,
-    GapMend,
-    Imported,
-    ImportedCandle,
-    continued,
-    decide_again,
-    waypoints_of,
-)
+from mintscope.history import backfill
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.sql.database import (
     Batch,
@@ -102,7 +93,11 @@ class SqlImports:
         self._access = access
 
     async def add(
-        self, mint: Mint, timeframe: Timeframe, provider: str, candles: Sequence[ImportedCandle]
+        self,
+        mint: Mint,
+        timeframe: Timeframe,
+        provider: str,
+        candles: Sequence[backfill.ImportedCandle],
     ) -> None:
         """Queue *candles* to be put before the candles of *mint*, once it has any.
 
@@ -113,10 +108,10 @@ class SqlImports:
         def work(db: Database) -> None:
             found = db.execute(TRACKED, (mint,)).fetchone()
             if found is None:
-                raise CannotImport(f"{mint} is not tracked: mintscope tokens add {mint}")
+                raise backfill.CannotImport(f"{mint} is not tracked: mintscope tokens add {mint}")
             mint_id, state = found
             if state is not None and not _is_whole(db, mint_id, timeframe, state):
-                raise CannotImport(
+                raise backfill.CannotImport(
                     f"the oldest {timeframe} candles of {mint} are no longer kept, so the series"
                     " cannot be continued: remove the mint and add it again"
                 )
@@ -126,11 +121,11 @@ class SqlImports:
         with unavailable_on_database_error(UNAVAILABLE):
             await self._access.run(lambda db: _in_transaction(db, work))
 
-    async def counts(self, mint: Mint) -> Mapping[Timeframe, Imported]:
+    async def counts(self, mint: Mint) -> Mapping[Timeframe, backfill.Imported]:
         """Return the candles imported for *mint*."""
         with unavailable_on_database_error(UNAVAILABLE):
             rows = await self._access.run(lambda db: db.execute(COUNTS, (mint,)))
-        return {Timeframe(timeframe): Imported(*counted) for timeframe, *counted in rows}
+        return {Timeframe(timeframe): backfill.Imported(*counted) for timeframe, *counted in rows}
 
     async def close(self) -> None:
         """Close the database."""
@@ -155,7 +150,7 @@ def join_imported(db: Database) -> Mint | None:
     if _is_whole(db, mint_id, timeframe, state):
         db.execute(TAKE, {"mint": mint_id, "timeframe": timeframe})
         closes = [close for _, close in db.execute(CLOSES, (mint_id, timeframe))]
-        whole = continued(state, timeframe, closes)
+        whole = backfill.continued(state, timeframe, closes)
         add_waypoints(db, mint_id, timeframe)
         db.execute(IMPORTED_FROM, {"state": whole, "mint": mint_id})
         for kind in ("untrack", "track"):
@@ -168,7 +163,7 @@ def add_waypoints(db: Database, mint_id: int, timeframe: Timeframe) -> None:
     """Replace the waypoints of a mint's candles, which are all there, in a transaction."""
     db.execute("DELETE FROM waypoint WHERE mint = ? AND timeframe = ?", (mint_id, timeframe))
     closes = [(bucket, close) for bucket, close in db.execute(CLOSES, (mint_id, timeframe))]
-    rows = ((mint_id, timeframe, *each) for each in waypoints_of(closes))
+    rows = ((mint_id, timeframe, *each) for each in backfill.waypoints_of(closes))
     db.executemany(WAYPOINTS, rows)
 
 
@@ -348,7 +343,7 @@ class SqlBackfillMerge:
         newest = None
         for seq, time, rate, blob in list(db.execute(LATER, (ready.mint_id, ready.slot))):
             logged = swaps_of(ready.mint, blob)
-            swaps, after = decide_again(decided, UnixS(time), logged, rate)
+            swaps, after = backfill.decide_again(decided, UnixS(time), logged, rate)
             newer_standing = standing_blob(after) if after is not decided else None
             changed = swaps_blob(swaps), newer_standing, *volumes_of(swaps)
             db.execute(REPRICE, (*changed, seq, ready.mint_id))
@@ -421,7 +416,7 @@ class SqlGapMends:
     def __init__(self, access: DatabaseAccess[Database]) -> None:
         self._access = access
 
-    async def due(self, now: UnixMs, first_at: UnixMs) -> GapMend | None:
+    async def due(self, now: UnixMs, first_at: UnixMs) -> backfill.GapMend | None:
         """Return the oldest open gap that is due, or None; a new gap is due at *first_at*."""
         if await self._read(lambda db: db.execute(NEW).fetchone()) is not None:
             await self._write(lambda db: db.execute(SEEN, (first_at,)))
@@ -440,12 +435,12 @@ class SqlGapMends:
         """Record the last failed attempt; no other will follow."""
         await self._note(GIVE_UP, gap, at, words)
 
-    async def counts(self) -> GapCounts:
+    async def counts(self) -> backfill.GapCounts:
         """Return the numbers of open gaps and of gaps given up."""
         count, given_up = await self._read(lambda db: db.execute(MENDING_COUNTS).get)
-        return GapCounts(count, given_up)
+        return backfill.GapCounts(count, given_up)
 
-    async def newest(self, limit: int) -> Sequence[GapMend]:
+    async def newest(self, limit: int) -> Sequence[backfill.GapMend]:
         """Return up to *limit* open gaps, newest first."""
         return await self._read(lambda db: [_mend(row) for row in db.execute(NEWEST, (limit,))])
 
@@ -484,9 +479,9 @@ class SqlGapMends:
         return await self._read(in_transaction)
 
 
-def _mend(row: Row) -> GapMend:
+def _mend(row: Row) -> backfill.GapMend:
     first, last, reason, attempts, next_at, given_up_at, words = row
-    return GapMend(
+    return backfill.GapMend(
         Gap(Slot(first), Slot(last), reason), attempts, _time(next_at), _time(given_up_at), words
     )
 

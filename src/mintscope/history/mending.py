@@ -12,16 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 import structlog
 
-from mintscope.history.backfill import (
-    BackfillIsRead,
-    CallsSpent,
-    GapMend,
-    IncompleteBackfill,
-    MendPlan,
-    NotMendable,
-    Stage,
-    Survey,
-)
+from mintscope.history import backfill
 from mintscope.history.jobs_store import SqlHistory
 from mintscope.history.join_store import SqlGapMends
 from mintscope.kit.clock import Clock
@@ -66,7 +57,7 @@ class GapSource(Protocol):
         Raises ValueError if it cannot be backfilled.
         """
 
-    async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
+    async def survey(self, mint: Mint, from_time: UnixS) -> backfill.Survey:
         """Return the slots to read, and their cost.
 
         Raises ValueError in words if there is nothing.
@@ -108,7 +99,7 @@ async def settled(reader: SqlLogReader, slot: Slot) -> Slot | None:
 async def is_read(jobs: SqlHistory, mint: Mint, settled_slot: Slot) -> bool:
     """Return whether a backfill of *mint* that reaches *settled_slot* is joined."""
     job = await jobs.one(mint)
-    if job is None or job.stage is not Stage.JOINED or job.slot is None:
+    if job is None or job.stage is not backfill.Stage.JOINED or job.slot is None:
         return False
     return job.slot >= settled_slot
 
@@ -127,7 +118,7 @@ class GapMending:
     jobs: SqlHistory
     source: GapSource
     lock: Callable[[], AbstractAsyncContextManager[None]]
-    plan: MendPlan
+    plan: backfill.MendPlan
     clock: Clock
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
 
@@ -164,7 +155,7 @@ class GapMending:
             await self._attempt(due)
         return due is not None
 
-    async def _attempt(self, due: GapMend) -> None:
+    async def _attempt(self, due: backfill.GapMend) -> None:
         gap = due.gap
         tell = log.bind(first=due.gap.first, last=due.gap.last)
         try:
@@ -172,10 +163,10 @@ class GapMending:
             if due.words not in GOES_ON:
                 tell.info("gap_mending", attempt=due.attempts + 1)
             failures = await self._mend(gap, moment)
-        except (_Waits, CallsSpent, BackfillIsRead) as reason:
+        except (_Waits, backfill.CallsSpent, backfill.BackfillIsRead) as reason:
             await self._put_off(due, reason)
         except (SourceError, ValueError) as failure:
-            is_last = isinstance(failure, NotMendable)
+            is_last = isinstance(failure, backfill.NotMendable)
             await self._failed(due, str(failure), is_last=is_last)
         except AWAY:
             raise
@@ -184,27 +175,27 @@ class GapMending:
             await self._failed(due, BUG, is_last=False)
         else:
             if failures:
-                is_last = all(isinstance(each, NotMendable) for each in failures)
+                is_last = all(isinstance(each, backfill.NotMendable) for each in failures)
                 await self._failed(due, str(failures[0]), is_last=is_last)
                 return
             await self.jobs.filled(gap, self.clock.now())
             GAPS_MENDED.inc()
             tell.info("gap_mended")
 
-    async def _put_off(self, due: GapMend, reason: Exception) -> None:
+    async def _put_off(self, due: backfill.GapMend, reason: Exception) -> None:
         now = self.clock.now()
         words = str(reason)
         next_at = now + round(PUT_OFF_S * SECOND_MS)
-        if isinstance(reason, BackfillIsRead):
+        if isinstance(reason, backfill.BackfillIsRead):
             words = ANOTHER
-        elif isinstance(reason, CallsSpent):
+        elif isinstance(reason, backfill.CallsSpent):
             words = SPENT
             next_at = (now // DAY_MS + 1) * DAY_MS
         if words != due.words:
             log.info("gap_mending_waits", first=due.gap.first, last=due.gap.last, reason=words)
         await self.mends.put_off(due.gap, UnixMs(next_at), words)
 
-    async def _failed(self, due: GapMend, words: str, *, is_last: bool) -> None:
+    async def _failed(self, due: backfill.GapMend, words: str, *, is_last: bool) -> None:
         """Record that an attempt failed, and set the time of the next one."""
         gap = due.gap
         now = self.clock.now()
@@ -235,15 +226,15 @@ class GapMending:
     async def _mend(self, gap: Gap, moment: _Moment) -> list[Exception]:
         """Read every token that traded in *gap*; return the errors of those that cannot be read."""
         if 2 * (gap.last - gap.first + 1) > self.plan.calls_per_day:
-            raise NotMendable(TOO_MUCH.format(self.plan.calls_per_day))
+            raise backfill.NotMendable(TOO_MUCH.format(self.plan.calls_per_day))
         failures: list[Exception] = []
         for mint in sorted(set(await self.source.traded(gap)) - {WSOL}):
             try:
                 async with self.lock():
                     await self._read(mint, moment)
-            except BackfillIsRead:
+            except backfill.BackfillIsRead:
                 raise
-            except (IncompleteBackfill, NotMendable, ValueError) as failure:
+            except (backfill.IncompleteBackfill, backfill.NotMendable, ValueError) as failure:
                 failures.append(failure)
         return failures
 
@@ -255,7 +246,7 @@ class GapMending:
                 return
             job = await self.jobs.one(mint)
             begin = await self.source.begin(mint, moment.since)
-            if job is None or job.stage is Stage.JOINED:
+            if job is None or job.stage is backfill.Stage.JOINED:
                 if is_begun:
                     raise ValueError(f"{mint} was joined without the gap: the node is behind")
                 await self._begin(mint, begin, moment)
@@ -264,14 +255,14 @@ class GapMending:
                 raise ValueError(
                     f"another backfill of {mint} was begun and not ended: mintscope history {mint}"
                 )
-            elif job.stage is Stage.READING:
+            elif job.stage is backfill.Stage.READING:
                 await self.source.read(mint, job.from_time)
             await self._wait_while_ready(mint)
 
     async def _begin(self, mint: Mint, begin: UnixS, moment: _Moment) -> None:
         found = await self.source.survey(mint, begin)
         if found.cost.calls > self.plan.calls_per_day:
-            raise NotMendable(
+            raise backfill.NotMendable(
                 f"the backfill of {mint} takes about {found.cost.calls} requests, more than"
                 f" chain.gap_calls_per_day, {self.plan.calls_per_day}"
             )
@@ -283,7 +274,7 @@ class GapMending:
         """Wait until ingest has joined what was read.  Raises _Waits if it takes too long."""
         for _ in range(JOIN_LOOKS_MAX):
             job = await self.jobs.one(mint)
-            if job is None or job.stage is not Stage.READY:
+            if job is None or job.stage is not backfill.Stage.READY:
                 return
             await self.pause(JOIN_LOOK_S)
         raise _Waits(NOT_JOINED)
@@ -311,7 +302,7 @@ class DailyCalls:
                 self._left = await self._mends.take_calls(day, CALLS_AT_ONCE, self._calls_per_day)
                 self._day = day
             if not self._left:
-                raise CallsSpent(SPENT)
+                raise backfill.CallsSpent(SPENT)
             self._left -= 1
 
 

@@ -14,34 +14,14 @@ import msgspec
 from typing_extensions import override
 
 from mintscope.dex.outcome import Swap
-from mintscope.history.backfill import (
-    Cost,
-    Cursor,
-    Kind,
-    Line,
-    ListPage,
-    NotMendable,
-    ReadTransaction,
-    UnreadTransaction,
-    concerns,
-)
+from mintscope.history import backfill
 from mintscope.history.jobs_store import SqlHistory
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.market.quotes import oriented
+from mintscope.solana import rpc
 from mintscope.solana.blocks import Block, Endpoint, Gap, SourceError
 from mintscope.solana.node import Node
-from mintscope.solana.rpc import (
-    Commitment,
-    Missing,
-    Rpc,
-    RpcFailure,
-    RpcRefused,
-    Sleep,
-    T,
-    Trouble,
-    Unreachable,
-)
 from mintscope.solana.transaction import Transaction, UnreadableTransaction
 from mintscope.solana.wire import Answer, SlotNumber, read_transaction
 
@@ -51,7 +31,7 @@ FILTER_TRANSACTION_NOT_FOUND: Final = -32020
 Allow = Callable[[], Awaitable[None]]
 
 
-class UnknownSignature(RpcFailure):
+class UnknownSignature(rpc.RpcFailure):
     """The node does not know the transaction that a list should start from."""
 
 
@@ -76,7 +56,7 @@ TRANSACTION: Final = msgspec.json.Decoder(Answer[dict[str, Any]])
 SIGNED: Final = msgspec.json.Decoder(Answer[SignedBlock])
 
 
-class PacedNode(Rpc):
+class PacedNode(rpc.Rpc):
     """A node that has past blocks, over JSON-RPC; it counts its calls.
 
     Every method raises RpcFailure without an answer.
@@ -105,11 +85,11 @@ class PacedNode(Rpc):
         self._allow = allow
         self._pause_s = 1 / calls_per_s
         self._next_s = float("-inf")
-        self._rest: Sleep = more.get("sleep", asyncio.sleep)
+        self._rest: rpc.Sleep = more.get("sleep", asyncio.sleep)
 
     async def finalized(self) -> Slot:
         """Return the newest finalized slot."""
-        return await self.slot(Commitment.FINALIZED)
+        return await self.slot(rpc.Commitment.FINALIZED)
 
     async def reaches_back_to(self) -> UnixS | None:
         """Return the time of the oldest block that it has, None if it does not know."""
@@ -123,13 +103,13 @@ class PacedNode(Rpc):
         Raises UnknownSignature if the node does not know *before* or *until*.
         """
         bounds = {"before": before, "until": until}
-        options = {"commitment": Commitment.FINALIZED, "limit": LINES_MAX}
+        options = {"commitment": rpc.Commitment.FINALIZED, "limit": LINES_MAX}
         options |= {name: each for name, each in bounds.items() if each is not None}
         try:
             answer = await self._call("getSignaturesForAddress", [address, options], LINES)
-        except Unreachable as failure:
+        except rpc.Unreachable as failure:
             trouble = failure.__cause__
-            if isinstance(trouble, Trouble) and trouble.code == FILTER_TRANSACTION_NOT_FOUND:
+            if isinstance(trouble, rpc.Trouble) and trouble.code == FILTER_TRANSACTION_NOT_FOUND:
                 raise UnknownSignature(str(failure)) from failure
             raise
         return _result(answer, "getSignaturesForAddress") or []
@@ -140,7 +120,7 @@ class PacedNode(Rpc):
             asked = self._version.newest
             options = {
                 "encoding": "json",
-                "commitment": Commitment.FINALIZED,
+                "commitment": rpc.Commitment.FINALIZED,
                 "maxSupportedTransactionVersion": asked,
             }
             answer = await self._call("getTransaction", [signature, options], TRANSACTION)
@@ -154,7 +134,7 @@ class PacedNode(Rpc):
         options = {
             "transactionDetails": "signatures",
             "rewards": False,
-            "commitment": Commitment.FINALIZED,
+            "commitment": rpc.Commitment.FINALIZED,
             "maxSupportedTransactionVersion": self._version.newest,
         }
         answer = await self._call("getBlock", [slot, options], SIGNED)
@@ -162,7 +142,9 @@ class PacedNode(Rpc):
         return {signature: place for place, signature in enumerate(signatures)}
 
     @override
-    async def _attempt(self, request: bytes, decoder: msgspec.json.Decoder[Answer[T]]) -> Answer[T]:
+    async def _attempt(
+        self, request: bytes, decoder: msgspec.json.Decoder[Answer[rpc.T]]
+    ) -> Answer[rpc.T]:
         if self._allow is not None:
             await self._allow()
         now_s = self._monotonic_s()
@@ -174,10 +156,10 @@ class PacedNode(Rpc):
         return await super()._attempt(request, decoder)
 
 
-def _result(answer: Answer[T], method: str) -> T | None:
+def _result(answer: Answer[rpc.T], method: str) -> rpc.T | None:
     """Return the result in *answer*.  Raises RpcRefused for an error."""
     if answer.error is not None:
-        raise RpcRefused(f"{method}: it said {answer.error.message[:200]!r}")
+        raise rpc.RpcRefused(f"{method}: it said {answer.error.message[:200]!r}")
     return answer.result
 
 
@@ -221,7 +203,9 @@ class HistoryReader:
             await self._read(mint, unread)
         return reaches
 
-    async def _list(self, mint: Mint, cursor: Cursor, reaches: Slot, from_time: UnixS) -> None:
+    async def _list(
+        self, mint: Mint, cursor: backfill.Cursor, reaches: Slot, from_time: UnixS
+    ) -> None:
         before = cursor.before
         top = None
         while True:
@@ -230,7 +214,7 @@ class HistoryReader:
             if top is None and known:
                 top = known[0].signature
             wanted = [w for w in known if w.block_time is None or w.block_time >= from_time]
-            page = ListPage(
+            page = backfill.ListPage(
                 address=cursor.address,
                 lines=[_line(wire) for wire in wanted if wire.err is None],
                 before=wires[-1].signature if wires else None,
@@ -243,7 +227,7 @@ class HistoryReader:
                 return
             before = page.before
 
-    async def _lines(self, cursor: Cursor, before: Signature | None) -> Sequence[LineWire]:
+    async def _lines(self, cursor: backfill.Cursor, before: Signature | None) -> Sequence[LineWire]:
         """Return lines older than *before*, or the newest lines if the node does not know *before*.
 
         Another node may answer than the one that named it; what is listed twice changes nothing.
@@ -257,7 +241,7 @@ class HistoryReader:
             self._unknown.add(before)
             return await self._node.lines(cursor.address, before=None, until=cursor.until)
 
-    async def _read(self, mint: Mint, unread: Sequence[UnreadTransaction]) -> None:
+    async def _read(self, mint: Mint, unread: Sequence[backfill.UnreadTransaction]) -> None:
         mixed = sorted({one.slot for one in unread if one.is_mixed})
         blocks = await self._all(mixed, self._node.positions)
         places = dict(zip(mixed, blocks, strict=True))
@@ -266,13 +250,15 @@ class HistoryReader:
         self._progress("read", sum(one.swaps is not None for one in read))
 
     async def _one(
-        self, mint: Mint, one: UnreadTransaction, places: Mapping[Signature, int]
-    ) -> ReadTransaction:
+        self, mint: Mint, one: backfill.UnreadTransaction, places: Mapping[Signature, int]
+    ) -> backfill.ReadTransaction:
         found = await self._node.transaction(one.signature)
         swaps = None
         if found is not None:
-            swaps = [swap for swap in self._decode([found]) if concerns(swap, mint)]
-        return ReadTransaction(one.slot, one.signature, places.get(one.signature, 0), swaps)
+            swaps = [swap for swap in self._decode([found]) if backfill.concerns(swap, mint)]
+        return backfill.ReadTransaction(
+            one.slot, one.signature, places.get(one.signature, 0), swaps
+        )
 
     async def _all(self, items: Sequence[A], ask: Callable[[A], Awaitable[B]]) -> list[B]:
         """Return the results of *ask* for all *items*; raise the first failure."""
@@ -289,9 +275,9 @@ class HistoryReader:
         return [task.result() for task in tasks]
 
 
-def _line(wire: LineWire) -> Line:
+def _line(wire: LineWire) -> backfill.Line:
     time = None if wire.block_time is None else UnixS(wire.block_time)
-    return Line(wire.signature, Slot(wire.slot), time)
+    return backfill.Line(wire.signature, Slot(wire.slot), time)
 
 
 SAMPLES_MAX: Final = 60  # transactions that name the mint, read to see in which pools
@@ -314,8 +300,8 @@ async def find_pools(node: PacedNode, decode: Decode, mint: Mint) -> Mapping[str
 
 
 async def cost_of(
-    node: PacedNode, addresses: Mapping[str, Kind], *, from_time: UnixS, calls_per_s: float
-) -> Cost:
+    node: PacedNode, addresses: Mapping[str, backfill.Kind], *, from_time: UnixS, calls_per_s: float
+) -> backfill.Cost:
     """Return the approximate cost of reading *addresses* back to *from_time*, at one call each.
 
     The newest page says how busy an address is; it is taken to have been so all along.
@@ -331,7 +317,7 @@ async def cost_of(
         transactions += count
         pages += count // LINES_MAX + 1
     calls = pages + transactions
-    return Cost(transactions, calls, calls / calls_per_s)
+    return backfill.Cost(transactions, calls, calls / calls_per_s)
 
 
 SLOTS_MAX: Final = 2_000  # of one gap: each block takes a call
@@ -348,11 +334,11 @@ async def blocks_of(node: Node, gap: Gap) -> AsyncIterator[Block]:
     So none is left out that was part of the chain.  Raises NotThere, NotMendable, RpcFailure.
     """
     if gap.last - gap.first >= SLOTS_MAX:
-        raise NotMendable(f"expected at most {SLOTS_MAX} slots to look through")
+        raise backfill.NotMendable(f"expected at most {SLOTS_MAX} slots to look through")
     parent = await _parent_of_the_next(node, gap.last)
     while parent >= gap.first:
-        block = await node.block(parent, Commitment.FINALIZED)
-        if isinstance(block, Missing):
+        block = await node.block(parent, rpc.Commitment.FINALIZED)
+        if isinstance(block, rpc.Missing):
             raise NotThere(f"the node has no block at slot {parent}, which the next one names")
         yield block
         parent = block.parent_slot
@@ -361,9 +347,9 @@ async def blocks_of(node: Node, gap: Gap) -> AsyncIterator[Block]:
 async def _parent_of_the_next(node: Node, slot: Slot) -> Slot:
     """Return the parent of the first block after *slot*."""
     later = await node.blocks(
-        first=Slot(slot + 1), last=Slot(slot + LATER_SLOTS_MAX), commitment=Commitment.FINALIZED
+        first=Slot(slot + 1), last=Slot(slot + LATER_SLOTS_MAX), commitment=rpc.Commitment.FINALIZED
     )
-    header = await node.header(later[0], Commitment.FINALIZED) if later else None
-    if header is None or isinstance(header, Missing):
+    header = await node.header(later[0], rpc.Commitment.FINALIZED) if later else None
+    if header is None or isinstance(header, rpc.Missing):
         raise NotThere(f"the node has no final block after slot {slot}")
     return header.parent_slot

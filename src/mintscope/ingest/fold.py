@@ -7,22 +7,11 @@ from typing import Final, TypeAlias
 from mintscope.kit.clock import Clock
 from mintscope.kit.metrics import FINALIZED_SLOT, TRACKED_MINTS
 from mintscope.kit.primitives import Mint, UnixS
+from mintscope.market import ports
 from mintscope.market.engine.crowd_book import CrowdBook
 from mintscope.market.engine.fold import MintFold
 from mintscope.market.engine.pool_book import PoolBook
 from mintscope.market.log import PricedSwap
-from mintscope.market.ports import (
-    Activity,
-    FinalizedSlot,
-    Floor,
-    Folded,
-    FoldedMint,
-    Kept,
-    count,
-    day_of,
-    is_dead,
-    is_lively,
-)
 from mintscope.market.series.store import with_details
 from mintscope.market.store.fold import SqlFolding
 from mintscope.market.store.log_writer import SqlMarketStore
@@ -56,7 +45,7 @@ class FinalFold:
     def __init__(  # noqa: PLR0913 - one argument for each part
         self,
         store: SqlMarketStore,
-        floor: Floor | None,
+        floor: ports.Floor | None,
         clock: Clock,
         *,
         mints_max: int = MINTS_MAX,
@@ -149,7 +138,7 @@ class FinalFold:
             self._under_way = batch
 
 
-async def fold_once(store: SqlMarketStore, floor: Floor | None) -> bool:
+async def fold_once(store: SqlMarketStore, floor: ports.Floor | None) -> bool:
     """Move one batch of final slots from the log into candles; False if there is none.
 
     floor   follow every mint that reaches it; None: only those listed
@@ -169,9 +158,9 @@ class _Batch:
     def __init__(
         self,
         folding: SqlFolding,
-        slots: Sequence[FinalizedSlot],
+        slots: Sequence[ports.FinalizedSlot],
         untracked: Sequence[Mint],
-        floor: Floor | None,
+        floor: ports.Floor | None,
         mints_max: int | None,
     ) -> None:
         self._slots = slots
@@ -183,26 +172,28 @@ class _Batch:
         self._folding = folding
         self._floor = floor
         self._untracked = untracked
-        self._tracked: dict[Mint, FinalizedSlot] = {}
-        self._kept: dict[Mint, Kept] = {}
-        self._activity: dict[Mint, Activity | None] = {}
+        self._tracked: dict[Mint, ports.FinalizedSlot] = {}
+        self._kept: dict[Mint, ports.Kept] = {}
+        self._activity: dict[Mint, ports.Activity | None] = {}
         self._last_swap: dict[Mint, UnixS] = {}
-        self._packed: dict[Mint, FoldedMint] = {}
+        self._packed: dict[Mint, ports.FoldedMint] = {}
 
     @classmethod
     async def begin(
-        cls, folding: SqlFolding, floor: Floor | None, mints_max: int | None = None
+        cls, folding: SqlFolding, floor: ports.Floor | None, mints_max: int | None = None
     ) -> "_Batch":
         """Take the slots of one day; first drop the mints that died before that day.
 
         mints_max   no slot follows one with which so many are touched; None: any number
         """
-        today = day_of(folding.slots[0].time)
-        slots = list(takewhile(lambda slot: day_of(slot.time) == today, folding.slots))
+        today = ports.day_of(folding.slots[0].time)
+        slots = list(takewhile(lambda slot: ports.day_of(slot.time) == today, folding.slots))
         untracked: list[Mint] = []
         if floor is not None and folding.day != today:
             followed = await folding.followed()
-            untracked = [m for m, was in followed.items() if is_dead(was, today=today, floor=floor)]
+            untracked = [
+                m for m, was in followed.items() if ports.is_dead(was, today=today, floor=floor)
+            ]
         return cls(folding, slots, untracked, floor, mints_max)
 
     @property
@@ -227,7 +218,7 @@ class _Batch:
             FINALIZED_SLOT.set(self._slots[-1].slot)
         return False
 
-    async def _apply(self, slot: FinalizedSlot) -> None:
+    async def _apply(self, slot: ports.FinalizedSlot) -> None:
         swaps_of = await self._folding.swaps(slot)
         await self._load([mint for mint in swaps_of if mint not in self._kept])
         unnamed: list[Mint] = []
@@ -257,7 +248,7 @@ class _Batch:
             last = self._last_swap[mint]
             changed = fold.changed()
             waypoints = fold.waypoints()
-            self._packed[mint] = FoldedMint(
+            self._packed[mint] = ports.FoldedMint(
                 fold.state(),
                 fold.in_sol(),
                 changed,
@@ -268,8 +259,8 @@ class _Batch:
                 self._crowds[mint].changed(),
             )
 
-    def _folded(self) -> Folded:
-        return Folded(
+    def _folded(self) -> ports.Folded:
+        return ports.Folded(
             checkpoint=self._slots[-1],
             untracked=self._untracked,
             tracked=self._tracked,
@@ -280,7 +271,7 @@ class _Batch:
     async def _load(self, mints: Sequence[Mint]) -> None:
         kept = await self._folding.kept(mints)
         for mint in kept.keys() & set(self._untracked):
-            kept[mint] = Kept(None, kept[mint].is_removed, None, None, kept[mint].activity)
+            kept[mint] = ports.Kept(None, kept[mint].is_removed, None, None, kept[mint].activity)
         self._kept |= kept
         self._activity |= {mint: was.activity for mint, was in kept.items()}
 
@@ -294,12 +285,12 @@ class _Batch:
         return fold
 
     def _count(
-        self, mint: Mint, slot: FinalizedSlot, swaps: Sequence[PricedSwap], floor: Floor
+        self, mint: Mint, slot: ports.FinalizedSlot, swaps: Sequence[PricedSwap], floor: ports.Floor
     ) -> None:
         """Count the trades of *mint*, and follow it from the slot in which it reached *floor*."""
-        activity: Activity = count(
+        activity: ports.Activity = ports.count(
             self._activity[mint],
-            day=day_of(slot.time),
+            day=ports.day_of(slot.time),
             swaps=len(swaps),
             volume=sum(swap.volume for swap in swaps),
             floor=floor,
@@ -307,5 +298,5 @@ class _Batch:
         self._activity[mint] = activity
         kept = self._kept[mint]
         is_tracked = kept.since_slot is not None or mint in self._tracked
-        if is_lively(activity) and not is_tracked and not kept.is_removed:
+        if ports.is_lively(activity) and not is_tracked and not kept.is_removed:
             self._tracked[mint] = slot

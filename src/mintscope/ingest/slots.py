@@ -10,17 +10,7 @@ from mintscope.dex.decode import NO_PROGRAM
 from mintscope.dex.outcome import Decoded, Quarantined, QuarantineReason, RecognisedBy, Swap
 from mintscope.dex.programs import UNLISTED
 from mintscope.ingest.coverage import CoverageMetrics, UnreadCounters, VenueWatch, slot_coverage
-from mintscope.kit.metrics import (
-    DOLLAR_OFF_PEG,
-    GAP_SLOTS,
-    QUARANTINED,
-    RETRACTED,
-    SLOT_SECONDS,
-    SOL_RATE_AGE_S,
-    SWAPS,
-    UNKNOWN_INSTRUCTIONS,
-    UNPRICED,
-)
+from mintscope.kit import metrics
 from mintscope.kit.primitives import MINT_LENGTH_MIN, Mint, Slot, UnixS
 from mintscope.market.engine.fold import Hole, Known, Tail
 from mintscope.market.log import SlotHeader
@@ -50,9 +40,9 @@ class Pegs:
         if off_peg == self._shown:
             return
         for mint in self._shown.keys() - off_peg.keys():
-            DOLLAR_OFF_PEG.remove(mint)
+            metrics.DOLLAR_OFF_PEG.remove(mint)
         for mint, share in off_peg.items():
-            DOLLAR_OFF_PEG.labels(mint).set(share)
+            metrics.DOLLAR_OFF_PEG.labels(mint).set(share)
             self._tell(mint, share, time)
         self._shown = off_peg
 
@@ -75,7 +65,7 @@ class RateWatch:
     def note(self, header: SlotHeader) -> None:
         """Note the slot of *header*, and log if the rate was lost or has come back."""
         self._age.note(header.time, header.sol_usd_time)
-        SOL_RATE_AGE_S.set(self._age.seconds)
+        metrics.SOL_RATE_AGE_S.set(self._age.seconds)
         if self._age.is_late:
             if self._longest_s is None:
                 log.warning("sol_rate_missing", slot=header.slot, age_s=self._age.seconds)
@@ -160,7 +150,7 @@ class Slots:
                         final = self._finalize(slot) or final
                     case Gap(first, last):
                         if self._tail.lose(update):
-                            GAP_SLOTS.inc(last - first + 1)
+                            metrics.GAP_SLOTS.inc(last - first + 1)
                             changes.append(update)
         finally:
             if final is not None:
@@ -175,7 +165,7 @@ class Slots:
         for header in place.dead:
             self._tail.retract()
             self.standings.retract(header.slot)
-            RETRACTED.inc()
+            metrics.RETRACTED.inc()
             changes.append(OrphanedSlot(header.slot))
         if isinstance(place, Hole):
             return False
@@ -195,7 +185,7 @@ class Slots:
         in_block = [*swaps, *decoded.migrations] if decoded.migrations else swaps
         priced = price_slot(in_block, _rate(header), standings.sets_price, quotes, time)
         for reason, count in priced.unpriced.items():
-            UNPRICED.labels(reason).inc(count)
+            metrics.UNPRICED.labels(reason).inc(count)
         own = priced.swaps if self._shard == WHOLE else self._shard.own(priced.swaps)
         changes.append(NewSlot(header, own, standings.changed()))
         changes += _unread(block.slot, decoded)
@@ -208,14 +198,14 @@ class Slots:
     def _count_swaps(self, swaps: Iterable[Swap], time: UnixS) -> None:
         counts = Counter(map(_label, swaps))
         for program, count in counts.items():
-            SWAPS.labels(program).inc(count)
+            metrics.SWAPS.labels(program).inc(count)
         self._venues.note(time, counts)
 
     def _note_pace(self, header: SlotHeader) -> None:
         self._meter.note(header.slot, header.time)
         pace = self._meter.pace
         if pace is not None:
-            SLOT_SECONDS.set(pace.slot_s)
+            metrics.SLOT_SECONDS.set(pace.slot_s)
 
     def _finalize(self, slot: Slot) -> Slot | None:
         final = self._tail.finalize(slot)
@@ -232,7 +222,7 @@ class Slots:
             decoded = self._read_one_by_one(block)
         for one in decoded.quarantined:
             program = _name(one.program)
-            QUARANTINED.labels(program, one.reason).inc()
+            metrics.QUARANTINED.labels(program, one.reason).inc()
             if one.head:
                 self._count_unknown(program, one.head)
         return decoded
@@ -245,7 +235,7 @@ class Slots:
                 key = program, "other"
             else:
                 self._unknown.add(key)
-        UNKNOWN_INSTRUCTIONS.labels(*key).inc()
+        metrics.UNKNOWN_INSTRUCTIONS.labels(*key).inc()
 
     def _read_one_by_one(self, block: Block) -> Decoded:
         migrations: list[Swap] = []

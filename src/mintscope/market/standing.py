@@ -31,7 +31,7 @@ from msgspec.structs import replace
 
 from mintscope.kit.primitives import UnixS
 from mintscope.kit.time import DAY_S, HOUR_S
-from mintscope.market.prices.median import SILENT, is_near, middle
+from mintscope.market.median import SILENT, is_near, middle
 from mintscope.market.sol_rate import FRACTION as SHARED_FRACTION
 from mintscope.market.sol_rate import third
 

@@ -6,9 +6,12 @@ The service says which tools there are, and counts the budget; nothing is known 
 """
 
 import logging
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from functools import partial
+from hashlib import sha256
+from importlib.resources import files
 from typing import Any, Final, cast
 
 import httpx2
@@ -44,8 +47,52 @@ from mintscope import __version__
 from mintscope.kit.errors import InternalError
 from mintscope.kit.http.request import ClientDisconnected, next_request_id
 from mintscope.mcp.calls import PAYMENTS, CallResult, ToolCalls, input_schema, output_schema
-from mintscope.mcp.chart import MEDIA_TYPE, META, chart_document
 from mintscope.mcp.tools import CHART, TOOLS, Tool
+from mintscope.payments.pricing import BUNDLES
+
+# The app of `show_chart`: one HTML document that a host of MCP Apps shows.
+#
+# Source    https://github.com/modelcontextprotocol/ext-apps, specification 2026-01-26
+#
+# It loads nothing and connects to nothing: its policy allows its own style and script by their
+# hashes, and its resource names no other origin.
+
+MEDIA_TYPE: Final = "text/html;profile=mcp-app"
+NOWHERE: Final[dict[str, Any]] = {
+    "connectDomains": [],
+    "resourceDomains": [],
+    "frameDomains": [],
+    "baseUriDomains": [],
+}
+META: Final = {"ui": {"csp": NOWHERE, "prefersBorder": True}}
+
+
+def chart_document() -> str:
+    """Return the HTML of the app; it offers the smallest bundle of credits."""
+    folder = files("mintscope.mcp") / "static"
+    style = (folder / "chart.css").read_text("utf-8")
+    script = (folder / "chart.js").read_text("utf-8")
+    bundle = min(BUNDLES, key=lambda each: each.credits)
+    policy = (
+        f"default-src 'none'; style-src {_source(style)}; script-src {_source(script)};"
+        " base-uri 'none'; form-action 'none'"
+    )
+    page = (folder / "chart.html").read_text("utf-8")
+    for name, text in {
+        "policy": policy,
+        "credits": str(bundle.credits),
+        "usd": f"{bundle.usd.normalize():f}",
+        "style": style,
+        "script": script,
+    }.items():
+        page = page.replace("{{" + name + "}}", text)
+    return page
+
+
+def _source(content: str) -> str:
+    """Return the policy source of *content*, an inline style or script of the document."""
+    return f"'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'"
+
 
 ANSWER_S_MAX: Final = 90.0  # the service waits 60 s for the chain
 

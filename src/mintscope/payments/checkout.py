@@ -37,23 +37,10 @@ from mintscope.kit.errors import PriceUnavailable, ServiceError
 from mintscope.kit.primitives import CreditAccount, Mint, Slot, UnixMs
 from mintscope.kit.time import month_end
 from mintscope.market.report import ReadReport, price_age_ms_in
+from mintscope.payments import ports
 from mintscope.payments.facilitator import Contradiction, Demand, VerifiedPayment, Wanted
 from mintscope.payments.merchant import Merchant, Order
 from mintscope.payments.payment import PaidReport
-from mintscope.payments.ports import (
-    AlreadyUsed,
-    ChainUnavailable,
-    Failing,
-    Obstacle,
-    Outcome,
-    Rejected,
-    Settled,
-    Simulated,
-    TreasuryUnusable,
-    Unavailable,
-    UnknownBlockhash,
-    Unresolved,
-)
 from mintscope.payments.protocol.envelope import (
     Envelope,
     RefusalReason,
@@ -102,9 +89,9 @@ Cause = (
     | KeyCapped
     | SignInRefused
     | Refused
-    | AlreadyUsed
-    | Unresolved
-    | Unavailable
+    | ports.AlreadyUsed
+    | ports.Unresolved
+    | ports.Unavailable
 )
 
 
@@ -177,7 +164,7 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
 
     report: ReadReport
     balance: int | None
-    payment: Settled | None
+    payment: ports.Settled | None
     credit_count: int = 0
     taken: Reversal | None = None
 
@@ -282,7 +269,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
     checkout: "Checkout"
     merchant: Merchant
     order: Order
-    payment: VerifiedPayment | Settled
+    payment: VerifiedPayment | ports.Settled
 
     async def settle(self, work: Work) -> Receipt:
         """Do *work*, then take the payment; a settled payment gets its report again.
@@ -291,7 +278,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
         Raises CheckoutRefused, and the errors of *work*.
         """
         clock = self.merchant.facilitator.clock
-        delivered = None if isinstance(self.payment, Settled) else await work()
+        delivered = None if isinstance(self.payment, ports.Settled) else await work()
         if delivered is not None and delivered.credit_count == 0:
             return Receipt(delivered.report, None, None)
 
@@ -305,12 +292,12 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
             raise Contradiction(f"expected a report; {settled.payment.signature} bought credits")
         return Receipt(_unpack(settled.payment.purchase.body, now=clock.now()), None, settled)
 
-    async def pay(self, wanted: Callable[[], Awaitable[Wanted]]) -> Settled:
+    async def pay(self, wanted: Callable[[], Awaitable[Wanted]]) -> ports.Settled:
         """Take the payment for the result of *wanted*, unless it was taken before.
 
         Raises CheckoutRefused, and the errors of *wanted*.
         """
-        if isinstance(self.payment, Settled):
+        if isinstance(self.payment, ports.Settled):
             return self.payment
         outcome = await self.payment.settle(await wanted())
         await self.checkout.next_iteration()  # many are confirmed in the same block
@@ -333,7 +320,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     debits: DebitLedger | None
     merchant: Merchant | None
     next_iteration: Callable[[], Awaitable[None]]
-    on_outcome: Callable[[Outcome], None]
+    on_outcome: Callable[[ports.Outcome], None]
 
     def authorize_credit(
         self, order: Order, payer: Payer, *, once: str | None = None, endpoint: int | None = None
@@ -399,17 +386,19 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
                 )
         return None
 
-    async def expect_settled(self, merchant: Merchant, order: Order, outcome: Outcome) -> Settled:
+    async def expect_settled(
+        self, merchant: Merchant, order: Order, outcome: ports.Outcome
+    ) -> ports.Settled:
         """Return *outcome* if the payment has settled.
 
         Raises CheckoutRefused; PriceUnavailable where no new option can be made, unless the
         payment was sent: then its outcome is reported.
         """
         self.on_outcome(outcome)
-        if isinstance(outcome, Settled):
+        if isinstance(outcome, ports.Settled):
             return outcome
         option = None
-        if outcome == Unavailable(Obstacle.TREASURY):
+        if outcome == ports.Unavailable(ports.Obstacle.TREASURY):
             merchant.distrust_prices()
         if isinstance(outcome, Refused):
             try:
@@ -470,18 +459,18 @@ async def propose(
         envelope = open_envelope(transaction)
         assert isinstance(envelope, Envelope)
         trial = await chain.simulate(envelope, terms.token_account(payer))
-    except ChainUnavailable:
+    except ports.ChainUnavailable:
         return NotProposed.CHAIN
-    if isinstance(trial, Simulated):
+    if isinstance(trial, ports.Simulated):
         return Proposal(requirement=requirement, transaction=transaction)
     return _why(trial)
 
 
-def _why(trial: Failing) -> NotProposed:
+def _why(trial: ports.Failing) -> NotProposed:
     match trial:
-        case Rejected(is_unfunded=is_unfunded):
+        case ports.Rejected(is_unfunded=is_unfunded):
             return NotProposed.UNFUNDED if is_unfunded else NotProposed.REJECTED
-        case TreasuryUnusable():
+        case ports.TreasuryUnusable():
             return NotProposed.TREASURY
-        case UnknownBlockhash():
+        case ports.UnknownBlockhash():
             return NotProposed.CHAIN

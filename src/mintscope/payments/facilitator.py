@@ -28,6 +28,7 @@ from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CredentialHash, hash_credential, hint
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
+from mintscope.payments import ports
 from mintscope.payments import reconciler as lost
 from mintscope.payments.payment import (
     Landed,
@@ -41,30 +42,6 @@ from mintscope.payments.payment import (
     UnreadablePayment,
     Unseen,
     weigh,
-)
-from mintscope.payments.ports import (
-    AlreadyUsed,
-    Begun,
-    Budget,
-    ChainUnavailable,
-    Failing,
-    KeyTaken,
-    KnownPayment,
-    Obstacle,
-    Outcome,
-    PaymentStore,
-    PendingPayment,
-    Settled,
-    Settlement,
-    Simulated,
-    TreasuryUnusable,
-    Trial,
-    Unavailable,
-    Unresolved,
-    Used,
-    final_after_ms,
-    not_begun,
-    not_simulated,
 )
 from mintscope.payments.protocol.envelope import (
     HELD_OPEN_S,
@@ -156,7 +133,9 @@ class Contradiction(Exception):
     """A stored row is inconsistent, so that nothing is handed out because of it."""
 
 
-def answer(payment: Payment, key: str, secrets: Secrets, *, is_key_ours: bool = False) -> Outcome:
+def answer(
+    payment: Payment, key: str, secrets: Secrets, *, is_key_ours: bool = False
+) -> ports.Outcome:
     """Return the outcome of *payment*, as stored, for the holder of *key*.
 
     is_key_ours    the client has sent none, and learns it only if it needs it
@@ -169,17 +148,19 @@ def answer(payment: Payment, key: str, secrets: Secrets, *, is_key_ours: bool = 
                 raise Contradiction(f"expected why {payment.signature} failed; there is none")
             return Refused(payment.reason, payment.signature)
         case State.PENDING | State.FROZEN:
-            return Unresolved(payment=payment, key=key if is_key_ours else None)
+            return ports.Unresolved(payment=payment, key=key if is_key_ours else None)
 
 
-def settled(payment: Payment, key: str, secrets: Secrets, *, redelivered: bool = False) -> Settled:
+def settled(
+    payment: Payment, key: str, secrets: Secrets, *, redelivered: bool = False
+) -> ports.Settled:
     """Return the issued *payment* as an answer for the holder of *key*."""
     token = None
     if isinstance(payment.purchase, NewToken):
         token = secrets.token_of(payment.message_hash, key, payment.purchase.token_hash)
         if token is None:
             raise Contradiction(f"the credit token of {payment.signature} is another: new pepper?")
-    return Settled(payment=payment, token=token, redelivered=redelivered)
+    return ports.Settled(payment=payment, token=token, redelivered=redelivered)
 
 
 PATIENCE_PARTS: Final = (
@@ -206,7 +187,7 @@ class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
     mark: int
     landed: Landed | None = None
 
-    async def settle(self, wanted: Wanted) -> Outcome:
+    async def settle(self, wanted: Wanted) -> ports.Outcome:
         """Take the payment for *wanted*, at most once across all processes."""
         if self.landed is not None:
             return await self.facilitator.adopt(self, self.landed, wanted)
@@ -228,12 +209,12 @@ class Facilitator:
     terms: Terms
     secrets: Secrets
     fee_payer: Keypair
-    store: PaymentStore
+    store: ports.PaymentStore
     adoptions: lost.AdoptionStore
-    chain: Settlement
+    chain: ports.Settlement
     clock: Clock
     entropy: Callable[[int], bytes]
-    budget: Budget
+    budget: ports.Budget
     slot_s: Callable[[], float]
     patience_s: float = HELD_OPEN_S
     also: Sequence[Terms] = ()
@@ -261,7 +242,9 @@ class Facilitator:
             requirement, max_timeout_s=min(max(left_s, TIMEOUT_S_MIN), HELD_OPEN_S), recent=recent
         )
 
-    async def present(self, presented: Presented, demand: Demand) -> VerifiedPayment | Outcome:
+    async def present(
+        self, presented: Presented, demand: Demand
+    ) -> VerifiedPayment | ports.Outcome:
         """Return a charge for a valid new payment, or the outcome of any other payment.
 
         The row decides first: a payment that is known is never refused for what
@@ -309,11 +292,13 @@ class Facilitator:
             found = verify(envelope, asked)
         return asked, found
 
-    async def refuse(self, candidate: VerifiedPayment, why: Outcome) -> VerifiedPayment | Outcome:
+    async def refuse(
+        self, candidate: VerifiedPayment, why: ports.Outcome
+    ) -> VerifiedPayment | ports.Outcome:
         """Return *why*, or what follows if the payment turns out to be on chain."""
         payer = candidate.verified.envelope.payer
         if not await self.may_try(candidate.demand.address, payer):
-            return Unavailable(Obstacle.CHAIN)
+            return ports.Unavailable(ports.Obstacle.CHAIN)
         found = await lost.look(
             candidate.verified.envelope.sign(self.fee_payer).signature,
             candidate.verified,
@@ -323,7 +308,9 @@ class Facilitator:
         )
         if isinstance(found, Landed):
             return msgspec.structs.replace(candidate, landed=found)
-        is_behind = found == Unavailable(Obstacle.UNSETTLED) and isinstance(why, Unavailable)
+        is_behind = found == ports.Unavailable(ports.Obstacle.UNSETTLED) and isinstance(
+            why, ports.Unavailable
+        )
         return why if found is None or is_behind else found
 
     async def may_try(self, address: str, payer: Wallet | None = None) -> bool:
@@ -333,27 +320,27 @@ class Facilitator:
         """
         return self.trials is None or await self.trials.take(address, payer) is not None
 
-    async def _try(self, candidate: VerifiedPayment) -> Trial:
+    async def _try(self, candidate: VerifiedPayment) -> ports.Trial:
         """Simulate a payment; count only one that would fail.  Raises ChainUnavailable."""
         envelope = candidate.verified.envelope
         counted = None
         if self.trials is not None:
             counted = await self.trials.take(candidate.demand.address, envelope.payer)
             if counted is None:
-                raise ChainUnavailable("as many payments have failed as may in a minute")
+                raise ports.ChainUnavailable("as many payments have failed as may in a minute")
         trial = await self.chain.simulate(envelope, candidate.verified.source)
-        if counted is not None and isinstance(trial, Simulated):
+        if counted is not None and isinstance(trial, ports.Simulated):
             await counted.give_back()
         return trial
 
-    async def settle(self, candidate: VerifiedPayment, wanted: Wanted) -> Outcome:
+    async def settle(self, candidate: VerifiedPayment, wanted: Wanted) -> ports.Outcome:
         """Take the payment of *candidate* for *wanted*, at most once."""
         envelope = candidate.verified.envelope
         try:
             trial = await self._try(candidate)
-        except ChainUnavailable:
-            return Unavailable(Obstacle.CHAIN)
-        if not isinstance(trial, Simulated):
+        except ports.ChainUnavailable:
+            return ports.Unavailable(ports.Obstacle.CHAIN)
+        if not isinstance(trial, ports.Simulated):
             # Also what lands between the lookup and the simulation is refused by the chain.
             known = (await self.store.find(envelope.message_hash)).payment
             if known is not None:
@@ -363,7 +350,7 @@ class Facilitator:
         drawn = self.entropy(GENERATED_KEY_BYTES)
         secrets = self.secrets.at(self.clock.now())
         key = candidate.demand.key or secrets.one_time_key(envelope.message_hash, drawn)
-        pending = PendingPayment(
+        pending = ports.PendingPayment(
             payment=make_payment(
                 candidate.verified,
                 candidate.demand,
@@ -381,21 +368,25 @@ class Facilitator:
             worth=await self.worth(candidate.verified.asset, candidate.verified.amount),
         )
         begun = await self.store.begin(pending)
-        if isinstance(begun, Begun):
+        if isinstance(begun, ports.Begun):
             payment = await self._send(pending.payment, signed)
             return answer(payment, key, self.secrets, is_key_ours=candidate.demand.key is None)
-        if isinstance(begun, KnownPayment):
+        if isinstance(begun, ports.KnownPayment):
             return await self._recall(begun.payment, envelope, candidate.demand)
-        return not_begun(begun)
+        return ports.not_begun(begun)
 
-    async def _untried(self, candidate: VerifiedPayment, trial: Failing, wanted: Wanted) -> Outcome:
+    async def _untried(
+        self, candidate: VerifiedPayment, trial: ports.Failing, wanted: Wanted
+    ) -> ports.Outcome:
         """Return the outcome of a payment whose simulation failed, unless it has landed."""
-        why = not_simulated(trial)
-        is_lost = not isinstance(trial, TreasuryUnusable) and lost.may_be_lost(trial)
+        why = ports.not_simulated(trial)
+        is_lost = not isinstance(trial, ports.TreasuryUnusable) and lost.may_be_lost(trial)
         found = await self.refuse(candidate, why) if is_lost else why
         return await found.settle(wanted) if isinstance(found, VerifiedPayment) else found
 
-    async def adopt(self, candidate: VerifiedPayment, landed: Landed, wanted: Wanted) -> Outcome:
+    async def adopt(
+        self, candidate: VerifiedPayment, landed: Landed, wanted: Wanted
+    ) -> ports.Outcome:
         """Restore the row of a payment that landed and whose row was lost; return its outcome."""
         key = candidate.demand.key
         assert key is not None  # or nothing would be proven
@@ -413,12 +404,12 @@ class Facilitator:
         match await self.adoptions.adopt(payment, landed, by=SERVICE, now=payment.begun_at):
             case Payment() as adopted:
                 return await self._recall(adopted, envelope, candidate.demand)
-            case KeyTaken():
-                return AlreadyUsed(Used.KEY)
+            case ports.KeyTaken():
+                return ports.AlreadyUsed(ports.Used.KEY)
             case lost.Acknowledged():
-                return AlreadyUsed(Used.ACKNOWLEDGED)
+                return ports.AlreadyUsed(ports.Used.ACKNOWLEDGED)
 
-    async def _recall(self, payment: Payment, envelope: Envelope, demand: Demand) -> Outcome:
+    async def _recall(self, payment: Payment, envelope: Envelope, demand: Demand) -> ports.Outcome:
         """Return the outcome of a known payment."""
         key = demand.key
         if (
@@ -429,7 +420,7 @@ class Facilitator:
             # A failure is public; everything else belongs to the holder of the key.
             if payment.state is State.FAILED and payment.reason is not None:
                 return Refused(payment.reason, payment.signature)
-            return AlreadyUsed(Used.PAYMENT)
+            return ports.AlreadyUsed(ports.Used.PAYMENT)
         if payment.state is State.ISSUED:
             return self._redeliver(payment, key)
         if not payment.final:
@@ -438,10 +429,10 @@ class Facilitator:
             payment = await self._send(payment, envelope.sign(self.fee_payer))
         return answer(payment, key, self.secrets)
 
-    def _redeliver(self, payment: Payment, key: str) -> Outcome:
+    def _redeliver(self, payment: Payment, key: str) -> ports.Outcome:
         is_old = self.clock.now() - payment.begun_at > REDELIVERY_MS
         if payment.touched or is_old or payment.purchase == PaidReport(body=b""):  # forgotten
-            return AlreadyUsed(Used.PAYMENT)
+            return ports.AlreadyUsed(ports.Used.PAYMENT)
         return settled(payment, key, self.secrets, redelivered=True)
 
     async def _send(self, payment: Payment, signed: Signed) -> Payment:
@@ -452,14 +443,14 @@ class Facilitator:
         """
         end_s = self.clock.monotonic_s() + self.patience_s
         for pause_s in self._pauses_s(end_s):
-            with suppress(ChainUnavailable):
+            with suppress(ports.ChainUnavailable):
                 await self.chain.broadcast(signed)
             left_s = max(end_s - self.clock.monotonic_s(), 0.0)
             try:
                 sighting = await self.chain.wait(payment.signature, patience_s=min(pause_s, left_s))
                 if isinstance(sighting, Unseen):
                     (sighting,) = await self.chain.look([payment.signature])
-            except ChainUnavailable:
+            except ports.ChainUnavailable:
                 return payment
             payment = await self._resolve(payment, sighting)
             if payment.state is not State.PENDING or isinstance(sighting, UnreadablePayment):
@@ -483,7 +474,7 @@ class Facilitator:
     async def _look(self, payment: Payment) -> Payment:
         try:
             (sighting,) = await self.chain.look([payment.signature])
-        except ChainUnavailable:
+        except ports.ChainUnavailable:
             return payment
         return await self._resolve(payment, sighting)
 
@@ -493,7 +484,7 @@ class Facilitator:
             return payment
         name = payment.message_hash
         now = self.clock.now()
-        again_ms = final_after_ms(self.slot_s())
+        again_ms = ports.final_after_ms(self.slot_s())
         try:
             return await self.store.resolve(name, evidence, now=now, again_ms=again_ms)
         except ServiceUnavailable:

@@ -14,21 +14,9 @@ from typing import Final
 import structlog
 
 from mintscope.credits.invariants import Invariant, Violation
+from mintscope.kit import metrics
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import PriceUnavailable, ServiceUnavailable
-from mintscope.kit.metrics import (
-    AUDITS,
-    FEE_PAYER_LAMPORTS,
-    OLDEST_PENDING_S,
-    ORPHANS,
-    PENDING_PAYMENTS,
-    SALES_OPEN,
-    SALES_OPEN_TO_NEW_PAYERS,
-    TASK_FAILURES,
-    TREASURY_AGE_S,
-    UNREADABLE,
-    VIOLATIONS,
-)
 from mintscope.kit.primitives import Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS
 from mintscope.payments.audit import (
@@ -97,7 +85,7 @@ class PaymentMaintenance:
                     tasks.create_task(self._refresh_offer())
                     tasks.create_task(self._watch_sales())
             except* Exception:
-                TASK_FAILURES.labels("sales").inc()
+                metrics.TASK_FAILURES.labels("sales").inc()
                 log.exception("looking after payments failed")
             await asyncio.sleep(AUDIT_S)
 
@@ -110,7 +98,7 @@ class PaymentMaintenance:
         try:
             await self._audit()
         except ServiceUnavailable as trouble:
-            AUDITS.labels("failed").inc()
+            metrics.AUDITS.labels("failed").inc()
             self._no_audit = f"{trouble} {trouble.__cause__ or ''}".strip()
             log.warning("no audit of payments", reason=self._no_audit)
         else:
@@ -126,7 +114,7 @@ class PaymentMaintenance:
         mark = await self.books.fund_mark()
         lamports = await self.chain.lamports(self.fee_payer)
         await self.books.fill_fund(lamports, mark=mark)
-        FEE_PAYER_LAMPORTS.set(lamports)
+        metrics.FEE_PAYER_LAMPORTS.set(lamports)
         if await self._is_short():
             log.error("nothing is sold until the fee payer has more", lamports=lamports)
         elif lamports < self.lamports_min:
@@ -165,10 +153,10 @@ class PaymentMaintenance:
                 full=today != self._day, is_start=self._day == NOT_YET
             )
         except ChainUnavailable as trouble:
-            AUDITS.labels("blind").inc()
+            metrics.AUDITS.labels("blind").inc()
             log.warning("the treasury cannot be compared", reason=str(trouble))
         else:
-            AUDITS.labels("violated" if violations else "sound").inc()
+            metrics.AUDITS.labels("violated" if violations else "sound").inc()
             _log_violations(violations)
         self._day = today
         if today != self._forgotten_on:
@@ -189,10 +177,10 @@ class PaymentMaintenance:
     async def _measure_books(self) -> None:
         await self._tell_orphans()
         count, oldest = await self.books.pending()
-        PENDING_PAYMENTS.set(count)
-        OLDEST_PENDING_S.set(0 if oldest is None else (self.clock.now() - oldest) / 1000)
+        metrics.PENDING_PAYMENTS.set(count)
+        metrics.OLDEST_PENDING_S.set(0 if oldest is None else (self.clock.now() - oldest) / 1000)
         scans = [await self.books.scan(ScanScope.NEW, each) for each in self.auditor.assets]
-        TREASURY_AGE_S.set(max(self._age_s(each) for each in scans))
+        metrics.TREASURY_AGE_S.set(max(self._age_s(each) for each in scans))
         await self.look_at_sales()
 
     def _age_s(self, scan: Scan | None) -> float:
@@ -212,8 +200,8 @@ class PaymentMaintenance:
         at_risk = await self.books.fees_at_risk(now=self.clock.now())
         before = self.closure
         self.closure = find_closure(at_risk, self.budget, is_stopped=is_stopped)
-        SALES_OPEN.set(self.closure is None or not self.closure.is_for_all)
-        SALES_OPEN_TO_NEW_PAYERS.set(self.closure is None)
+        metrics.SALES_OPEN.set(self.closure is None or not self.closure.is_for_all)
+        metrics.SALES_OPEN_TO_NEW_PAYERS.set(self.closure is None)
         if self.closure is not None and before is None:
             log.error("sales are closed", reason=self.closure.why)
         elif self.closure is None and before is not None:
@@ -222,7 +210,7 @@ class PaymentMaintenance:
     async def _tell_orphans(self) -> None:
         """Report each payment without a row once, until it is settled."""
         orphans = await self.orphans.orphans()
-        ORPHANS.set(len(orphans))
+        metrics.ORPHANS.set(len(orphans))
         for each in orphans:
             if each.signature not in self._reported:
                 log.warning(
@@ -237,7 +225,7 @@ class PaymentMaintenance:
 
 def tell_unreadable(payment: Payment, why: str) -> None:
     """Log an alert for a payment that is on chain but cannot be read."""
-    UNREADABLE.inc()
+    metrics.UNREADABLE.inc()
     log.error("a payment cannot be read", signature=payment.signature, reason=why)
 
 
@@ -248,7 +236,7 @@ def _log_trouble(trouble: Exception) -> None:
 def _log_violations(violations: Collection[Violation]) -> None:
     for invariant in Invariant:
         found = [each for each in violations if each.invariant is invariant]
-        VIOLATIONS.labels(invariant.name.lower()).set(len(found))
+        metrics.VIOLATIONS.labels(invariant.name.lower()).set(len(found))
     for violation in violations:
         log.error(
             "the books of money contradict themselves",

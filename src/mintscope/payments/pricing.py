@@ -3,7 +3,7 @@
 Its market may be thin, and a trader that moves it moves our prices.  So a price
 needs liquidity on both sides, recent trades, two averages that agree, even pools and
 no jump.  Trades in a pool that a trader opened to trade with itself set no price (see
-`core.market.standing`).  Of the two averages the lower one counts, so that lifting the
+`market.standing`).  Of the two averages the lower one counts, so that lifting the
 market for a moment never makes credits cheap.
 """
 

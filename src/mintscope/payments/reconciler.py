@@ -31,19 +31,13 @@ from typing import Final, NamedTuple, Protocol
 
 from msgspec.structs import replace as structs_replace
 
+from mintscope.kit import credentials
 from mintscope.kit.audit import Actor
 from mintscope.kit.clock import Clock
-from mintscope.kit.credentials import (
-    CredentialHash,
-    CreditToken,
-    Root,
-    derived,
-    hash_credential,
-    make_credit_token,
-)
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS, HOUR_MS
+from mintscope.payments import ports
 from mintscope.payments.payment import (
     Landed,
     Payment,
@@ -53,21 +47,6 @@ from mintscope.payments.payment import (
     UnreadablePayment,
     Unseen,
     weigh,
-)
-from mintscope.payments.ports import (
-    AlreadyUsed,
-    ChainUnavailable,
-    Inconsistent,
-    KeyTaken,
-    Obstacle,
-    Outcome,
-    PaymentStore,
-    Rejected,
-    Settlement,
-    Unavailable,
-    UnknownBlockhash,
-    Used,
-    final_after_ms,
 )
 from mintscope.payments.protocol.envelope import (
     MessageHash,
@@ -111,19 +90,19 @@ class Secrets:
     newer: "tuple[Secrets, ...]" = ()
 
     @classmethod
-    def derive(cls, pepper: bytes, roots: Iterable[Root] = ()) -> "Secrets":
+    def derive(cls, pepper: bytes, roots: Iterable[credentials.Root] = ()) -> "Secrets":
         """Derive every key from *pepper*, and newer sets of keys from *roots*."""
         newer = (cls._of_root(each, pepper) for each in sorted(roots, reverse=True))
         return replace(cls._of_pepper(pepper), newer=tuple(newer))
 
     @classmethod
-    def _of_root(cls, root: Root, pepper: bytes) -> "Secrets":
+    def _of_root(cls, root: credentials.Root, pepper: bytes) -> "Secrets":
         return cls(
-            quote=derived(root.secret, "quotes"),
-            redeem=derived(root.secret, "receipts"),
-            token=derived(root.secret, "credentials"),
-            rotation=derived(root.secret, "sessions"),
-            receipt=derived(root.secret, "signed receipts"),
+            quote=credentials.derived(root.secret, "quotes"),
+            redeem=credentials.derived(root.secret, "receipts"),
+            token=credentials.derived(root.secret, "credentials"),
+            rotation=credentials.derived(root.secret, "sessions"),
+            receipt=credentials.derived(root.secret, "signed receipts"),
             pepper=pepper,
             since=root.since,
         )
@@ -163,11 +142,13 @@ class Secrets:
         ]
         return (signing, *every[:at], *replaced)
 
-    def key_hash(self, key: str, payer: Wallet) -> CredentialHash:
+    def key_hash(self, key: str, payer: Wallet) -> credentials.CredentialHash:
         """Return the stored form of a redelivery key, which differs between payers."""
-        return CredentialHash(hmac.digest(self.redeem, f"{payer}\n{key}".encode(), "sha256"))
+        return credentials.CredentialHash(
+            hmac.digest(self.redeem, f"{payer}\n{key}".encode(), "sha256")
+        )
 
-    def holds(self, key: str, payer: Wallet, key_hash: CredentialHash) -> bool:
+    def holds(self, key: str, payer: Wallet, key_hash: credentials.CredentialHash) -> bool:
         """Return whether *key_hash* is the hash of *key* by one of `all`; in constant time."""
         return any(hmac.compare_digest(each.key_hash(key, payer), key_hash) for each in self.all())
 
@@ -193,18 +174,18 @@ class Secrets:
         made = hmac.digest(self.redeem, b"one-time key\n" + message_hash + drawn, "sha256")
         return made[:_KEY_MAC_BYTES]
 
-    def credit_token(self, message_hash: MessageHash, key: str) -> CreditToken:
+    def credit_token(self, message_hash: MessageHash, key: str) -> credentials.CreditToken:
         """Return the token that the payment *message_hash* buys for the holder of *key*."""
         drawn = hmac.digest(self.token, message_hash + key.encode(), "sha256")
-        return make_credit_token(drawn[:_TOKEN_ENTROPY_BYTES])
+        return credentials.make_credit_token(drawn[:_TOKEN_ENTROPY_BYTES])
 
     def token_of(
-        self, message_hash: MessageHash, key: str, token_hash: CredentialHash
-    ) -> CreditToken | None:
+        self, message_hash: MessageHash, key: str, token_hash: credentials.CredentialHash
+    ) -> credentials.CreditToken | None:
         """Return the token of `credit_token` with *token_hash*, derived from any of `all`."""
         for each in self.all():
             token = each.credit_token(message_hash, key)
-            if hash_credential(token, pepper=self.pepper) == token_hash:
+            if credentials.hash_credential(token, pepper=self.pepper) == token_hash:
                 return token
         return None
 
@@ -227,8 +208,8 @@ class Reconciler:
                      or that the store refuses to move
     """
 
-    store: PaymentStore
-    chain: Settlement
+    store: ports.PaymentStore
+    chain: ports.Settlement
     clock: Clock
     slot_s: Callable[[], float]
     on_unreadable: Alarm
@@ -239,7 +220,7 @@ class Reconciler:
             try:
                 while await self.once() == BATCH:
                     pass
-            except (ChainUnavailable, ServiceUnavailable) as trouble:
+            except (ports.ChainUnavailable, ServiceUnavailable) as trouble:
                 on_trouble(trouble)
             await pause(PAUSE_SLOTS * self.slot_s())
 
@@ -284,10 +265,10 @@ class Reconciler:
         if evidence is None:
             return
         now = self.clock.now()
-        again_ms = final_after_ms(self.slot_s())
+        again_ms = ports.final_after_ms(self.slot_s())
         try:
             await self.store.resolve(payment.message_hash, evidence, now=now, again_ms=again_ms)
-        except Inconsistent as refusal:
+        except ports.Inconsistent as refusal:
             await self._set_aside(payment, str(refusal))
 
     async def _set_aside(self, payment: Payment, why: str) -> None:
@@ -309,7 +290,7 @@ class Acknowledged:
     """An operator has settled the payment in another way, so that it buys nothing."""
 
 
-Adoption = Payment | KeyTaken | Acknowledged
+Adoption = Payment | ports.KeyTaken | Acknowledged
 
 
 class AdoptionStore(Protocol):
@@ -330,33 +311,33 @@ async def look(
     key: str | None,
     *,
     secrets: Sequence[Secrets],
-    chain: Settlement,
-) -> Landed | Outcome | None:
+    chain: ports.Settlement,
+) -> Landed | ports.Outcome | None:
     """Return None if the chain does not know the payment *verified*, else its outcome.
 
     Landed    it is there for good, and *key* is its sender's
     """
     try:
         (sighting,) = await chain.look([signature])
-    except ChainUnavailable:
-        return Unavailable(Obstacle.CHAIN)
+    except ports.ChainUnavailable:
+        return ports.Unavailable(ports.Obstacle.CHAIN)
     match sighting:
         case Landed(final=True):
-            return sighting if _owns(key, verified, secrets) else AlreadyUsed(Used.LOST)
+            return sighting if _owns(key, verified, secrets) else ports.AlreadyUsed(ports.Used.LOST)
         case Reverted(final=True):
             return Refused(RefusalReason.REVERTED, signature)
         case Unseen(height=height) if height > 0:
             return None
         case _:
-            return Unavailable(Obstacle.UNSETTLED)
+            return ports.Unavailable(ports.Obstacle.UNSETTLED)
 
 
-def may_be_lost(trial: Rejected | UnknownBlockhash) -> bool:
+def may_be_lost(trial: ports.Rejected | ports.UnknownBlockhash) -> bool:
     """Return whether a payment that is refused now may have landed.
 
     As long as a chain knows the blockhash, it checks first whether it already has the payment.
     """
-    return isinstance(trial, UnknownBlockhash) or trial.error == ALREADY_PROCESSED
+    return isinstance(trial, ports.UnknownBlockhash) or trial.error == ALREADY_PROCESSED
 
 
 def _owns(key: str | None, verified: Verified, secrets: Sequence[Secrets]) -> bool:

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 from starlette.requests import cookie_parser
 from starlette.types import Scope
 
-from mintscope.accounts.people.people import People
-from mintscope.accounts.people.session import AGENT_LENGTH_MAX, Browser, Session, SessionEnded
+from mintscope.accounts.people import People
+from mintscope.accounts.session import AGENT_LENGTH_MAX, Browser, Session, SessionEnded
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import (
     BadRequest,

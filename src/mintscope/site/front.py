@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from mintscope.accounts.people.session import Session
+from mintscope.accounts.session import Session
 from mintscope.accounts.signups.application import ApplicationState
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.accounts.wallets.credits import AccountCredits
@@ -19,14 +19,14 @@ from mintscope.kit.http.response import Outlet
 from mintscope.kit.http.server_sent import encode_event
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, SECOND_MS
-from mintscope.market.listing.listed import ListQuestion
+from mintscope.market.screening.listed import ListQuestion
 from mintscope.payments.pricing import BUNDLES, REQUEST_USD
 from mintscope.site.figures import DAYS, day_bars, day_text
 from mintscope.site.live import NEWS, Channel, News, OpenPages, PageStream
 from mintscope.site.page import Macros, NoContent, Page, PageResponse
 from mintscope.site.routes import START, PageRequest, PageRoute, get
 from mintscope.site.sol import LiveSol, MarketParts, SolNow
-from mintscope.site.tokens.tokens import WATCHED_SHOWN, LinePage, TokenLines, Watching
+from mintscope.site.token.listing import WATCHED_SHOWN, LinePage, TokenLines, Watching
 from mintscope.solana.blocks import WSOL
 
 PAUSE_S: Final = 0.5  # between two looks

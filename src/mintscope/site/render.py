@@ -13,19 +13,10 @@ from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from mintscope.accounts.people.session import Session
-from mintscope.accounts.people.user import TooManyAttempts
+from mintscope.accounts.session import Session
+from mintscope.accounts.user import TooManyAttempts
+from mintscope.kit import errors
 from mintscope.kit.clock import Clock
-from mintscope.kit.errors import (
-    BadRequest,
-    InternalError,
-    MethodNotAllowed,
-    NotFound,
-    PayloadTooLarge,
-    RateLimited,
-    ServiceUnavailable,
-    visible,
-)
 from mintscope.kit.http.application import LEVEL_OF_FILES, compress, etag_of, version_of
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import NO_STORE, PLAIN, Header, Outlet, PushedResponse, Response
@@ -269,7 +260,7 @@ def _environment(
         until=until_text,
         old=old_text,
         agent=describe_agent,
-        visible=visible,
+        visible=errors.visible,
         foreign=foreign_text,
         address=address_text,
         price=price,
@@ -357,7 +348,7 @@ class StaticFiles:
         """
         name = request.path_params["file"]
         if name not in self._bodies:
-            raise NotFound
+            raise errors.NotFound
         is_current = request.query == f"v={self._versions[name]}".encode()
         return self._response(name, FOREVER if is_current else REVALIDATED)
 
@@ -396,22 +387,22 @@ class FailureText(NamedTuple):
 
 
 FAILURES: Final[dict[type[Exception], FailureText]] = {
-    BadRequest: FailureText(400, "That request cannot be read", ""),
+    errors.BadRequest: FailureText(400, "That request cannot be read", ""),
     OriginRefused: FailureText(403, "That form was refused", ""),
     FormOfAnotherSession: FailureText(403, "That form was refused", ""),
-    NotFound: FailureText(
+    errors.NotFound: FailureText(
         404, "There is nothing here", "The address may be mistyped, or what was here is gone."
     ),
-    MethodNotAllowed: FailureText(
+    errors.MethodNotAllowed: FailureText(
         405, "That is not how this page is used", "Go back to the page before, and use its buttons."
     ),
-    PayloadTooLarge: FailureText(413, "That is too much text", ""),
-    RateLimited: FailureText(429, "Too many requests", TOO_FAST),
+    errors.PayloadTooLarge: FailureText(413, "That is too much text", ""),
+    errors.RateLimited: FailureText(429, "Too many requests", TOO_FAST),
     TooManyAttempts: FailureText(429, "Too many attempts", TOO_FAST),
-    ServiceUnavailable: FailureText(
+    errors.ServiceUnavailable: FailureText(
         503, "The service is not available right now", "Nothing was changed. Try again in a moment."
     ),
-    InternalError: FailureText(
+    errors.InternalError: FailureText(
         500,
         "Something went wrong on our side",
         "It has been logged. If you report it, give the request id.",
@@ -419,7 +410,7 @@ FAILURES: Final[dict[type[Exception], FailureText]] = {
 }
 
 
-WAITS: Final = (RateLimited, TooManyAttempts)
+WAITS: Final = (errors.RateLimited, TooManyAttempts)
 
 
 def failure_page(error: Exception, *, request_id: str, again: str = "") -> Page:
@@ -427,7 +418,7 @@ def failure_page(error: Exception, *, request_id: str, again: str = "") -> Page:
 
     again   the page of a form that was refused, which sends it once it is opened again; "": none
     """
-    failure = FAILURES.get(type(error), FAILURES[InternalError])
+    failure = FAILURES.get(type(error), FAILURES[errors.InternalError])
     return Page(
         "failure.html",
         {
@@ -444,7 +435,7 @@ def failure_page(error: Exception, *, request_id: str, again: str = "") -> Page:
 
 def failure_headers(error: Exception) -> tuple[Header, ...]:
     """Return the headers that belong to *error*."""
-    if isinstance(error, MethodNotAllowed):
+    if isinstance(error, errors.MethodNotAllowed):
         return ((b"allow", error.allowed.encode()),)
     if isinstance(error, WAITS):
         return ((b"retry-after", b"%d" % error.retry_after_s),)

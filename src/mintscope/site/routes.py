@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from mintscope.accounts.mail.email import Email, EmailId
-from mintscope.accounts.people.session import Browser, Session
+from mintscope.accounts.session import Browser, Session
 from mintscope.kit.errors import BadRequest, NotFound
 from mintscope.kit.http.request import Request, parse_id
 from mintscope.kit.primitives import UnixMs

@@ -26,34 +26,10 @@ from mintscope.kit.errors import Undecodable, decode_json
 from mintscope.kit.http_client import open_client, read_body
 from mintscope.kit.metrics import RPC_REQUESTS
 from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.solana import wire
 from mintscope.solana.blocks import Block, Endpoint, SourceError
 from mintscope.solana.finality_meter import INVALID_PARAMS, as_final
 from mintscope.solana.pace import Pace, pace_between, pace_of_samples
-from mintscope.solana.wire import (
-    ABSENCES,
-    ACCOUNTS,
-    BLOCK,
-    CERTIFICATE,
-    CODES,
-    HEADER,
-    LARGEST,
-    LATEST,
-    SAMPLES,
-    SLOT,
-    SLOTS,
-    SOFTWARE,
-    TEXT,
-    UNKNOWN_CODE,
-    Absence,
-    AcceptedVersion,
-    AccountsWire,
-    Answer,
-    Code,
-    ErrorWire,
-    Header,
-    JsonTransactions,
-    Treatment,
-)
 
 log = structlog.get_logger()
 
@@ -134,7 +110,7 @@ PACE_SLOTS: Final = 1_000  # between two blocks whose times show the pace
 PACE_BLOCKS_MAX: Final = 20  # slots that may be skipped before one has a block
 
 T = TypeVar("T")
-H = TypeVar("H", bound=Header)
+H = TypeVar("H", bound=wire.Header)
 FUTURE_S_MAX: Final = 60.0  # clocks of a node and of this machine may differ by this much
 
 
@@ -174,7 +150,7 @@ class Missing:
     """
 
     slot: Slot
-    absence: Absence
+    absence: wire.Absence
     reason: str = ""
 
 
@@ -207,7 +183,7 @@ class Rpc:
         self._endpoint = endpoint
         self._clock = clock
         self._throttle = Throttle(clock, jitter, sleep)
-        self._version = AcceptedVersion(endpoint.max_transaction_version)
+        self._version = wire.AcceptedVersion(endpoint.max_transaction_version)
         self._knows_confirmed = True
         self._names_final_block = True
         try:
@@ -229,14 +205,14 @@ class Rpc:
 
     async def slot(self, commitment: Commitment) -> Slot:
         """Return the newest slot at *commitment*."""
-        return Slot(_some(await self._call("getSlot", [{"commitment": commitment}], SLOT)))
+        return Slot(_some(await self._call("getSlot", [{"commitment": commitment}], wire.SLOT)))
 
     async def head(self, commitment: Commitment) -> Head:
         """Return the newest block at *commitment*, with its hash if it is final and known."""
         if commitment is Commitment.FINALIZED and self._names_final_block:
             params = [{"commitment": commitment}]
             try:
-                latest = _some(await self._call("getLatestBlockhash", params, LATEST))
+                latest = _some(await self._call("getLatestBlockhash", params, wire.LATEST))
             except RpcRefused:  # then its slot and its hash take two questions
                 self._names_final_block = False
             else:
@@ -254,22 +230,22 @@ class Rpc:
         Older nodes do not know the question, and providers may refuse it (HTTP 401, 404, 429).
         """
         try:
-            answer = await self._call("getAgGenesisCert", [], CERTIFICATE)
+            answer = await self._call("getAgGenesisCert", [], wire.CERTIFICATE)
         except RpcFailure:
             return None
         return None if answer.error is not None else answer.result is not None
 
     async def first_available(self) -> Slot:
         """Return the oldest slot whose block the node still has."""
-        return Slot(_some(await self._call("getFirstAvailableBlock", [], SLOT)))
+        return Slot(_some(await self._call("getFirstAvailableBlock", [], wire.SLOT)))
 
     async def genesis_hash(self) -> str:
         """Return the name of the cluster."""
-        return _some(await self._call("getGenesisHash", [], TEXT))
+        return _some(await self._call("getGenesisHash", [], wire.TEXT))
 
     async def software(self) -> str:
         """Return the version of the node's software, or "" if it is not reported."""
-        return _some(await self._call("getVersion", [], SOFTWARE)).version
+        return _some(await self._call("getVersion", [], wire.SOFTWARE)).version
 
     @property
     def newest_version(self) -> int:
@@ -278,11 +254,11 @@ class Rpc:
 
     async def health(self) -> str:
         """Return "ok", or raise with the node's own message."""
-        return _some(await self._call("getHealth", [], TEXT))
+        return _some(await self._call("getHealth", [], wire.TEXT))
 
     async def block_time(self, slot: Slot) -> UnixS | None:
         """Return the time of *slot*, or None if the chain does not know it."""
-        answer = await self._call("getBlockTime", [slot], SLOT)
+        answer = await self._call("getBlockTime", [slot], wire.SLOT)
         return None if answer.result is None else UnixS(answer.result)
 
     async def pace(self) -> Pace | None:
@@ -293,7 +269,7 @@ class Rpc:
         """
         with suppress(RpcFailure):  # not every provider offers it
             params = [PERFORMANCE_SAMPLES]
-            answer = await self._call("getRecentPerformanceSamples", params, SAMPLES)
+            answer = await self._call("getRecentPerformanceSamples", params, wire.SAMPLES)
             samples = answer.result or ()
             pace = pace_of_samples((each.num_slots, each.sample_period_secs) for each in samples)
             if pace is not None:
@@ -318,7 +294,7 @@ class Rpc:
         """Return the slots from *first* to *last* reported to have a block, ascending."""
         assert last - first <= BLOCKS_RANGE_MAX
         params = [first, last, {"commitment": commitment}]
-        listed = _some(await self._call("getBlocks", params, SLOTS))
+        listed = _some(await self._call("getBlocks", params, wire.SLOTS))
         return sorted({Slot(slot) for slot in listed if first <= slot <= last})
 
     async def block(
@@ -326,7 +302,7 @@ class Rpc:
     ) -> Block | Missing:
         """Return the block at *slot* with its transactions; *is_expected* has no effect."""
         del is_expected
-        answer = await self._get_block(slot, commitment, "full", BLOCK)
+        answer = await self._get_block(slot, commitment, "full", wire.BLOCK)
         if isinstance(answer, Missing):
             return answer
         return Block(
@@ -335,18 +311,18 @@ class Rpc:
             blockhash=answer.blockhash,
             parent_blockhash=answer.parent_blockhash,
             time=self._plausible(slot, answer.block_time),
-            transactions=JsonTransactions(answer.transactions),
+            transactions=wire.JsonTransactions(answer.transactions),
             size=sum(map(len, answer.transactions)),
         )
 
-    async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:
+    async def header(self, slot: Slot, commitment: Commitment) -> wire.Header | Missing:
         """Return the block at *slot* without its transactions: a few hundred bytes."""
-        return await self._get_block(slot, commitment, "none", HEADER)
+        return await self._get_block(slot, commitment, "none", wire.HEADER)
 
-    async def accounts(self, addresses: Sequence[str]) -> AccountsWire:
+    async def accounts(self, addresses: Sequence[str]) -> wire.AccountsWire:
         """Return the accounts at *addresses*, at most 100, as of one confirmed slot."""
         params = [list(addresses), {"commitment": "confirmed", "encoding": "base64"}]
-        return _some(await self._call("getMultipleAccounts", params, ACCOUNTS))
+        return _some(await self._call("getMultipleAccounts", params, wire.ACCOUNTS))
 
     async def largest_accounts(self, mint: Mint) -> Sequence[str]:
         """Return the addresses of the largest accounts of *mint*, at most 20.
@@ -354,7 +330,7 @@ class Rpc:
         Raises RpcRefused if the node does not answer this: many public ones do not.
         """
         params = [mint, {"commitment": "confirmed"}]
-        answer = _some(await self._call("getTokenLargestAccounts", params, LARGEST))
+        answer = _some(await self._call("getTokenLargestAccounts", params, wire.LARGEST))
         return [one.address for one in answer.value]
 
     async def _get_block(
@@ -362,7 +338,7 @@ class Rpc:
         slot: Slot,
         commitment: Commitment,
         details: str,
-        decoder: msgspec.json.Decoder[Answer[H]],
+        decoder: msgspec.json.Decoder[wire.Answer[H]],
     ) -> H | Missing:
         while True:
             asked = self._version.newest
@@ -377,14 +353,14 @@ class Rpc:
             if answer.error is None:
                 break
             treatment = _code(answer.error).treatment
-            if treatment in ABSENCES:
-                return Missing(slot=slot, absence=ABSENCES[treatment])
+            if treatment in wire.ABSENCES:
+                return Missing(slot=slot, absence=wire.ABSENCES[treatment])
             if not self._version.rise(asked, answer.error.message):
                 advice = _code(answer.error).advice
                 said = answer.error.message[:200]
                 raise RpcRefused(f"{self._where} getBlock: {advice}; it said {said!r}")
         if answer.result is None:
-            return Missing(slot=slot, absence=Absence.NOT_READY)
+            return Missing(slot=slot, absence=wire.Absence.NOT_READY)
         if answer.result.parent_slot >= slot > 0:
             raise Unreachable(
                 f"{self._where} getBlock: expected a parent below slot {slot};"
@@ -393,8 +369,8 @@ class Rpc:
         return answer.result
 
     async def _call(
-        self, method: str, params: list[Any], decoder: msgspec.json.Decoder[Answer[T]]
-    ) -> Answer[T]:
+        self, method: str, params: list[Any], decoder: msgspec.json.Decoder[wire.Answer[T]]
+    ) -> wire.Answer[T]:
         """Return the result of *method*, or an error that means a missing block."""
         if not self._knows_confirmed:
             return await self._ask(method, as_final(params), decoder)
@@ -411,17 +387,17 @@ class Rpc:
     async def _refuses_confirmed(self) -> bool:
         """Return whether the node rejects the level `confirmed` but accepts `finalized`."""
         with suppress(RpcRefused):
-            await self._ask("getSlot", [{"commitment": Commitment.CONFIRMED}], SLOT)
+            await self._ask("getSlot", [{"commitment": Commitment.CONFIRMED}], wire.SLOT)
             return False
         try:
-            await self._ask("getSlot", [{"commitment": Commitment.FINALIZED}], SLOT)
+            await self._ask("getSlot", [{"commitment": Commitment.FINALIZED}], wire.SLOT)
         except RpcRefused:
             return False
         return True
 
     async def _ask(
-        self, method: str, params: list[Any], decoder: msgspec.json.Decoder[Answer[T]]
-    ) -> Answer[T]:
+        self, method: str, params: list[Any], decoder: msgspec.json.Decoder[wire.Answer[T]]
+    ) -> wire.Answer[T]:
         request = msgspec.json.encode(
             {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         )
@@ -445,7 +421,9 @@ class Rpc:
             f"{self._where} {method}: {trouble}, {self._endpoint.attempts_max} times in a row"
         ) from trouble
 
-    async def _attempt(self, request: bytes, decoder: msgspec.json.Decoder[Answer[T]]) -> Answer[T]:
+    async def _attempt(
+        self, request: bytes, decoder: msgspec.json.Decoder[wire.Answer[T]]
+    ) -> wire.Answer[T]:
         try:
             async with asyncio.timeout(self._endpoint.timeout_s):
                 body = await self._post(request)
@@ -461,9 +439,9 @@ class Rpc:
         if answer.error is not None:
             said = f"{answer.error.message[:200]!r} ({answer.error.code})"
             code = _code(answer.error)
-            if code.treatment is Treatment.STOP:
+            if code.treatment is wire.Treatment.STOP:
                 raise RpcRefused(f"{code.advice}; it said {said}", answer.error.code)
-            if code.treatment is Treatment.RETRY:
+            if code.treatment is wire.Treatment.RETRY:
                 raise Trouble(f"it said {said}", code=answer.error.code)
         return answer
 
@@ -489,11 +467,11 @@ class Rpc:
         return UnixS(time)
 
 
-def _code(error: ErrorWire) -> Code:
-    return CODES.get(error.code, UNKNOWN_CODE)
+def _code(error: wire.ErrorWire) -> wire.Code:
+    return wire.CODES.get(error.code, wire.UNKNOWN_CODE)
 
 
-def _some(answer: Answer[T]) -> T:
+def _some(answer: wire.Answer[T]) -> T:
     if answer.result is None:
         said = "null" if answer.error is None else f"{answer.error.message[:200]!r}"
         raise Unreachable(f"expected a result; was {said}")

@@ -8,7 +8,7 @@ import msgspec
 
 from mintscope.accounts.keys.key_gate import KeyGate
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.description.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
+from mintscope.api.discovery.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import Wire, read_body, success
 from mintscope.api.x402 import idempotency_key

@@ -6,26 +6,19 @@ from typing import Final
 from mintscope.kit.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
 from mintscope.kit.http.request import parse_id
 from mintscope.kit.primitives import parse_mint
-from mintscope.market.listing.listed import ListQuestion
+from mintscope.market.screening.listed import ListQuestion
 from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.site.routes import Access, PageRequest, PageRoute, get, post, sentence
-from mintscope.site.tokens.tokens import ShownToken, TokenLines, TokenSearch
-from mintscope.watchlists.rows import (
-    WATCHED_MAX,
-    WATCHLIST_NAME_LENGTH_MAX,
-    WATCHLISTS_MAX,
-    WatchDenied,
-    Watchlist,
-    WatchlistId,
-)
+from mintscope.site.token.listing import ShownToken, TokenLines, TokenSearch
+from mintscope.watchlists import rows
 from mintscope.watchlists.watchlists import Watchlists
 
 PATH: Final = "/watchlists"
 ONE: Final = f"{PATH}/{{watchlist}}"
-NO_ROOM: Final = f"You have {WATCHLISTS_MAX} watchlists, which is as many as there can be."
-FULL: Final = f"There are {WATCHED_MAX} tokens on it, which is as many as there can be."
+NO_ROOM: Final = f"You have {rows.WATCHLISTS_MAX} watchlists, which is as many as there can be."
+FULL: Final = f"There are {rows.WATCHED_MAX} tokens on it, which is as many as there can be."
 NOT_A_NAME: Final = (
-    f"Give it a name of 1 to {WATCHLIST_NAME_LENGTH_MAX} characters that can be printed."
+    f"Give it a name of 1 to {rows.WATCHLIST_NAME_LENGTH_MAX} characters that can be printed."
 )
 
 
@@ -65,7 +58,7 @@ class WatchlistPages:
         if not _is_name(name):
             return await self._list(request, {"name": NOT_A_NAME}, name)
         made = await self._watchlists.make(request.signed_in.user.user_id, name)
-        if isinstance(made, WatchDenied):
+        if isinstance(made, rows.WatchDenied):
             return await self._list(request, {"name": NO_ROOM}, name)
         return Redirect(_address(made), notice="watchlist-made")
 
@@ -103,9 +96,9 @@ class WatchlistPages:
         user_id = request.signed_in.user.user_id
         watchlist_id = found.line.watchlist_id
         added = await self._watchlists.add(user_id, watchlist_id, mint)
-        if added is WatchDenied.TOO_MANY:
+        if added is rows.WatchDenied.TOO_MANY:
             return await self._show(found, {"mint": FULL}, values)
-        if added is WatchDenied.NOT_FOUND:
+        if added is rows.WatchDenied.NOT_FOUND:
             raise NotFound
         return Redirect(_address(found))
 
@@ -131,8 +124,8 @@ class WatchlistPages:
         await self._watchlists.delete(request.signed_in.user.user_id, found.line.watchlist_id)
         return Redirect(PATH, notice="watchlist-deleted")
 
-    async def _own(self, request: PageRequest) -> Watchlist:
-        watchlist_id = WatchlistId(parse_id(request.path_params["watchlist"]))
+    async def _own(self, request: PageRequest) -> rows.Watchlist:
+        watchlist_id = rows.WatchlistId(parse_id(request.path_params["watchlist"]))
         found = await self._watchlists.find(request.signed_in.user.user_id, watchlist_id)
         if found is None:
             raise NotFound
@@ -142,12 +135,12 @@ class WatchlistPages:
         self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS, name: str = ""
     ) -> Page:
         lines = await self._watchlists.of_user(request.signed_in.user.user_id)
-        facts = {"watchlists": lines, "most": WATCHLISTS_MAX}
+        facts = {"watchlists": lines, "most": rows.WATCHLISTS_MAX}
         return Page("watchlists/list.html", facts, errors=errors, values={"name": name})
 
     async def _show(
         self,
-        found: Watchlist,
+        found: rows.Watchlist,
         errors: Mapping[str, str] = NO_ERRORS,
         values: Mapping[str, str] | None = None,
         tokens: Sequence[ShownToken] | None = None,
@@ -157,27 +150,27 @@ class WatchlistPages:
         facts = {
             "watchlist": found,
             "tokens": [(mint, shown.get(mint)) for mint in found.mints],
-            "most": WATCHED_MAX,
+            "most": rows.WATCHED_MAX,
             "found": tokens or [],
             "is_looked_for": tokens is not None,
         }
         values = {"name": found.line.name} | dict(values or {})
         return Page("watchlists/show.html", facts, errors=errors, values=values)
 
-    async def _shown(self, found: Watchlist) -> Iterable[ShownToken]:
+    async def _shown(self, found: rows.Watchlist) -> Iterable[ShownToken]:
         """Return the lines of its tracked tokens; empty while the list is loaded."""
         if self._lines is None or not found.mints:
             return []
-        asked = ListQuestion(among=tuple(found.mints), limit=WATCHED_MAX)
+        asked = ListQuestion(among=tuple(found.mints), limit=rows.WATCHED_MAX)
         try:
             return (await self._lines.page(asked)).lines
         except ServiceUnavailable:
             return []
 
 
-def _address(watchlist: Watchlist) -> str:
+def _address(watchlist: rows.Watchlist) -> str:
     return f"{PATH}/{watchlist.line.watchlist_id}"
 
 
 def _is_name(name: str) -> bool:
-    return 0 < len(name) <= WATCHLIST_NAME_LENGTH_MAX and name.isprintable()
+    return 0 < len(name) <= rows.WATCHLIST_NAME_LENGTH_MAX and name.isprintable()

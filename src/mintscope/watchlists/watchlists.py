@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mintscope.accounts.people.rows import AccountRows, AccountStore, asked_for
-from mintscope.accounts.people.secrets import AccountSecrets, IdempotencyRecord
+from mintscope.accounts.rows import AccountRows, AccountStore, asked_for
+from mintscope.accounts.secrets import AccountSecrets, IdempotencyRecord
 from mintscope.kit.audit import UserId
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CredentialHash

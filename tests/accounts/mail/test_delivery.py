@@ -15,12 +15,12 @@ import pytest
 from prometheus_client import REGISTRY
 from typing_extensions import override
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.mail.delivery import Delivery, PageTransport, SmtpTransport, Transport
 from mintscope.accounts.mail.email import EmailId, EmailKind
 from mintscope.accounts.mail.outbox import GIVE_UP_MS, LEASE_MS, Outbox
 from mintscope.accounts.mail.templates import compose
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.rows import AccountStore
+from mintscope.accounts.rows import AccountStore
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.kit.clock import ManualClock, SystemClock
 from mintscope.kit.errors import ServiceUnavailable

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import pytest
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.mail.email import Draft, Email, EmailId, EmailKind
 from mintscope.accounts.mail.templates import EmailWithoutLink, compose
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.secrets import AccountSecrets
-from mintscope.accounts.people.session import ProofId, link_text
+from mintscope.accounts.secrets import AccountSecrets
+from mintscope.accounts.session import ProofId, link_text
 from support.scenes.people_service import NOW, SECRETS, proof
 
 ORIGIN: Final = "https://api.example.org"

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 from aiosmtplib import SMTPException
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.mail.delivery import (
     EmailRefused,
     MailServer,
@@ -19,7 +20,6 @@ from mintscope.accounts.mail.delivery import (
     connected,
 )
 from mintscope.accounts.mail.email import Email
-from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import UnixMs
 from support.fakes.mail_server import MailRoom, Security, mail_room, mail_room_beside, trusting

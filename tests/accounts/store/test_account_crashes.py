@@ -16,10 +16,10 @@ import apsw
 import pytest
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.people.store import AccountConnections
 from mintscope.accounts.signups.application import SignupId, parse_form
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.accounts.signups.signups import Signup
+from mintscope.accounts.store import AccountConnections
 from mintscope.kit.audit import COMMAND_LINE, UserId
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.sql.database import AccessAtOnce

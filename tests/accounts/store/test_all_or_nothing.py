@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.people.session import Purpose, Session
+from mintscope.accounts.session import Purpose, Session
 from mintscope.kit.audit import UserId
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.sql.database import Database

@@ -8,12 +8,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.mail.delivery import Delivery
 from mintscope.accounts.mail.email import Draft, Email, EmailId, EmailKind
 from mintscope.accounts.mail.outbox import Outbox
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.rows import AccountRows, AccountStore
-from mintscope.accounts.people.store import AccountConnections
+from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.store import AccountConnections
 from mintscope.app.stores.money import SqlAccountStore
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import UnixMs

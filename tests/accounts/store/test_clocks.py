@@ -11,13 +11,13 @@ from typing import Final
 import pytest
 from typing_extensions import override
 
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewUser, UserKind
 from mintscope.accounts.mail.email import Draft, EmailId, EmailKind
 from mintscope.accounts.mail.outbox import Outbox
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewUser, UserKind
-from mintscope.accounts.people.rows import AccountStore
-from mintscope.accounts.people.secrets import AccountSecrets
-from mintscope.accounts.people.store import AccountConnections
+from mintscope.accounts.rows import AccountStore
+from mintscope.accounts.secrets import AccountSecrets
+from mintscope.accounts.store import AccountConnections
 from mintscope.alerts.alert import Alert, AlertRule
 from mintscope.alerts.alerts import Alerts, AlertWriter
 from mintscope.alerts.conditions import Field, SignalKind

@@ -14,7 +14,7 @@ import apsw
 import pytest
 from typer.testing import CliRunner, Result
 
-from mintscope.accounts.people.passwords import Argon2Hasher
+from mintscope.accounts.passwords import Argon2Hasher
 from mintscope.accounts.signups.application import parse_form
 from mintscope.accounts.signups.signups import Signup
 from mintscope.app.cli.app import app

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from mintscope.app.demo.demo import PREFIX, demo_folder
+from mintscope.app.running.demo import PREFIX, demo_folder
 
 HOLDS_A_FOLDER = """
 import sys
-from mintscope.app.demo.demo import demo_folder
+from mintscope.app.running.demo import demo_folder
 with demo_folder() as folder:
     (folder / "market.sqlite").touch()
     print(folder, flush=True)

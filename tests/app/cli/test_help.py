@@ -143,7 +143,6 @@ def test_the_list_of_commands_loads_no_command() -> None:
         "mintscope.app.cli",
         "mintscope.app.cli.app",
         "mintscope.app.running",
-        "mintscope.app.running.parent",
     }
     assert not loaded & {"asyncio", "msgspec", "pydantic", "structlog"}
 
@@ -179,5 +178,5 @@ def test_the_api_loads_what_reads_passkeys_when_there_is_one() -> None:
     """It takes 70 ms and 14 MB."""
     loaded = loaded_with("mintscope.app.api")
 
-    assert "mintscope.accounts.people.factor_rows" in loaded
+    assert "mintscope.accounts.factor_rows" in loaded
     assert not loaded & {"webauthn", "cbor2", "OpenSSL"}

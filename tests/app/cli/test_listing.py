@@ -13,7 +13,7 @@ import yaml
 from openapi_spec_validator import validate
 from typer.testing import CliRunner
 
-from mintscope.app.directories.listing import (
+from mintscope.app.doctor.directories import (
     Visitor,
     app,
     namespace_of,

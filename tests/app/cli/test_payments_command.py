@@ -8,9 +8,9 @@ from typing import Any, Final
 import pytest
 from typer.testing import CliRunner, Result
 
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewUser, UserKind
-from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewUser, UserKind
+from mintscope.accounts.rows import AccountRows
 from mintscope.app.cli.payments import app
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.primitives import Signature, UnixMs, Wallet

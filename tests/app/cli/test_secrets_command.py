@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 from mintscope.app.cli.credits import app as credits_app
 from mintscope.app.cli.table import app
 from mintscope.app.config.load import ConfigError, load
-from mintscope.credits.store.sqlite import CreditBook
+from mintscope.credits.sqlite import CreditBook
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.credentials import parse_root
 

@@ -10,7 +10,7 @@ import pytest
 
 from mintscope.app.config.config import ApiConfig
 from mintscope.app.config.groups import Config
-from mintscope.app.directories.listing import TYPES, Expected, ServiceSilent, Visitor, look
+from mintscope.app.doctor.directories import TYPES, Expected, ServiceSilent, Visitor, look
 from mintscope.app.doctor.finding import Finding, Level
 from mintscope.app.doctor.machine import check_surfaces
 from mintscope.solana.blocks import USDC

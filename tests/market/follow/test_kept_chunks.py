@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 from mintscope.market.engine.recent import RECENTS
 from mintscope.market.follow import list_files
 from mintscope.market.follow.list_files import ListFiles, file_system_of
-from mintscope.market.listing.averages import OF_OPEN, OF_RECENT, AverageColumns, Averages
-from mintscope.market.listing.columns import (
+from mintscope.market.screening.averages import OF_OPEN, OF_RECENT, AverageColumns, Averages
+from mintscope.market.screening.columns import (
     IN_MEMORY,
     ROW,
     ChunkInMemory,

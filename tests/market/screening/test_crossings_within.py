@@ -15,8 +15,12 @@ from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine.engine import Engine, as_trades
 from mintscope.market.engine.fold import MintFold
 from mintscope.market.engine.kernels import ACC, AGES
-from mintscope.market.listing.listed import ListedTokens
-from mintscope.market.listing.snapshot import (
+from mintscope.market.log import PricedSwap
+from mintscope.market.report import TimeframeIndicators, TokenReport, report_of
+from mintscope.market.screening.grammar import ALL_FIELDS, ConditionError, before, parse_condition
+from mintscope.market.screening.listed import ListedTokens
+from mintscope.market.screening.screen import ScreenQuestion
+from mintscope.market.screening.snapshot import (
     FactPlace,
     FoldedTo,
     MintAsFolded,
@@ -25,11 +29,7 @@ from mintscope.market.listing.snapshot import (
     RecentCandles,
     SlotTrades,
 )
-from mintscope.market.listing.token_list import Restoring, TokenList, pieces
-from mintscope.market.log import PricedSwap
-from mintscope.market.report import TimeframeIndicators, TokenReport, report_of
-from mintscope.market.screening.grammar import ALL_FIELDS, ConditionError, before, parse_condition
-from mintscope.market.screening.screen import ScreenQuestion
+from mintscope.market.screening.token_list import Restoring, TokenList, pieces
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 
 pytestmark = pytest.mark.storm  # reports of a long series, one by one

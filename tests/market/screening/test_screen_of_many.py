@@ -11,13 +11,13 @@ from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine.engine import Engine, as_trades
 from mintscope.market.engine.fold import MintFold
 from mintscope.market.engine.kernels import ACC, AGES
-from mintscope.market.listing.listed import ListedTokens
-from mintscope.market.listing.snapshot import FoldedTo, MintAsFolded, MintPage, RecentCandles
-from mintscope.market.listing.token_list import TokenList
 from mintscope.market.log import PricedSwap
 from mintscope.market.report import TimeframeIndicators, TokenReport, report_of
 from mintscope.market.screening.grammar import OF_NEWEST, OF_TIMEFRAMES, parse_condition
+from mintscope.market.screening.listed import ListedTokens
 from mintscope.market.screening.screen import ScreenQuestion
+from mintscope.market.screening.snapshot import FoldedTo, MintAsFolded, MintPage, RecentCandles
+from mintscope.market.screening.token_list import TokenList
 from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
 from support.engines import FULL
 from support.oracles.definitions import Candle, Trade, candles

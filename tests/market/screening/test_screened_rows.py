@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine.engine import Engine, as_trades
 from mintscope.market.engine.fold import MintFold
-from mintscope.market.listing.listed import ListedTokens, key_of
-from mintscope.market.listing.snapshot import FoldedTo, MintAsFolded, MintPage
-from mintscope.market.listing.token_list import TokenList
 from mintscope.market.log import PricedSwap
 from mintscope.market.report import Price, TimeframeIndicators, report_of
 from mintscope.market.screening.grammar import FIELDS, Negation, before, parse_condition
+from mintscope.market.screening.listed import ListedTokens, key_of
 from mintscope.market.screening.screen import Place, ScreenQuestion, least, rows_where
+from mintscope.market.screening.snapshot import FoldedTo, MintAsFolded, MintPage
+from mintscope.market.screening.token_list import TokenList
 from mintscope.market.standing import Offer, stand
 from mintscope.market.standings import basis_by, pack
 from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S

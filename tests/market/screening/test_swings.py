@@ -16,15 +16,15 @@ from mintscope.market.engine.recent import (
     keep_candles,
     read_recent,
 )
-from mintscope.market.listing.averages import RecentRows
-from mintscope.market.listing.snapshot import (
+from mintscope.market.screening.averages import RecentRows
+from mintscope.market.screening.snapshot import (
     FoldedTo,
     MintAsFolded,
     MintPage,
     MintTrades,
     SlotTrades,
 )
-from mintscope.market.listing.token_list import TokenList
+from mintscope.market.screening.token_list import TokenList
 from support.oracles.definitions import Candle, atr
 
 BEGIN: Final = UnixS(1_760_000_040)

@@ -7,15 +7,15 @@ import numpy as np
 
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine.fold import MintFold
-from mintscope.market.listing.snapshot import (
+from mintscope.market.log import signer_number
+from mintscope.market.screening.snapshot import (
     FoldedTo,
     MintAsFolded,
     MintPage,
     MintTrades,
     SlotTrades,
 )
-from mintscope.market.listing.token_list import TokenList
-from mintscope.market.log import signer_number
+from mintscope.market.screening.token_list import TokenList
 
 BEGIN: Final = UnixS(1_760_000_040)
 MINTS: Final = [Mint(f"mint{n}") for n in range(4)]

@@ -71,7 +71,7 @@ async def test_a_full_comparison_that_is_under_way_goes_on_when_it_is_asked_for_
     world: World, money: Money, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages of two, one a time."""
-    monkeypatch.setattr("mintscope.payments.chain.node.PAGE", 2)
+    monkeypatch.setattr("mintscope.payments.node.PAGE", 2)
     monkeypatch.setitem(PAGES_MAX, ScanScope.ALL, 1)
     for n in range(3):
         await bought(world, f"{KEY}{n}")

@@ -297,7 +297,7 @@ async def test_a_long_history_is_compared_over_many_audits(
     world: World, money: Money, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages of two, one a time, and a node that fails at every other page."""
-    monkeypatch.setattr("mintscope.payments.chain.node.PAGE", 2)
+    monkeypatch.setattr("mintscope.payments.node.PAGE", 2)
     monkeypatch.setitem(PAGES_MAX, ScanScope.NEW, 1)
     facilitator = world.facilitator()
     for n in range(5):

@@ -19,9 +19,7 @@ from msgspec import Struct
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import PriceUnavailable
 from mintscope.kit.primitives import Signature, UnixMs, Wallet
-from mintscope.payments.chain.node import ANSWER_BYTES_MAX, PaymentNode
-from mintscope.payments.chain.price_sources import FeedPrice
-from mintscope.payments.chain.settlement import RpcSettlement
+from mintscope.payments.node import ANSWER_BYTES_MAX, PaymentNode
 from mintscope.payments.ports import (
     AlreadyUsed,
     ChainUnavailable,
@@ -30,9 +28,11 @@ from mintscope.payments.ports import (
     Unresolved,
 )
 from mintscope.payments.price_cache import PriceCache
+from mintscope.payments.price_sources import FeedPrice
 from mintscope.payments.pricing import Doubt, Quote
 from mintscope.payments.protocol.envelope import Refused
 from mintscope.payments.protocol.memo import UnusablePaymentToken
+from mintscope.payments.settlement import RpcSettlement
 from mintscope.solana.blocks import Endpoint
 from support.fakes.raw_server import raw_server, whole
 from support.scenes.payments.payment_build import PAYER

@@ -20,9 +20,9 @@ from solders.hash import Hash
 
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import UnixMs
-from mintscope.payments.chain.settlement import AHEAD_SLOTS, SLOT_S_UNKNOWN, RpcSettlement
 from mintscope.payments.ports import ChainUnavailable, Simulated, Trial, UnknownBlockhash
 from mintscope.payments.protocol.envelope import Envelope, open_envelope
+from mintscope.payments.settlement import AHEAD_SLOTS, SLOT_S_UNKNOWN, RpcSettlement
 from mintscope.solana.blocks import Endpoint
 from mintscope.solana.pace import SLOT_S_MIN, Pace
 from support.scenes.payments.payment_build import PAYER, TERMS, Recipe

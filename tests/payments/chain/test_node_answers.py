@@ -14,8 +14,7 @@ from solders.transaction import VersionedTransaction
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Signature, UnixMs
 from mintscope.payments.audit import Arrivals
-from mintscope.payments.chain.node import ANSWER_BYTES_MAX, PAGE
-from mintscope.payments.chain.settlement import AUDITS_AT_ONCE, POLL_S, RpcSettlement
+from mintscope.payments.node import ANSWER_BYTES_MAX, PAGE
 from mintscope.payments.payment import Landed, Reverted, Sighting, UnreadablePayment, Unseen
 from mintscope.payments.ports import (
     ChainUnavailable,
@@ -25,6 +24,7 @@ from mintscope.payments.ports import (
     UnknownBlockhash,
 )
 from mintscope.payments.protocol.envelope import Envelope, Signed, open_envelope
+from mintscope.payments.settlement import AUDITS_AT_ONCE, POLL_S, RpcSettlement
 from mintscope.solana.blocks import Endpoint
 from mintscope.solana.pace import Pace
 from support.scenes.payments.payment_build import FEE_PAYER, MINT, PAYER, TERMS, Recipe

@@ -10,7 +10,9 @@ from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint, UnixMs, Wallet
 from mintscope.market.log import PricedSwap
-from mintscope.payments.chain.price_sources import (
+from mintscope.payments.ports import ChainUnavailable
+from mintscope.payments.price_cache import PinnedPrice, TokenReserves
+from mintscope.payments.price_sources import (
     FeedPrice,
     MarketPrice,
     OwnChain,
@@ -18,8 +20,6 @@ from mintscope.payments.chain.price_sources import (
     TrueClock,
     UsableToken,
 )
-from mintscope.payments.ports import ChainUnavailable
-from mintscope.payments.price_cache import PinnedPrice, TokenReserves
 from mintscope.payments.pricing import Doubt, Quote
 from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope.solana.blocks import USDC, WSOL

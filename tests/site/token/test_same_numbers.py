@@ -18,8 +18,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewUser, UserKind
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewUser, UserKind
 from mintscope.alerts.alert import Alert, AlertRule
 from mintscope.alerts.conditions import Field, SignalKind
 from mintscope.app.config.groups import SignalsConfig

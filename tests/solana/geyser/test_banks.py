@@ -13,11 +13,10 @@ from mintscope.dex.decode import decode_block
 from mintscope.dex.outcome import Swap
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Slot, UnixMs
-from mintscope.solana.geyser import assembler
-from mintscope.solana.geyser.assembler import Assembler
-from mintscope.solana.geyser.block_buffer import BlockBuffer
 from mintscope.solana.wire import JsonTransactions
-from mintscope.solana.yellowstone import geyser_pb2
+from mintscope.solana.yellowstone import assembler, geyser_pb2
+from mintscope.solana.yellowstone.assembler import Assembler
+from mintscope.solana.yellowstone.block_buffer import BlockBuffer
 from mintscope_devchain.blockstore import ChainBlock
 from mintscope_devchain.chain import Devchain
 from mintscope_devchain.stream.protobuf import to_protobuf

@@ -4,7 +4,7 @@ import pytest
 
 from mintscope.kit.primitives import Slot
 from mintscope.solana.blocks import Block
-from mintscope.solana.geyser.block_buffer import BlockBuffer
+from mintscope.solana.yellowstone.block_buffer import BlockBuffer
 
 
 def block(slot: int, parent: int, fork: str = "", parent_fork: str = "") -> Block:

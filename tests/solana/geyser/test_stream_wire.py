@@ -18,11 +18,11 @@ from mintscope.app.stream import endpoints, versions
 from mintscope.kit.clock import ManualClock, SystemClock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Slot, UnixMs
-from mintscope.solana.geyser.block_buffer import StreamWatch
-from mintscope.solana.geyser.stream import Stream
-from mintscope.solana.geyser.transactions import PlausibleSlots
 from mintscope.solana.rpc import Unreachable
 from mintscope.solana.yellowstone import geyser_pb2
+from mintscope.solana.yellowstone.block_buffer import StreamWatch
+from mintscope.solana.yellowstone.stream import Stream
+from mintscope.solana.yellowstone.transactions import PlausibleSlots
 from support.fakes import mail_server
 
 # A self-made certificate for localhost, and its key.
@@ -131,7 +131,7 @@ async def test_a_block_larger_than_grpc_receives_by_itself_comes_over_tls() -> N
 async def test_a_server_that_tells_of_slots_and_gives_no_block_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mintscope.solana.geyser.stream.CONNECT_S", 0.3)
+    monkeypatch.setattr("mintscope.solana.yellowstone.stream.CONNECT_S", 0.3)
     async with served(subscribe_barren) as url:
         clock = SystemClock()
         stream = Stream(

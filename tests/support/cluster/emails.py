@@ -5,9 +5,9 @@ import time
 from collections import Counter
 from typing import Final
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.mail.email import EmailKind
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.rows import AccountRows
 from mintscope.app.stores.money import SqlAccountStore
 from mintscope.app.stores.postgres import account_connections
 from mintscope.kit.clock import SystemClock

@@ -1,4 +1,4 @@
-"""Reads of a list, in memory, obeying `market.listing.store`: every answer is made again."""
+"""Reads of a list, in memory, obeying `market.screening.store`: every answer is made again."""
 
 from array import array
 from collections.abc import Sequence
@@ -9,7 +9,9 @@ from mintscope.kit.errors import TokenNotFound
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine.fold import MintFold
 from mintscope.market.engine.kernels import ACC
-from mintscope.market.listing.snapshot import (
+from mintscope.market.log import LogTrimmed, PricedSwap, signer_number
+from mintscope.market.mint_facts import MintFacts
+from mintscope.market.screening.snapshot import (
     FactPlace,
     FoldedTo,
     MintAsFolded,
@@ -20,8 +22,6 @@ from mintscope.market.listing.snapshot import (
     RecentCandles,
     SlotTrades,
 )
-from mintscope.market.log import LogTrimmed, PricedSwap, signer_number
-from mintscope.market.mint_facts import MintFacts
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 
 

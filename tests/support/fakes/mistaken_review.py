@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.mail.email import EmailId, EmailKind
 from mintscope.accounts.mail.store import SqlEmailRows
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.rows import AccountRows
-from mintscope.accounts.people.session import ProofId
+from mintscope.accounts.rows import AccountRows
+from mintscope.accounts.session import ProofId
 from mintscope.app.stores.money import SqlAccountStore, rows_of
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database

@@ -16,9 +16,9 @@ from mintscope.app.config.groups import StreamsConfig
 from mintscope.app.following import stream_bounds
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.credits.ledger import Debit, DebitOutcome
-from mintscope.credits.store.ledger import GroupCreditLedger
-from mintscope.credits.store.postgres import PostgresCreditLedger
-from mintscope.credits.store.sqlite import SqliteCreditLedger
+from mintscope.credits.postgres import PostgresCreditLedger
+from mintscope.credits.sqlite import SqliteCreditLedger
+from mintscope.credits.store import GroupCreditLedger
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.http.listening import listen
 from mintscope.kit.limits import MemoryLimits

@@ -10,7 +10,7 @@ from typing_extensions import override
 from mintscope.app.api import create_api, create_server
 from mintscope.app.config.config import ApiConfig
 from mintscope.credits.ledger import DebitWaiter, Empty, Spent
-from mintscope.credits.store.sqlite import SqliteCreditLedger
+from mintscope.credits.sqlite import SqliteCreditLedger
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.http.listening import listen
 from mintscope.kit.limits import MemoryLimits

@@ -25,11 +25,11 @@ from mintscope.kit.clock import SystemClock
 from mintscope.kit.http.listening import listen
 from mintscope.kit.limits import MemoryLimits
 from mintscope.kit.primitives import Signature
-from mintscope.payments.chain.settlement import RpcSettlement
 from mintscope.payments.merchant import Merchant
 from mintscope.payments.payment import Landed, Reverted, Sighting, Unseen
 from mintscope.payments.ports import Trial
 from mintscope.payments.protocol.envelope import Envelope
+from mintscope.payments.settlement import RpcSettlement
 from mintscope_devchain.svm.genesis import Genesis
 from support.fakes.reports import FakeReports
 from support.processes.flush_trace import FlushTrace, TracedFiles

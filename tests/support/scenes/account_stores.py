@@ -7,8 +7,8 @@ from typing import Final
 
 import apsw
 
-from mintscope.accounts.people.rows import AccountStore
-from mintscope.accounts.people.store import AccountConnections
+from mintscope.accounts.rows import AccountStore
+from mintscope.accounts.store import AccountConnections
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.stores import postgres as openers
 from mintscope.app.stores.folder import MONEY_FILE, WEBHOOKS_FILE

@@ -8,13 +8,13 @@ from typing import Any
 
 from mintscope.accounts.keys.keys import ApiKeys
 from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.people.rows import AccountStore
-from mintscope.accounts.people.secrets import AccountSecrets
-from mintscope.accounts.people.session import ProofId, link_text
-from mintscope.accounts.people.store import AccountConnections
+from mintscope.accounts.rows import AccountStore
+from mintscope.accounts.secrets import AccountSecrets
+from mintscope.accounts.session import ProofId, link_text
 from mintscope.accounts.signups.application import SignupId
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.accounts.signups.signups import Exchanges, Signups
+from mintscope.accounts.store import AccountConnections
 from mintscope.app import accounts as wiring
 from mintscope.app.stores.folder import MONEY_FILE, WEBHOOKS_FILE
 from mintscope.app.stores.money import SqlAccountStore

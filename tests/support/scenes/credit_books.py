@@ -4,8 +4,8 @@ from contextlib import closing
 from pathlib import Path
 
 from mintscope.app.stores.folder import MONEY_FILE
-from mintscope.credits.store.postgres import DEAD_MS, PostgresCreditBook
-from mintscope.credits.store.sqlite import CreditBook
+from mintscope.credits.postgres import DEAD_MS, PostgresCreditBook
+from mintscope.credits.sqlite import CreditBook
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.credentials import CreditToken
 from mintscope.kit.sql.postgres import PostgresDatabase

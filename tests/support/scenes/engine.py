@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from mintscope.accounts.people.store import AccountConnections
+from mintscope.accounts.store import AccountConnections
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.stores import postgres, sqlite
 from mintscope.app.stores.folder import MONEY_FILE

@@ -8,10 +8,10 @@ from typing import Final, Protocol
 from mintscope.app.stores.market import Market
 from mintscope.ingest.fold import fold_once
 from mintscope.kit.primitives import Mint, Slot, UnixS
-from mintscope.market.listing.snapshot import ListReader
 from mintscope.market.log import PricedSwap, SlotHeader
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.ports import DEFAULT_RETENTION, FinalSlot, NewSlot, Retention
+from mintscope.market.screening.snapshot import ListReader
 from support.fakes.list_reader import FakeListReader
 from support.scenes.market_engines import MARKET_ENGINES, market_of
 

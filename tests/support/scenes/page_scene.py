@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Final
 
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factors import code_at, step_of
 from mintscope.accounts.keys.scope import READ_SCOPES, Scope
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factors import code_at, step_of
-from mintscope.accounts.people.rows import AccountRows
-from mintscope.accounts.people.session import Browser, Session
+from mintscope.accounts.rows import AccountRows
+from mintscope.accounts.session import Browser, Session
 from mintscope.accounts.signups.application import SignupId
 from mintscope.alerts.alert import Alert, AlertRule, TelegramChat
 from mintscope.alerts.conditions import Field, SignalKind

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.keys.keys import ApiKeys
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.people import People
-from mintscope.accounts.people.secrets import AccountSecrets
-from mintscope.accounts.people.session import (
+from mintscope.accounts.people import People
+from mintscope.accounts.secrets import AccountSecrets
+from mintscope.accounts.session import (
     Browser,
     EmailProof,
     Lifetimes,
@@ -19,8 +19,8 @@ from mintscope.accounts.people.session import (
     Session,
     link_text,
 )
-from mintscope.accounts.people.store import AccountConnections
-from mintscope.accounts.people.user import LoginLimits
+from mintscope.accounts.store import AccountConnections
+from mintscope.accounts.user import LoginLimits
 from mintscope.app.accounts import open_accounts
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.app.stores.money import SqlAccountStore

@@ -10,9 +10,9 @@ import httpx
 from mintscope.dex.token_accounts import SPL, SPL_2022
 from mintscope.kit.clock import SystemClock
 from mintscope.solana.blocks import Endpoint
-from mintscope.solana.geyser.stream import GeyserEndpoint, GeyserSource
 from mintscope.solana.poll import Polling
 from mintscope.solana.rpc import Rpc
+from mintscope.solana.yellowstone.stream import GeyserEndpoint, GeyserSource
 from mintscope_devchain.blockstore import FINALITY_MS
 from mintscope_devchain.chain import Devchain
 from mintscope_devchain.faults import Knobs, StreamFault, Streaming

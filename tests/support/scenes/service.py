@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 from starlette.types import ASGIApp
 
-from mintscope.accounts.people.store import AccountConnections
+from mintscope.accounts.store import AccountConnections
 from mintscope.api.events import Streams
 from mintscope.api.health import ReadCoverage, no_coverage
 from mintscope.api.routes import ListParts

@@ -7,10 +7,10 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewUser, UserKind
-from mintscope.accounts.people.rows import AccountRows, AccountStore
-from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewUser, UserKind
+from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.secrets import AccountSecrets
 from mintscope.alerts.alert import Alert, AlertRule, Firing, SignalId
 from mintscope.alerts.alerts import Alerts, AlertWriter
 from mintscope.alerts.conditions import Field, SignalKind, Tracks

@@ -9,10 +9,10 @@ from typing import Any, Final
 import apsw
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.keys.scope import Scope as KeyScope
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.passwords import Argon2Hasher
-from mintscope.accounts.people.session import Browser
+from mintscope.accounts.passwords import Argon2Hasher
+from mintscope.accounts.session import Browser
 from mintscope.accounts.signups.application import Form, SignupId, UserType
 from mintscope.api.events import Streams
 from mintscope.api.routes import ListParts

@@ -14,7 +14,7 @@ from mintscope.accounts.signups.api import (
     RotatedKeyAnswer,
     ScopesAsked,
 )
-from mintscope.api.description.operation import CREDENTIAL, KEY, PUBLIC_ROUTE, Operation
+from mintscope.api.discovery.operation import CREDENTIAL, KEY, PUBLIC_ROUTE, Operation
 from mintscope.api.wire import read_body, success
 from mintscope.api.x402 import idempotency_key
 from mintscope.kit.clock import Clock

@@ -8,7 +8,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final, TypedDict
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.accounts.secrets import AccountSecrets
 from mintscope.kit.audit import KeyId, UserId
 from mintscope.kit.credentials import ApiKey, CredentialHash, hint
 from mintscope.kit.limits import IPV6_PREFIX

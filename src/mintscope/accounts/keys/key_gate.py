@@ -4,7 +4,7 @@ from typing import Final
 
 from mintscope.accounts.keys.key import Holder
 from mintscope.accounts.keys.keys import ApiKeys
-from mintscope.api.description.operation import scope_of
+from mintscope.api.discovery.operation import scope_of
 from mintscope.kit.credentials import CredentialKind
 from mintscope.kit.errors import (
     BadRequest,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
+from mintscope.accounts.factor_rows import User, UserKind
 from mintscope.accounts.keys.key import (
     ADDRESSES_MAX,
     ANYWHERE,
@@ -27,16 +28,10 @@ from mintscope.accounts.keys.key import (
 )
 from mintscope.accounts.keys.scope import Scope, in_order, with_reads
 from mintscope.accounts.mail.email import EmailKind
-from mintscope.accounts.people.factor_rows import User, UserKind
-from mintscope.accounts.people.rows import AccountRows, AccountStore
-from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
-from mintscope.accounts.people.session import Session
-from mintscope.accounts.people.sessions import (
-    CAPPED,
-    NETWORKS_CHANGED,
-    announce,
-    expect_session,
-)
+from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
+from mintscope.accounts.session import Session
+from mintscope.accounts.sessions import CAPPED, NETWORKS_CHANGED, announce, expect_session
 from mintscope.accounts.signups.application import KeptApplication, subject_of
 from mintscope.accounts.signups.signups import IssuedKey
 from mintscope.kit.audit import Actor, KeyId, UserId, key_actor, user_actor

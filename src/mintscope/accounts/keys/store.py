@@ -14,8 +14,8 @@ from mintscope.accounts.keys.key import (
     KeyLine,
     NewKey,
 )
-from mintscope.accounts.people.store import Columns, Table
 from mintscope.accounts.signups.application import SignupId
+from mintscope.accounts.store import Columns, Table
 from mintscope.kit.audit import KeyId, UserId
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.primitives import UnixMs

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, NewType, Protocol, TypedDict, Unpack
 
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import User
-from mintscope.accounts.people.session import EmailProof, ProofId, Purpose
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import User
+from mintscope.accounts.session import EmailProof, ProofId, Purpose
 from mintscope.kit.limits import Limit, Limiter, LimitKey, Limits, take_all
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, DAY_S, HOUR_S, MINUTE_S

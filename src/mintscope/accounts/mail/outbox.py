@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mintscope.accounts.mail.email import Draft, EmailId
-from mintscope.accounts.people.rows import AccountRows, AccountStore
+from mintscope.accounts.rows import AccountRows, AccountStore
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
 

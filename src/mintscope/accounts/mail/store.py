@@ -6,17 +6,10 @@ from typing import Final
 
 from typing_extensions import Unpack
 
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.mail.email import Draft, EmailChanges, EmailId, EmailKind
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.session import (
-    EVER,
-    EmailProof,
-    NewProof,
-    ProofChanges,
-    ProofId,
-    Purpose,
-)
-from mintscope.accounts.people.store import Columns, Table
+from mintscope.accounts.session import EVER, EmailProof, NewProof, ProofChanges, ProofId, Purpose
+from mintscope.accounts.store import Columns, Table
 from mintscope.kit.primitives import UnixMs
 
 PROOF: Final = Columns(EmailProof, "proof", proof_id="proof.id")

@@ -9,8 +9,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mintscope.accounts.mail.email import Draft, Email, EmailKind
-from mintscope.accounts.people.secrets import AccountSecrets
-from mintscope.accounts.people.session import Purpose, link_text
+from mintscope.accounts.secrets import AccountSecrets
+from mintscope.accounts.session import Purpose, link_text
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import utc
 

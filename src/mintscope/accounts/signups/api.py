@@ -6,11 +6,11 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from mintscope.accounts.email_address import EMAIL_LENGTH_MAX, EmailAddress
 from mintscope.accounts.keys.key_gate import KeyGate
 from mintscope.accounts.keys.keys import WHY_LENGTH_MAX, OwnKeys
 from mintscope.accounts.keys.scope import AREAS, Scope, in_order
-from mintscope.accounts.people.email_address import EMAIL_LENGTH_MAX, EmailAddress
-from mintscope.accounts.people.secrets import CODE_DIGITS
+from mintscope.accounts.secrets import CODE_DIGITS
 from mintscope.accounts.signups.application import (
     HANDLE_LENGTH_MAX,
     MOTIVATION_LENGTH_MAX,
@@ -20,22 +20,13 @@ from mintscope.accounts.signups.application import (
     parse_form,
 )
 from mintscope.accounts.signups.signups import Exchanges, IssuedKey, Signups
-from mintscope.api.description.operation import CREDENTIAL, KEY, PUBLIC_ROUTE, Operation
+from mintscope.api.discovery.operation import CREDENTIAL, KEY, PUBLIC_ROUTE, Operation
 from mintscope.api.failures import BOTH_SHAPES, GENERAL, MESSAGES_ONLY
 from mintscope.api.wire import Wire, success
 from mintscope.api.x402 import idempotency_key
+from mintscope.kit import errors
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CredentialKind, has_form
-from mintscope.kit.errors import (
-    BadRequest,
-    DuplicateApplication,
-    ErrorCode,
-    FieldMessage,
-    InvalidCredentials,
-    InvalidFields,
-    InvalidSecretFormat,
-    RateLimited,
-)
 from mintscope.kit.http.application import evenly
 from mintscope.kit.http.rate_limit import AddressLimit, RateLimit
 from mintscope.kit.http.request import ClientAddresses, Request, UnreadableBody, parse_object
@@ -267,8 +258,8 @@ class ExchangeLimit:
                 await self._right.pass_through(request, email)
             else:
                 await self._other.pass_through(request, f"{email} {address}")
-        except RateLimited as early:
-            raise RateLimited(self._limit.window_s) from early
+        except errors.RateLimited as early:
+            raise errors.RateLimited(self._limit.window_s) from early
 
 
 async def read_fields(request: Request) -> Mapping[str, object]:
@@ -276,10 +267,10 @@ async def read_fields(request: Request) -> Mapping[str, object]:
     try:
         return parse_object(request, await request.body())
     except UnreadableBody as flaw:
-        raise InvalidFields([FieldMessage(GENERAL, str(flaw))]) from flaw
+        raise errors.InvalidFields([errors.FieldMessage(GENERAL, str(flaw))]) from flaw
 
 
-FORM: Final = (ErrorCode.VALIDATION_ERROR, ErrorCode.PAYLOAD_TOO_LARGE, *PUBLIC_ROUTE)
+FORM: Final = (errors.ErrorCode.VALIDATION_ERROR, errors.ErrorCode.PAYLOAD_TOO_LARGE, *PUBLIC_ROUTE)
 INSTRUCTIONS: Final = (
     "Store applicationSecret where you keep passwords: it is shown only here and is exchanged once"
     " for the API key. An e-mail with a code is on its way to the mailbox: confirm it with POST"
@@ -324,7 +315,7 @@ class AccountRoutes:
         "/api/public/beta-signup",
         BetaSignedUp,
         takes_key=True,
-        refusals=(*FORM, ErrorCode.DUPLICATE_APPLICATION),
+        refusals=(*FORM, errors.ErrorCode.DUPLICATE_APPLICATION),
         status=201,
         body=BetaSignup,
         error_format=BOTH_SHAPES,
@@ -344,7 +335,7 @@ class AccountRoutes:
         await self.signups.pass_through(request)
         try:
             made = await self.signup.apply(form, redelivery_key=key)
-        except DuplicateApplication:
+        except errors.DuplicateApplication:
             raise
         except BaseException:
             await self.signups.give_back(request)
@@ -358,7 +349,7 @@ class AccountRoutes:
         "POST",
         "/api/auth/confirm-email",
         Confirmed,
-        refusals=(*FORM, ErrorCode.INVALID_CREDENTIALS),
+        refusals=(*FORM, errors.ErrorCode.INVALID_CREDENTIALS),
         body=Confirmation,
         error_format=BOTH_SHAPES,
     )
@@ -381,7 +372,7 @@ class AccountRoutes:
         "POST",
         "/api/auth/application-status",
         Standing,
-        refusals=(*FORM, ErrorCode.INVALID_CREDENTIALS, ErrorCode.ACCOUNT_NOT_FOUND),
+        refusals=(*FORM, errors.ErrorCode.INVALID_CREDENTIALS, errors.ErrorCode.ACCOUNT_NOT_FOUND),
         body=Credentials,
         error_format=BOTH_SHAPES,
     )
@@ -403,11 +394,11 @@ class AccountRoutes:
         takes_key=True,
         refusals=(
             *FORM,
-            ErrorCode.INVALID_CREDENTIALS,
-            ErrorCode.NOT_APPROVED,
-            ErrorCode.INVALID_SECRET_FORMAT,
-            ErrorCode.ACCOUNT_NOT_FOUND,
-            ErrorCode.KEY_ALREADY_EXISTS,
+            errors.ErrorCode.INVALID_CREDENTIALS,
+            errors.ErrorCode.NOT_APPROVED,
+            errors.ErrorCode.INVALID_SECRET_FORMAT,
+            errors.ErrorCode.ACCOUNT_NOT_FOUND,
+            errors.ErrorCode.KEY_ALREADY_EXISTS,
         ),
         body=Credentials,
         error_format=MESSAGES_ONLY,
@@ -443,9 +434,9 @@ class AccountRoutes:
         address = self.addresses.key(request.scope)
         await self.exchanges.pass_through(request, email, address=address, is_right=is_right)
         if not has_form(CredentialKind.APPLICATION_SECRET, secret):
-            raise InvalidSecretFormat
+            raise errors.InvalidSecretFormat
         if application is None:
-            raise InvalidCredentials
+            raise errors.InvalidCredentials
         return await self.exchange.exchange(application, secret, redelivery_key=key)
 
     @Operation("GET", "/v1/me", Me, refusals=(*CREDENTIAL, *PUBLIC_ROUTE), proofs=KEY)
@@ -483,8 +474,8 @@ async def _credentials(request: Request) -> tuple[EmailAddress, str]:
 def _redelivery_key(request: Request) -> str | None:
     try:
         return idempotency_key(request)
-    except BadRequest as flaw:
-        raise InvalidFields([FieldMessage(GENERAL, str(flaw))]) from flaw
+    except errors.BadRequest as flaw:
+        raise errors.InvalidFields([errors.FieldMessage(GENERAL, str(flaw))]) from flaw
 
 
 def _response(request: Request, status: int, answer: Wire) -> Response:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NewType, TypedDict
 
+from mintscope.accounts.email_address import EmailAddress, UnusableEmailAddress, parse_email
 from mintscope.accounts.keys.scope import Scope, UnknownScope, parse_scopes
-from mintscope.accounts.people.email_address import EmailAddress, UnusableEmailAddress, parse_email
 from mintscope.kit.audit import UserId
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.errors import FieldMessage, InvalidFields

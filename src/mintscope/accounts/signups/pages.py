@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final, Literal, get_args
 
 from mintscope.accounts.keys.scope import AREAS, READ_SCOPES, UnknownScope, in_order, parse_scopes
-from mintscope.accounts.people.sessions import NotPossible
+from mintscope.accounts.sessions import NotPossible
 from mintscope.accounts.signups.application import (
     NOTE_LENGTH_MAX,
     Application,

@@ -4,13 +4,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewUser, User, UserKind, username_of
 from mintscope.accounts.keys.key import KeyStatus
 from mintscope.accounts.keys.scope import READ_SCOPES, Scope, in_order, with_reads
 from mintscope.accounts.mail.email import EmailKind
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewUser, User, UserKind, username_of
-from mintscope.accounts.people.rows import AccountRows, AccountStore, named_by, names_of
-from mintscope.accounts.people.sessions import (
+from mintscope.accounts.rows import AccountRows, AccountStore, named_by, names_of
+from mintscope.accounts.sessions import (
     NotPossible,
     Reviewer,
     drop_second_factor,
@@ -31,15 +31,7 @@ from mintscope.accounts.signups.application import (
     subject_of,
 )
 from mintscope.accounts.signups.signups import forget
-from mintscope.kit.audit import (
-    EVERYTHING,
-    Actor,
-    Event,
-    EventFilter,
-    Series,
-    UserId,
-    user_actor,
-)
+from mintscope.kit.audit import EVERYTHING, Actor, Event, EventFilter, Series, UserId, user_actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import Mint, UnixMs
 

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewUser, UserKind, username_of
 from mintscope.accounts.keys.key import KeyLine, KeyStatus, NewKey, new_key
 from mintscope.accounts.keys.scope import READ_SCOPES, in_order
 from mintscope.accounts.mail.email import EmailKind
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewUser, UserKind, username_of
-from mintscope.accounts.people.rows import (
+from mintscope.accounts.rows import (
     AccountRows,
     AccountStore,
     find_application,
@@ -17,8 +17,8 @@ from mintscope.accounts.people.rows import (
     find_proof,
     use_proof,
 )
-from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
-from mintscope.accounts.people.session import GUESSES_MAX, EmailProof, NewProof, Purpose
+from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
+from mintscope.accounts.session import GUESSES_MAX, EmailProof, NewProof, Purpose
 from mintscope.accounts.signups.application import (
     UNDECIDED,
     Application,
@@ -30,18 +30,10 @@ from mintscope.accounts.signups.application import (
     is_sent_again,
     subject_of,
 )
+from mintscope.kit import errors
 from mintscope.kit.audit import APPLICANT, MAILBOX, SERVICE, Actor, UserId
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import ApiKey, ApplicationSecret, CredentialHash
-from mintscope.kit.errors import (
-    AccountNotFound,
-    DuplicateApplication,
-    FieldMessage,
-    InvalidCredentials,
-    InvalidFields,
-    KeyAlreadyExists,
-    NotApproved,
-)
 from mintscope.kit.primitives import UnixMs
 
 SWEEP_MAX: Final = 500  # applications in one transaction
@@ -91,7 +83,7 @@ class Signups:
         if not isinstance(kept, KeptApplication):
             return Signup(kept, secret)
         if redelivery_key is None or not _is_answer_to(kept, new):
-            raise DuplicateApplication
+            raise errors.DuplicateApplication
         earlier = self.secrets.secret_of(kept.secret_nonce, redelivery_key)
         return Signup(kept.application.signup_id, earlier)
 
@@ -109,13 +101,13 @@ class Signups:
             return _guess(rows, application.signup_id, code, self.secrets, now)
 
         if not await self.store.transact(guess):
-            raise InvalidFields([FieldMessage("code", WRONG_CODE)])
+            raise errors.InvalidFields([errors.FieldMessage("code", WRONG_CODE)])
 
     async def state(self, email: EmailAddress, secret: str) -> ApplicationState:
         """Return the state of the application.  Raises InvalidCredentials, AccountNotFound."""
         application = await self._recognise(email, secret)
         if application.user_removed:
-            raise AccountNotFound
+            raise errors.AccountNotFound
         return application.state
 
     async def find_by_link(self, text: str) -> EmailAddress | None:
@@ -142,7 +134,7 @@ class Signups:
     async def _recognise(self, email: EmailAddress, secret: str) -> Application:
         application = await find_application(self.store, email, secret, self.secrets)
         if application is None:
-            raise InvalidCredentials
+            raise errors.InvalidCredentials
         return application
 
     async def _use_link(
@@ -329,30 +321,30 @@ class Exchanges:
 def _expect_offerable(application: Application, *, is_repeated: bool) -> None:
     """Refuse what *application* already rules out, before any write lock is taken."""
     if application.user_removed:
-        raise AccountNotFound
+        raise errors.AccountNotFound
     if application.state is ApplicationState.KEY_ISSUED and not is_repeated:
-        raise KeyAlreadyExists
+        raise errors.KeyAlreadyExists
     if application.state not in {ApplicationState.APPROVED, ApplicationState.KEY_ISSUED}:
-        raise NotApproved
+        raise errors.NotApproved
 
 
 def _issue(rows: AccountRows, offer: Offer) -> tuple[KeyLine, str, bytes]:
     """Issue or find the application's key; return it, the user's name and the key's nonce."""
     kept = rows.applications.get(offer.signup_id)
     if kept is None:
-        raise InvalidCredentials
+        raise errors.InvalidCredentials
     if kept.application.user_removed:
-        raise AccountNotFound
+        raise errors.AccountNotFound
     if kept.application.state is ApplicationState.APPROVED:
         return _hand_out(rows, kept, offer)
     if kept.application.state is not ApplicationState.KEY_ISSUED:
-        raise NotApproved
+        raise errors.NotApproved
     assert kept.owner is not None, "expected the user of an application in state key_issued"
     assert kept.key_nonce is not None, "expected the nonce of an application in state key_issued"
     line = rows.api_keys.of_application(offer.signup_id)[0]
     owner = rows.users.get(kept.owner)
     if owner is None or not _is_answer_to_exchange(kept, line, offer):
-        raise KeyAlreadyExists
+        raise errors.KeyAlreadyExists
     return line, owner.user.username, kept.key_nonce
 
 

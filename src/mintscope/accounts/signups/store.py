@@ -7,8 +7,7 @@ from typing import Final
 
 from typing_extensions import Unpack
 
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.store import NO_END, Columns, Table
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.signups.application import (
     Application,
     ApplicationChanges,
@@ -18,6 +17,7 @@ from mintscope.accounts.signups.application import (
     NewApplication,
     SignupId,
 )
+from mintscope.accounts.store import NO_END, Columns, Table
 from mintscope.kit.primitives import UnixMs
 
 APPLICATION: Final = Columns(

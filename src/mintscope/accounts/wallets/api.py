@@ -8,15 +8,10 @@ import msgspec
 from solders.pubkey import Pubkey
 from solders.signature import Signature as Ed25519
 
-from mintscope.accounts.keys.key import (
-    ANYWHERE,
-    Holder,
-    KeyLine,
-    UnusableNetwork,
-    parse_networks,
-)
+from mintscope.accounts.keys.key import ANYWHERE, Holder, KeyLine, UnusableNetwork, parse_networks
 from mintscope.accounts.keys.key_gate import KeyGate
 from mintscope.accounts.keys.scope import Scope, in_order
+from mintscope.accounts.wallets import wire
 from mintscope.accounts.wallets.credits import (
     AccountCredits,
     CapDenied,
@@ -31,24 +26,7 @@ from mintscope.accounts.wallets.wallets import (
     WalletPayment,
     link_text,
 )
-from mintscope.accounts.wallets.wire import (
-    AccountHoldings,
-    CappedKey,
-    DepositOrder,
-    DepositReceipt,
-    KeyLimits,
-    KeyUse,
-    LinkedWallets,
-    LinkProof,
-    LinkRequest,
-    PaymentLine,
-    Payments,
-    PaymentsQuery,
-    WalletLine,
-    WithdrawalOrder,
-    WithdrawalReceipt,
-)
-from mintscope.api.description.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
+from mintscope.api.discovery.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
 from mintscope.api.wire import (
     Challenge,
     decode_cursor,
@@ -66,19 +44,9 @@ from mintscope.credits.sign_in import (
     find_text_flaw,
     write_text,
 )
+from mintscope.kit import errors
 from mintscope.kit.audit import KeyId, key_actor
 from mintscope.kit.clock import Clock
-from mintscope.kit.errors import (
-    BadRequest,
-    ErrorCode,
-    IdempotencyKeyUsed,
-    InsufficientCredits,
-    InvalidProof,
-    InvalidToken,
-    NotFound,
-    OwnerOnly,
-    parsed_by_others,
-)
 from mintscope.kit.http.rate_limit import RateLimit
 from mintscope.kit.http.request import Request, parse_id
 from mintscope.kit.http.response import Response
@@ -111,7 +79,7 @@ class WalletRoutes:
     @Operation(
         "GET",
         "/v1/account/wallets",
-        LinkedWallets,
+        wire.LinkedWallets,
         refusals=EVERY_ROUTE,
         proofs=KEY,
         scope=Scope.WALLETS_READ,
@@ -130,7 +98,7 @@ class WalletRoutes:
         Challenge,
         refusals=WITH_BODY,
         proofs=KEY,
-        body=LinkRequest,
+        body=wire.LinkRequest,
         scope=Scope.WALLETS_WRITE,
     )
     async def make_wallet_challenge(self, request: Request) -> Response:
@@ -140,7 +108,7 @@ class WalletRoutes:
         account. Costs nothing.
         """
         holder = await self.gate.authorize(request)
-        wallet = _wallet((await read_body(request, LinkRequest)).wallet)
+        wallet = _wallet((await read_body(request, wire.LinkRequest)).wallet)
         now = self.clock.now()
         text = write_text(
             self.wallets.secrets.wallet,
@@ -154,11 +122,11 @@ class WalletRoutes:
     @Operation(
         "POST",
         "/v1/account/wallets",
-        LinkedWallets,
-        refusals=(*WITH_BODY, ErrorCode.INVALID_PROOF),
+        wire.LinkedWallets,
+        refusals=(*WITH_BODY, errors.ErrorCode.INVALID_PROOF),
         status=201,
         proofs=KEY,
-        body=LinkProof,
+        body=wire.LinkProof,
         scope=Scope.WALLETS_WRITE,
     )
     async def link_wallet(self, request: Request) -> Response:
@@ -168,7 +136,7 @@ class WalletRoutes:
         listed there. Costs nothing.
         """
         holder = await self.gate.authorize(request)
-        proof = await read_body(request, LinkProof)
+        proof = await read_body(request, wire.LinkProof)
         wallet = _wallet(proof.wallet)
         flaw = find_text_flaw(
             self.wallets.secrets.wallet,
@@ -179,17 +147,17 @@ class WalletRoutes:
             now=self.clock.now(),
         )
         if flaw is not None:
-            raise InvalidProof(EXPIRED if flaw is ChallengeFlaw.EXPIRED else NOT_PROVEN)
+            raise errors.InvalidProof(EXPIRED if flaw is ChallengeFlaw.EXPIRED else NOT_PROVEN)
         linked = await self.wallets.link(holder.key.user_id, key_actor(holder.key.key_id), wallet)
         if isinstance(linked, LinkDenied):
-            raise BadRequest(TOO_MANY)
+            raise errors.BadRequest(TOO_MANY)
         return self._linked(request, linked, status=201)
 
     @Operation(
         "DELETE",
         "/v1/account/wallets/{wallet}",
-        LinkedWallets,
-        refusals=(*EVERY_ROUTE, ErrorCode.NOT_FOUND),
+        wire.LinkedWallets,
+        refusals=(*EVERY_ROUTE, errors.ErrorCode.NOT_FOUND),
         proofs=KEY,
         scope=Scope.WALLETS_WRITE,
     )
@@ -206,16 +174,16 @@ class WalletRoutes:
             _wallet(request.path_params["wallet"]),
         )
         if left is None:
-            raise NotFound
+            raise errors.NotFound
         return self._linked(request, left)
 
     @Operation(
         "GET",
         "/v1/account/payments",
-        Payments,
+        wire.Payments,
         refusals=EVERY_ROUTE,
         proofs=KEY,
-        query=PaymentsQuery,
+        query=wire.PaymentsQuery,
         scope=Scope.WALLETS_READ,
     )
     async def list_payments(self, request: Request) -> Response:
@@ -225,7 +193,7 @@ class WalletRoutes:
         asked for, what arrived, and what became of it. Costs nothing.
         """
         holder = await self.gate.authorize(request)
-        query = read_query(request, PaymentsQuery)
+        query = read_query(request, wire.PaymentsQuery)
         before = None
         if query.cursor is not None:
             position = decode_cursor(query.cursor, PaymentPosition)
@@ -235,7 +203,7 @@ class WalletRoutes:
         cursor = None
         if len(found) > query.limit:
             cursor = encode_cursor(PaymentPosition(page[-1].begun_at, page[-1].signature))
-        payments = Payments(payments=[_line(each) for each in page], next_cursor=cursor)
+        payments = wire.Payments(payments=[_line(each) for each in page], next_cursor=cursor)
         return success(request, payments, at=self.clock.now())
 
     def _body(self, holder: Holder, wallet: Wallet) -> str:
@@ -245,29 +213,31 @@ class WalletRoutes:
         self, request: Request, linked: Sequence[LinkedWallet], status: int = 200
     ) -> Response:
         lines = [
-            WalletLine(wallet=each.wallet, linked_at=each.linked_at // 1000) for each in linked
+            wire.WalletLine(wallet=each.wallet, linked_at=each.linked_at // 1000) for each in linked
         ]
-        return success(request, LinkedWallets(wallets=lines), at=self.clock.now(), status=status)
+        return success(
+            request, wire.LinkedWallets(wallets=lines), at=self.clock.now(), status=status
+        )
 
 
 def _wallet(text: str) -> Wallet:
     try:
-        with parsed_by_others():
+        with errors.parsed_by_others():
             return Wallet(str(Pubkey.from_string(text)))
     except ValueError as cause:
-        raise BadRequest("expected wallet to be the base58 of 32 bytes") from cause
+        raise errors.BadRequest("expected wallet to be the base58 of 32 bytes") from cause
 
 
 def _signature(text: str) -> bytes:
     try:
-        with parsed_by_others():
+        with errors.parsed_by_others():
             return bytes(Ed25519.from_string(text))
     except ValueError as cause:
-        raise BadRequest("expected a signature to be the base58 of 64 bytes") from cause
+        raise errors.BadRequest("expected a signature to be the base58 of 64 bytes") from cause
 
 
-def _line(payment: WalletPayment) -> PaymentLine:
-    return PaymentLine(
+def _line(payment: WalletPayment) -> wire.PaymentLine:
+    return wire.PaymentLine(
         signature=payment.signature,
         wallet=payment.wallet,
         resource=payment.resource,
@@ -282,7 +252,11 @@ def _line(payment: WalletPayment) -> PaymentLine:
     )
 
 
-MOVE: Final = (*WITH_BODY, ErrorCode.INSUFFICIENT_CREDITS, ErrorCode.IDEMPOTENCY_KEY_USED)
+MOVE: Final = (
+    *WITH_BODY,
+    errors.ErrorCode.INSUFFICIENT_CREDITS,
+    errors.ErrorCode.IDEMPOTENCY_KEY_USED,
+)
 NOT_ISSUED: Final = "creditToken: expected a credit token that this service has issued"
 NO_LIMIT: Final = "expected monthCreditsMax, networks or both; there was neither"
 LOOSER: Final = (
@@ -313,7 +287,7 @@ class AccountCreditRoutes:
     @Operation(
         "GET",
         "/v1/account",
-        AccountHoldings,
+        wire.AccountHoldings,
         refusals=EVERY_ROUTE,
         proofs=KEY,
         scope=Scope.TRADE_READ,
@@ -331,10 +305,10 @@ class AccountCreditRoutes:
     @Operation(
         "PATCH",
         "/v1/account/keys/{keyId}",
-        CappedKey,
-        refusals=(*WITH_BODY, ErrorCode.OWNER_ONLY, ErrorCode.NOT_FOUND),
+        wire.CappedKey,
+        refusals=(*WITH_BODY, errors.ErrorCode.OWNER_ONLY, errors.ErrorCode.NOT_FOUND),
         proofs=KEY,
-        body=KeyLimits,
+        body=wire.KeyLimits,
         scope=Scope.TRADE_WRITE,
     )
     async def cap_api_key(self, request: Request) -> Response:
@@ -345,18 +319,18 @@ class AccountCreditRoutes:
         the cap or widen the networks, on the pages. Costs nothing.
         """
         holder = await self.gate.authorize(request)
-        key_id, asked = _key_id(request), await read_body(request, KeyLimits)
-        if asked == KeyLimits():
-            raise BadRequest(NO_LIMIT)
+        key_id, asked = _key_id(request), await read_body(request, wire.KeyLimits)
+        if asked == wire.KeyLimits():
+            raise errors.BadRequest(NO_LIMIT)
         cap = asked.month_credits_max
         capped = await self.credits.tighten(
             holder, key_id, None if cap is msgspec.UNSET else cap, _networks(asked)
         )
         if capped is CapDenied.NO_KEY:
-            raise NotFound
+            raise errors.NotFound
         if not isinstance(capped, KeyLine):
-            raise OwnerOnly(LOOSER)
-        answer = CappedKey(
+            raise errors.OwnerOnly(LOOSER)
+        answer = wire.CappedKey(
             key_id=key_id,
             month_credits_max=capped.month_credits_max,
             networks=capped.networks.split(),
@@ -366,11 +340,11 @@ class AccountCreditRoutes:
     @Operation(
         "POST",
         "/v1/account/credits/deposit",
-        DepositReceipt,
+        wire.DepositReceipt,
         takes_key=True,
         refusals=MOVE,
         proofs=KEY,
-        body=DepositOrder,
+        body=wire.DepositOrder,
         scope=Scope.TRADE_WRITE,
     )
     async def deposit_credits(self, request: Request) -> Response:
@@ -381,15 +355,15 @@ class AccountCreditRoutes:
         nothing.
         """
         holder = await self.gate.authorize(request, moves_credits=True)
-        asked, key = await read_body(request, DepositOrder), idempotency_key(request)
+        asked, key = await read_body(request, wire.DepositOrder), idempotency_key(request)
         await self.deposits.pass_through(request, f"user {holder.key.user_id}")
         token = await self.ledger.find(asked.credit_token)
         if token is None:
-            raise InvalidToken(NOT_ISSUED)
+            raise errors.InvalidToken(NOT_ISSUED)
         moved = await self.credits.deposit(holder.key.user_id, token, _count(asked.credits), key)
         if isinstance(moved, MoveDenied):
             _refuse(moved)
-        receipt = DepositReceipt(
+        receipt = wire.DepositReceipt(
             credits=moved.credit_count, balance=moved.balance, token_balance=moved.token_balance
         )
         return success(request, receipt, at=self.clock.now())
@@ -397,12 +371,12 @@ class AccountCreditRoutes:
     @Operation(
         "POST",
         "/v1/account/credits/withdraw",
-        WithdrawalReceipt,
+        wire.WithdrawalReceipt,
         takes_key=True,
-        refusals=(*MOVE, ErrorCode.OWNER_ONLY),
+        refusals=(*MOVE, errors.ErrorCode.OWNER_ONLY),
         status=201,
         proofs=KEY,
-        body=WithdrawalOrder,
+        body=wire.WithdrawalOrder,
         scope=Scope.TRADE_WRITE,
     )
     async def withdraw_credits(self, request: Request) -> Response:
@@ -413,40 +387,40 @@ class AccountCreditRoutes:
         again. Costs nothing.
         """
         holder = await self.gate.authorize(request, moves_credits=True)
-        asked, key = await read_body(request, WithdrawalOrder), idempotency_key(request)
+        asked, key = await read_body(request, wire.WithdrawalOrder), idempotency_key(request)
         await self.withdrawals.pass_through(request, f"user {holder.key.user_id}")
         moved = await self.credits.withdraw(
             holder.key.user_id, _count(asked.credits), key, asked_by=holder.key.key_id
         )
         if isinstance(moved, MoveDenied):
             _refuse(moved)
-        receipt = WithdrawalReceipt(
+        receipt = wire.WithdrawalReceipt(
             token=moved.token, credits=moved.credit_count, balance=moved.balance
         )
         return success(request, receipt, at=self.clock.now(), status=201)
 
 
-def _networks(asked: KeyLimits) -> str | None:
+def _networks(asked: wire.KeyLimits) -> str | None:
     """Return the networks that are asked for, as they are stored.  Raises BadRequest."""
     if asked.networks is msgspec.UNSET:
         return None
     try:
         networks = parse_networks(" ".join(asked.networks))
     except UnusableNetwork as flaw:
-        raise BadRequest(f"networks: {flaw}") from flaw
+        raise errors.BadRequest(f"networks: {flaw}") from flaw
     if networks == ANYWHERE:
-        raise BadRequest("networks: expected at least one; there was none")
+        raise errors.BadRequest("networks: expected at least one; there was none")
     return networks
 
 
-def _summary(holder: Holder, summary: CreditSummary) -> AccountHoldings:
-    return AccountHoldings(
+def _summary(holder: Holder, summary: CreditSummary) -> wire.AccountHoldings:
+    return wire.AccountHoldings(
         user_id=holder.key.user_id,
         username=holder.username,
         balance=summary.balance,
         month_ends_at=month_end(summary.month) // 1000,
         keys=[
-            KeyUse(
+            wire.KeyUse(
                 key_id=line.key_id,
                 name=line.name,
                 hint=line.hint,
@@ -469,7 +443,7 @@ def _count(credit_count: int | msgspec.UnsetType) -> int | None:
 
 def _refuse(denied: MoveDenied) -> NoReturn:
     if denied is MoveDenied.KEY_USED:
-        raise IdempotencyKeyUsed(KEY_USED)
+        raise errors.IdempotencyKeyUsed(KEY_USED)
     if denied is MoveDenied.CAPPED:
-        raise OwnerOnly(CAPPED)
-    raise InsufficientCredits(TOO_FEW)
+        raise errors.OwnerOnly(CAPPED)
+    raise errors.InsufficientCredits(TOO_FEW)

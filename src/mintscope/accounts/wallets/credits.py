@@ -5,19 +5,13 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from mintscope.accounts.keys.key import (
-    KEYS_PER_USER_MAX,
-    Holder,
-    KeyLine,
-    KeyStatus,
-    are_within,
-)
+from mintscope.accounts.keys.key import KEYS_PER_USER_MAX, Holder, KeyLine, KeyStatus, are_within
 from mintscope.accounts.keys.keys import note_networks
 from mintscope.accounts.mail.email import EmailKind, tell_owner
-from mintscope.accounts.people.rows import AccountRows, AccountStore
-from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
-from mintscope.accounts.people.session import Session
-from mintscope.accounts.people.sessions import CAPPED, SPEND_ALERT_SET, announce, expect_session
+from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
+from mintscope.accounts.session import Session
+from mintscope.accounts.sessions import CAPPED, SPEND_ALERT_SET, announce, expect_session
 from mintscope.accounts.wallets.wallets import (
     WALLETS_MAX,
     CreditMove,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from mintscope.accounts.people.store import NO_END
+from mintscope.accounts.store import NO_END
 from mintscope.accounts.wallets.wallets import (
     CreditMove,
     LinkedWallet,
@@ -12,23 +12,7 @@ from mintscope.accounts.wallets.wallets import (
     UsedLine,
     WalletPayment,
 )
-from mintscope.credits.store.statements import (
-    BALANCE,
-    FOLD,
-    FOLD_FROM,
-    FOLD_RECEIVED,
-    FOLD_TO,
-    FOLD_USAGE,
-    FOLDED,
-    FORGET_USAGE,
-    OLD_USAGE,
-    RECEIVED_FROM,
-    RECEIVED_TO,
-    USAGE,
-    USAGE_FROM,
-    USAGE_MARK,
-    USAGE_TO,
-)
+from mintscope.credits import statements
 from mintscope.kit.audit import KeyId, UserId
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
@@ -118,7 +102,7 @@ class SqlCreditRows:
 
     def balance(self, account: CreditAccount) -> int:
         """Return the credits left."""
-        return int(self._db.execute(BALANCE, (account,)).get)
+        return int(self._db.execute(statements.BALANCE, (account,)).get)
 
     def spent(self, user_id: UserId, month: Month) -> Mapping[KeyId, int]:
         """Return the credits that each key of the user, with its rotations, spent in *month*."""
@@ -135,12 +119,12 @@ class SqlCreditRows:
         """
         is_more = False
         for start, fold, fold_until in (
-            (FOLD_FROM, FOLD, FOLDED),
-            (RECEIVED_FROM, FOLD_RECEIVED, RECEIVED_TO),
-            (USAGE_FROM, FOLD_USAGE, USAGE_TO),
+            (statements.FOLD_FROM, statements.FOLD, statements.FOLDED),
+            (statements.RECEIVED_FROM, statements.FOLD_RECEIVED, statements.RECEIVED_TO),
+            (statements.USAGE_FROM, statements.FOLD_USAGE, statements.USAGE_TO),
         ):
             after = int(self._db.execute(start).get)
-            last = self._db.execute(FOLD_TO, (after, entries_max, before)).get
+            last = self._db.execute(statements.FOLD_TO, (after, entries_max, before)).get
             if last is not None:
                 self._db.execute(fold, (after, last))
                 self._db.execute(fold_until, (last,))
@@ -153,9 +137,11 @@ class SqlCreditRows:
         if account is None:
             return []
         seen = None
-        while (mark := int(self._db.execute(USAGE_MARK).get)) != seen:  # it was moved meanwhile
+        while (
+            mark := int(self._db.execute(statements.USAGE_MARK).get)
+        ) != seen:  # it was moved meanwhile
             seen = mark
-            found = list(self._db.execute(USAGE, (account, since, limit, mark)))
+            found = list(self._db.execute(statements.USAGE, (account, since, limit, mark)))
         return [
             UsedLine(day, KeyId(key) if key else None, endpoint, requests, spent)
             for day, key, endpoint, requests, spent in found
@@ -163,7 +149,7 @@ class SqlCreditRows:
 
     def forget_usage(self, before: int, limit: int) -> bool:
         """Delete up to *limit* lines from before that day; return whether more may be left."""
-        return delete_part(self._db, OLD_USAGE, FORGET_USAGE, before, limit)
+        return delete_part(self._db, statements.OLD_USAGE, statements.FORGET_USAGE, before, limit)
 
     def spend_level(self, user_id: UserId) -> int | None:
         """Return the credits of a day at which the user is notified; None: at none."""
@@ -225,7 +211,10 @@ class SqlMoveRows:
         off = self._db.execute(ENTER, (move.off, "rotate", -move.credit_count, move.at)).get
         onto = self._db.execute(ENTER, (move.onto, "rotate", move.credit_count, move.at)).get
         self._db.execute(NOTE_MOVE, (move.user_id, move.kind, move.key_hash, off, onto))
-        if move.kind is not MoveKind.WITHDRAWAL and not self._db.execute(BALANCE, (move.off,)).get:
+        if (
+            move.kind is not MoveKind.WITHDRAWAL
+            and not self._db.execute(statements.BALANCE, (move.off,)).get
+        ):
             self._db.execute(MOVE_HOLDER, (move.off, move.onto, move.at, None))
 
     def succeed(self, off: CreditAccount, onto: CreditAccount) -> None:

@@ -1,1 +1,1 @@
-"""Documents that let programs discover the API."""
+"""Documents that let programs discover the API: OpenAPI, llms.txt, catalogues."""

@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from mintscope.api.description.openapi import Identity
-from mintscope.api.description.operation import Operation
-from mintscope.api.description.responses import Examples, schemas_of
+from mintscope.api.discovery.openapi import Identity
+from mintscope.api.discovery.operation import Operation
+from mintscope.api.discovery.responses import Examples, schemas_of
 from mintscope.api.wire import query_fields
 from mintscope.payments.pricing import BUNDLES, REQUEST_USD
 from mintscope.solana.blocks import WSOL
@@ -299,8 +299,7 @@ def _links(identity: Identity, paths: Collection[str]) -> str:
     return "\n".join(["## More\n", *lines])
 
 
-INDEX_BYTES_MAX: Final = 6 * 1024
-# Pages for people, which are served as Markdown too; by their names in site/docs.
+# Pages for people, which are served as Markdown too; by their names in site/docs.py.
 DOCS: Final = (
     ("/docs/guides/start", "From nothing to the first call"),
     ("/docs/guides/buying", "Buying credits"),

@@ -13,11 +13,9 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from mintscope import __version__
-from mintscope.api.description.bazaar import Adverts
-from mintscope.api.description.openapi import Identity, describe, parameters_of, payment_info
-from mintscope.api.description.operation import Operation
 from mintscope.api.discovery import guide
 from mintscope.api.discovery import guide as index
+from mintscope.api.discovery.bazaar import Adverts
 from mintscope.api.discovery.downloads import (
     is_built,
     tarball_name,
@@ -27,6 +25,8 @@ from mintscope.api.discovery.downloads import (
     write_wheel,
 )
 from mintscope.api.discovery.guide import MCP
+from mintscope.api.discovery.openapi import Identity, describe, parameters_of, payment_info
+from mintscope.api.discovery.operation import Operation
 from mintscope.kit.clock import Clock
 from mintscope.kit.http.application import compress, etag_of
 from mintscope.kit.http.request import Request

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 from msgspec import UNSET, Meta, UnsetType
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.description.operation import (
+from mintscope.api.discovery.operation import (
     OF_A_TOKEN,
     OF_TOKENS,
     PAYERS,

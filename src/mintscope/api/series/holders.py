@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation
+from mintscope.api.discovery.operation import OF_A_TOKEN, PAYERS, Operation
 from mintscope.api.series.swaps import Made, SeriesShop, Wanted, decimal, made_of, not_tracked
 from mintscope.api.series.wire import Amount, Token
 from mintscope.api.v1 import mint_of

@@ -13,21 +13,10 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation
+from mintscope.api.discovery.operation import OF_A_TOKEN, PAYERS, Operation
+from mintscope.api.series import wire
 from mintscope.api.series.series import read_series, read_supply, read_until, used
 from mintscope.api.series.swaps import Made, SeriesShop, Wanted, made_of, not_tracked
-from mintscope.api.series.wire import (
-    CANDLE,
-    Before,
-    BollingerPoint,
-    CandlePoint,
-    FibonacciPoint,
-    IndicatorPage,
-    IndicatorPoint,
-    IndicatorsQuery,
-    MacdPoint,
-    StochasticPoint,
-)
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import encode_cursor, read_query
 from mintscope.kit.errors import BadRequest
@@ -62,9 +51,9 @@ from mintscope.market.series.units import PriceUnit, Supply, priced_in
 
 BESIDE_THE_PAGE: Final = 2  # candles behind a page that are read: the open one may be left out
 SHAPES: Final[dict[str, Any]] = {
-    "macd": MacdPoint,
-    "fibonacci": FibonacciPoint,
-    "bollinger": BollingerPoint,
+    "macd": wire.MacdPoint,
+    "fibonacci": wire.FibonacciPoint,
+    "bollinger": wire.BollingerPoint,
 }
 
 
@@ -77,13 +66,13 @@ class IndicatorRoutes:
     @Operation(
         "GET",
         "/v1/token/{tokenAddress}/indicators",
-        IndicatorPage,
+        wire.IndicatorPage,
         unit="a page",
         refusals=OF_A_TOKEN,
         proofs=PAYERS,
         is_charged=True,
         takes_key=True,
-        query=IndicatorsQuery,
+        query=wire.IndicatorsQuery,
         scope=Scope.TRADE_READ,
     )
     async def get_indicators(self, request: Request) -> Response:
@@ -97,7 +86,7 @@ class IndicatorRoutes:
         """
         caller = await self.shop.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
-        query = read_query(request, IndicatorsQuery)
+        query = read_query(request, wire.IndicatorsQuery)
         wanted = _wanted(query.names, unit=query.in_)
         within = _range_of(query)
 
@@ -184,14 +173,14 @@ class Indicators(NamedTuple):
 def _wanted(names: Sequence[str], unit: PriceUnit) -> Indicators:
     """Return the indicators that *names* ask for.  Raises BadRequest for an unknown name."""
     try:
-        asked = [read(name) for name in dict.fromkeys(names) if name not in {*NAMES, CANDLE}]
+        asked = [read(name) for name in dict.fromkeys(names) if name not in {*NAMES, wire.CANDLE}]
     except ValueError as problem:
         raise BadRequest(f"names: {problem}") from None
     plain = [name for name in names if name in NAMES]
-    return Indicators(plain, asked, CANDLE in names, unit)
+    return Indicators(plain, asked, wire.CANDLE in names, unit)
 
 
-def _range_of(query: IndicatorsQuery) -> Range:
+def _range_of(query: wire.IndicatorsQuery) -> Range:
     if query.from_ > query.to:
         raise BadRequest(f"from: expected at most {query.to}, which is `to`; was {query.from_}")
     return Range(
@@ -204,7 +193,7 @@ def _range_of(query: IndicatorsQuery) -> Range:
     )
 
 
-def _filled_page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> IndicatorPage:
+def _filled_page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> wire.IndicatorPage:
     """Return the page of a series in which each span without a trade has a candle."""
     series = _since_the_first_price(found.series)
     now = found.tip.time or UnixS(0)
@@ -212,7 +201,7 @@ def _filled_page(mint: Mint, wanted: Indicators, within: Range, found: _Read) ->
     page = page_of(series, whole, now)
     first = filled_start(page, series)
     if first is None or not page.candles:
-        return IndicatorPage(mint, within.width.name, [], None, None)
+        return wire.IndicatorPage(mint, within.width.name, [], None, None)
     closed = series.closed if page.until is None else max(1, series.closed)
     filled = Series(page.candles, page.until is not None, closed)
     values = wanted.of(filled, Start(0, 0, np.zeros(ACC)), within)
@@ -227,9 +216,9 @@ def _filled_page(mint: Mint, wanted: Indicators, within: Range, found: _Read) ->
     is_cut = page.until is None and first > 0 and shown == first
     is_last = shown in {0, since} or is_cut
     until = None if is_last or not points else UnixS(points[0].t - within.width.seconds)
-    cursor = None if until is None else encode_cursor(Before(within.width.name, until))
+    cursor = None if until is None else encode_cursor(wire.Before(within.width.name, until))
     exact_from = page.candles[first].bucket if is_cut else None
-    return IndicatorPage(mint, within.width.name, points, exact_from, cursor)
+    return wire.IndicatorPage(mint, within.width.name, points, exact_from, cursor)
 
 
 def _since_the_first_price(series: Series) -> Series:
@@ -239,7 +228,7 @@ def _since_the_first_price(series: Series) -> Series:
     return series._replace(unpriced=later)
 
 
-def _page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> IndicatorPage:
+def _page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> wire.IndicatorPage:
     """Return the page, without the candles before the first whose values are exact."""
     series = found.series
     page = page_of(series, within, found.tip.time or UnixS(0))
@@ -247,7 +236,7 @@ def _page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> Indica
     if wanted.has_waypoints(within):
         start = start_of(series, found.waypoints)
     if start is None or not page.candles:
-        return IndicatorPage(mint, within.width.name, [], None, None)
+        return wire.IndicatorPage(mint, within.width.name, [], None, None)
     values = wanted.of(series, start, within)
     exact = series.candles[start.first].bucket
     shown = page.candles[bisect_left(page.candles, exact, key=BUCKET) :]
@@ -259,8 +248,8 @@ def _page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> Indica
         points = _points(shown, ended, values, has_candle=wanted.has_candle)
     is_cut = not series.has_older and start.first > 0 and page.candles[0].bucket <= exact
     until = None if is_cut else page.until
-    cursor = None if until is None else encode_cursor(Before(within.width.name, until))
-    return IndicatorPage(mint, within.width.name, points, exact if is_cut else None, cursor)
+    cursor = None if until is None else encode_cursor(wire.Before(within.width.name, until))
+    return wire.IndicatorPage(mint, within.width.name, points, exact if is_cut else None, cursor)
 
 
 def _points(
@@ -269,7 +258,7 @@ def _points(
     values: dict[str, Floats],
     *,
     has_candle: bool,
-) -> list[IndicatorPoint]:
+) -> list[wire.IndicatorPoint]:
     """Return a point for each of *candles*: *values* has a row for each, and may have more.
 
     ended    a candle that begins later is open
@@ -283,12 +272,12 @@ def _points(
     columns.append(by_text or repeat(UNSET))
     columns.append([_candle_of(each) for each in candles] if has_candle else repeat(UNSET))
     rows = zip(candles, *columns, strict=False)  # what was not asked for has no end
-    return [IndicatorPoint(c.bucket, c.bucket > ended, *row) for c, *row in rows]
+    return [wire.IndicatorPoint(c.bucket, c.bucket > ended, *row) for c, *row in rows]
 
 
-def _candle_of(candle: SeriesCandle) -> CandlePoint:
+def _candle_of(candle: SeriesCandle) -> wire.CandlePoint:
     volume = candle.buy_volume + candle.sell_volume + (candle.imported_volume or 0)
-    return CandlePoint(candle.open, candle.high, candle.low, candle.close, volume / MICRO_USD)
+    return wire.CandlePoint(candle.open, candle.high, candle.low, candle.close, volume / MICRO_USD)
 
 
 def _asked_column(text: str, values: Floats) -> list[Any]:
@@ -308,7 +297,7 @@ def _column(name: str, values: Floats) -> list[Any]:
     """Return *values* as they are sent: null if a value is not a number."""
     if name == "stochRsi":
         return [
-            None if isnan(k) else StochasticPoint(k, None if isnan(d) else d)
+            None if isnan(k) else wire.StochasticPoint(k, None if isnan(d) else d)
             for k, d in values.tolist()
         ]
     if name in SHAPES:

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation, operations_of
+from mintscope.api.discovery.operation import OF_A_TOKEN, PAYERS, Operation, operations_of
 from mintscope.api.series.backtest import BacktestRoutes
 from mintscope.api.series.holders import HolderRoutes
 from mintscope.api.series.indicators import IndicatorRoutes

@@ -13,16 +13,9 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from msgspec.structs import replace
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.description.operation import OF_A_TOKEN, OF_TOKENS, PAYERS, SPENDERS, Operation
+from mintscope.api.discovery.operation import OF_A_TOKEN, OF_TOKENS, PAYERS, SPENDERS, Operation
 from mintscope.api.gate import Caller
-from mintscope.api.series.swaps import (
-    Made,
-    RowsSold,
-    SeriesShop,
-    Wanted,
-    made_of,
-    not_tracked,
-)
+from mintscope.api.series.swaps import Made, RowsSold, SeriesShop, Wanted, made_of, not_tracked
 from mintscope.api.series.wire import (
     CANDLES_MAX,
     TIME_MAX,
@@ -61,7 +54,6 @@ from mintscope.market.indicators.bars import bars_of
 from mintscope.market.indicators.profile import volume_profile
 from mintscope.market.log import LogTip
 from mintscope.market.report import ReadReport
-from mintscope.market.series.of_pools import pool_series
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
@@ -77,6 +69,7 @@ from mintscope.market.series.series import (
     Range,
     Series,
     page_of,
+    pool_series,
     series_of,
     short_series,
     widened,

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation
+from mintscope.api.discovery.operation import OF_A_TOKEN, PAYERS, Operation
 from mintscope.api.gate import Caller, Gate
 from mintscope.api.series.wire import (
     Amount,

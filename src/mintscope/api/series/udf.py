@@ -15,7 +15,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.description.operation import OF_A_TOKEN, PUBLIC_ROUTE, SPENDERS, Operation
+from mintscope.api.discovery.operation import OF_A_TOKEN, PUBLIC_ROUTE, SPENDERS, Operation
 from mintscope.api.failures import ErrorFormat
 from mintscope.api.series.swaps import RowsSold, SeriesShop, not_tracked
 from mintscope.api.series.wire import TIME_MAX
@@ -23,20 +23,15 @@ from mintscope.api.v1 import mint_of
 from mintscope.api.wire import Wire, read_query
 from mintscope.api.x402 import udf_resource
 from mintscope.kit.clock import Clock
-from mintscope.kit.errors import (
-    ErrorCode,
-    InvalidTokenAddress,
-    ServiceError,
-    TokenNotFound,
-)
+from mintscope.kit.errors import ErrorCode, InvalidTokenAddress, ServiceError, TokenNotFound
 from mintscope.kit.http.rate_limit import AddressLimit
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import JSON, Response
 from mintscope.kit.primitives import MICRO_USD, Mint, UnixMs, UnixS, about
 from mintscope.kit.time import SECOND_MS
 from mintscope.market.follow.list_cache import ListCache
-from mintscope.market.listing.listed import ListLine, ListQuestion, Sort
 from mintscope.market.log import LogTip
+from mintscope.market.screening.listed import ListLine, ListQuestion, Sort
 from mintscope.market.series.pools import KeptCandles
 from mintscope.market.series.series import WIDTHS, PageOfCandles, Range, page_of, series_of, widened
 from mintscope.solana.blocks import WSOL

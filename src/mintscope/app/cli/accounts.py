@@ -5,10 +5,9 @@ from typing import Annotated, Final
 
 import typer
 
+from mintscope.accounts.email_address import EmailAddress, UnusableEmailAddress, parse_email
+from mintscope.accounts.factor_rows import User
 from mintscope.accounts.keys.scope import READ_SCOPES, UnknownScope, in_order, parse_scopes
-from mintscope.accounts.people.email_address import EmailAddress, UnusableEmailAddress, parse_email
-from mintscope.accounts.people.factor_rows import User
-from mintscope.accounts.people.user import WeakPassword, expect_password
 from mintscope.accounts.signups.application import (
     NOTE_LENGTH_MAX,
     Application,
@@ -16,6 +15,7 @@ from mintscope.accounts.signups.application import (
     SignupId,
 )
 from mintscope.accounts.signups.reviews import Reviews
+from mintscope.accounts.user import WeakPassword, expect_password
 from mintscope.app.accounts import open_hasher
 from mintscope.app.cli.config import ConfigFile
 from mintscope.app.cli.output import (

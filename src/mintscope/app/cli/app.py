@@ -1,9 +1,12 @@
 """Command line: table of commands, tables, progress."""
 
 import gc
+import os
 import resource
+import signal
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -12,7 +15,19 @@ from typer.core import TyperCommand, TyperGroup
 from typing_extensions import override
 
 from mintscope import __version__
-from mintscope.app.running.parent import attach
+
+
+def attach(hear: Callable[[bytes], None]) -> None:
+    """Pass each line from the parent on standard input to *hear*; at its end, send SIGTERM."""
+
+    def watch() -> None:
+        # Not through sys.stdin, whose lock a thread that waits would hold when the process ends.
+        with open(0, "rb", buffering=0, closefd=False) as lines:
+            for line in lines:
+                hear(line)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="parent", daemon=True).start()
 
 
 class Command(NamedTuple):
@@ -222,9 +237,7 @@ def root(
     """Set up what every command needs."""
     gc.enable()
     if attached:
-        from mintscope.app.running.tracing import (  # noqa: PLC0415 - loads the metrics
-            Siblings,
-        )
+        from mintscope.app.running.tracing import Siblings  # noqa: PLC0415 - loads the metrics
 
         context.obj = siblings = Siblings(has_parent=True)
         attach(siblings.hear)

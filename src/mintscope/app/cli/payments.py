@@ -8,9 +8,9 @@ import typer
 from solders.pubkey import Pubkey
 from solders.signature import Signature as Ed25519
 
-from mintscope.accounts.people.email_address import UnusableEmailAddress, parse_email
-from mintscope.accounts.people.factor_rows import UserKind
-from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.email_address import UnusableEmailAddress, parse_email
+from mintscope.accounts.factor_rows import UserKind
+from mintscope.accounts.rows import AccountRows
 from mintscope.app.cli.config import ConfigFile, configured
 from mintscope.app.cli.output import AsJson, moment, print_json, print_rows, refusing, stop, visible
 from mintscope.app.cli.stores import EXIT_NOT_DONE, with_money

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 import structlog
 
-from mintscope.accounts.people.sessions import NotPossible
+from mintscope.accounts.sessions import NotPossible
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.app.cli.config import ConfigFile, configured
 from mintscope.app.cli.output import stop

@@ -9,21 +9,9 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
+from mintscope.app.cli import output
 from mintscope.app.cli.config import ConfigFile, configured
 from mintscope.app.cli.history import DAYS_MAX, CallsPerS, Giving, Yes, backfill_token, days_ago
-from mintscope.app.cli.output import (
-    LINES,
-    LINES_MAX,
-    AsJson,
-    Cell,
-    moment,
-    print_json,
-    print_rows,
-    refusing,
-    stop,
-    tell_more,
-    visible,
-)
 from mintscope.app.cli.stores import EXIT_NOT_DONE, with_market
 from mintscope.app.sources import ask_facts
 from mintscope.app.stores.stores import Market
@@ -147,9 +135,9 @@ def list_mints(
         typer.Option(metavar="MINT", help="Begin after this address.", show_default=False),
     ] = "",
     limit: Annotated[
-        int, typer.Option(metavar="COUNT", help="Lines at most.", min=1, max=LINES_MAX)
-    ] = LINES,
-    as_json: AsJson = False,
+        int, typer.Option(metavar="COUNT", help="Lines at most.", min=1, max=output.LINES_MAX)
+    ] = output.LINES,
+    as_json: output.AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     """List the mints that are tracked, by address, and when each timeframe has all indicators.
@@ -158,8 +146,8 @@ def list_mints(
     """
     rows = with_market(config, lambda market: _lines(market, after, limit + 1))
     columns = ("mint", "by", "since", "lastSwap", *(f"{each}Ready" for each in Timeframe))
-    print_rows(columns, rows[:limit], as_json=as_json)
-    tell_more("--after", [str(mint) for mint, *_ in rows], limit)
+    output.print_rows(columns, rows[:limit], as_json=as_json)
+    output.tell_more("--after", [str(mint) for mint, *_ in rows], limit)
 
 
 @token_commands.command()
@@ -171,8 +159,8 @@ def show(
     parsed = _parsed(mint)
     shown = with_market(config, lambda market: _show(market, parsed))
     if shown is None:
-        stop(f"{parsed} is not tracked: mintscope tokens add {parsed}")
-    print_json(msgspec.to_builtins(shown))
+        output.stop(f"{parsed} is not tracked: mintscope tokens add {parsed}")
+    output.print_json(msgspec.to_builtins(shown))
 
 
 def _days(text: str) -> float:
@@ -196,12 +184,12 @@ def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
     try:
         read = asyncio.run(ask_facts(chain, mints))
     except SourceError as error:
-        typer.echo(f"not asked what it is: {visible(str(error))}", err=True)
+        typer.echo(f"not asked what it is: {output.visible(str(error))}", err=True)
         return {}
     facts = {}
     for mint, found in read.items():
         if isinstance(found, NotAMint):
-            stop(str(found))
+            output.stop(str(found))
         facts[mint] = found
     return facts
 
@@ -226,10 +214,10 @@ async def _show(market: Market, mint: Mint) -> Shown | None:
     )
 
 
-async def _lines(market: Market, after: str, count: int) -> list[tuple[Cell, ...]]:
+async def _lines(market: Market, after: str, count: int) -> list[tuple[output.Cell, ...]]:
     """Return up to *count* lines, loading a limited number of states into memory at a time."""
     tip: LogTip | None = None
-    rows: list[tuple[Cell, ...]] = []
+    rows: list[tuple[output.Cell, ...]] = []
     while count > len(rows):
         wanted = min(PART, count - len(rows))
         part = await market.tracking.page(after, wanted)
@@ -270,12 +258,12 @@ def _report(loaded: LoadedMint, now: UnixS) -> TokenReport | None:
 
 
 def _parsed(mint: str) -> Mint:
-    with refusing("MINT", InvalidTokenAddress):
+    with output.refusing("MINT", InvalidTokenAddress):
         return parse_mint(mint)
 
 
 def _moment(at: UnixS | None) -> str | None:
-    return None if at is None else moment(UnixMs(at * SECOND_MS))
+    return None if at is None else output.moment(UnixMs(at * SECOND_MS))
 
 
 ROWS_A_FILE: Final = 1_000_000
@@ -308,7 +296,7 @@ def export_day(
     written again. Works while the service runs. Parquet and Arrow need the extra `tables`.
     """
     if tf not in WIDTHS:
-        stop(f"--tf: expected one of {', '.join(WIDTHS)}; was {tf}")
+        output.stop(f"--tf: expected one of {', '.join(WIDTHS)}; was {tf}")
     begin = int(day.replace(tzinfo=UTC).timestamp())
     within = Range(
         width=WIDTHS[tf],
@@ -329,7 +317,7 @@ def export_day(
     try:
         count = with_market(config, work)
     except (NoTableLibrary, OSError) as error:
-        stop(str(error), EXIT_NOT_DONE)
+        output.stop(str(error), EXIT_NOT_DONE)
     typer.echo(f"{count} candles of {day:%Y-%m-%d} written to {to}")
 
 

@@ -27,15 +27,7 @@ from pydantic_core import ErrorDetails
 from mintscope.app.config.config import ApiConfig, ChainConfig, Section
 from mintscope.app.config.groups import DELIMITER, PREFIX, Config, GeyserConfig, PaymentsConfig
 from mintscope.app.config.values import is_loopback
-from mintscope.kit.credentials import (
-    IS_EXAMPLE,
-    flaw_of_key,
-    flaw_of_password,
-    has_example,
-    holds_secret,
-    is_example,
-    passwords_in,
-)
+from mintscope.kit import credentials
 from mintscope.kit.errors import NeedsOperator
 from mintscope.market.shard import WHOLE
 from mintscope_client.keypair import parse_keypair
@@ -52,18 +44,20 @@ def _flaws(config: Config) -> Iterator[tuple[str, str]]:
     pepper = config.credits.pepper
     fee_payer = config.payments.fee_payer_key
     if pepper is not None and not config.credits.roots:
-        yield from _named("credits.pepper", flaw_of_key(bytes.fromhex(pepper.get_secret_value())))
+        yield from _named(
+            "credits.pepper", credentials.flaw_of_key(bytes.fromhex(pepper.get_secret_value()))
+        )
     if fee_payer is not None:
         seed = parse_keypair(fee_payer.get_secret_value()).secret()
-        yield from _named("payments.fee_payer_key", flaw_of_key(seed))
-    for password in passwords_in(_text(config.store)):
-        yield from _named("store", flaw_of_password(password))
+        yield from _named("payments.fee_payer_key", credentials.flaw_of_key(seed))
+    for password in credentials.passwords_in(_text(config.store)):
+        yield from _named("store", credentials.flaw_of_password(password))
     for key, urls in _urls(config):
-        if any(has_example(_text(url)) for url in urls):
-            yield key, IS_EXAMPLE
+        if any(credentials.has_example(_text(url)) for url in urls):
+            yield key, credentials.IS_EXAMPLE
     for key, texts in _issued(config):
-        if any(is_example(_text(text)) for text in texts):
-            yield key, IS_EXAMPLE
+        if any(credentials.is_example(_text(text)) for text in texts):
+            yield key, credentials.IS_EXAMPLE
 
 
 def _named(key: str, flaw: str | None) -> Iterator[tuple[str, str]]:
@@ -99,7 +93,7 @@ def kept_secret(config: Config) -> Iterator[str]:
         if any(map(_text, texts)):
             yield key
     for key, urls in [("store", [config.store]), *_urls(config)]:
-        if any(holds_secret(_text(each)) for each in urls):
+        if any(credentials.holds_secret(_text(each)) for each in urls):
             yield key
 
 

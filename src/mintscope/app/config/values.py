@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
-from mintscope.accounts.people.email_address import UnusableEmailAddress, parse_email
+from mintscope.accounts.email_address import UnusableEmailAddress, parse_email
 from mintscope.kit.credentials import PEPPER_BYTES_MIN, parse_root
 from mintscope.kit.errors import InvalidTokenAddress
 from mintscope.kit.primitives import Mint, parse_mint
@@ -42,7 +42,7 @@ def _parse_mint(text: str) -> Mint:
 
 
 class AddedProgram(NamedTuple):
-    """A program that the operator adds; its fields are those of `core.dex.programs.added`."""
+    """A program that the operator adds; its fields are those of `dex.programs.added`."""
 
     name: str
     address: str

@@ -20,7 +20,7 @@ from mintscope.app.accounts import mail_server_trouble
 from mintscope.app.config.config import MailConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.config.values import in_url, is_loopback
-from mintscope.app.directories.listing import Expected, ServiceSilent, Visitor, look
+from mintscope.app.doctor.directories import Expected, ServiceSilent, Visitor, look
 from mintscope.app.doctor.finding import Finding, fail, ok, warn
 from mintscope.app.mcp import has_mcp
 from mintscope.app.site import origins_of

@@ -1,1 +1,1 @@
-"""Processes: start, stop, reload, log."""
+"""Processes: start, stop, reload, log; the demo and its devchain."""

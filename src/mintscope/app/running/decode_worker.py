@@ -17,11 +17,10 @@ import structlog
 from mintscope.app.config.groups import DexConfig
 from mintscope.app.config.values import parse_program
 from mintscope.app.running.logging import configure_logging
-from mintscope.dex.decode import decode_block
+from mintscope.dex.decode import Roles, decode_block
 from mintscope.dex.outcome import Decoded
 from mintscope.dex.program import Program
 from mintscope.dex.programs import BY_ADDRESS, TABLE, added
-from mintscope.dex.trace import Roles
 from mintscope.ingest.decoding import DecodeAhead, DecodeWorker, answer
 from mintscope.ingest.slots import Decode
 from mintscope.kit.machine import expect_batches
@@ -81,9 +80,7 @@ def pack(transactions: Transactions) -> tuple[str, Sequence[memoryview]]:
     if isinstance(transactions, JsonTransactions):
         return JSON, [memoryview(entry) for entry in transactions.entries]
     # Only where a stream is followed: protobuf is an extra.
-    from mintscope.solana.geyser.transactions import (  # noqa: PLC0415 - see above
-        ProtobufTransactions,
-    )
+    from mintscope.solana.yellowstone.transactions import ProtobufTransactions  # noqa: PLC0415 - see above
 
     assert isinstance(transactions, ProtobufTransactions)
     return PROTOBUF, [memoryview(entry.SerializeToString()) for entry in transactions.entries]
@@ -93,12 +90,8 @@ def unpack(form: str, parts: Sequence[memoryview]) -> Transactions:
     """Return the packed transactions."""
     if form == JSON:
         return JsonTransactions([msgspec.Raw(part) for part in parts])
-    from mintscope.solana.geyser.transactions import (  # noqa: PLC0415 - as above
-        ProtobufTransactions,
-    )
-    from mintscope.solana.yellowstone.geyser_pb2 import (  # noqa: PLC0415 - as above
-        SubscribeUpdateTransactionInfo,
-    )
+    from mintscope.solana.yellowstone.geyser_pb2 import SubscribeUpdateTransactionInfo  # noqa: PLC0415 - as above
+    from mintscope.solana.yellowstone.transactions import ProtobufTransactions  # noqa: PLC0415 - as above
 
     return ProtobufTransactions(
         [SubscribeUpdateTransactionInfo.FromString(bytes(part)) for part in parts]

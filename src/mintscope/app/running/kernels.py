@@ -18,8 +18,8 @@ from mintscope.market.engine.fold import MintFold
 from mintscope.market.engine.frames import Bar, Frames
 from mintscope.market.engine.given import Candles
 from mintscope.market.engine.kernels import ACC, SERVICE, close_candle
-from mintscope.market.listing.columns import load_list_kernels
 from mintscope.market.log import PricedSwap
+from mintscope.market.screening.columns import load_list_kernels
 from mintscope.market.screening.open_candles import OpenCandles
 from mintscope.market.series.series import Series, Start
 from mintscope.market.timeframe import AskedFrame, Timeframe

@@ -13,7 +13,7 @@ from typing import Final
 import structlog
 from prometheus_client import REGISTRY
 
-from mintscope.accounts.people.rows import AccountRows, AccountStore
+from mintscope.accounts.rows import AccountRows, AccountStore
 from mintscope.app.config.config import ChainConfig
 from mintscope.app.config.groups import Config, PaymentsConfig
 from mintscope.app.maintenance import running
@@ -26,7 +26,7 @@ from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.metrics import REQUESTS
 from mintscope.kit.primitives import Mint
 from mintscope.market.mint_facts import MintFacts
-from mintscope.payments.history import Assets, Coin
+from mintscope.payments.payment import Assets, Coin
 from mintscope.site.admin.operations import OperationParts
 from mintscope.site.render import Operator
 from mintscope.solana.blocks import SourceError

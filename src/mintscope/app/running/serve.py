@@ -26,12 +26,7 @@ from mintscope.app.config.groups import Config
 from mintscope.app.config.load import Loaded, load, settings
 from mintscope.app.config.load import settings as settings_of_all
 from mintscope.app.engine import is_shared
-from mintscope.app.running.logging import (
-    configure_logging,
-    logging_uncaught,
-    logs_json,
-    set_level,
-)
+from mintscope.app.running.logging import configure_logging, logging_uncaught, logs_json, set_level
 from mintscope.app.running.processes import (
     Apply,
     Backoff,

@@ -35,9 +35,7 @@ def tracing(config: TracingConfig, service: str, clock: Clock) -> Iterator[None]
         yield
         return
     with extra("otel", "opentelemetry-sdk", "tracing.otlp_url"):
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415 - extra
-            OTLPSpanExporter,
-        )
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415 - extra
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - extra
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - extra
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - extra

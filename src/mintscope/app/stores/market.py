@@ -11,9 +11,9 @@ from mintscope.history.jobs_store import SqlBackfillJobs, SqlHistory
 from mintscope.history.join_store import SqlBackfillMerge, SqlGapMends, SqlImports
 from mintscope.kit.sql.database import AccessInThreads, Database, DatabaseAccess
 from mintscope.market.coverage import CoverageReader
-from mintscope.market.listing.snapshot import ListReader, ListSnapshots
-from mintscope.market.listing.store import SqlListReader, SqlListSnapshots
 from mintscope.market.ports import Retention
+from mintscope.market.screening.snapshot import ListReader, ListSnapshots
+from mintscope.market.screening.store import SqlListReader, SqlListSnapshots
 from mintscope.market.series.pools import SeriesReader
 from mintscope.market.series.store import SqlSeries
 from mintscope.market.store.log_reader import SqlLogReader

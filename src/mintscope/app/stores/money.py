@@ -7,8 +7,9 @@ from typing import Protocol, TypeVar
 
 from mintscope.accounts.keys.store import SqlApiKeyRows, SqlKeyAddressRows
 from mintscope.accounts.mail.store import SqlEmailRows, SqlProofRows
-from mintscope.accounts.people.rows import AccountRows, AccountStore
-from mintscope.accounts.people.store import (
+from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.signups.store import SqlApplicationRows
+from mintscope.accounts.store import (
     AccountConnections,
     SqlAppRows,
     SqlEventRows,
@@ -19,14 +20,19 @@ from mintscope.accounts.people.store import (
     SqlSignInRows,
     SqlUserRows,
 )
-from mintscope.accounts.signups.store import SqlApplicationRows
 from mintscope.accounts.wallets.store import SqlCreditRows, SqlMoveRows, SqlWalletRows
 from mintscope.alerts.queue_store import SqlWebhookQueue
-from mintscope.alerts.store import SqlAlertEmailRows, SqlAlertRows, SqlFiringRows, SqlLeaseRows
-from mintscope.alerts.telegram.store import SqlTelegramChatRows, SqlTelegramRows
+from mintscope.alerts.store import (
+    SqlAlertEmailRows,
+    SqlAlertRows,
+    SqlFiringRows,
+    SqlLeaseRows,
+    SqlTelegramChatRows,
+    SqlTelegramRows,
+)
 from mintscope.credits.ledger import CreditAccounts, CreditLedger
 from mintscope.credits.rotation import RotationStore
-from mintscope.credits.store.ledger import GroupCreditLedger
+from mintscope.credits.store import GroupCreditLedger
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import Root
 from mintscope.kit.sql.database import Database

@@ -80,9 +80,7 @@ def expecting_no_service(place: str) -> Iterator[None]:
                 stack.enter_context(held)
         else:
             with extra("postgres", "psycopg", "store"):
-                from mintscope.app.stores.postgres_side import (  # noqa: PLC0415 - extra
-                    expecting_no_process,
-                )
+                from mintscope.app.stores.postgres_side import expecting_no_process  # noqa: PLC0415 - extra
             stack.enter_context(expecting_no_process(place))
         yield
 
@@ -94,9 +92,7 @@ def _opened(place: str, *, is_new: bool) -> Iterator[Target]:
         side = SqliteSide(_folder(place), is_new=is_new)
     elif place.startswith(("postgresql://", "postgres://")):
         with extra("postgres", "psycopg", "store"):
-            from mintscope.app.stores.postgres_side import (  # noqa: PLC0415 - extra
-                PostgresSide,
-            )
+            from mintscope.app.stores.postgres_side import PostgresSide  # noqa: PLC0415 - extra
         side = PostgresSide(place, is_new=is_new)
     else:
         raise CannotCopy(f"expected sqlite:FOLDER or postgresql://...; was {place!r}")

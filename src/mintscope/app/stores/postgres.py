@@ -12,7 +12,7 @@ from contextlib import (
 from functools import partial
 from pathlib import Path
 
-from mintscope.accounts.people.store import AccountConnections
+from mintscope.accounts.store import AccountConnections
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.stores.copying import CannotCopy, Progress
 from mintscope.app.stores.engines import Plan, Secrets, Step, StoreMaintenance
@@ -26,7 +26,7 @@ from mintscope.app.stores.places import (
     expecting_no_service,
 )
 from mintscope.app.stores.postgres_side import is_auditor
-from mintscope.credits.store.postgres import PostgresCreditAccounts, PostgresCreditLedger
+from mintscope.credits.postgres import PostgresCreditAccounts, PostgresCreditLedger
 from mintscope.history.backfill import BackfillIsRead
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import Root

@@ -16,7 +16,7 @@ from typing import Final
 
 import apsw
 
-from mintscope.accounts.people.store import AccountConnections
+from mintscope.accounts.store import AccountConnections
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.stores.backup import copy_file, copy_files
 from mintscope.app.stores.copying import FILES, Progress
@@ -32,7 +32,7 @@ from mintscope.app.stores.folder import (
 from mintscope.app.stores.market import Market
 from mintscope.app.stores.money import Money
 from mintscope.app.stores.places import SQLITE, expecting_no_service, free_bytes
-from mintscope.credits.store.sqlite import SqliteCreditAccounts, SqliteCreditLedger
+from mintscope.credits.sqlite import SqliteCreditAccounts, SqliteCreditLedger
 from mintscope.history.backfill import BackfillIsRead
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import Root

@@ -28,11 +28,7 @@ from websockets.protocol import SEND_EOF, Protocol, Side, State
 from websockets.utils import accept_key
 
 from mintscope.kit.errors import BadRequest, RequestTimeout, ServiceError
-from mintscope.kit.http.dispatch import (
-    PLAIN_METHOD,
-    PLAIN_VERSION,
-    DispatchingProtocol,
-)
+from mintscope.kit.http.dispatch import PLAIN_METHOD, PLAIN_VERSION, DispatchingProtocol
 from mintscope.kit.http.response import OUTLET_MESSAGE, Bounds, Head, Header
 from mintscope.kit.http.server_sent import message_of
 from mintscope.kit.http.whole_response import PushedBody, WholeResponse

@@ -43,14 +43,7 @@ from mintscope.market.log import (
     Tracked,
     Untracked,
 )
-from mintscope.market.report import (
-    NO_FRAMES,
-    PLAIN,
-    ReportKind,
-    TokenReport,
-    tag_of,
-    token_report,
-)
+from mintscope.market.report import NO_FRAMES, PLAIN, ReportKind, TokenReport, tag_of, token_report
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import AskedFrame, Timeframe
 

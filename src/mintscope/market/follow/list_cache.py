@@ -16,16 +16,18 @@ from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint, Slot, UnixMs
 from mintscope.kit.time import MINUTE_MS
 from mintscope.market.follow.tailer import Wait, look_again_soon
-from mintscope.market.listing.columns import IN_MEMORY, ListMemory
-from mintscope.market.listing.listed import ListedTokens
-from mintscope.market.listing.snapshot import (
+from mintscope.market.log import LogTrimmed
+from mintscope.market.mint_facts import MintFacts
+from mintscope.market.screening.columns import IN_MEMORY, ListMemory
+from mintscope.market.screening.listed import ListedTokens
+from mintscope.market.screening.snapshot import (
     FactPlace,
     FoldedTo,
     ListReader,
     ListSnapshots,
     SnapshotMark,
 )
-from mintscope.market.listing.token_list import (
+from mintscope.market.screening.token_list import (
     FORM,
     Head,
     NotASnapshot,
@@ -33,8 +35,6 @@ from mintscope.market.listing.token_list import (
     TokenList,
     pieces,
 )
-from mintscope.market.log import LogTrimmed
-from mintscope.market.mint_facts import MintFacts
 from mintscope.solana.finality_meter import Behind
 
 LOG = structlog.get_logger(__name__)

@@ -18,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 import structlog
 
-from mintscope.market.listing.columns import ChunkInMemory, KeptChunk, PartChunk
+from mintscope.market.screening.columns import ChunkInMemory, KeptChunk, PartChunk
 
 LOG = structlog.get_logger(__name__)
 ROWS_MIN: Final = 2_048  # a shorter chunk takes less memory than its file takes open descriptors

@@ -1,1 +1,1 @@
-"""Conditions over the list."""
+"""The list of all tokens, conditions over it, and backtests of them."""

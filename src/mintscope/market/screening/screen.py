@@ -14,25 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.kit.primitives import MICRO_USD, UnixS
-from mintscope.market.listing.averages import OF_OPEN, OF_RECENT, Averages
-from mintscope.market.listing.columns import Signers, distinct_signers
-from mintscope.market.screening.grammar import (
-    FIBONACCI,
-    FIELDS,
-    LEVEL_NAMES,
-    LEVELS,
-    Arithmetic,
-    BeforeOf,
-    Comparison,
-    Condition,
-    FieldOf,
-    Junction,
-    Negation,
-    NumberOf,
-    Value,
-    before,
-    read_before,
-)
+from mintscope.market.screening import grammar
+from mintscope.market.screening.averages import OF_OPEN, OF_RECENT, Averages
+from mintscope.market.screening.columns import Signers, distinct_signers
 from mintscope.market.standings import FRESH_S, HIGH_MICRO_USD, MEDIUM_MICRO_USD, YOUNG_S
 from mintscope.market.standings import OLD_BASIS_S as OLD_S
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
@@ -70,7 +54,7 @@ COMPUTE: Final[Mapping[str, Compare]] = {
 }
 
 
-def rows_where(condition: Condition, column: Column, count: int) -> Bools:
+def rows_where(condition: grammar.Condition, column: Column, count: int) -> Bools:
     """Return, for each of *count* rows, whether *condition* is true.
 
     column    returns the values of a field by its name
@@ -80,17 +64,17 @@ def rows_where(condition: Condition, column: Column, count: int) -> Bools:
     return np.broadcast_to(np.asarray(truth.is_true), (count,))
 
 
-def _truth(condition: Condition, column: Column) -> Truth:
+def _truth(condition: grammar.Condition, column: Column) -> Truth:
     match condition:
-        case Comparison(mark, left, right):
+        case grammar.Comparison(mark, left, right):
             holds, fails = COMPARE[mark]
             ours = _values(left, column)
             theirs = _values(right, column)
             return Truth(holds(ours, theirs), fails(ours, theirs))
-        case Negation(part):
+        case grammar.Negation(part):
             truth = _truth(part, column)
             return Truth(truth.is_false, truth.is_true)
-        case Junction(word, parts):
+        case grammar.Junction(word, parts):
             return _joined(word, [_truth(part, column) for part in parts])
 
 
@@ -104,15 +88,15 @@ def _joined(word: str, parts: list[Truth]) -> Truth:
     return found
 
 
-def _values(value: Value, column: Column) -> Any:
+def _values(value: grammar.Value, column: Column) -> Any:
     match value:
-        case NumberOf(number):
+        case grammar.NumberOf(number):
             return np.float64(number)
-        case FieldOf(name):
+        case grammar.FieldOf(name):
             return column(name)
-        case BeforeOf(name, timeframe, age):
-            return column(before(name, timeframe, age))
-        case Arithmetic(mark, left, right):
+        case grammar.BeforeOf(name, timeframe, age):
+            return column(grammar.before(name, timeframe, age))
+        case grammar.Arithmetic(mark, left, right):
             return COMPUTE[mark](_values(left, column), _values(right, column))
 
 
@@ -137,7 +121,7 @@ class ScreenQuestion(NamedTuple):
     after       where the page before ended
     """
 
-    condition: Condition | None
+    condition: grammar.Condition | None
     sort: str
     is_rising: bool
     fields: Sequence[str]
@@ -234,9 +218,9 @@ def least(values: Floats, keys: NDArray[np.uint64], count: int) -> Rows:
 
 
 def _shown(name: str, values: Floats) -> list[Shown]:
-    field = FIELDS[name]
+    field = grammar.FIELDS[name]
     if field.is_level:
-        return [LEVEL_NAMES[int(value)] for value in values.tolist()]
+        return [grammar.LEVEL_NAMES[int(value)] for value in values.tolist()]
     known = [_known(value) for value in values.tolist()]
     if field.is_integer:
         return [None if value is None else int(value) for value in known]
@@ -288,7 +272,7 @@ class ScreenColumns:
             return self._averages.column(name)
         found = self._found.get(name)
         if found is None:
-            earlier = read_before(name)
+            earlier = grammar.read_before(name)
             if earlier is not None:
                 values: Floats = self._averages.earlier(earlier.name, Timeframe(earlier.timeframe))
                 of_age: Floats = values[earlier.age]
@@ -323,7 +307,7 @@ class ScreenColumns:
             counts = self._averages.counts[:, TIMEFRAMES.index(timeframe)]
             return counts.astype(np.float64)
         high = self.column(f"swing_high_{timeframe}")
-        level = high - FIBONACCI[kind] * (high - self.column(f"swing_low_{timeframe}"))
+        level = high - grammar.FIBONACCI[kind] * (high - self.column(f"swing_low_{timeframe}"))
         found: Floats = self.column("price") / level - 1.0
         return found
 
@@ -341,8 +325,8 @@ class ScreenColumns:
         age_s = self._now - at
         is_medium = is_sure & (depth >= MEDIUM_MICRO_USD) & (age_s <= OLD_S)
         is_high = is_sure & (depth >= HIGH_MICRO_USD) & (age_s <= FRESH_S)
-        found = np.where(is_medium, LEVELS["medium"], LEVELS["low"])
-        return np.where(is_high, LEVELS["high"], found)
+        found = np.where(is_medium, grammar.LEVELS["medium"], grammar.LEVELS["low"])
+        return np.where(is_high, grammar.LEVELS["high"], found)
 
 
 def dollars(micro_usd: NDArray[Any]) -> Floats:

@@ -8,16 +8,7 @@ from mintscope.kit.sql.database import Database
 from mintscope.market.engine.fold import read_state
 from mintscope.market.log import CandleRow, LoadedMint, TailSwap, Waypoint
 from mintscope.market.ports import CANDLES_MIN, MINUTES_S, RECENT_S
-from mintscope.market.series.past import (
-    ROWS_READ,
-    FrameRows,
-    Moment,
-    OutOfReach,
-    PastMint,
-    SlotTime,
-    Unreached,
-    rebuilt,
-)
+from mintscope.market.series import past
 from mintscope.market.store.frames import NEVER, Folded, with_frames
 from mintscope.market.store.log_reader import newest_candles, swaps_of, volume_swaps
 from mintscope.market.timeframe import Timeframe, bucket
@@ -107,8 +98,8 @@ class _Found(NamedTuple):
 
 
 def read_past(
-    db: Database, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
-) -> PastMint | OutOfReach | None:
+    db: Database, mint: Mint, moment: past.Moment, timeframes: Collection[str] = ()
+) -> past.PastMint | past.OutOfReach | None:
     """Return *mint* as of *moment*, within a snapshot; None if it is not tracked.
 
     timeframes   frames beside those of the specification, each an `AskedFrame`
@@ -119,17 +110,17 @@ def read_past(
     stands = _Stands(*row)
     last = db.execute(LAST_HEADER).fetchone()
     if last is None:
-        return OutOfReach(None, None)
-    newest = SlotTime(*last)
+        return past.OutOfReach(None, None)
+    newest = past.SlotTime(*last)
     since = _reach(db, stands)
     found = _header(db, moment, newest)
     if found is None or found.slot <= stands.since_slot or found.time < since:
-        return OutOfReach(since, newest)
+        return past.OutOfReach(since, newest)
     try:
         loaded = _load(db, mint, stands, found, timeframes)
-        return PastMint(SlotTime(found.slot, found.time), loaded)
-    except Unreached:
-        return OutOfReach(since, newest)
+        return past.PastMint(past.SlotTime(found.slot, found.time), loaded)
+    except past.Unreached:
+        return past.OutOfReach(since, newest)
 
 
 def _reach(db: Database, stands: _Stands) -> UnixS:
@@ -143,7 +134,7 @@ def _reach(db: Database, stands: _Stands) -> UnixS:
     return since
 
 
-def _header(db: Database, moment: Moment, newest: SlotTime) -> _Found | None:
+def _header(db: Database, moment: past.Moment, newest: past.SlotTime) -> _Found | None:
     """Return the newest slot up to *moment*; None if it is not stored, or not over yet."""
     if moment.slot is not None:
         return None if moment.slot > newest.slot else _by_slot(db, moment.slot)
@@ -223,15 +214,15 @@ def _rebuilt(
         )
         for timeframe in Timeframe
     }
-    return rebuilt(stands.state, frames, before)
+    return past.rebuilt(stands.state, frames, before)
 
 
-def _frame(db: Database, bounds: Mapping[str, Any]) -> FrameRows:
-    read = list(db.execute(ROWS, {**bounds, "limit": ROWS_READ}))
+def _frame(db: Database, bounds: Mapping[str, Any]) -> past.FrameRows:
+    read = list(db.execute(ROWS, {**bounds, "limit": past.ROWS_READ}))
     rows = [CandleRow(*row) for row in reversed(read)]
     newer = int(db.execute(NEWER, bounds).get)
     since = {**bounds, "oldest": rows[0].bucket if rows else bounds["before"]}
-    return FrameRows(rows, newer, [Waypoint(*row) for row in db.execute(WAYPOINTS, since)])
+    return past.FrameRows(rows, newer, [Waypoint(*row) for row in db.execute(WAYPOINTS, since)])
 
 
 def _expect_minutes(db: Database, stands: _Stands, oldest: int) -> None:
@@ -241,7 +232,7 @@ def _expect_minutes(db: Database, stands: _Stands, oldest: int) -> None:
         return
     count = int(read_state(stands.state)["frames"][0][0]["count"])
     if count != db.execute(PRICED_MINUTES, (stands.mint_id,)).get:
-        raise Unreached
+        raise past.Unreached
 
 
 def _tail(db: Database, mint: Mint, bounds: Mapping[str, int]) -> list[TailSwap]:

@@ -6,13 +6,7 @@ from typing import Final
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.kit.sql.database import Database, Row
 from mintscope.market.store.fold import KEPT
-from mintscope.market.store.mints import (
-    DROP_OF_ALL,
-    DROPPED_AT_ONCE,
-    UNFOLLOW_ALL,
-    Cut,
-    SpanTable,
-)
+from mintscope.market.store.mints import DROP_OF_ALL, DROPPED_AT_ONCE, UNFOLLOW_ALL, Cut, SpanTable
 
 VERSION: Final = "SELECT coalesce(max(seq), 0) FROM event WHERE kind IN ('track', 'untrack')"
 NUMBERED: Final = "SELECT address, id FROM mint WHERE address = ANY(?::text[])"

@@ -22,17 +22,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from mintscope.credits import closing
 from mintscope.credits.invariants import Invariant, Proven, Violation, Walked
-from mintscope.credits.store.closing import (
-    CLOSED_BALANCE,
-    GO_ON,
-    NOTHING,
-    Close,
-    ClosedMonths,
-    Place,
-    hash_of,
-    last_close,
-)
 from mintscope.kit.metrics import AUDIT_ENTRIES_LEFT, AUDITED_AT
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database
@@ -105,7 +96,7 @@ SELECT part.account FROM (
     WINDOW account_entries AS (PARTITION BY account ORDER BY id)) AS part
   LEFT JOIN audit_balance AS kept ON kept.account = part.account AND kept.walk = :walk
  WHERE part.balance <> part.delta + coalesce(
-       part.before, kept.balance, {CLOSED_BALANCE.format(account="part.account")}, 0)
+       part.before, kept.balance, {closing.CLOSED_BALANCE.format(account="part.account")}, 0)
 """  # noqa: S608 - a constant
 KEEP_BALANCES: Final = """
 INSERT INTO audit_balance (account, walk, balance, received, spent, spend_count, first_entry,
@@ -174,7 +165,7 @@ SELECT a.id FROM credit_account AS a
   LEFT JOIN audit_balance AS kept ON kept.account = a.id AND kept.walk = :walk
   LEFT JOIN since ON since.account = a.id
  WHERE a.id > :after AND a.id <= :until
-   AND a.balance <> coalesce(kept.balance, {CLOSED_BALANCE.format(account="a.id")}, 0)
+   AND a.balance <> coalesce(kept.balance, {closing.CLOSED_BALANCE.format(account="a.id")}, 0)
                  + coalesce(since.delta, 0)
 """  # noqa: S608 - a constant
 }
@@ -279,9 +270,9 @@ class At(NamedTuple):
         }
 
     @property
-    def of_month(self) -> Place:
+    def of_month(self) -> closing.Place:
         """The place in the rows of a month."""
-        return Place(self.number, self.stage, self.place, self.month)
+        return closing.Place(self.number, self.stage, self.place, self.month)
 
 
 class Walk:
@@ -290,12 +281,12 @@ class Walk:
     def __init__(self, db: Database, *, rows_a_part: int = ROWS_A_PART) -> None:
         self._db = db
         self._rows_a_part = rows_a_part
-        self.months = ClosedMonths(db, rows_a_part=rows_a_part)
+        self.months = closing.ClosedMonths(db, rows_a_part=rows_a_part)
 
     def read(self) -> Walked:
         """Return the progress of the check."""
         at = self._at()
-        last = last_close(self._db)
+        last = closing.last_close(self._db)
         return Walked(
             entry_count=int(self._db.execute(NEWEST).get) - last.last_entry,
             account_count=int(self._db.execute(NEWEST_ACCOUNT).get),
@@ -305,7 +296,7 @@ class Walk:
 
     def step(self, now: UnixMs, *, begins: bool) -> Proven:
         """Check one more part; *begins* starts over if the last check has finished."""
-        last = last_close(self._db)
+        last = closing.last_close(self._db)
         at = self._at()
         if at is None or (begins and at.stage == Stage.FINISHED):
             self._begin(last, now)
@@ -343,29 +334,29 @@ class Walk:
         row = self._db.execute(STATE).fetchone()
         return None if row is None else At(*row)
 
-    def _begin(self, last: Close, now: UnixMs) -> None:
+    def _begin(self, last: closing.Close, now: UnixMs) -> None:
         """Start after the last closed month."""
         values = {"entry": last.last_entry, "rotated": last.rotated, "frozen": last.frozen}
         with self._db.transaction(beside=True):
             self._db.execute(BEGIN, {**values, "now": now})
 
-    def _open_month(self, last: Close) -> Month | None:
+    def _open_month(self, last: closing.Close) -> Month | None:
         """Return the first month with entries that is not closed, or None if all are."""
         first = self._db.execute(FIRST_AT, (last.last_entry,)).get
         if first is None:
             return None
         return Month(max(month_of(UnixMs(first)), last.month + 1))
 
-    def _end_month(self, at: At, month: Month, last: Close, now: UnixMs) -> list[Violation]:
+    def _end_month(self, at: At, month: Month, last: closing.Close, now: UnixMs) -> list[Violation]:
         """Start to close *month*, whose entries are all added up."""
         if at.summed != at.entry:  # an older version has walked a part, with fewer sums
             self._begin(last, now)
         else:
             with self._db.transaction(beside=True):
-                self._db.execute(GO_ON, (Stage.CLOSING, 0, last.hash, month))
+                self._db.execute(closing.GO_ON, (Stage.CLOSING, 0, last.hash, month))
         return []
 
-    def _close(self, at: At, stage: Stage, last: Close, now: UnixMs) -> list[Violation]:
+    def _close(self, at: At, stage: Stage, last: closing.Close, now: UnixMs) -> list[Violation]:
         """Close the next rows of a month; after its last row, continue the check."""
         if stage is Stage.CLOSING:
             found, may_close = self.months.add_balances(at.of_month, Stage.CLOSING_KEYS, last)
@@ -374,8 +365,8 @@ class Walk:
             return found
         digest = self.months.add_keys(at.of_month)
         if digest is not None:
-            closed = Close(at.month, at.entry, at.rotated, at.frozen, b"")
-            closed = closed._replace(hash=hash_of(digest, closed))
+            closed = closing.Close(at.month, at.entry, at.rotated, at.frozen, b"")
+            closed = closed._replace(hash=closing.hash_of(digest, closed))
             with self._db.transaction(beside=True):
                 self.months.close(closed, now)
                 self._db.execute(
@@ -419,7 +410,7 @@ class Walk:
         elif stage in AFTER:
             self._go_to(AFTER[stage])
         else:
-            self.months.begin_after(0, NOTHING.hash, Stage.MONTHS, Stage.MONTH_KEYS)
+            self.months.begin_after(0, closing.NOTHING.hash, Stage.MONTHS, Stage.MONTH_KEYS)
         return found
 
     def _compare_month(self, at: At, now: UnixMs) -> list[Violation]:

@@ -24,6 +24,7 @@ from mintscope.kit.sql.database import (
     unavailable_on_database_error,
 )
 from mintscope.kit.sql.group_commit import PATIENCE_S, GroupCommit
+from mintscope.payments import ports
 from mintscope.payments.payment import (
     Evidence,
     Landed,
@@ -34,17 +35,6 @@ from mintscope.payments.payment import (
     State,
     TopUp,
     apply,
-)
-from mintscope.payments.ports import (
-    LEASE_MS_MAX,
-    Beginning,
-    Begun,
-    Found,
-    Inconsistent,
-    KeyTaken,
-    KnownPayment,
-    PendingPayment,
-    SalesClosed,
 )
 from mintscope.payments.protocol.envelope import MessageHash, RefusalReason, Resource
 from mintscope.payments.reconciler import Acknowledged, Adoption
@@ -156,7 +146,7 @@ UPDATE payment
 LEASE: Final = f"""
 UPDATE payment SET lease_until = ?2
  WHERE id IN (SELECT id FROM payment WHERE final = 0
-                AND (lease_until <= ?1 OR lease_until > ?1 + {LEASE_MS_MAX})
+                AND (lease_until <= ?1 OR lease_until > ?1 + {ports.LEASE_MS_MAX})
                ORDER BY lease_until LIMIT ?3)
 RETURNING {COLUMNS}
 """  # noqa: S608  constants
@@ -187,39 +177,41 @@ class PaymentTable:
         self.budgets = Budgets(db)
         self.purchase = PurchasedCredits(db)
 
-    def find(self, message_hash: MessageHash) -> Found:
+    def find(self, message_hash: MessageHash) -> ports.Found:
         """Return the payment of *message_hash*, and the current mark."""
         row = self._db.execute(FIND, (message_hash,)).fetchone()
-        return Found(None if row is None else payment_of(row), int(self._db.execute(MARK).get))
+        return ports.Found(
+            None if row is None else payment_of(row), int(self._db.execute(MARK).get)
+        )
 
     def find_signatures(self, signatures: Sequence[Signature]) -> list[Payment]:
         """Return our payments among *signatures*."""
         statement = f"{FIND_SIGNATURES} ({marks(signatures)})"
         return [payment_of(row) for row in self._db.execute(statement, signatures)]
 
-    def begin(self, pending: PendingPayment) -> Beginning:
+    def begin(self, pending: ports.PendingPayment) -> ports.Beginning:
         """Make the payment pending unless there is an objection."""
         known = self.find(pending.payment.message_hash).payment
         if known is not None:
-            return KnownPayment(known)
+            return ports.KnownPayment(known)
         objection = self.budgets.find_objection(pending)
         if objection is not None:
             return objection
         if not self.budgets.take_fee(pending):
-            return SalesClosed()
+            return ports.SalesClosed()
         held = (pending.lease_until, pending.quote, pending.worth)
         self._db.execute(BEGIN, (*columns_of(pending.payment), *held))
-        return Begun()
+        return ports.Begun()
 
     def adopt(
         self, payment: Payment, landed: Landed, by: Actor, now: UnixMs
-    ) -> Resolved | Acknowledged | KeyTaken:
+    ) -> Resolved | Acknowledged | ports.KeyTaken:
         """Begin and issue a payment that landed finally, unless an operator has settled it."""
         if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:
             return Acknowledged()
         if self.find(payment.message_hash).payment is None:
             if self.budgets.is_key_taken(payment.key_hash):
-                return KeyTaken()
+                return ports.KeyTaken()
             self._db.execute(BEGIN, (*columns_of(payment), now, None, None))
             self._db.execute(NOTE_ADOPTION, (now, by, f"payment:{payment.signature}"))
         return self.resolve(payment.message_hash, landed, now, again_ms=0)  # it is final
@@ -234,7 +226,7 @@ class PaymentTable:
         """Apply *evidence*, and move credits accordingly."""
         before = self.find(message_hash).payment
         if before is None:
-            raise Inconsistent(f"expected a payment that was begun; was {message_hash.hex()}")
+            raise ports.Inconsistent(f"expected a payment that was begun; was {message_hash.hex()}")
         after = apply(before, evidence)
         if after == before:
             return Resolved(before, before)
@@ -292,11 +284,11 @@ class SqlPaymentStore:
             self._commit, unheard=_ignore, rest=_rest, patience_s=patience_s
         )
 
-    async def find(self, message_hash: MessageHash) -> Found:
+    async def find(self, message_hash: MessageHash) -> ports.Found:
         """Return the payment of *message_hash*, if there is one."""
         return await self._look(lambda table: table.find(message_hash))
 
-    async def begin(self, pending: PendingPayment) -> Beginning:
+    async def begin(self, pending: ports.PendingPayment) -> ports.Beginning:
         """Store the payment as pending unless there is an objection."""
         return await self._write(lambda: self._table.begin(pending))
 
@@ -405,7 +397,7 @@ class SqlPaymentStore:
             if not isinstance(failure, DatabaseError):
                 return failure
             log.exception("the books refuse a change")
-            refused = Inconsistent(f"The payment store refuses the change: {failure}")
+            refused = ports.Inconsistent(f"The payment store refuses the change: {failure}")
             refused.__cause__ = failure
             return refused
 

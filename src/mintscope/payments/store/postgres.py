@@ -3,7 +3,7 @@
 from decimal import Decimal
 from typing import Final
 
-from mintscope.credits.store.postgres import NOW
+from mintscope.credits.postgres import NOW
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database, DatabaseAccess, DatabaseError
 from mintscope.payments.price_cache import PriceSource

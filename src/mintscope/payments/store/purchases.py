@@ -4,25 +4,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mintscope.credits.rotation import Purchased, RotationDenied, decide
-from mintscope.credits.store.statements import ADD, LOCKED_BALANCE, OPEN_ACCOUNT
+from mintscope.credits.statements import ADD, LOCKED_BALANCE, OPEN_ACCOUNT
 from mintscope.kit.audit import UserId
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
 from mintscope.kit.sql.database import Database, marks
 from mintscope.kit.time import DAY_MS, HOUR_MS
-from mintscope.payments.history import Place, Takings
-from mintscope.payments.payment import NewToken, PaidReport, Payment, State, TopUp
-from mintscope.payments.ports import (
-    Conduct,
-    FeesAtRisk,
-    Inconsistent,
-    KeyTaken,
-    Objection,
-    Overdrawn,
-    PendingPayment,
-    QuoteUsed,
-    SalesClosed,
-)
+from mintscope.payments import ports
+from mintscope.payments.payment import NewToken, PaidReport, Payment, Place, State, Takings, TopUp
 from mintscope.payments.protocol.envelope import RefusalReason, Resource
 from mintscope.payments.search import Holder, Kept, KeptOrphan, KeptPayment, Wanted
 
@@ -240,7 +229,7 @@ class PurchasedCredits:
     def _enter(self, account: int, kind: str, delta: int, now: UnixMs) -> int:
         entry = self._db.execute(ENTER, (account, kind, delta, now)).get
         if entry is None:
-            raise Inconsistent(f"expected account {account} of a {kind}; there is none")
+            raise ports.Inconsistent(f"expected account {account} of a {kind}; there is none")
         return int(entry)
 
 
@@ -480,29 +469,29 @@ class Budgets:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def find_objection(self, pending: PendingPayment) -> Objection | None:
+    def find_objection(self, pending: ports.PendingPayment) -> ports.Objection | None:
         """Return the objection to beginning the payment now, or None."""
         payment = pending.payment
         if self._db.execute(SALES_ARE_CLOSED).get:
-            return SalesClosed()
+            return ports.SalesClosed()
         if self.is_key_taken(payment.key_hash):
-            return KeyTaken()
+            return ports.KeyTaken()
         if self._db.execute(QUOTE_IS_USED, (pending.quote,)).get:
-            return QuoteUsed()
+            return ports.QuoteUsed()
         account = (payment.payer, pending.mark, payment.asset)
         if self._db.execute(RESERVED, account).get > pending.balance_after:
-            return Overdrawn(RefusalReason.FUNDS)
+            return ports.Overdrawn(RefusalReason.FUNDS)
         payer = self._conduct(CONDUCT_OF_PAYER, payment.payer, payment.begun_at)
         excess = self._find_excess(pending, payer)
         if excess is not None:
-            return Overdrawn(excess)
+            return ports.Overdrawn(excess)
         at_risk = self.fees_at_risk(payment.begun_at)
         is_allowed = at_risk.allow(pending.budget, payer, fee_lamports=payment.fee_lamports)
-        return None if is_allowed else SalesClosed()
+        return None if is_allowed else ports.SalesClosed()
 
-    def fees_at_risk(self, now: UnixMs) -> FeesAtRisk:
+    def fees_at_risk(self, now: UnixMs) -> ports.FeesAtRisk:
         """Return the fees that all payers together burned or still put at risk."""
-        return FeesAtRisk(*self._db.execute(FEES_AT_RISK, (now - HOUR_MS, now - DAY_MS)).get)
+        return ports.FeesAtRisk(*self._db.execute(FEES_AT_RISK, (now - HOUR_MS, now - DAY_MS)).get)
 
     def is_key_taken(self, key_hash: CredentialHash) -> bool:
         """Return whether the redelivery key belongs to a payment that may still be good."""
@@ -516,7 +505,7 @@ class Budgets:
         """Return whether this client address ever made a good payment."""
         return bool(self._db.execute(HAS_BOUGHT_FROM, (address,)).get)
 
-    def take_fee(self, pending: PendingPayment) -> bool:
+    def take_fee(self, pending: ports.PendingPayment) -> bool:
         """Reserve the fee from the fee payer's balance; return whether it is covered."""
         needs = (pending.payment.fee_lamports, pending.budget.fund_lamports_min)
         self._db.execute(TAKE_FEE, needs)
@@ -526,7 +515,9 @@ class Budgets:
         """Release the fee of a payment that never landed."""
         self._db.execute(GIVE_FEE_BACK, (payment.fee_lamports,))
 
-    def _find_excess(self, pending: PendingPayment, payer: Conduct) -> RefusalReason | None:
+    def _find_excess(
+        self, pending: ports.PendingPayment, payer: ports.Conduct
+    ) -> RefusalReason | None:
         payment = pending.payment
         budget = pending.budget
         fee_lamports = payment.fee_lamports
@@ -536,5 +527,5 @@ class Budgets:
         address = self._conduct(CONDUCT_OF_ADDRESS, payment.address, payment.begun_at)
         return address.find_excess(budget, fee_lamports=fee_lamports, is_address=True)
 
-    def _conduct(self, of: str, who: str, now: UnixMs) -> Conduct:
-        return Conduct(*self._db.execute(of, (now - HOUR_MS, who, now - DAY_MS)).get)
+    def _conduct(self, of: str, who: str, now: UnixMs) -> ports.Conduct:
+        return ports.Conduct(*self._db.execute(of, (now - HOUR_MS, who, now - DAY_MS)).get)

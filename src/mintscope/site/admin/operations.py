@@ -17,13 +17,13 @@ from mintscope.kit.primitives import Mint, UnixMs, UnixS, parse_mint
 from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
 from mintscope.market.coverage import CoverageReader
 from mintscope.market.follow.list_cache import ListCache
-from mintscope.market.listing.listed import ListedMint, ListQuestion
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.ports import TrackedMint
+from mintscope.market.screening.listed import ListedMint, ListQuestion
 from mintscope.market.store.log_reader import SqlLogReader
 from mintscope.market.store.log_writer import SqlTracking
 from mintscope.payments.audit import PAUSED
-from mintscope.payments.history import NO_ASSETS, Assets
+from mintscope.payments.payment import NO_ASSETS, Assets
 from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.site.page import NO_ERRORS, NoContent, Page, PageResponse, Redirect
 from mintscope.site.render import NO_OPERATOR, Operator

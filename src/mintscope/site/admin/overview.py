@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import User
-from mintscope.accounts.people.sessions import NotPossible
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import User
+from mintscope.accounts.sessions import NotPossible
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.dex.recognition import named
 from mintscope.kit.audit import (

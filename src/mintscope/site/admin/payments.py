@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 from solders.pubkey import Pubkey
 from solders.signature import Signature as Ed25519
 
+from mintscope.accounts.email_address import UnusableEmailAddress, parse_email
+from mintscope.accounts.factor_rows import User
 from mintscope.accounts.keys.keys import ApiKeys
 from mintscope.accounts.keys.pages import badge
-from mintscope.accounts.people.email_address import UnusableEmailAddress, parse_email
-from mintscope.accounts.people.factor_rows import User
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.accounts.wallets.credits import AccountCredits, Wallets
 from mintscope.alerts import messages
@@ -23,16 +23,20 @@ from mintscope.kit.errors import NotFound
 from mintscope.kit.http.request import parse_id
 from mintscope.kit.primitives import Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS
-from mintscope.payments.history import Assets, Takings, WalletSum, usd_words
-from mintscope.payments.payment import State
+from mintscope.payments.payment import Assets, State, Takings, WalletSum, usd_words
 from mintscope.payments.search import KeptOrphan, KeptPayment, Wanted, advise, advise_orphan
 from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.site.figures import day_text
 from mintscope.site.page import Page, PageResponse
 from mintscope.site.routes import Access, PageRequest, PageRoute, get
-from mintscope.site.sales.payments import ShownPayment, place_in, shown, text_of_place
-from mintscope.site.sales.usage import sums_of
-from mintscope.site.sales.wallets import totals
+from mintscope.site.sales.customer import (
+    ShownPayment,
+    place_in,
+    shown,
+    sums_of,
+    text_of_place,
+    totals,
+)
 
 PAYMENTS: Final = "/admin/payments"
 CUSTOMER: Final = "/admin/users/{user}"

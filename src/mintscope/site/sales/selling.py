@@ -23,9 +23,9 @@ from mintscope.payments.pricing import BUNDLES, REQUEST_USD, Bundle, PriceList
 from mintscope.payments.protocol.envelope import SCHEME, Refused, Resource, Terms, open_envelope
 from mintscope.payments.protocol.headers import Presented
 from mintscope.payments.protocol.verify import transferred
-from mintscope.site.docs.reference import DescribedEndpoint, Reference
 from mintscope.site.figures import DAYS, day_bars, day_text
 from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect, TextFile
+from mintscope.site.reference import DescribedEndpoint, Reference
 from mintscope.site.routes import Access, PageRequest, PageRoute, get, post
 from mintscope.site.sales.messages import tokens_text
 

@@ -1,1 +1,1 @@
-"""The page of a token."""
+"""The list of tokens, and the page of each."""

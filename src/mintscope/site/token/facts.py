@@ -1,13 +1,14 @@
 """The facts of a token on its page, in sentences for its holders."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Final, Literal, NamedTuple
 
-from mintscope.kit.primitives import Mint, UnixMs, UnixS
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.time import SECOND_MS, iso_time
-from mintscope.market.listing.look_alikes import hides
 from mintscope.market.mint_facts import PROGRAM_NAMES, MintFacts, ScaledUiAmount
+from mintscope.market.screening.look_alikes import hides
+from mintscope.market.series.holders import HolderKind, Holders
 
 PERCENT: Final = 100  # hundredths of a percent in one
 DECIMALS_SHOWN: Final = 2
@@ -137,3 +138,42 @@ def _freezing(facts: MintFacts) -> MintFact:
         "The freeze authority can stop you from selling.",
         facts.freeze_authority,
     )
+
+
+# Holders on the token page: the list that was last asked for.  No view asks the node.
+
+
+class HolderShown(NamedTuple):
+    """A line of the table.
+
+    address   the owner, or the account if its owner is not known
+    kind      of the owner, with a name; empty: not known
+    share     of the supply, 0 to 1; None: the supply is 0
+    """
+
+    address: str
+    kind: str
+    share: float | None
+
+
+class HoldersShown(NamedTuple):
+    """The table, the largest first, and the slot and time of its reading."""
+
+    lines: Sequence[HolderShown]
+    slot: Slot
+    read_at_ms: UnixMs
+
+
+def shown_holders(found: Holders | None) -> HoldersShown | None:
+    """Return *found* as the page shows it; None if no list is kept."""
+    if found is None:
+        return None
+    lines = [
+        HolderShown(
+            address=one.owner or one.account,
+            kind="" if one.kind is HolderKind.OTHER else f"{one.kind.value} ({one.name})",
+            share=one.amount / found.supply if found.supply else None,
+        )
+        for one in found.holders
+    ]
+    return HoldersShown(lines, found.slot, found.read_at_ms)

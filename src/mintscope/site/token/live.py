@@ -18,7 +18,7 @@ from mintscope.kit.errors import ServiceError, ServiceUnavailable
 from mintscope.kit.http.response import Outlet
 from mintscope.kit.http.server_sent import encode_event
 from mintscope.kit.primitives import Mint
-from mintscope.market.listing.listed import ListedTokens, ListLine, ListQuestion
+from mintscope.market.screening.listed import ListedTokens, ListLine, ListQuestion
 from mintscope.market.series.pools import LoggedSwap
 from mintscope.market.series.series import Width
 from mintscope.site.chart import ChartPoint, on_one_axis

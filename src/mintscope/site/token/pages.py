@@ -14,52 +14,40 @@ import msgspec
 
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.accounts.wallets.credits import AccountCredits
+from mintscope.kit import errors
 from mintscope.kit.audit import UserId
-from mintscope.kit.errors import (
-    DataStale,
-    InsufficientData,
-    InvalidTokenAddress,
-    NotFound,
-    ServiceError,
-    ServiceUnavailable,
-    TokenNotFound,
-)
 from mintscope.kit.http.rate_limit import FreeViews
 from mintscope.kit.limits import Denied, Limit, Limiter, LimitKey, take_all
 from mintscope.kit.primitives import Mint, UnixS, parse_mint
 from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
-from mintscope.market.listing.listed import ListLine
-from mintscope.market.listing.look_alikes import cleaned
 from mintscope.market.mint_facts import MintFacts
+from mintscope.market.screening.listed import ListLine
+from mintscope.market.screening.look_alikes import cleaned
 from mintscope.market.series.series import WIDTHS, Width
 from mintscope.site.admin.operations import OperationParts
 from mintscope.site.chart import on_one_axis
-from mintscope.site.docs.definitions import DEFINITIONS
+from mintscope.site.definitions import DEFINITIONS
 from mintscope.site.live import OpenPages
 from mintscope.site.page import NoContent, Page, PageResponse, Picture, PlainText, Redirect
 from mintscope.site.render import static_files
 from mintscope.site.routes import Access, PageRequest, PageRoute, get, post, sentence
 from mintscope.site.sol import MarketParts
+from mintscope.site.token.backtests import Purchases, is_taken
 from mintscope.site.token.facts import (
     MintFact,
     facts_in_words,
     multiplier_shown,
     names_in_words,
+    shown_holders,
     supply_of,
 )
-from mintscope.site.token.holders import shown_holders
 from mintscope.site.token.liquidity import read_pools
+from mintscope.site.token.listing import Watching
 from mintscope.site.token.live import LivePages
 from mintscope.site.token.picture import PIXELS, PictureFacts, draw_picture
 from mintscope.site.token.pictures import PictureKey, Pictures, has_rasteriser
-from mintscope.site.token.purchases import Purchases, is_taken
 from mintscope.site.token.reading import CHARTED, AgedReport, TokenReading, kind_of
-from mintscope.site.token.shown import (
-    NAMES,
-    figures_of,
-    shown_report,
-)
-from mintscope.site.tokens.tokens import Watching
+from mintscope.site.token.shown import NAMES, figures_of, shown_report
 from mintscope.solana.blocks import WSOL
 
 VIEW_S: Final = 15 * MINUTE_S
@@ -197,7 +185,7 @@ class UntrackedTokens:
         """Return the page of *asked*, which is not a tracked mint."""
         try:
             mint = parse_mint(asked)
-        except InvalidTokenAddress:
+        except errors.InvalidTokenAddress:
             return Page(TEMPLATE, {**NOTHING, "asked": asked, "state": "no-mint"}, status=404)
         shown: dict[str, Any] = {**NOTHING, "asked": asked, "mint": mint}
         if await self._is_tracked(mint):
@@ -243,7 +231,7 @@ class UntrackedTokens:
             return False
         try:
             return await self._operations.tracking.one(mint) is not None
-        except ServiceUnavailable:
+        except errors.ServiceUnavailable:
             return False
 
     def _offer(self, *, may_ask: bool) -> dict[str, Any]:
@@ -260,7 +248,7 @@ class UntrackedTokens:
         try:
             async with asyncio.timeout(LOOKUP_TIMEOUT_S):
                 facts = await self._operations.facts(mint)
-        except (ServiceUnavailable, TimeoutError):
+        except (errors.ServiceUnavailable, TimeoutError):
             return "unread", None
         return ("no-mint", None) if facts is None else ("found", facts)
 
@@ -371,7 +359,7 @@ class TokenPages:
         try:
             mint = parse_mint(request.path_params["mint"])
             facts = await self._reading.facts(mint)
-        except (InvalidTokenAddress, TokenNotFound):
+        except (errors.InvalidTokenAddress, errors.TokenNotFound):
             return await self._untracked.page(request, request.path_params["mint"])
         watched = await self._watching.mints(request.session)
         now = UnixS(request.now // SECOND_MS)
@@ -379,9 +367,9 @@ class TokenPages:
         known = _Known(mint, width, facts, await self._listed(mint), watched, now, picture)
         try:
             aged = await self._reading.report(mint, kind_of(width))
-        except TokenNotFound:  # tracked since the newest block
+        except errors.TokenNotFound:  # tracked since the newest block
             return await self._untracked.page(request, mint)
-        except (InsufficientData, DataStale) as reason:
+        except (errors.InsufficientData, errors.DataStale) as reason:
             return self._without_numbers(known, reason)
         admission = await self._views.admit(request, mint)
         if admission is Admission.NONE:
@@ -399,7 +387,7 @@ class TokenPages:
         width = _width(request)
         try:
             await self._reading.report(mint)
-        except ServiceError:
+        except errors.ServiceError:
             return Redirect(_address(mint, width))  # which says why; nothing was spent
         is_bought = await self._views.buy(request.signed_in.user.user_id, mint)
         return Redirect(_address(mint, width), "view-bought" if is_bought else "no-credits")
@@ -422,13 +410,13 @@ class TokenPages:
         mint = _mint(request)
         before = request.query_params.text("before")
         if not before.isascii() or not before.isdigit() or len(before) > TIME_DIGITS_MAX:
-            raise NotFound
+            raise errors.NotFound
         if await self._views.standing(request, mint) is Admission.NONE:
             return NoContent()
         try:
             drawn = await self._reading.points(mint, _width(request), UnixS(int(before)), OLDER)
-        except TokenNotFound:
-            raise NotFound from None
+        except errors.TokenNotFound:
+            raise errors.NotFound from None
         return PlainText(msgspec.json.encode(drawn._asdict()).decode())
 
     async def picture(self, request: PageRequest) -> PageResponse:
@@ -436,13 +424,13 @@ class TokenPages:
         mint = _mint(request)
         width = _width(request)
         if self._pictures is None:
-            raise NotFound
+            raise errors.NotFound
         try:
             aged = await self._reading.report(mint)
-        except (TokenNotFound, InsufficientData):
-            raise NotFound from None
-        except DataStale as stale:
-            raise ServiceUnavailable(str(stale)) from stale
+        except (errors.TokenNotFound, errors.InsufficientData):
+            raise errors.NotFound from None
+        except errors.DataStale as stale:
+            raise errors.ServiceUnavailable(str(stale)) from stale
 
         async def svg() -> str:
             return await self.draw(mint, width)
@@ -479,11 +467,11 @@ class TokenPages:
     async def _listed(self, mint: Mint) -> ListLine | None:
         try:
             return await self._reading.listed(mint)
-        except ServiceUnavailable:
+        except errors.ServiceUnavailable:
             return None  # it is being loaded: the page has what is not in the list
 
-    def _without_numbers(self, known: _Known, reason: ServiceError) -> Page:
-        state = "stale" if isinstance(reason, DataStale) else "young"
+    def _without_numbers(self, known: _Known, reason: errors.ServiceError) -> Page:
+        state = "stale" if isinstance(reason, errors.DataStale) else "young"
         return Page("token/token.html", {**known.shown, "state": state, "reason": sentence(reason)})
 
     async def _offer(self, request: PageRequest) -> Mapping[str, Any]:
@@ -525,8 +513,8 @@ def _mint(request: PageRequest) -> Mint:
     """Return the mint in the address.  Raises NotFound."""
     try:
         return parse_mint(request.path_params["mint"])
-    except InvalidTokenAddress:
-        raise NotFound from None
+    except errors.InvalidTokenAddress:
+        raise errors.NotFound from None
 
 
 def _width(request: PageRequest) -> Width:

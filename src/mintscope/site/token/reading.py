@@ -13,9 +13,9 @@ from mintscope.kit.errors import DataStale, TokenNotFound
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine import kernels
 from mintscope.market.engine.frames import SHORT_SPANS, SPAN, short_values
-from mintscope.market.listing.listed import ListLine, ListQuestion
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.report import PARTIAL, ReportKind, TokenReport
+from mintscope.market.screening.listed import ListLine, ListQuestion
 from mintscope.market.series.pools import KeptSwaps, LoggedSwap, SeriesCandle
 from mintscope.market.series.series import (
     AVERAGES,

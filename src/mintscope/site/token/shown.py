@@ -8,13 +8,11 @@ from markupsafe import Markup
 
 from mintscope.kit.primitives import MICRO_USD, UnixMs, UnixS
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S, SECOND_MS
-from mintscope.market.listing.listed import ListLine
 from mintscope.market.log import SwapDetail
 from mintscope.market.report import CANDLES_MIN, Price, TimeframeIndicators, TokenReport
+from mintscope.market.screening.listed import ListLine
 from mintscope.market.series.pools import LoggedSwap
-from mintscope.market.series.series import (
-    Width,
-)
+from mintscope.market.series.series import Width
 from mintscope.market.standings import Confidence
 from mintscope.market.timeframe import TIMEFRAMES
 from mintscope.site.chart import (

@@ -1,1 +1,1 @@
-"""The protocol of Yellowstone gRPC: the vendored .proto files and the generated stubs."""
+"""The gRPC stream of Yellowstone, with its .proto files and the stubs generated from them."""

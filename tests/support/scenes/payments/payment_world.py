@@ -30,7 +30,6 @@ from mintscope.credits.invariants import Violation
 from mintscope.kit.clock import Clock, ManualClock
 from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.payments.audit import Auditor, Recognised, recognise
-from mintscope.payments.chain.settlement import RpcSettlement
 from mintscope.payments.facilitator import Credits, Demand, Facilitator, VerifiedPayment, Wanted
 from mintscope.payments.merchant import Adopter
 from mintscope.payments.payment import MISSED_BLOCKS
@@ -38,6 +37,7 @@ from mintscope.payments.ports import Budget, Outcome
 from mintscope.payments.protocol.envelope import Requirement, Resource, Terms
 from mintscope.payments.protocol.headers import Presented
 from mintscope.payments.reconciler import Reconciler, Secrets
+from mintscope.payments.settlement import RpcSettlement
 from mintscope.payments.store.payments import SqlPaymentStore
 from mintscope.solana.blocks import USDC, Endpoint
 from mintscope.solana.pace import Pace

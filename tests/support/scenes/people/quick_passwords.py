@@ -4,7 +4,7 @@ from typing import Final
 
 from argon2 import PasswordHasher
 
-from mintscope.accounts.people import passwords
+from mintscope.accounts import passwords
 
 AS_SERVED: Final = passwords.ARGON2
 QUICK: Final = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)

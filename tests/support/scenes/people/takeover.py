@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import NewPasskey
+from mintscope.accounts.factors import code_at, step_of
 from mintscope.accounts.keys.scope import OPEN_SCOPES
-from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewPasskey
-from mintscope.accounts.people.factors import code_at, step_of
-from mintscope.accounts.people.session import Session
+from mintscope.accounts.session import Session
 from mintscope.accounts.wallets.wallets import LinkDenied
 from mintscope.alerts.alert import Alert, AlertRule, SignalId, TelegramChat
 from mintscope.alerts.conditions import Field, SignalKind

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.email_address import EmailAddress
 from mintscope.app.config.config import WebConfig
 from support.scenes.people.web_person import ORIGIN, Person
 from support.scenes.service import credit_token

@@ -1,0 +1,394 @@
+"""Users, their second factors, and sign-ins that wait for one.
+
+Passkeys as browsers speak of them (WebAuthn), by the library `webauthn`. The library is loaded
+when the first passkey is asked for: it takes 70 ms and 14 MB, which most processes never need.
+"""
+
+import json
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NewType, TypedDict
+from urllib.parse import urlsplit
+
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.kit.audit import UserId
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.errors import Undecodable, parsed_by_others
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import MINUTE_MS
+
+# ruff: noqa: PLC0415 - see above
+
+if TYPE_CHECKING:
+    from webauthn.helpers.structs import PublicKeyCredentialDescriptor
+
+USERNAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,30}[a-z0-9]")
+REMOVED: Final = "removed-"  # what names of accounts begin with that were removed
+SUFFIX_BYTES: Final = 4
+
+
+class UserKind(StrEnum):
+    """The kind of user."""
+
+    PERSON = "person"
+    AGENT = "agent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """An account.
+
+    email              a person's own; an agent's is that of its application
+    verified_at        when its owner last proved to read that address; None: never
+    has_second_factor  signing in takes more than the password
+    """
+
+    user_id: UserId
+    kind: UserKind
+    username: str
+    email: EmailAddress
+    verified_at: UnixMs | None
+    is_administrator: bool
+    created_at: UnixMs
+    has_second_factor: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeptUser:
+    """A user and the hash of the password; an agent has none."""
+
+    user: User
+    password_hash: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewUser:
+    """The row of a new user; fields as in User and KeptUser."""
+
+    kind: UserKind
+    username: str
+    email: EmailAddress
+    verified_at: UnixMs | None = None
+    password_hash: str | None = None
+    created_at: UnixMs
+
+
+class UserChanges(TypedDict, total=False):
+    """The columns of a user that may change."""
+
+    username: str
+    email: EmailAddress
+    verified_at: UnixMs
+    password_hash: str
+    administrator: bool
+    removed_at: UnixMs
+
+
+class UnusableName(ValueError):
+    """A user name that is not allowed or is taken; the message may be shown."""
+
+
+def expect_username(text: str) -> str:
+    """Return *text* if it is a valid user name.  Raises UnusableName."""
+    if not USERNAME.fullmatch(text) or text.startswith(REMOVED):
+        raise UnusableName("expected 3 to 32 characters: a to z, 0 to 9, and hyphens between them")
+    return text
+
+
+def username_of(email: EmailAddress, entropy: Callable[[int], bytes]) -> str:
+    """Return a user name: the part before the @ in plain characters, and a random suffix."""
+    local = email.partition("@")[0].partition("+")[0]
+    plain = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in local)
+    return f"{plain.strip('-')[:24] or 'agent'}-{entropy(SUFFIX_BYTES).hex()}"
+
+
+AppId = NewType("AppId", int)
+CodeId = NewType("CodeId", int)
+PasskeyId = NewType("PasskeyId", int)
+SignInId = NewType("SignInId", int)
+
+WAIT_MS: Final = 10 * MINUTE_MS  # for the second factor, once the password was right
+PASSKEYS_MAX: Final = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """An authenticator app of a user; its secret derives from *nonce*.
+
+    confirmed_at   when it first gave a right code; None: it is no factor yet
+    last_step      the step whose code was accepted last
+    """
+
+    app_id: AppId
+    user_id: UserId
+    nonce: bytes
+    made_at: UnixMs
+    confirmed_at: UnixMs | None
+    last_step: int
+
+
+class AppChanges(TypedDict, total=False):
+    """The columns of an app that may change."""
+
+    confirmed_at: UnixMs
+    last_step: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryCode:
+    """The hash of a recovery code, which replaces a factor once."""
+
+    code_id: CodeId
+    code_hash: CredentialHash
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPasskey:
+    """A passkey to be stored, with its COSE *public_key* and the device's *sign_count*."""
+
+    credential_id: bytes
+    public_key: bytes
+    sign_count: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passkey:
+    """A passkey of a user; fields as in NewPasskey."""
+
+    passkey_id: PasskeyId
+    user_id: UserId
+    credential_id: bytes
+    public_key: bytes
+    sign_count: int
+    name: str
+    made_at: UnixMs
+    last_used_at: UnixMs | None
+
+
+class PasskeyChanges(TypedDict, total=False):
+    """The columns of a passkey that may change."""
+
+    sign_count: int
+    last_used_at: UnixMs
+
+
+@dataclass(frozen=True, slots=True)
+class HalfSignIn:
+    """A sign-in whose password was right; it waits for the second factor."""
+
+    sign_in_id: SignInId
+    user_id: UserId
+    begun_at: UnixMs
+
+    def is_good(self, now: UnixMs) -> bool:
+        """Return whether the sign-in is still waiting at *now*."""
+        return now - self.begun_at < WAIT_MS
+
+
+NAME_LENGTH_MAX: Final = 64
+
+
+class PasskeyRefused(Exception):
+    """The browser sent no passkey, or one that may not be used here; the message may be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class PasskeyOwner:
+    """The owner of a new passkey; the device stores *handle* instead of a name."""
+
+    handle: bytes
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PasskeyProof:
+    """The right signature of a passkey.
+
+    sign_count   how often the device has signed with it; 0: the device does not count
+    is_verified  the device has verified its user, by a PIN, a finger or a face
+    handle       the user handle that the device stores with the passkey; None: it sent none
+    """
+
+    sign_count: int
+    is_verified: bool
+    handle: bytes | None
+
+    def is_of_copy(self, passkey: Passkey) -> bool:
+        """Return whether *passkey* has signed as often before: then two devices hold it."""
+        counts = self.sign_count > 0 or passkey.sign_count > 0
+        return counts and self.sign_count <= passkey.sign_count
+
+
+ANSWER_LENGTH_MAX: Final = 20_000
+TIMEOUT_MS: Final = 120_000
+NOT_PROVEN: Final = "the passkey did not prove itself; try again, or use a code"
+
+
+class WebAuthn:
+    """Creates passkey requests for browsers, and checks the responses; both are JSON.
+
+    *challenge* is what the device signs.
+    """
+
+    def __init__(self, *, host: str, origins: Sequence[str], name: str) -> None:
+        self._host = host
+        self._origins = list(origins)
+        self._name = name
+
+    def registration(self, owner: PasskeyOwner, challenge: bytes, known: Sequence[Passkey]) -> str:
+        """Return the request for a new passkey, on a device that holds none of *known*."""
+        from webauthn import generate_registration_options, options_to_json
+        from webauthn.helpers.structs import (
+            AuthenticatorSelectionCriteria,
+            ResidentKeyRequirement,
+            UserVerificationRequirement,
+        )
+
+        options = generate_registration_options(
+            rp_id=self._host,
+            rp_name=self._name,
+            user_id=owner.handle,
+            user_name=owner.name,
+            challenge=challenge,
+            timeout=TIMEOUT_MS,
+            exclude_credentials=_described(known),
+            authenticator_selection=AuthenticatorSelectionCriteria(
+                # Preferred: with both it signs in alone; without, it is a second factor.
+                resident_key=ResidentKeyRequirement.PREFERRED,
+                user_verification=UserVerificationRequirement.PREFERRED,
+            ),
+        )
+        return options_to_json(options)
+
+    def registered(self, answer: str, challenge: bytes, name: str) -> NewPasskey:
+        """Return the passkey in *answer*.  Raises PasskeyRefused."""
+        from webauthn import verify_registration_response
+
+        credential = _expect_short(answer)
+        with _proving():
+            verified = verify_registration_response(
+                credential=credential,
+                expected_challenge=challenge,
+                expected_rp_id=self._host,
+                expected_origin=self._origins,
+            )
+        return NewPasskey(
+            credential_id=verified.credential_id,
+            public_key=verified.credential_public_key,
+            sign_count=verified.sign_count,
+            name=name,
+        )
+
+    def authentication(
+        self, challenge: bytes, known: Sequence[Passkey], *, is_alone: bool = False
+    ) -> str:
+        """Return the request for a signature by one of *known*.
+
+        is_alone    it stands for a password, so the device must verify its user
+        """
+        from webauthn import generate_authentication_options, options_to_json
+        from webauthn.helpers.structs import UserVerificationRequirement
+
+        options = generate_authentication_options(
+            rp_id=self._host,
+            challenge=challenge,
+            timeout=TIMEOUT_MS,
+            allow_credentials=_described(known),
+            user_verification=UserVerificationRequirement.REQUIRED
+            if is_alone
+            else UserVerificationRequirement.DISCOURAGED,
+        )
+        return options_to_json(options)
+
+    def authentication_by_any(self, challenge: bytes) -> str:
+        """Return the request for a signature by any passkey of this site, with its user verified.
+
+        Made without the library, which a page that strangers open need not load.
+        """
+        request = {
+            "challenge": urlsafe_b64encode(challenge).decode().rstrip("="),
+            "timeout": TIMEOUT_MS,
+            "rpId": self._host,
+            "allowCredentials": [],
+            "userVerification": "required",
+        }
+        return json.dumps(request)
+
+    def credential_of(self, answer: str) -> bytes:
+        """Return the id of the credential that *answer* claims to come from.
+
+        Raises PasskeyRefused.
+        """
+        from webauthn.helpers import parse_authentication_credential_json
+
+        credential = _expect_short(answer)
+        with _proving():
+            return parse_authentication_credential_json(credential).raw_id
+
+    def authenticated(self, answer: str, challenge: bytes, passkey: Passkey) -> PasskeyProof:
+        """Verify the signature in *answer* by *passkey*; its count is not compared.
+
+        The library compares counts before it verifies the signature, so that anyone could have a
+        passkey taken for copied.
+        Raises PasskeyRefused.
+        """
+        from webauthn import verify_authentication_response
+        from webauthn.helpers import parse_authentication_credential_json
+
+        text = _expect_short(answer)
+        with _proving():
+            credential = parse_authentication_credential_json(text)
+            verified = verify_authentication_response(
+                credential=credential,
+                expected_challenge=challenge,
+                expected_rp_id=self._host,
+                expected_origin=self._origins,
+                credential_public_key=passkey.public_key,
+                credential_current_sign_count=0,
+            )
+        handle = credential.response.user_handle
+        return PasskeyProof(verified.new_sign_count, verified.user_verified, handle)
+
+
+@contextmanager
+def _proving() -> Iterator[None]:
+    """Raise PasskeyRefused for any error of the library, which parses untrusted bytes."""
+    try:
+        with parsed_by_others():
+            yield
+    except Undecodable as cause:
+        raise PasskeyRefused(NOT_PROVEN) from cause
+
+
+def passkeys_at(origins: Iterable[str], name: str) -> WebAuthn | None:
+    """Return a verifier of passkeys for pages at *origins*; None if all are IP addresses.
+
+    A passkey belongs to the name of a host; of several, the first.
+    """
+    named = [origin for origin in origins if _is_named(urlsplit(origin).hostname or "")]
+    if not named:
+        return None
+    host = urlsplit(named[0]).hostname or ""
+    own = [origin for origin in named if urlsplit(origin).hostname == host]
+    return WebAuthn(host=host, origins=own, name=name)
+
+
+def _is_named(host: str) -> bool:
+    return bool(host) and ":" not in host and not host.replace(".", "").isdigit()
+
+
+def _described(known: Sequence[Passkey]) -> "list[PublicKeyCredentialDescriptor]":
+    from webauthn.helpers.structs import PublicKeyCredentialDescriptor
+
+    return [PublicKeyCredentialDescriptor(id=passkey.credential_id) for passkey in known]
+
+
+def _expect_short(answer: str) -> str:
+    if len(answer) > ANSWER_LENGTH_MAX:
+        raise PasskeyRefused(f"expected at most {ANSWER_LENGTH_MAX} characters")
+    return answer

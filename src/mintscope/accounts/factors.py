@@ -1,0 +1,436 @@
+"""Second factors of a person: authenticator apps, recovery codes, passkeys.
+
+Codes by time (RFC 6238): six digits, SHA-1, thirty seconds, as every authenticator app has them.
+
+A code is accepted once, also one step before or after: clocks of phones are not exact.
+
+Recovery codes: ten, shown once, each good for one sign-in when phone and passkeys are lost.
+"""
+
+import hmac
+from base64 import b32encode
+from collections.abc import Callable, Sequence
+from dataclasses import InitVar, dataclass
+from typing import Final
+from urllib.parse import quote, urlencode
+
+from mintscope.accounts.factor_rows import (
+    PASSKEYS_MAX,
+    App,
+    NewPasskey,
+    Passkey,
+    PasskeyId,
+    PasskeyOwner,
+    PasskeyRefused,
+    User,
+    WebAuthn,
+)
+from mintscope.accounts.mail.email import EmailKind
+from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
+from mintscope.accounts.session import EVER, Session
+from mintscope.accounts.sessions import announce, drop_factors, end_sessions, expect_session
+from mintscope.accounts.user import TooManyAttempts
+from mintscope.kit.audit import UserId, user_actor
+from mintscope.kit.clock import Clock
+from mintscope.kit.limits import Limit, Limits, take_all
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
+
+DIGITS: Final = 6
+STEP_MS: Final = 30 * SECOND_MS
+DRIFT_STEPS: Final = 1
+OFFSET_MASK: Final = 0x0F
+SIGN_MASK: Final = 0x7FFF_FFFF
+
+
+def step_of(at: UnixMs) -> int:
+    """Return the number of the 30-second step that contains *at*."""
+    return at // STEP_MS
+
+
+def code_at(secret: bytes, step: int, *, digits: int = DIGITS) -> str:
+    """Return the code of *step* (RFC 4226, 5.3)."""
+    digest = hmac.digest(secret, step.to_bytes(8), "sha1")
+    offset = digest[-1] & OFFSET_MASK
+    number = int.from_bytes(digest[offset : offset + 4]) & SIGN_MASK
+    return f"{number % 10**digits:0{digits}d}"
+
+
+def matching_step(secret: bytes, code: str, at: UnixMs, *, after: int) -> int | None:
+    """Return the step near *at* whose code is *code*; None if there is none.
+
+    Only steps after *after*, the one whose code was accepted last: a code is good once.
+    """
+    now = step_of(at)
+    found = None
+    for step in range(now - DRIFT_STEPS, now + DRIFT_STEPS + 1):
+        # Every step is compared, so that the time taken reveals nothing.
+        is_its = hmac.compare_digest(code_at(secret, step).encode(), code.encode())
+        if is_its and step > after and found is None:
+            found = step
+    return found
+
+
+def secret_text(secret: bytes) -> str:
+    """Return *secret* as people type it into an app: base32, in groups of four."""
+    text = b32encode(secret).rstrip(b"=").decode()
+    return " ".join(text[start : start + 4] for start in range(0, len(text), 4))
+
+
+def app_address(secret: bytes, *, issuer: str, name: str) -> str:
+    """Return the address that apps read from a QR code; *name* is the account's name."""
+    label = quote(f"{issuer}:{name}", safe="@:")
+    text = b32encode(secret).rstrip(b"=").decode()
+    fields = {"secret": text, "issuer": issuer, "algorithm": "SHA1", "digits": DIGITS, "period": 30}
+    return f"otpauth://totp/{label}?{urlencode(fields, quote_via=quote)}"
+
+
+CODES: Final = 10
+GROUPS: Final = 2
+GROUP_LENGTH: Final = 5
+# Without signs that are taken for one another: 0 and o, 1 and l and i, u and v.
+SIGNS: Final = "23456789abcdefghjkmnpqrstwxyz"
+BYTES_PER_SIGN: Final = 4  # so that no sign is noticeably more likely than another
+
+
+def make_codes(entropy: Callable[[int], bytes]) -> list[str]:
+    """Return ten codes of 48 bits each, as `3k7mp-x2rqa`."""
+    return [_make_code(entropy) for _ in range(CODES)]
+
+
+def _make_code(entropy: Callable[[int], bytes]) -> str:
+    length = GROUPS * GROUP_LENGTH
+    drawn = entropy(length * BYTES_PER_SIGN)
+    numbers = [
+        int.from_bytes(drawn[start : start + BYTES_PER_SIGN])
+        for start in range(0, len(drawn), BYTES_PER_SIGN)
+    ]
+    signs = "".join(SIGNS[number % len(SIGNS)] for number in numbers)
+    return f"{signs[:GROUP_LENGTH]}-{signs[GROUP_LENGTH:]}"
+
+
+def plain(text: str) -> str:
+    """Return a typed code in the form that is compared: without spaces and dashes, in lower case.
+
+    Codes of apps and recovery codes are typed into one field.
+    """
+    return "".join(text.split()).replace("-", "").lower()
+
+
+# Three of a million codes are good at a time: who stole the password gets in once in 6,000 days.
+GUESSES: Final = (
+    Limit(name="codes in 15 minutes", count=10, window_s=15 * MINUTE_S),
+    Limit(name="codes in a day", count=50, window_s=DAY_S),
+)
+
+
+class WrongCode(Exception):
+    """The code is wrong, too old, or was used before; the error does not say which."""
+
+
+class CodeLimit:
+    """Counts guesses of codes by user, before they are checked."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._windows = [limits.limiter(limit) for limit in GUESSES]
+
+    async def begin(self, user_id: UserId) -> None:
+        """Count a guess.  Raises TooManyAttempts."""
+        denied = await take_all([(window, user_id) for window in self._windows])
+        if denied is not None:
+            raise TooManyAttempts(denied.retry_after_s)
+
+    async def forgive(self, user_id: UserId) -> None:
+        """Undo the count of a guess that was right or was not checked."""
+        for window in self._windows:
+            await window.give_back(user_id)
+
+
+def accept_app_code(
+    rows: AccountRows, app: App, code: str, secrets: AccountSecrets, at: UnixMs
+) -> bool:
+    """Return whether *code* is a code of *app*; each code is accepted only once."""
+    secret = secrets.app_secret(app.user_id, app.nonce)
+    step = matching_step(secret, plain(code), at, after=app.last_step)
+    if step is None:
+        return False
+    rows.apps.update(app.app_id, last_step=step)
+    return True
+
+
+def accept_code(
+    rows: AccountRows, user_id: UserId, code: str, secrets: AccountSecrets, at: UnixMs
+) -> int | None:
+    """Accept a code of the app, or a recovery code, which is used up.
+
+    Return the number of recovery codes left if one was used, -1 for a code of the app; None: the
+    code is wrong.
+    """
+    typed = plain(code)
+    if len(typed) == DIGITS and typed.isascii() and typed.isdigit():
+        app = rows.apps.of_user(user_id)
+        is_right = (
+            app is not None
+            and app.confirmed_at is not None
+            and accept_app_code(rows, app, typed, secrets, at)
+        )
+        return -1 if is_right else None
+    digest = secrets.recovery_hash(user_id, typed)
+    unused = rows.recovery_codes.unused(user_id)
+    found = [each for each in unused if hmac.compare_digest(each.code_hash, digest)]
+    if not found:
+        return None
+    rows.recovery_codes.use(found[0].code_id)
+    return len(unused) - 1
+
+
+APP_ADDED = "an authenticator app was added"
+APP_REMOVED = "the authenticator app was removed"
+PASSKEY_ADDED = "a passkey was added"
+PASSKEY_REMOVED = "a passkey was removed"
+CODES_RENEWED = "new recovery codes were made"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FactorState:
+    """Second factors of a person; *app* is confirmed, *codes_left* are recovery codes."""
+
+    app: App | None
+    passkeys: Sequence[Passkey]
+    codes_left: int
+
+    @property
+    def is_on(self) -> bool:
+        """Whether sign-in needs a second factor."""
+        return self.app is not None or bool(self.passkeys)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Factors:
+    """Adds and removes second factors; each change is logged and e-mailed to the person.
+
+    The first factor brings ten recovery codes, which go with the last one.  A new factor ends all
+    other sessions: they began without it.
+    Raises SessionEnded if the session was ended meanwhile, ServiceUnavailable.
+    """
+
+    store: AccountStore
+    secrets: AccountSecrets
+    verifier: WebAuthn | None
+    limits: InitVar[Limits]
+    clock: Clock
+    entropy: Callable[[int], bytes]
+
+    def __post_init__(self, limits: Limits) -> None:
+        self._code_limit = CodeLimit(limits)
+
+    async def state(self, session: Session) -> FactorState:
+        """Return the second factors of the person."""
+        return await self.store.read(lambda rows: state_of(rows, session.user.user_id))
+
+    async def begin_app(self, session: Session) -> None:
+        """Create a secret for an app, which becomes a factor once a code of it is entered."""
+        nonce = self.entropy(NONCE_BYTES)
+        now = self.clock.now()
+        await self.store.transact(lambda rows: _begin_app(rows, session, nonce, now))
+
+    async def app_secret(self, session: Session) -> bytes | None:
+        """Return the newest unconfirmed app secret; None if there is none."""
+        user_id = session.user.user_id
+        app = await self.store.read(lambda rows: rows.apps.of_user(user_id))
+        if app is None or app.confirmed_at is not None:
+            return None
+        return self.secrets.app_secret(user_id, app.nonce)
+
+    async def confirm_app(self, session: Session, code: str) -> Sequence[str]:
+        """Add the app as a factor; return recovery codes, or none if the person has some.
+
+        Raises    WrongCode, TooManyAttempts
+        """
+        user_id = session.user.user_id
+        codes = make_codes(self.entropy)
+        now = self.clock.now()
+        await self._code_limit.begin(user_id)
+        nonce = self.entropy(NONCE_BYTES)
+        made = await self.store.transact(
+            lambda rows: _confirm_app(rows, session, code, codes, self.secrets, nonce, now)
+        )
+        await self._code_limit.forgive(user_id)
+        return codes if made else []
+
+    async def remove_app(self, session: Session) -> None:
+        """Remove the app."""
+        now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
+        await self.store.transact(lambda rows: _remove_app(rows, session, nonce, now))
+
+    async def renew_codes(self, session: Session) -> Sequence[str]:
+        """Replace the recovery codes with ten new ones and return these; none without a factor."""
+        codes = make_codes(self.entropy)
+        now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
+        made = await self.store.transact(
+            lambda rows: _renew(rows, session, codes, self.secrets, nonce, now)
+        )
+        return codes if made else []
+
+    async def passkey_question(self, session: Session) -> str | None:
+        """Return the request for a new passkey, in JSON; None if no more can be added."""
+        known = (await self.state(session)).passkeys
+        if self.verifier is None or len(known) >= PASSKEYS_MAX:
+            return None
+        user = session.user
+        owner = PasskeyOwner(self.secrets.passkey_handle(user.user_id), user.email)
+        return self.verifier.registration(owner, self._challenge(session, known), known)
+
+    async def add_passkey(self, session: Session, answer: str, name: str) -> Sequence[str]:
+        """Store the passkey in *answer*; return recovery codes, or none if the person has some.
+
+        Raises    PasskeyRefused
+        """
+        known = (await self.state(session)).passkeys
+        if self.verifier is None or len(known) >= PASSKEYS_MAX:
+            raise PasskeyRefused("this account cannot have another passkey")
+        new = self.verifier.registered(answer, self._challenge(session, known), name)
+        codes = make_codes(self.entropy)
+        now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
+        made = await self.store.transact(
+            lambda rows: _add_passkey(rows, session, new, codes, self.secrets, nonce, now)
+        )
+        return codes if made else []
+
+    async def remove_passkey(self, session: Session, passkey_id: PasskeyId) -> bool:
+        """Remove a passkey of the person; return False if there is none."""
+        now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
+        return await self.store.transact(
+            lambda rows: _remove_passkey(rows, session, passkey_id, nonce, now)
+        )
+
+    def _challenge(self, session: Session, known: Sequence[Passkey]) -> bytes:
+        """Return the challenge for a new passkey, unique to the session and the newest passkey."""
+        newest = max((passkey.passkey_id for passkey in known), default=0)
+        return self.secrets.challenge("registration", f"{session.csrf} {newest}")
+
+
+def state_of(rows: AccountRows, user_id: UserId) -> FactorState:
+    """Return the second factors of a user."""
+    app = rows.apps.of_user(user_id)
+    return FactorState(
+        app=None if app is None or app.confirmed_at is None else app,
+        passkeys=rows.passkeys.of_user(user_id),
+        codes_left=len(rows.recovery_codes.unused(user_id)),
+    )
+
+
+def _begin_app(rows: AccountRows, session: Session, nonce: bytes, at: UnixMs) -> None:
+    owner = expect_session(rows, session)
+    if state_of(rows, owner.user_id).app is None:
+        rows.apps.replace(owner.user_id, nonce, at)
+
+
+def _confirm_app(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows,
+    session: Session,
+    code: str,
+    codes: Sequence[str],
+    secrets: AccountSecrets,
+    nonce: bytes,
+    at: UnixMs,
+) -> bool:
+    owner = expect_session(rows, session)
+    app = rows.apps.of_user(owner.user_id)
+    if app is None or app.confirmed_at is not None:
+        raise WrongCode
+    if not accept_app_code(rows, app, plain(code), secrets, at):
+        raise WrongCode
+    was_on = state_of(rows, owner.user_id).is_on
+    rows.apps.update(app.app_id, confirmed_at=at)
+    _added(rows, session, owner, APP_ADDED, nonce, at)
+    return not was_on and _keep_codes(rows, owner.user_id, codes, secrets, at)
+
+
+def _remove_app(rows: AccountRows, session: Session, nonce: bytes, at: UnixMs) -> None:
+    owner = expect_session(rows, session)
+    if state_of(rows, owner.user_id).app is not None:
+        rows.apps.delete(owner.user_id, EVER)
+        _removed(rows, session, owner, APP_REMOVED, nonce, at)
+
+
+def _renew(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows,
+    session: Session,
+    codes: Sequence[str],
+    secrets: AccountSecrets,
+    nonce: bytes,
+    at: UnixMs,
+) -> bool:
+    owner = expect_session(rows, session)
+    if not state_of(rows, owner.user_id).is_on:
+        return False
+    _tell(rows, session, owner, CODES_RENEWED, nonce, at)
+    return _keep_codes(rows, owner.user_id, codes, secrets, at)
+
+
+def _add_passkey(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows,
+    session: Session,
+    new: NewPasskey,
+    codes: Sequence[str],
+    secrets: AccountSecrets,
+    nonce: bytes,
+    at: UnixMs,
+) -> bool:
+    owner = expect_session(rows, session)
+    if rows.passkeys.find(new.credential_id) is not None:
+        raise PasskeyRefused("this passkey is already registered")
+    was_on = state_of(rows, owner.user_id).is_on
+    rows.passkeys.insert(owner.user_id, new, at)
+    _added(rows, session, owner, PASSKEY_ADDED, nonce, at)
+    return not was_on and _keep_codes(rows, owner.user_id, codes, secrets, at)
+
+
+def _remove_passkey(
+    rows: AccountRows, session: Session, passkey_id: PasskeyId, nonce: bytes, at: UnixMs
+) -> bool:
+    owner = expect_session(rows, session)
+    own = {passkey.passkey_id for passkey in rows.passkeys.of_user(owner.user_id)}
+    if passkey_id not in own:
+        return False
+    rows.passkeys.remove(passkey_id)
+    _removed(rows, session, owner, PASSKEY_REMOVED, nonce, at)
+    return True
+
+
+def _keep_codes(
+    rows: AccountRows, user_id: UserId, codes: Sequence[str], secrets: AccountSecrets, at: UnixMs
+) -> bool:
+    hashes = [secrets.recovery_hash(user_id, plain(code)) for code in codes]
+    rows.recovery_codes.replace(user_id, hashes, at)
+    return True
+
+
+def _added(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows, session: Session, owner: User, what: str, nonce: bytes, at: UnixMs
+) -> None:
+    end_sessions(rows, owner.user_id, but=session)
+    _tell(rows, session, owner, what, nonce, at)
+
+
+def _removed(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows, session: Session, owner: User, what: str, nonce: bytes, at: UnixMs
+) -> None:
+    if not state_of(rows, owner.user_id).is_on:
+        drop_factors(rows, owner.user_id)
+    _tell(rows, session, owner, what, nonce, at)
+
+
+def _tell(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows, session: Session, owner: User, what: str, nonce: bytes, at: UnixMs
+) -> None:
+    """Log the change *what*, and write an e-mail to the person."""
+    rows.events.note(at, user_actor(owner.user_id), what, f"user:{owner.user_id}")
+    since = session.created_at
+    announce(rows, owner, EmailKind.SECOND_FACTOR, {"what": what}, nonce, since, at)

@@ -1,1 +1,0 @@
-"""Users, sessions, second factors, the audit log."""

@@ -1,0 +1,182 @@
+"""Ports of the account store: all rows of one transaction."""
+
+import hmac
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final, Protocol, TypeVar
+
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import KeptUser, UserKind
+from mintscope.accounts.keys.store import SqlApiKeyRows, SqlKeyAddressRows
+from mintscope.accounts.mail.email import EmailRows, OutboxRows
+from mintscope.accounts.mail.store import SqlProofRows
+from mintscope.accounts.secrets import AccountSecrets
+from mintscope.accounts.session import EmailProof, ProofId, Purpose, parse_link
+from mintscope.accounts.signups.application import Application, SignupId, subject_of
+from mintscope.accounts.signups.store import SqlApplicationRows
+from mintscope.accounts.store import (
+    SqlAppRows,
+    SqlEventRows,
+    SqlIdempotencyRows,
+    SqlPasskeyRows,
+    SqlRecoveryRows,
+    SqlSessionRows,
+    SqlSignInRows,
+    SqlUserRows,
+)
+from mintscope.accounts.wallets.store import SqlCreditRows, SqlMoveRows, SqlWalletRows
+from mintscope.alerts.store import (
+    SqlAlertEmailRows,
+    SqlAlertRows,
+    SqlFiringRows,
+    SqlLeaseRows,
+    SqlTelegramChatRows,
+    SqlTelegramRows,
+)
+from mintscope.kit.audit import KeyId, UserId
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.primitives import UnixMs
+from mintscope.payments.store.books import SqlHourRows
+from mintscope.watchlists.store import SqlWatchedRows, SqlWatchlistRows
+
+
+def asked_for(kind: str, body: object) -> bytes:
+    """Return a digest of a request for a *kind* of thing; `repr(body)` must be complete."""
+    return sha256(f"{kind}\n{body!r}".encode()).digest()
+
+
+T = TypeVar("T")
+
+NO_HASH: Final = CredentialHash(bytes(32))  # compared with where there is no application
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountRows:
+    """Every table of accounts, inside one transaction."""
+
+    users: SqlUserRows
+    applications: SqlApplicationRows
+    api_keys: SqlApiKeyRows
+    key_addresses: SqlKeyAddressRows
+    sessions: SqlSessionRows
+    proofs: SqlProofRows
+    apps: SqlAppRows
+    recovery_codes: SqlRecoveryRows
+    passkeys: SqlPasskeyRows
+    sign_ins: SqlSignInRows
+    emails: EmailRows
+    outbox: OutboxRows
+    events: SqlEventRows
+    hours: SqlHourRows
+    credits: SqlCreditRows
+    moves: SqlMoveRows
+    wallets: SqlWalletRows
+    watchlists: SqlWatchlistRows
+    watched: SqlWatchedRows
+    made: SqlIdempotencyRows
+    signals: SqlAlertRows
+    firings: SqlFiringRows
+    alert_emails: SqlAlertEmailRows
+    chats: SqlTelegramChatRows
+    telegram: SqlTelegramRows
+    lease: SqlLeaseRows
+
+
+class AccountStore(Protocol):
+    """The store of accounts.
+
+    Leases and due times are given by the clock of the process that asks, and
+    kept by one clock for all processes.
+    Raises ServiceUnavailable from every verb, nothing being done.
+    """
+
+    async def transact(self, work: Callable[[AccountRows], T]) -> T:
+        """Return the result of *work*, once its changes are durable.
+
+        It runs as if no other transaction ran at the same time, in any process.  An error that it
+        raises undoes all that it did, and is raised here.  It does nothing but compute and call row
+        verbs, because an engine may run it again from its start, and in another thread.
+        """
+
+    async def claim(self, work: Callable[[AccountRows], T]) -> T:
+        """Transact while others do; *work* must change only rows that it has claimed."""
+
+    async def read(self, work: Callable[[AccountRows], T]) -> T:
+        """Return the result of *work*, which only reads, from one consistent snapshot."""
+
+
+def find_person(users: SqlUserRows, email: EmailAddress) -> KeptUser | None:
+    """Return the person of that address."""
+    return next(iter(users.of_email(email, UserKind.PERSON)), None)
+
+
+def use_proof(
+    proofs: SqlProofRows, proof_id: ProofId, purpose: Purpose, at: UnixMs
+) -> EmailProof | None:
+    """Use up a proof found by `find_proof`; None if it is invalid for *purpose*."""
+    proof = proofs.get(proof_id)
+    if proof is None or not proof.is_good(purpose, at):
+        return None
+    proofs.update(proof_id, used_at=at)
+    return proof
+
+
+async def find_application(
+    store: AccountStore, email: EmailAddress, secret: str, secrets: AccountSecrets
+) -> Application | None:
+    """Return the application of *email* if *secret* is right; a wrong one takes as long."""
+    digest = secrets.hash(secret)
+    kept = await store.read(lambda rows: rows.applications.find(email))
+    is_right = hmac.compare_digest(digest, NO_HASH if kept is None else kept.secret_hash)
+    return kept.application if kept is not None and is_right else None
+
+
+async def find_proof(
+    store: AccountStore, text: str, purpose: Purpose, secrets: AccountSecrets, now: UnixMs
+) -> EmailProof | None:
+    """Return the proof of a link's last segment *text* if it is good for *purpose* at *now*."""
+    parsed = parse_link(text)
+    if parsed is None:
+        return None
+    proof_id, link = parsed
+    proof = await store.read(lambda rows: rows.proofs.get(proof_id))
+    if proof is None or not proof.is_good(purpose, now):
+        return None
+    return proof if secrets.is_link_of(proof.nonce, link) else None
+
+
+NUMBER_DIGITS_MAX: Final = 18
+
+
+def names_of(rows: AccountRows, subjects: Collection[str]) -> Mapping[str, str]:
+    """Return the names of *subjects* such as `user:7`, except those without a name."""
+    named = {subject: _name_of(rows, subject) for subject in set(subjects)}
+    return {subject: name for subject, name in named.items() if name}
+
+
+def named_by(rows: AccountRows, email: EmailAddress) -> str | None:
+    """Return the audit-log name of the person of *email*, or else of its application."""
+    person = find_person(rows.users, email)
+    if person is not None:
+        return f"user:{person.user.user_id}"
+    kept = rows.applications.find(email)
+    return None if kept is None else subject_of(kept.application.signup_id)
+
+
+def _name_of(rows: AccountRows, subject: str) -> str:
+    kind, _, number = subject.partition(":")
+    if not (number.isascii() and number.isdigit() and len(number) <= NUMBER_DIGITS_MAX):
+        return ""
+    match kind:
+        case "user":
+            user = rows.users.get(UserId(int(number)))
+            return "" if user is None else user.user.email
+        case "application":
+            application = rows.applications.get(SignupId(int(number)))
+            return "" if application is None else application.application.form.email
+        case "key":
+            key = rows.api_keys.get(KeyId(int(number)))
+            return "" if key is None else f"{key.name} ({key.hint})"
+        case _:
+            return ""

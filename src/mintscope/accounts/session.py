@@ -1,0 +1,204 @@
+"""Sessions of people, and proofs of their e-mail addresses."""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NewType, TypedDict
+
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import User
+from mintscope.accounts.secrets import AccountSecrets
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
+
+SessionId = NewType("SessionId", int)
+
+IDLE_MS: Final = 30 * MINUTE_MS
+ABSOLUTE_MS: Final = 12 * HOUR_MS
+FRESH_MS: Final = 10 * MINUTE_MS  # how long a password entered counts for what needs it again
+NOTE_MS: Final = MINUTE_MS
+AGENT_LENGTH_MAX: Final = 200
+SESSIONS_PER_USER_MAX: Final = 100
+COOKIE_BYTES: Final = 32
+COOKIE_LENGTH: Final = 43
+
+
+class SessionEnded(Exception):
+    """The session ended elsewhere during an action, which was not carried out."""
+
+
+class SecondFactorDue(Exception):
+    """The password was right, but the second factor is missing; *ticket* names the sign-in."""
+
+    def __init__(self, ticket: str) -> None:
+        super().__init__("the second factor is missing")
+        self.ticket = ticket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A signed-in person at one browser.
+
+    proved_at   when the password was last entered in it
+    agent       what the browser says it is, cut to 200 characters; not to be trusted
+    csrf        the text that every form of this session carries
+    """
+
+    session_id: SessionId
+    user: User
+    created_at: UnixMs
+    seen_at: UnixMs
+    proved_at: UnixMs
+    address: str
+    agent: str
+    csrf: str
+
+    def is_fresh(self, now: UnixMs) -> bool:
+        """Return whether the password was entered a short time ago."""
+        return now - self.proved_at < FRESH_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Browser:
+    """The client at the start of a session: its address, and its user agent."""
+
+    address: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """The row of a new session."""
+
+    cookie_hash: CredentialHash
+    address: str
+    agent: str
+
+
+def draw_text(entropy: Callable[[int], bytes]) -> str:
+    """Return a random text for a cookie: 43 base64url characters."""
+    return urlsafe_b64encode(entropy(COOKIE_BYTES)).rstrip(b"=").decode()
+
+
+def draw_cookie(
+    secrets: AccountSecrets, entropy: Callable[[int], bytes], browser: Browser
+) -> tuple[str, NewSession]:
+    """Return a cookie of 43 base64url characters, and the row of its session."""
+    cookie = draw_text(entropy)
+    agent = browser.agent[:AGENT_LENGTH_MAX]
+    return cookie, NewSession(secrets.hash(cookie), browser.address, agent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifetimes:
+    """The lifetimes of sessions: without use, and in total."""
+
+    idle_ms: int = IDLE_MS
+    absolute_ms: int = ABSOLUTE_MS
+
+    def hold(self, session: Session, now: UnixMs) -> bool:
+        """Return whether *session* has not expired."""
+        is_used = now - session.seen_at < self.idle_ms
+        return is_used and now - session.created_at < self.absolute_ms
+
+    def is_to_be_noted(self, session: Session, now: UnixMs) -> bool:
+        """Return whether the last stored use is so old that this one must be stored too."""
+        return now - session.seen_at >= min(NOTE_MS, self.idle_ms // 4)
+
+
+class SessionChanges(TypedDict, total=False):
+    """The columns of a session that may change."""
+
+    seen_at: UnixMs
+    proved_at: UnixMs
+
+
+ProofId = NewType("ProofId", int)
+
+GUESSES_MAX: Final = 5
+EVER: Final = UnixMs(0)
+
+
+class Purpose(StrEnum):
+    """The purpose of a proof."""
+
+    CONFIRM_APPLICATION = "confirm_application"
+    VERIFY_EMAIL = "verify_email"
+    RESET_PASSWORD = "reset_password"  # noqa: S105  not a password
+    CLAIM_AGENT = "claim_agent"
+    CHANGE_EMAIL = "change_email"
+    UNDO_EMAIL = "undo_email"
+
+    @property
+    def lifetime_ms(self) -> int:
+        """The lifetime of a proof for this purpose, in milliseconds."""
+        return {
+            Purpose.CONFIRM_APPLICATION: 72 * HOUR_MS,
+            Purpose.VERIFY_EMAIL: 24 * HOUR_MS,
+            Purpose.RESET_PASSWORD: HOUR_MS,
+            Purpose.CLAIM_AGENT: HOUR_MS,
+            Purpose.CHANGE_EMAIL: 24 * HOUR_MS,
+            Purpose.UNDO_EMAIL: 7 * DAY_MS,
+        }[self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmailProof:
+    """A proof that was sent; *subject* is the application or user it is about.
+
+    since   when the session began in which the change was made that it undoes; None: it undoes none
+    """
+
+    proof_id: ProofId
+    purpose: Purpose
+    subject: int
+    email: EmailAddress
+    nonce: bytes
+    made_at: UnixMs
+    expires_at: UnixMs
+    used_at: UnixMs | None
+    guesses: int = 0
+    since: UnixMs | None = None
+
+    def is_good(self, purpose: Purpose, now: UnixMs) -> bool:
+        """Return whether the proof may still be used for *purpose*."""
+        return self.purpose is purpose and self.used_at is None and now < self.expires_at
+
+
+@dataclass(frozen=True, slots=True)
+class NewProof:
+    """A proof to be sent to *email*; fields as in EmailProof."""
+
+    purpose: Purpose
+    subject: int
+    email: EmailAddress
+    nonce: bytes
+    made_at: UnixMs
+    since: UnixMs | None = None
+
+    @property
+    def expires_at(self) -> UnixMs:
+        """The time at which the proof expires."""
+        return UnixMs(self.made_at + self.purpose.lifetime_ms)
+
+
+class ProofChanges(TypedDict, total=False):
+    """The columns of a proof that may change."""
+
+    used_at: UnixMs
+    guesses: int
+
+
+def link_text(proof_id: ProofId, link: str) -> str:
+    """Return the last segment of a link's path."""
+    return f"{proof_id}.{link}"
+
+
+def parse_link(text: str) -> tuple[ProofId, str] | None:
+    """Return the parts of a text made by `link_text`, or None for any other text."""
+    number, dot, link = text.partition(".")
+    if not dot or not number.isascii() or not number.isdigit() or len(number) > 18:  # noqa: PLR2004
+        return None
+    return ProofId(int(number)), link

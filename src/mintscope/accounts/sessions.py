@@ -1,0 +1,383 @@
+"""Rights of a session, and the end of sessions when an owner recovers an account.
+
+Each change that gives lasting access is sent to the owner by e-mail, with a link for a week.
+It ends all that was done since the session began in which that was made, brings the address back
+that the e-mail was sent to, and lets its reader choose another password.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from mintscope.accounts.factor_rows import NewUser, User, UserKind
+from mintscope.accounts.keys.key import KEYS_SHOWN_MAX, KeyLine
+from mintscope.accounts.mail.email import EmailKind, tell_owner
+from mintscope.accounts.rows import AccountRows, find_person
+from mintscope.accounts.session import EVER, NewProof, Purpose, Session, SessionEnded
+from mintscope.accounts.signups.application import SignupId, subject_of
+from mintscope.kit.audit import Actor, Event, EventFilter, UserId, user_actor
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS
+
+# A person in a session, or an actor that the machine itself vouches for.
+Reviewer = Session | Actor
+
+LINKED: Final = "linked Telegram"  # the audit log
+UNLINKED: Final = "unlinked Telegram"
+
+OF_USERS: Final = (
+    Purpose.VERIFY_EMAIL,
+    Purpose.RESET_PASSWORD,
+    Purpose.CLAIM_AGENT,
+    Purpose.CHANGE_EMAIL,
+    Purpose.UNDO_EMAIL,
+)
+
+
+def expect_session(rows: AccountRows, session: Session) -> User:
+    """Return the user of *session* as the transaction reads it.  Raises SessionEnded."""
+    found = rows.sessions.get(session.session_id)
+    if found is None or found.user.user_id != session.user.user_id:
+        raise SessionEnded
+    return found.user
+
+
+def end_sessions(rows: AccountRows, user_id: UserId, *, but: Session | None = None) -> int:
+    """End all sessions of the user except *but*; return their number."""
+    kept = None if but is None else but.session_id
+    ended = [
+        session.session_id
+        for session in rows.sessions.of_user(user_id)
+        if session.session_id != kept
+    ]
+    rows.sessions.delete(ended)
+    rows.sign_ins.end(user_id)
+    return len(ended)
+
+
+def drop_factors(rows: AccountRows, user_id: UserId, *, since: UnixMs = EVER) -> None:
+    """Remove the second factors, and recovery codes, that were added at *since* or later."""
+    rows.apps.delete(user_id, since)
+    rows.passkeys.delete(user_id, since)
+    rows.recovery_codes.delete(user_id, since)
+
+
+def end_access(rows: AccountRows, user_id: UserId, at: UnixMs) -> int:
+    """End every session, factor, proof and key of the user; return the number of keys."""
+    end_sessions(rows, user_id)
+    drop_factors(rows, user_id)
+    for purpose in OF_USERS:
+        rows.proofs.use_up(purpose, user_id, at)
+    return rows.api_keys.revoke_active(user_id, at)
+
+
+def unlink_telegram(rows: AccountRows, user_id: UserId, actor: Actor, at: UnixMs) -> None:
+    """Forget the Telegram chat of a user; the event ends the codes that were shown before it."""
+    if rows.chats.chat(user_id) is not None:
+        rows.chats.unlink(user_id)
+        rows.events.note(at, actor, UNLINKED, f"user:{user_id}")
+
+
+def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: str) -> None:
+    """Remove the account of *user* and its signals, and end the access to it."""
+    revoked = end_access(rows, user.user_id, at)
+    for signal in rows.signals.of_user(user.user_id):
+        rows.signals.delete(signal.signal_id)
+        rows.lease.touch()
+    unlink_telegram(rows, user.user_id, actor, at)
+    rows.credits.set_spend_level(user.user_id, None, 0)
+    if user.kind is UserKind.PERSON:
+        rows.users.update(user.user_id, password_hash="")  # no password has this hash
+    rows.users.update(user.user_id, removed_at=at)
+    subject = f"user:{user.user_id}"
+    rows.events.note(at, actor, "removed", subject, keys_revoked=str(revoked), **detail)
+
+
+def issued_keys(rows: AccountRows, signup_id: SignupId) -> list[KeyLine]:
+    """Return the key issued for an application, and the keys that replaced it by rotation."""
+    lines: list[KeyLine] = list(rows.api_keys.of_application(signup_id))
+    for line in lines:
+        if line.replaced_by is not None:
+            successor = rows.api_keys.get(line.replaced_by)
+            assert successor is not None, "keys are never deleted"
+            lines.append(successor)
+    return sorted(lines, key=lambda line: line.key_id)
+
+
+def revoke_issued(rows: AccountRows, signup_id: SignupId, actor: Actor, at: UnixMs) -> None:
+    """Revoke the key issued for an application, and the keys that replaced it by rotation."""
+    for line in issued_keys(rows, signup_id):
+        if line.revoked_at is None:
+            rows.api_keys.update(line.key_id, revoked_at=at)
+            because = subject_of(signup_id)
+            rows.events.note(at, actor, "revoked", f"key:{line.key_id}", because=because)
+
+
+class NotPossible(Exception):
+    """The subject's state forbids the action; the message has the expected and actual state."""
+
+
+def expect_administrator(rows: AccountRows, reviewer: Reviewer) -> Actor:
+    """Return the name of *reviewer* in the audit log.  Raises SessionEnded.
+
+    An actor that is no session is vouched for by the machine, and not looked up.
+    """
+    if not isinstance(reviewer, Session):
+        return reviewer
+    user = expect_session(rows, reviewer)
+    if not user.is_administrator:
+        raise SessionEnded
+    return user_actor(user.user_id)
+
+
+def expect_removable(rows: AccountRows, user: User) -> None:
+    """Raise NotPossible for the last administrator, and while a payment of *user* is under way."""
+    if rows.credits.is_paid_for(user.user_id):
+        raise NotPossible(
+            f"{user.username} has a payment in progress. Its outcome is usually known within three"
+            " minutes: try again then"
+        )
+    if user.is_administrator and set(rows.users.administrators()) == {user.user_id}:
+        raise NotPossible(
+            f"{user.username} is the last administrator: make another account administrator first"
+        )
+
+
+def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
+    """Remove an account that is not the last administrator's.  Raises NotPossible."""
+    actor = expect_administrator(rows, reviewer)
+    kept = rows.users.get(user_id)
+    if kept is None:
+        raise NotPossible(f"there is no account with the number {user_id}")
+    expect_removable(rows, kept.user)
+    remove(rows, kept.user, actor, at)
+
+
+def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
+    """Remove every second factor of a person, and write to the person.  Raises NotPossible."""
+    actor = expect_administrator(rows, reviewer)
+    kept = rows.users.get(user_id)
+    if kept is None or not kept.user.has_second_factor:
+        raise NotPossible(f"user {user_id} has no two-factor sign-in")
+    drop_factors(rows, user_id)
+    end_sessions(rows, user_id)
+    rows.events.note(at, actor, "removed second factor", f"user:{user_id}")
+    what = "an administrator turned off your two-factor sign-in"
+    tell_owner(rows.emails, kept.user, EmailKind.SECOND_FACTOR, {"what": what}, at)
+
+
+def promote(rows: AccountRows, new: NewUser, actor: Actor) -> tuple[User, bool]:
+    """Make a person an administrator; return the user, and whether *new* was added."""
+    at = new.created_at
+    person = find_person(rows.users, new.email)
+    if person is None:
+        user_id = rows.users.insert(new)
+        rows.events.note(at, actor, "created", f"user:{user_id}")
+    else:
+        user_id = person.user.user_id
+        if person.user.verified_at is None:
+            _take_over(rows, user_id, new, actor)
+    if person is None or not person.user.is_administrator:
+        rows.users.update(user_id, administrator=True)
+        rows.events.note(at, actor, "made administrator", f"user:{user_id}")
+    after = rows.users.get(user_id)
+    assert after is not None, "it was read or added just now"
+    return after.user, person is None
+
+
+def _take_over(rows: AccountRows, user_id: UserId, new: NewUser, actor: Actor) -> None:
+    """Give the account to its address's owner, because a stranger may have created it."""
+    assert new.password_hash is not None, "a person has a password"
+    at = new.created_at
+    rows.users.update(user_id, password_hash=new.password_hash)
+    unlink_telegram(rows, user_id, actor, at)
+    revoked = str(end_access(rows, user_id, at))
+    rows.events.note(at, actor, "reset password", f"user:{user_id}", keys_revoked=revoked)
+
+
+CAPPED: Final = "capped"  # the audit log, of a key whose cap was changed
+NETWORKS_CHANGED: Final = "changed networks"  # likewise, of its networks, which are in no log
+SPEND_ALERT_SET: Final = "set spend alert"  # the audit log
+EVENTS_AT_ONCE: Final = 100  # events of a key that are searched for its earlier cap at once
+TOLD_MAX: Final = 20  # e-mails of a kind in a day
+TAKEN_BACK: Final = "the account was taken back"
+TOOK_BACK: Final = "took account back"  # the audit log
+RESET_BACK_MS: Final = Purpose.UNDO_EMAIL.lifetime_ms  # how far a reset may reach back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The number of ended items, by kind.
+
+    sessions   all of them
+    factors    authenticator apps and passkeys
+    alerts     alerts that were made
+    webhooks   addresses of webhooks that were changed, and are sent to no longer
+    caps       of API keys, which are as they were before
+    chats      of Telegram that were linked, and are unlinked
+    spending   spend alerts, which are as they were before
+    """
+
+    sessions: int
+    keys: int
+    factors: int
+    wallets: int
+    alerts: int
+    webhooks: int
+    caps: int
+    chats: int
+    spending: int
+
+
+NOTHING_ENDED: Final = Ended(
+    sessions=0,
+    keys=0,
+    factors=0,
+    wallets=0,
+    alerts=0,
+    webhooks=0,
+    caps=0,
+    chats=0,
+    spending=0,
+)
+
+
+def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> Ended:
+    """End every session, and undo what was made or changed at *since* or later."""
+    sessions = end_sessions(rows, user_id)
+    app = rows.apps.of_user(user_id)
+    factors = int(app is not None and app.made_at >= since)
+    factors += sum(each.made_at >= since for each in rows.passkeys.of_user(user_id))
+    drop_factors(rows, user_id, since=since)
+    caps, keys = _end_keys(rows, user_id, since, at)
+    wallets = [each for each in rows.wallets.of_user(user_id) if each.linked_at >= since]
+    for linked in wallets:
+        rows.wallets.unlink(user_id, linked.wallet)
+    alerts, webhooks = _end_alerts(rows, user_id, since, at)
+    chat = rows.chats.chat(user_id)
+    is_theirs = chat is not None and chat.linked_at >= since
+    if is_theirs:
+        unlink_telegram(rows, user_id, user_actor(user_id), at)
+    is_changed, level = _credits_before(rows, f"user:{user_id}", SPEND_ALERT_SET, since)
+    if is_changed:
+        rows.credits.set_spend_level(user_id, level, at // DAY_MS - 1)
+    return Ended(
+        sessions=sessions,
+        keys=keys,
+        factors=factors,
+        wallets=len(wallets),
+        alerts=alerts,
+        webhooks=webhooks,
+        caps=caps,
+        chats=int(is_theirs),
+        spending=int(is_changed),
+    )
+
+
+def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
+    """Restore caps, and revoke keys made at *since* or later; return both numbers.
+
+    Keys whose owner has changed their networks since are revoked, too: how they were is not kept.
+    """
+    caps = keys = 0
+    for key in rows.api_keys.shown(user_id, at, KEYS_SHOWN_MAX):
+        if key.revoked_at is not None:
+            continue
+        if key.created_at >= since or _has_other_networks(rows, key, since):
+            rows.api_keys.update(key.key_id, revoked_at=at)
+            keys += 1
+        else:
+            caps += _restore_cap(rows, key, since)
+    return caps, keys
+
+
+def _has_other_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
+    """Return whether its owner changed the networks of *key* since; a key only narrows them."""
+    newest = next(
+        (
+            event
+            for event in _changes_of(rows, f"key:{key.key_id}", NETWORKS_CHANGED)
+            if event.actor == user_actor(key.user_id)
+        ),
+        None,
+    )
+    return newest is not None and newest.at >= since
+
+
+def _restore_cap(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
+    """Restore the cap that *key* had before *since*; return False if it was unchanged."""
+    is_changed, cap = _credits_before(rows, f"key:{key.key_id}", CAPPED, since)
+    if is_changed:
+        rows.api_keys.update(key.key_id, month_credits_max=cap)
+    return is_changed
+
+
+def _credits_before(
+    rows: AccountRows, subject: str, action: str, since: UnixMs
+) -> tuple[bool, int | None]:
+    """Return whether *action* set credits of *subject* since *since*, and those of before."""
+    is_changed = False
+    for event in _changes_of(rows, subject, action):
+        if event.at < since:
+            before = event.detail["credits"]
+            return is_changed, None if before == "none" else int(before)
+        is_changed = True
+    return is_changed, None
+
+
+def taken_back_at(rows: AccountRows, user_id: UserId) -> UnixMs | None:
+    """Return the last time that the account was taken back; None: it never was."""
+    return rows.events.last_at(f"user:{user_id}", TOOK_BACK)
+
+
+def _changes_of(rows: AccountRows, subject: str, action: str) -> Iterator[Event]:
+    """Yield each event of *action* on *subject*, newest first."""
+    wanted = EventFilter(who=subject, action=action)
+    before: int | None = None
+    while page := rows.events.newest(before, EVENTS_AT_ONCE, wanted):
+        before = page[-1][0]
+        for _, event in page:
+            if event.subject == subject:
+                yield event
+
+
+def _end_alerts(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
+    """Delete alerts made, and stop webhooks set, since *since*; return both numbers."""
+    alerts = webhooks = 0
+    for signal in rows.signals.of_user(user_id):
+        if signal.created_at >= since:
+            rows.signals.delete(signal.signal_id)
+            alerts += 1
+        elif signal.webhook_at is not None and signal.webhook_at >= since:
+            rows.signals.update(signal.signal_id, webhook_url=None)
+            rows.firings.give_up(signal.signal_id, at, TAKEN_BACK)
+            webhooks += signal.rule.webhook_url is not None
+    if alerts or webhooks:
+        rows.lease.touch()
+    return alerts, webhooks
+
+
+def announce(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows,
+    owner: User,
+    kind: EmailKind,
+    facts: dict[str, str],
+    nonce: bytes,
+    since: UnixMs,
+    at: UnixMs,
+) -> None:
+    """Write to the owner about a change in a session begun at *since*, with an undo link.
+
+    Without one to an address that is not verified, which may be a stranger's, and to an agent.
+    """
+    if owner.verified_at is None:
+        tell_owner(rows.emails, owner, kind, facts, at)
+        return
+    if len(rows.emails.written_to(owner.email, kind, UnixMs(at - DAY_MS))) >= TOLD_MAX:
+        return  # the reader knows by now
+    proof_id = None
+    if owner.kind is UserKind.PERSON:
+        proof_id = rows.proofs.insert(
+            NewProof(Purpose.UNDO_EMAIL, owner.user_id, owner.email, nonce, at, since)
+        )
+    rows.emails.insert(kind, owner.email, facts, proof_id, at)

@@ -1,0 +1,495 @@
+"""Users, sessions and second factors in SQL."""
+
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, ClassVar, Final, Generic, NoReturn, TypeVar, cast, get_type_hints
+
+import msgspec
+from typing_extensions import Unpack
+
+from mintscope.accounts.email_address import EmailAddress
+from mintscope.accounts.factor_rows import (
+    App,
+    AppChanges,
+    AppId,
+    CodeId,
+    HalfSignIn,
+    KeptUser,
+    NewPasskey,
+    NewUser,
+    Passkey,
+    PasskeyChanges,
+    PasskeyId,
+    RecoveryCode,
+    SignInId,
+    User,
+    UserChanges,
+    UserKind,
+)
+from mintscope.accounts.keys.scope import in_order
+from mintscope.accounts.secrets import IdempotencyRecord
+from mintscope.accounts.session import NewSession, Session, SessionChanges, SessionId
+from mintscope.kit.audit import EVERYTHING, Actor, Event, EventFilter, UserId
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.sql.database import (
+    Database,
+    DatabaseAccess,
+    ahead_ms,
+    delete_part,
+    marks,
+    unavailable_on_database_error,
+)
+from mintscope.kit.sql.group_commit import PATIENCE_S, GroupCommit
+
+IdT = TypeVar("IdT", bound=int)
+RowT = TypeVar("RowT")
+
+NO_END: Final = "9223372036854775807"  # the greatest id
+DECODERS: Final[Mapping[str, Callable[[Any], object]]] = {
+    "scopes": msgspec.json.decode,
+    "asked_scopes": msgspec.json.decode,
+    "facts": msgspec.json.decode,
+    "detail": msgspec.json.decode,
+    "is_administrator": bool,
+    "is_active": bool,
+    "is_closed": bool,
+    "by_email": bool,
+    "by_telegram": bool,
+    "user_removed": bool,
+    "has_second_factor": bool,
+}
+
+
+class Columns(Generic[RowT]):
+    """The columns of *table* that form a record of *kind*, named after its fields.
+
+    expressions   of fields that have no such column; Columns for one that is a record itself, and
+                  is None if its first column is NULL
+    """
+
+    def __init__(self, kind: type[RowT], table: str, **expressions: "str | Columns[Any]") -> None:
+        self._kind = kind
+        names = get_type_hints(kind)
+        self._parts = {name: expressions.get(name, f'"{table}".{name}') for name in names}
+        parts = self._parts.values()
+        self.text: str = ", ".join(part if isinstance(part, str) else part.text for part in parts)
+
+    def read(self, row: Iterable[Any]) -> RowT:
+        """Return the record of a row that holds the columns in the order of `text`."""
+        return msgspec.convert(self._fields(iter(row)), self._kind, builtin_types=(bytes,))
+
+    def _fields(self, values: Iterator[Any]) -> dict[str, object] | None:
+        found: dict[str, object] = {}
+        for name, part in self._parts.items():
+            if isinstance(part, Columns):
+                found[name] = part._fields(values)
+            else:
+                value = next(values)
+                found[name] = DECODERS[name](value) if name in DECODERS else value
+        return None if next(iter(found.values())) is None else found
+
+
+class Table(Generic[IdT, RowT]):
+    """One table inside a transaction; names of columns are never taken from a request.
+
+    NAME     of the table
+    COLUMNS  of its records
+    SOURCE   what they are selected from, with the condition that all of them meet
+    """
+
+    NAME: ClassVar[str]
+    COLUMNS: ClassVar[Columns[Any]]
+    SOURCE: ClassVar[str]
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def get(self, row_id: IdT, /) -> RowT | None:
+        """Return one record."""
+        return self._first(f'"{self.NAME}".id = ?', row_id)
+
+    def _update(self, row_id: IdT, changes: Mapping[str, object]) -> None:
+        settings = ", ".join(f'"{name}" = ?' for name in changes)
+        values = [_stored(value) for value in changes.values()]
+        statement = f'UPDATE "{self.NAME}" SET {settings} WHERE id = ?'  # noqa: S608
+        self._db.execute(statement, (*values, row_id))
+
+    def _shared(self, at: UnixMs) -> UnixMs:
+        """Return *at*, a time of this process's clock, as a time of the shared clock."""
+        return UnixMs(at - ahead_ms(self._db))
+
+    def _add(self, columns: Mapping[str, object]) -> IdT:
+        names = ", ".join(f'"{name}"' for name in columns)
+        values = tuple(_stored(value) for value in columns.values())
+        given = f"({names}) VALUES ({marks(values)})"
+        statement = f'INSERT INTO "{self.NAME}" {given} RETURNING id'
+        return cast("IdT", self._db.execute(statement, values).get)
+
+    def _all(self, condition: str, *values: object) -> list[RowT]:
+        statement = f"SELECT {self.COLUMNS.text} FROM {self.SOURCE} {condition}"  # noqa: S608
+        return [self.COLUMNS.read(row) for row in self._db.execute(statement, values)]
+
+    def _first(self, condition: str, *values: object) -> RowT | None:
+        return next(iter(self._all(condition, *values)), None)
+
+
+def _stored(value: object) -> object:
+    """Return *value* as a column holds it: scopes and facts as JSON, booleans as numbers."""
+    if isinstance(value, frozenset):
+        return msgspec.json.encode(in_order(value)).decode()
+    if isinstance(value, dict):
+        return msgspec.json.encode(value).decode()
+    return int(value) if isinstance(value, bool) else value
+
+
+NEVER: Final = -1  # no step of a code is before it
+
+
+class SqlAppRows(Table[AppId, App]):
+    """Authenticator apps inside one transaction, at most one per user."""
+
+    NAME = "authenticator_app"
+    COLUMNS = Columns(App, NAME, app_id="authenticator_app.id", user_id='authenticator_app."user"')
+    SOURCE = "authenticator_app WHERE"
+
+    def update(self, app_id: AppId, /, **changes: Unpack[AppChanges]) -> None:
+        """Change columns of an app."""
+        self._update(app_id, changes)
+
+    def of_user(self, user_id: UserId) -> App | None:
+        """Return the app of a user, confirmed or not."""
+        return self._first('"user" = ?', user_id)
+
+    def replace(self, user_id: UserId, nonce: bytes, at: UnixMs) -> AppId:
+        """Replace the user's app with a new, unconfirmed one."""
+        self._db.execute('DELETE FROM authenticator_app WHERE "user" = ?', (user_id,))
+        return self._add({"user": user_id, "nonce": nonce, "made_at": at, "last_step": NEVER})
+
+    def delete(self, user_id: UserId, since: UnixMs) -> None:
+        """Delete the app of a user if it was made at *since* or later."""
+        statement = 'DELETE FROM authenticator_app WHERE "user" = ? AND made_at >= ?'
+        self._db.execute(statement, (user_id, since))
+
+
+class SqlRecoveryRows(Table[CodeId, RecoveryCode]):
+    """Recovery codes inside one transaction."""
+
+    NAME = "recovery_code"
+    COLUMNS = Columns(RecoveryCode, NAME, code_id="recovery_code.id")
+    SOURCE = "recovery_code WHERE"
+
+    def unused(self, user_id: UserId) -> Sequence[RecoveryCode]:
+        """Return the codes of a user that were not used."""
+        return self._all('"user" = ? ORDER BY id', user_id)
+
+    def replace(self, user_id: UserId, hashes: Sequence[CredentialHash], at: UnixMs) -> None:
+        """Replace the user's recovery codes with these."""
+        self._db.execute('DELETE FROM recovery_code WHERE "user" = ?', (user_id,))
+        for code_hash in hashes:
+            self._add({"user": user_id, "code_hash": code_hash, "made_at": at})
+
+    def use(self, code_id: CodeId) -> None:
+        """Delete a code."""
+        self._db.execute("DELETE FROM recovery_code WHERE id = ?", (code_id,))
+
+    def delete(self, user_id: UserId, since: UnixMs) -> None:
+        """Delete the codes of a user that were made at *since* or later."""
+        statement = 'DELETE FROM recovery_code WHERE "user" = ? AND made_at >= ?'
+        self._db.execute(statement, (user_id, since))
+
+
+class SqlPasskeyRows(Table[PasskeyId, Passkey]):
+    """Passkeys inside one transaction."""
+
+    NAME = "passkey"
+    COLUMNS = Columns(Passkey, NAME, passkey_id="passkey.id", user_id='passkey."user"')
+    SOURCE = "passkey WHERE"
+
+    def update(self, passkey_id: PasskeyId, /, **changes: Unpack[PasskeyChanges]) -> None:
+        """Change columns of a passkey."""
+        self._update(passkey_id, changes)
+
+    def of_user(self, user_id: UserId) -> Sequence[Passkey]:
+        """Return the passkeys of a user, oldest first."""
+        return self._all('"user" = ? ORDER BY id', user_id)
+
+    def find(self, credential_id: bytes) -> Passkey | None:
+        """Return the passkey of that credential."""
+        return self._first("credential_id = ?", credential_id)
+
+    def insert(self, user_id: UserId, new: NewPasskey, at: UnixMs) -> PasskeyId:
+        """Add a passkey, whose credential must be new."""
+        return self._add({"user": user_id, "made_at": at} | asdict(new))
+
+    def delete(self, user_id: UserId, since: UnixMs) -> None:
+        """Delete the passkeys of a user that were made at *since* or later."""
+        statement = 'DELETE FROM passkey WHERE "user" = ? AND made_at >= ?'
+        self._db.execute(statement, (user_id, since))
+
+    def remove(self, passkey_id: PasskeyId) -> None:
+        """Delete one passkey."""
+        self._db.execute("DELETE FROM passkey WHERE id = ?", (passkey_id,))
+
+
+class SqlSignInRows(Table[SignInId, HalfSignIn]):
+    """Sign-ins that wait for a second factor, inside one transaction."""
+
+    NAME = "half_sign_in"
+    COLUMNS = Columns(HalfSignIn, NAME, sign_in_id="half_sign_in.id", user_id='half_sign_in."user"')
+    SOURCE = "half_sign_in WHERE"
+
+    def find(self, ticket_hash: CredentialHash) -> HalfSignIn | None:
+        """Return the sign-in with that ticket, expired or not."""
+        return self._first("ticket_hash = ?", ticket_hash)
+
+    def insert(self, user_id: UserId, ticket_hash: CredentialHash, at: UnixMs) -> SignInId:
+        """Add a sign-in that waits from *at* on."""
+        return self._add({"user": user_id, "ticket_hash": ticket_hash, "begun_at": at})
+
+    def delete(self, sign_in_id: SignInId) -> bool:
+        """Delete a sign-in; return whether it existed."""
+        self._db.execute("DELETE FROM half_sign_in WHERE id = ?", (sign_in_id,))
+        return self._db.changes() == 1
+
+    def end(self, user_id: UserId) -> None:
+        """Delete every sign-in of a user."""
+        self._db.execute('DELETE FROM half_sign_in WHERE "user" = ?', (user_id,))
+
+    def purge(self, begun_before: UnixMs) -> None:
+        """Delete sign-ins that began before *begun_before*."""
+        self._db.execute("DELETE FROM half_sign_in WHERE begun_at < ?", (begun_before,))
+
+
+HAS_SECOND_FACTOR: Final = """(
+    EXISTS (SELECT 1 FROM authenticator_app
+             WHERE authenticator_app."user" = "user".id AND confirmed_at IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM passkey WHERE passkey."user" = "user".id))"""
+USER: Final = Columns(
+    User,
+    "user",
+    user_id='"user".id',
+    is_administrator="administrator",
+    has_second_factor=HAS_SECOND_FACTOR,
+)
+
+
+class SqlUserRows(Table[UserId, KeptUser]):
+    """Users inside one transaction; a removed user is never returned."""
+
+    NAME = "user"
+    COLUMNS = Columns(KeptUser, "user", user=USER)
+    SOURCE = '"user" WHERE removed_at IS NULL AND'
+
+    def update(self, user_id: UserId, /, **changes: Unpack[UserChanges]) -> None:
+        """Change columns of a user."""
+        self._update(user_id, changes)
+
+    def of_email(self, email: EmailAddress, kind: UserKind) -> Sequence[KeptUser]:
+        """Return the users of *kind* with that address, newest first; at most one person."""
+        # The kind stands in the text, so that the index of its kind serves.
+        return self._all(f"kind = '{kind}' AND email = ? ORDER BY id DESC", email)
+
+    def newest(self, before: UserId | None, limit: int) -> Sequence[User]:
+        """Return up to *limit* users, newest first, that are older than *before*."""
+        condition = f"id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?"
+        return [kept.user for kept in self._all(condition, before, limit)]
+
+    def administrators(self) -> Sequence[UserId]:
+        """Return every administrator."""
+        return [kept.user.user_id for kept in self._all("administrator = 1")]
+
+    def is_taken(self, username: str) -> bool:
+        """Return whether an account has that name, or had it before its removal."""
+        taken = 'SELECT count(*) FROM "user" WHERE username = ?'
+        return bool(self._db.execute(taken, (username,)).get)
+
+    def insert(self, new: NewUser) -> UserId:
+        """Add a user."""
+        return self._add(asdict(new))
+
+    def hand_over(self, giver: UserId, taker: UserId) -> None:
+        """Give every key and every application of *giver* to *taker*."""
+        for table in ("api_key", "application"):
+            statement = f'UPDATE {table} SET "user" = ?2 WHERE "user" = ?1'  # noqa: S608  a constant
+            self._db.execute(statement, (giver, taker))
+
+
+class SqlSessionRows(Table[SessionId, Session]):
+    """Sessions of existing users, expired or not, in one transaction; `csrf` is empty."""
+
+    NAME = "session"
+    COLUMNS = Columns(Session, "session", session_id="session.id", user=USER, csrf="''")
+    SOURCE = 'session JOIN "user" ON "user".id = session."user" WHERE removed_at IS NULL AND'
+
+    def update(self, session_id: SessionId, /, **changes: Unpack[SessionChanges]) -> None:
+        """Change columns of a session."""
+        self._update(session_id, changes)
+
+    def find(self, cookie_hash: CredentialHash) -> Session | None:
+        """Return the session of that cookie."""
+        return self._first("cookie_hash = ?", cookie_hash)
+
+    def of_user(self, user_id: UserId) -> Sequence[Session]:
+        """Return the user's sessions, newest use first."""
+        return self._all('session."user" = ? ORDER BY seen_at DESC, session.id DESC', user_id)
+
+    def insert(self, user_id: UserId, new: NewSession, at: UnixMs) -> SessionId:
+        """Add a session that begins at *at*."""
+        times = dict.fromkeys(("created_at", "seen_at", "proved_at"), at)
+        return self._add({"user": user_id} | times | asdict(new))
+
+    def delete(self, session_ids: Collection[SessionId]) -> None:
+        """Delete sessions."""
+        statement = "DELETE FROM session WHERE id = ?"
+        self._db.executemany(statement, [(session_id,) for session_id in session_ids])
+
+    def purge(self, *, idle_since: UnixMs, begun_before: UnixMs) -> None:
+        """Delete sessions unused since *idle_since* or begun before *begun_before*."""
+        statement = "DELETE FROM session WHERE seen_at <= ? OR created_at <= ?"
+        self._db.execute(statement, (idle_since, begun_before))
+
+
+T = TypeVar("T")
+Work = Callable[[Database], T]
+
+UNAVAILABLE: Final = "The accounts are not available right now."
+
+
+class AccountConnections:
+    """Runs work on the database of accounts; lives in one event loop.
+
+    Writes are made in a thread, each in a transaction that holds the write lock from its start.
+    Reads are indexed, and never blocked by a writer; a rule that writes must fail there.
+    """
+
+    def __init__(
+        self,
+        writing: Database,
+        reading: DatabaseAccess[Database],
+        *,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._writing = writing
+        self._reading = reading
+        self._group: GroupCommit[NoReturn, None] = GroupCommit(
+            lambda _: (), unheard=lambda _: None, rest=lambda: None, patience_s=patience_s
+        )
+
+    async def write(self, work: Work[T], *, beside: bool = False) -> T:
+        """Return the result of *work*, once it is durable; an exception rolls it back.
+
+        beside    other transactions may write meanwhile
+        Raises    ServiceUnavailable when the database does not answer in time; nothing is done then
+        """
+        refused = threading.Event()
+        with unavailable_on_database_error(UNAVAILABLE):
+            try:
+                return await self._group.run(lambda: self._write(work, refused, beside=beside))
+            except ServiceUnavailable as cause:  # the queue's, which speaks of charges
+                refused.set()
+                raise ServiceUnavailable(UNAVAILABLE) from cause
+
+    async def read(self, work: Work[T]) -> T:
+        """Return the result of *work*, which reads one consistent snapshot.
+
+        Raises ServiceUnavailable.
+        """
+
+        def looked(database: Database) -> T:
+            with database.snapshot():
+                return work(database)
+
+        with unavailable_on_database_error(UNAVAILABLE):
+            return await self._reading.run(looked)
+
+    async def close(self) -> None:
+        """Finish the queued work, then close the database."""
+        await self._group.close()
+        self._writing.close()
+        self._reading.close()
+
+    def _write(self, work: Work[T], refused: threading.Event, *, beside: bool) -> T:
+        """Do *work*, unless its caller was refused while waiting for the lock."""
+        with self._writing.transaction(beside=beside):
+            answer = work(self._writing)
+            if refused.is_set():
+                raise ServiceUnavailable(UNAVAILABLE)
+            return answer
+
+
+# By the indexes of actor and subject: PostgreSQL reads the whole log for an IN beside an OR.
+OF_ACCOUNT: Final = """id IN (
+    SELECT id FROM account_event WHERE actor = ?
+    UNION SELECT id FROM account_event WHERE subject = ?
+    UNION SELECT e.id FROM api_key AS k JOIN account_event AS e ON e.subject = 'key:' || k.id
+     WHERE k."user" = ?)"""
+
+
+class SqlEventRows(Table[int, Event]):
+    """The audit log inside one transaction."""
+
+    NAME = "account_event"
+    COLUMNS = Columns(Event, "account_event")
+    SOURCE = "account_event WHERE"
+
+    def insert(self, event: Event) -> None:
+        """Add *event*."""
+        self._add(asdict(event))
+
+    def note(self, at: UnixMs, actor: Actor, action: str, subject: str, **detail: str) -> None:
+        """Add an event, with fields as in Event."""
+        self.insert(Event(at=at, actor=actor, action=action, subject=subject, detail=detail))
+
+    def newest(
+        self, before: int | None, limit: int, wanted: EventFilter = EVERYTHING
+    ) -> Sequence[tuple[int, Event]]:
+        """Return up to *limit* events with their numbers, newest first, older than *before*."""
+        conditions: list[str] = [f"id < coalesce(?, {NO_END})"]
+        values: list[object] = [before]
+        if wanted.who:
+            anyone = "(actor = ? OR subject = ?)"
+            conditions.append(anyone if wanted.owner is None else OF_ACCOUNT)
+            values += [wanted.who, wanted.who]
+            values += [] if wanted.owner is None else [wanted.owner]
+        if wanted.action:
+            conditions.append("substr(action, 1, length(?)) = ?")
+            values += [wanted.action, wanted.action]
+        events = f"SELECT id, {self.COLUMNS.text} FROM account_event"  # noqa: S608  a constant
+        page = f"WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?"
+        rows = self._db.execute(f"{events} {page}", (*values, limit))
+        return [(row_id, self.COLUMNS.read(columns)) for row_id, *columns in rows]
+
+    def last_at(self, subject: str, action: str) -> UnixMs | None:
+        """Return the time of the last *action* on *subject*; None: there was none."""
+        newest = "SELECT max(at) FROM account_event WHERE subject = ? AND action = ?"
+        at = self._db.execute(newest, (subject, action)).get
+        return None if at is None else UnixMs(at)
+
+
+FIND: Final = "SELECT asked, thing FROM made_thing WHERE key_hash = ?"
+INSERT: Final = "INSERT INTO made_thing (key_hash, asked, thing, made_at) VALUES (?, ?, ?, ?)"
+OLD: Final = "SELECT key_hash FROM made_thing WHERE made_at < ? ORDER BY made_at LIMIT ?"
+PURGE: Final = "DELETE FROM made_thing WHERE key_hash = ?"
+
+
+class SqlIdempotencyRows:
+    """Results by their keys, inside one transaction."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def find(self, key_hash: CredentialHash) -> IdempotencyRecord | None:
+        """Return the record of an earlier request with that Idempotency-Key."""
+        row = self._db.execute(FIND, (key_hash,)).fetchone()
+        return None if row is None else IdempotencyRecord(bytes(row[0]), row[1])
+
+    def insert(self, key_hash: CredentialHash, made: IdempotencyRecord, at: UnixMs) -> None:
+        """Store the record of a request with that Idempotency-Key."""
+        self._db.execute(INSERT, (key_hash, made.asked, made.thing_id, at))
+
+    def purge(self, before: UnixMs, limit: int) -> bool:
+        """Delete up to *limit* records of requests before then; return whether more may be left."""
+        return delete_part(self._db, OLD, PURGE, before, limit)

@@ -1,1 +1,0 @@
-"""Alerts to Telegram: chats of accounts, messages, the bot, pages."""

@@ -1,0 +1,287 @@
+"""Telegram chats of accounts, and the messages to them.
+
+A chat is linked by a code that the settings show and the chat sends to the bot.  A code is good
+for 15 minutes, for one chat, and while the session lasts that was shown it.  To link or unlink a
+chat ends the codes that were shown before.
+
+Firings wait until a message of their alert may be sent; those that wait together are one message.
+A message may be sent twice after a crash, never not at all.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mintscope.accounts.factor_rows import User
+from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.secrets import AccountSecrets
+from mintscope.accounts.session import Session, SessionId
+from mintscope.accounts.sessions import LINKED, UNLINKED, unlink_telegram
+from mintscope.alerts.alert import (
+    Alert,
+    Firing,
+    FiringId,
+    FiringKind,
+    Gathered,
+    TelegramChat,
+    TelegramState,
+)
+from mintscope.alerts.emails import Symbols, message_facts
+from mintscope.kit.audit import SERVICE, EventFilter, UserId, user_actor
+from mintscope.kit.clock import Clock
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.kit.time import DAY_MS, MINUTE_MS, MINUTE_S, SECOND_MS
+
+CODE_S: Final = 15 * MINUTE_S
+NUMBER_DIGITS_MAX: Final = 18
+NAME_LENGTH_MAX: Final = 64
+PAUSE_MS: Final = MINUTE_MS  # between two messages of an alert
+LEASE_MS: Final = MINUTE_MS  # longer than a request to Telegram takes
+RETRY_MS: Final = 30 * SECOND_MS
+GATHERED_MAX: Final = 1_000  # firings of one message
+TEXT_LENGTH_MAX: Final = 4_096  # the Bot API: sendMessage
+NO_CHAT: Final = "no Telegram chat is linked"
+SWITCHED_OFF: Final = "Telegram was switched off for the alert"
+PAUSED: Final = "the alert was paused"
+TOO_LATE: Final = "it was not accepted within 24 hours"
+
+
+class DueMessage(NamedTuple):
+    """A message that is to be sent now."""
+
+    signal: Alert
+    chat: TelegramChat
+    firings: Sequence[FiringId]
+    text: str
+
+
+class Sent(NamedTuple):
+    """The outcome of a message.
+
+    reason         why it was not accepted; None: it was
+    is_blocked     the bot may not write to the chat any more
+    retry_after_s  when Telegram said to try again; None: it said nothing
+    new_chat_id    the number that the chat has now; None: the same
+    """
+
+    message: DueMessage
+    reason: str | None = None
+    is_blocked: bool = False
+    retry_after_s: int | None = None
+    new_chat_id: int | None = None
+
+
+def wait_for_telegram(rows: AccountRows, signal: Alert, at: UnixMs) -> None:
+    """Schedule the firings of *signal* for the time when its last message is PAUSE_MS old.
+
+    A time that is set stays: it is that of firings that wait, of a lease, or after a refusal.
+    """
+    if signal.telegram_due_at is not None:
+        return
+    last = signal.telegram_at
+    is_early = last is not None and last <= at < last + PAUSE_MS
+    due_at = UnixMs(last + PAUSE_MS) if is_early and last is not None else at
+    rows.signals.update(signal.signal_id, telegram_due_at=due_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelegramChats:
+    """Links the chats of accounts.  Every operation may raise ServiceUnavailable.
+
+    bot   the name of the operator's bot; "": there is none
+    """
+
+    store: AccountStore
+    secrets: AccountSecrets
+    clock: Clock
+    bot: str
+
+    async def find(self, user_id: UserId) -> TelegramChat | None:
+        """Return the chat of a user."""
+        return await self.store.read(lambda rows: rows.chats.chat(user_id))
+
+    async def address(self, session: Session) -> str:
+        """Return the link that opens the bot with a code of a session, as the Bot API describes."""
+        until_s = self.clock.now() // SECOND_MS + CODE_S
+        bound = await self.store.read(lambda rows: _bound(rows, session, until_s))
+        proof = self.secrets.telegram_proof(bound)
+        return f"https://t.me/{self.bot}?start={session.session_id}-{until_s}-{proof}"
+
+    async def link(self, code: str, chat_id: int, name: str) -> User | None:
+        """Link a chat by the *code* that it sent, unless it is linked; return whose it is then.
+
+        None   the code is wrong, expired or used, or its session has ended
+        """
+        number, _, rest = code.partition("-")
+        until, _, proof = rest.partition("-")
+        if not all(each.isascii() and each.isdigit() for each in (number, until)):
+            return None
+        if max(len(number), len(until)) > NUMBER_DIGITS_MAX:
+            return None
+        session_id, until_s, now = SessionId(int(number)), int(until), self.clock.now()
+
+        def link(rows: AccountRows) -> User | None:
+            session = rows.sessions.get(session_id)
+            if session is None:
+                return None
+            user_id = session.user.user_id
+            before = rows.chats.chat(user_id)
+            if before is not None and before.chat_id == chat_id and before.blocked_at is None:
+                return session.user
+            is_good = self.secrets.is_telegram_proof(_bound(rows, session, until_s), proof)
+            if not is_good or now >= until_s * SECOND_MS:
+                return None
+            rows.chats.link(
+                TelegramChat(user_id=user_id, chat_id=chat_id, name=_shown(name), linked_at=now)
+            )
+            rows.events.note(now, user_actor(user_id), LINKED, f"user:{user_id}")
+            return session.user
+
+        return await self.store.transact(link)
+
+    async def unlink(self, user_id: UserId) -> None:
+        """Forget the chat of a user."""
+        now, actor = self.clock.now(), user_actor(user_id)
+        await self.store.transact(lambda rows: unlink_telegram(rows, user_id, actor, now))
+
+    async def stop(self, chat_id: int) -> None:
+        """Unlink a chat from every account that has it, as the chat has asked."""
+        now = self.clock.now()
+
+        def stop(rows: AccountRows) -> None:
+            for user_id in rows.chats.users_of(chat_id):
+                unlink_telegram(rows, user_id, SERVICE, now)
+
+        await self.store.transact(stop)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelegramMessages:
+    """Leases messages to senders, and records their outcomes.
+
+    origin   what links in messages begin with
+    Raises ServiceUnavailable from every verb.
+    """
+
+    store: AccountStore
+    secrets: AccountSecrets
+    clock: Clock
+    origin: str
+
+    async def mints(self, limit: int) -> Collection[Mint]:
+        """Return the tokens of up to *limit* alerts with a message that is due."""
+        now = self.clock.now()
+        due = await self.store.read(lambda rows: rows.telegram.due(now, limit))
+        return {each.rule.mint for each in due}
+
+    async def lease(self, limit: int, symbols: Symbols) -> Sequence[DueMessage]:
+        """Lease up to *limit* messages, one per chat; give up firings that cannot be sent."""
+        now = self.clock.now()
+        return await self.store.transact(lambda rows: self._lease(rows, limit, symbols, now))
+
+    async def note(self, sent: Sequence[Sent]) -> None:
+        """Store the outcomes of messages."""
+        now = self.clock.now()
+        await self.store.transact(lambda rows: _note_all(rows, sent, now))
+
+    def _lease(
+        self, rows: AccountRows, limit: int, symbols: Symbols, now: UnixMs
+    ) -> Sequence[DueMessage]:
+        found: dict[int, DueMessage] = {}
+        for signal in rows.telegram.due(now, limit):
+            chat = rows.chats.chat(signal.user_id)
+            firings = _sendable(rows, signal, chat, now)
+            due_at = None
+            if chat is None or not firings:
+                if rows.telegram.waiting(signal.signal_id, 1):  # more than were looked at
+                    due_at = UnixMs(now + SECOND_MS)
+            elif chat.chat_id in found:  # not due meanwhile, so that other chats have room
+                due_at = UnixMs(now + SECOND_MS)
+            else:
+                due_at = UnixMs(now + LEASE_MS)
+                numbers = [each.firing_id for each in firings]
+                text = self._text(signal, firings, symbols)
+                found[chat.chat_id] = DueMessage(signal, chat, numbers, text)
+            rows.signals.update(signal.signal_id, telegram_due_at=due_at)
+        return list(found.values())
+
+    def _text(self, signal: Alert, firings: Sequence[Firing], symbols: Symbols) -> str:
+        gathered = Gathered(len(firings), firings[0].firing_id, firings)
+        facts = message_facts(signal, gathered, symbols)
+        number = signal.signal_id
+        links = [
+            f"Token: {self.origin}/token/{signal.rule.mint}",
+            f"Alert: {self.origin}/alerts/{number}",
+            f"Pause: {self.origin}/pause-alert/{number}.{self.secrets.pause_proof(number)}",
+        ]
+        parts = [facts["title"], facts["lines"], facts["message"].strip(), "\n".join(links)]
+        return "\n\n".join(part for part in parts if part)[:TEXT_LENGTH_MAX]
+
+
+def _note_all(rows: AccountRows, sent: Sequence[Sent], now: UnixMs) -> None:
+    for each in sent:
+        message = each.message
+        number = message.signal.signal_id
+        signal = rows.signals.get(number)
+        if each.is_blocked:
+            rows.chats.block(message.chat.user_id, message.chat.chat_id, now)
+        if each.new_chat_id is not None:
+            rows.chats.move(message.chat.chat_id, each.new_chat_id)
+        state = TelegramState.WAITING
+        if each.reason is None:
+            state = TelegramState.SENT
+        elif each.is_blocked:
+            state = TelegramState.NOT_SENT
+        sent_at = now if each.reason is None else None
+        rows.telegram.mark(message.firings, state, sent_at=sent_at, note=each.reason)
+        if signal is None:
+            continue
+        if each.reason is None:
+            rows.signals.update(number, telegram_at=now)
+        pause_ms = PAUSE_MS if each.reason is None else RETRY_MS
+        if each.retry_after_s is not None:
+            pause_ms = each.retry_after_s * SECOND_MS
+        is_left = bool(rows.telegram.waiting(number, 1))
+        due_at = UnixMs(now + pause_ms) if is_left else None
+        rows.signals.update(number, telegram_due_at=due_at)
+
+
+def _sendable(
+    rows: AccountRows, signal: Alert, chat: TelegramChat | None, now: UnixMs
+) -> Sequence[Firing]:
+    """Return the waiting firings of *signal* that are sent; give the others up."""
+    firings = rows.telegram.waiting(signal.signal_id, GATHERED_MAX)
+    why_not = [_why_not(signal, chat, each, now) for each in firings]
+    for reason in {each for each in why_not if each is not None}:
+        numbers = [
+            each.firing_id for each, why in zip(firings, why_not, strict=True) if why == reason
+        ]
+        rows.telegram.mark(numbers, TelegramState.NOT_SENT, note=reason)
+    return [each for each, why in zip(firings, why_not, strict=True) if why is None]
+
+
+def _why_not(signal: Alert, chat: TelegramChat | None, firing: Firing, now: UnixMs) -> str | None:
+    """Return the reason why *firing* is not sent; None: it is."""
+    if chat is None or chat.blocked_at is not None:
+        return NO_CHAT
+    if not signal.rule.by_telegram:
+        return SWITCHED_OFF
+    is_paused = not signal.rule.is_active and signal.ended_at is None
+    if is_paused and firing.fired.kind is not FiringKind.TEST:
+        return PAUSED
+    return TOO_LATE if now - firing.fired.fired_at > DAY_MS else None
+
+
+def _bound(rows: AccountRows, session: Session, until_s: int) -> Sequence[int]:
+    """Return the numbers that a code is bound to: they change if the chat is linked or unlinked.
+
+    The number of a session may come again after its end, so its user and its start are among them.
+    """
+    user_id = session.user.user_id
+    wanted = [EventFilter(f"user:{user_id}", action) for action in (LINKED, UNLINKED)]
+    changed = [number for each in wanted for number, _ in rows.events.newest(None, 1, each)]
+    return session.session_id, user_id, session.created_at, until_s, max(changed, default=0)
+
+
+def _shown(name: str) -> str:
+    return "".join(filter(str.isprintable, name))[:NAME_LENGTH_MAX] or "a chat"

@@ -1,1 +1,0 @@
-"""OpenAPI of the API."""

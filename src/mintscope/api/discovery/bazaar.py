@@ -1,0 +1,234 @@
+"""The description of the product in a 402: `resource` and `extensions.bazaar` of x402.
+
+The header has how to ask, in few words, for proxies: nginx takes 4 KiB for all headers of an
+answer, and as clients send it back with their payment, 8 KiB for those of a request.  The body and
+`/.well-known/x402` have the answer too, by an excerpt if it is long.
+
+Source    x402 v2, specs/extensions/bazaar.md
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from mintscope.api.discovery.openapi import IDENTITY_TAGS as TAGS
+from mintscope.api.discovery.openapi import Identity, parameters_of
+from mintscope.api.discovery.operation import Operation
+from mintscope.api.discovery.responses import PREFIX, Examples, Schema, schemas_of
+from mintscope.api.failures import ENVELOPE
+from mintscope.api.wire import Meta
+from mintscope.kit.http.request import Request
+from mintscope.kit.http.response import AnyResponse
+from mintscope.kit.primitives import ON_REQUEST
+from mintscope.payments.protocol.headers import DESCRIPTION_LENGTH_MAX, Advert
+
+EXTENSION_BYTES_MAX: Final = 1_200
+WHOLE: Final = 1_000
+LEFT_OUT: Final = frozenset({"timeframes", "in"})  # optional, and the header is short
+WIDTHS: Final = (WHOLE, 2, 1, 0)  # fields of an object that an excerpt shows
+DEPTHS: Final = (3, 2, 1, 0)
+KEPT: Final = ("type", "enum", "const", "minLength", "maxLength", "pattern")
+
+
+class Adverts:
+    """The adverts of all operations that can be paid for, by method and path."""
+
+    def __init__(self) -> None:
+        self._by_route: dict[tuple[str, str], Advert] = {}
+        self._whole_by_route: dict[tuple[str, str], Advert] = {}
+        self._trials: dict[str, str] = {}
+
+    def add(self, operations: Sequence[Operation], identity: Identity) -> None:
+        """Add the adverts of the payable *operations*."""
+        for each in operations:
+            if each.is_payable:
+                whole = advert_of(each, identity)
+                self._whole_by_route[each.method, each.path] = whole
+                self._by_route[each.method, each.path] = _short_advert(whole, each.summary)
+
+    def give_away(self, path: str, trial: str) -> None:
+        """Record that the path *trial* gives for free what *path* sells; both are templates."""
+        self._trials[path] = trial
+
+    def trial(self, path: str, values: Mapping[str, str]) -> str | None:
+        """Return the free path beside the paid *path*, with *values* in it; None without one."""
+        trial = self._trials.get(path)
+        return None if trial is None else trial.format(**values)
+
+    def find_whole(self, method: str, path: str) -> Advert | None:
+        """Return the advert of a route with its output; None if the route is not payable."""
+        return self._whole_by_route.get((method, path))
+
+    def find(self, method: str, path: str) -> Advert | None:
+        """Return the advert of a route for the header; None if the route is not payable."""
+        return self._by_route.get((method, path))
+
+
+def advert_of(operation: Operation, identity: Identity) -> Advert:
+    """Return the advert of *operation*, with an excerpt of its output."""
+    return Advert(
+        description=_first_sentences(operation.description or operation.summary),
+        service_name=identity.name,
+        tags=list(TAGS),
+        icon_url=identity.icon,
+        bazaar=_bazaar_of(replace(operation, endpoint=_nowhere)),
+    )
+
+
+async def _nowhere(_request: Request) -> AnyResponse:
+    raise AssertionError("expected a description to be read, not called")
+
+
+def _short_advert(whole: Advert, summary: str) -> Advert:
+    """Return *whole* without its output, described by *summary*."""
+    info = whole.bazaar["info"]["input"]
+    schema = whole.bazaar["schema"]["properties"]["input"]
+    if "queryParams" in info:
+        required = schema["properties"]["queryParams"]["required"]
+        asked = {name: info["queryParams"][name] for name in required}
+        info = info | {"queryParams": asked}
+    kept = ("type", "method", "bodyType")  # the rest is in the schema of the body
+    properties = {name: schema["properties"][name] for name in kept if name in info}
+    # Directories treat a route whose header has no schema of these as one that cannot be called.
+    properties["body" if "body" in info else "queryParams"] = {}
+    shown = {"properties": properties}  # without the parts that the body repeats: headers are short
+    bazaar = whole.bazaar | {
+        "info": {"input": info},
+        "schema": {
+            "type": "object",
+            "properties": {"input": shown, "output": {"properties": {"example": {}}}},
+        },
+    }
+    return msgspec.structs.replace(whole, description=summary.partition(";")[0], bazaar=bazaar)
+
+
+def _first_sentences(text: str) -> str:
+    """Return the leading sentences of *text* that fit a description, at least the first."""
+    sentences = text.split(". ")
+    while len(sentences) > 1 and len(". ".join(sentences)) > DESCRIPTION_LENGTH_MAX:
+        sentences.pop()
+    return ". ".join(sentences).rstrip(".")[: DESCRIPTION_LENGTH_MAX - 1] + "."
+
+
+@cache  # an operation of the same description has the same, in whichever application it is
+def _bazaar_of(operation: Operation) -> dict[str, Any]:
+    """Return the extension with as much output as fits; callers must not change it."""
+    asked = _input_of(operation)
+    extension = dict[str, Any]()
+    for width, depth in itertools.product(WIDTHS, DEPTHS):
+        extension = _write(operation, asked, depth=depth, width=width)
+        if len(msgspec.json.encode(extension)) <= EXTENSION_BYTES_MAX:
+            break
+    return extension
+
+
+def _write(
+    operation: Operation, asked: tuple[dict[str, Any], Schema], *, depth: int, width: int
+) -> dict[str, Any]:
+    info, schema = asked
+    found: dict[str, Any] = {"input": info}
+    properties: dict[str, Any] = {"input": schema}
+    is_enveloped = operation.error_format is ENVELOPE
+    example, shape = _output_of((operation.data, Meta), depth, is_enveloped=is_enveloped)
+    if width:
+        found["output"] = {"type": "json", "example": _excerpt(example, width)}
+    properties["output"] = {
+        "type": "object",
+        "properties": {"type": {"type": "string"}, "example": shape},
+    }
+    extension: dict[str, Any] = {
+        "info": found,
+        "schema": {
+            "type": "object",
+            "properties": properties,
+            "required": ["input"],
+        },
+    }
+    if operation.path_params:
+        extension["routeTemplate"] = operation.path.replace("{", ":").replace("}", "")
+    return extension
+
+
+def _input_of(operation: Operation) -> tuple[dict[str, Any], Schema]:
+    """Return a request that can be sent as it is, and its schema."""
+    info: dict[str, Any] = {"type": "http", "method": operation.method}
+    properties: dict[str, Any] = {"type": {"const": "http"}, "method": {"const": operation.method}}
+    for place, name in (("path", "pathParams"), ("query", "queryParams")):
+        fields = [
+            each
+            for each in parameters_of(operation)
+            if each["in"] == place and each["name"] not in LEFT_OUT
+        ]
+        shown = {each["name"]: each["example"] for each in fields if "example" in each}
+        if place == "query":
+            shown = {n: v for n, v in shown.items() if _is_required(fields, n)} or shown
+        if fields:
+            info[name] = shown
+            properties[name] = {
+                "type": "object",
+                "properties": {each["name"]: _short(each["schema"], {}, 0) for each in fields},
+                "required": [each["name"] for each in fields if each["required"]],
+            }
+    if operation.method == "POST":
+        info |= {"bodyType": "json", "body": {}}
+        properties |= {"bodyType": {"const": "json"}, "body": {"type": "object"}}
+        if operation.body is not None:
+            (schema,), components = schemas_of((operation.body,))
+            info["body"] = Examples(components).of(schema)
+            properties["body"] = _short(schema, components, 2)
+    required = [name for name in ("type", "method", "bodyType", "body") if name in info]
+    return info, {"type": "object", "properties": properties, "required": required}
+
+
+def _is_required(fields: Sequence[Mapping[str, Any]], name: str) -> bool:
+    return any(each["name"] == name and each["required"] for each in fields)
+
+
+@cache
+def _output_of(types: tuple[Any, ...], depth: int, *, is_enveloped: bool) -> tuple[Any, Schema]:
+    """Return an example response of *types* (data and meta), and its schema to *depth*."""
+    (data, meta), components = schemas_of(types)
+    examples = Examples(components)
+    example = examples.of(data)
+    shape = _short(data, components, depth)
+    if not is_enveloped:
+        return example, shape
+    parts = {"success": {"const": True}, "data": shape, "meta": _short(meta, components, 0)}
+    return (
+        {"success": True, "data": example, "meta": examples.of(meta)},
+        {"type": "object", "properties": parts, "required": list(parts)},
+    )
+
+
+def _short(schema: Schema, components: Mapping[str, Schema], depth: int) -> Schema:
+    """Return *schema* without descriptions and references, to *depth* levels of objects."""
+    if "$ref" in schema:
+        return _short(components.get(schema["$ref"].removeprefix(PREFIX), {}), components, depth)
+    if "anyOf" in schema:
+        choices = [_short(each, components, depth) for each in schema["anyOf"]]
+        types = [each["type"] for each in choices if set(each) == {"type"}]
+        return {"type": types} if len(types) == len(choices) else {"anyOf": choices}
+    short: Schema = {key: schema[key] for key in KEPT if key in schema}
+    if "properties" in schema and depth > 0:
+        short["properties"] = {
+            name: _short(field, components, depth - 1)
+            for name, field in schema["properties"].items()
+            if not field.get(ON_REQUEST)
+        }
+    if "items" in schema and depth > 0:
+        short["items"] = _short(schema["items"], components, depth - 1)
+    return short
+
+
+def _excerpt(example: Any, width: int, depth: int = 0) -> Any:
+    """Return *example* with only the first *width* fields inside `data`."""
+    if isinstance(example, list):
+        return [_excerpt(each, width, depth + 1) for each in example[:width]]
+    if not isinstance(example, dict):
+        return example
+    shown = list(example.items())[: width if depth > 1 else None]
+    return {name: _excerpt(value, width, depth + 1) for name, value in shown}

@@ -1,1 +1,0 @@
-"""Files and checks for directories of services."""

@@ -1,0 +1,573 @@
+"""`mintscope demo`: the whole service on a market of its own."""
+
+import asyncio
+import fcntl
+import os
+import secrets
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import warnings
+from base64 import b64decode
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+import httpx
+import typer
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from x402.http.utils import decode_payment_required_header
+from x402.schemas import PaymentRequired, SettleResponse
+
+from mintscope.app.cli.output import stop
+from mintscope.app.config.config import ApiConfig
+from mintscope.app.config.load import child_environment
+from mintscope.app.running.logging import configure_logging
+from mintscope.app.running.processes import bind
+from mintscope.app.running.serve import ChildEnded, Children, Role, start_api
+from mintscope.kit.primitives import Mint, Wallet
+from mintscope.payments.protocol.envelope import MAINNET
+from mintscope.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_RESPONSE
+from mintscope.solana.blocks import WSOL
+from mintscope_client.auth import PaymentAuth
+from mintscope_client.wallet import PayerWallet, Pin, SpendLimit
+from mintscope_devchain.market.world import World
+from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Genesis
+
+# The demo's buyer: an agent with a wallet and without an account.
+#
+# It pays with the official x402 client if that is installed, as it is under
+# `make demo`; else with `mintscope_client`.  Nothing it sends is made by the seller.
+
+TIMEOUT_S: Final = 60.0
+LOOK_S: Final = 0.1
+LOOKS_MAX: Final = 300
+PRICE_LOOK_S: Final = 1.0
+PRICE_LOOKS_MAX: Final = 15  # half of what a client may ask in a minute
+LAMPORTS: Final = 10**9
+ATOMS: Final = 1_000 * 10**PAYMENT_DECIMALS
+USDC_ATOMS: Final = 10**6
+ATOMS_PER_PAYMENT: Final = 10 * 10**PAYMENT_DECIMALS
+BUNDLE: Final = 10
+OFFICIAL: Final = find_spec("solana") is not None  # without it the official client cannot pay
+
+
+class DemoFailed(Exception):
+    """The demo did not run as expected; the message is the response of the service."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuyerTask:
+    """The settings of a demo buyer: the seller's address, and the buyer's wallet."""
+
+    origin: str
+    rpc_url: str
+    genesis: Genesis
+    paid_in: Pubkey | None = None
+
+    @property
+    def asset(self) -> Pubkey:
+        """The mint that the buyer pays with: the payment token by default."""
+        return self.paid_in or self.genesis.mint
+
+    @property
+    def wallet(self) -> Keypair:
+        """The buyer's key; its wallet has 1 SOL, 1,000 tokens and 1 USDC from the faucet."""
+        return self.genesis.key("buyer")
+
+
+def buy(task: BuyerTask) -> None:
+    """Request, pay, buy credits and spend them; print every step.  Raises DemoFailed, HTTPError."""
+    with warnings.catch_warnings():
+        # The official client uses what its Solana library has deprecated.
+        warnings.simplefilter("ignore")
+        asyncio.run(_buy(task))
+
+
+async def _buy(task: BuyerTask) -> None:
+    await _fund(task)
+    who = f"the official x402 client, x402 {version('x402')}" if OFFICIAL else "mintscope_client"
+    typer.echo(f"\nA buyer with a wallet and no account, paying by {who}:\n")
+    path = f"/v1/token/{WSOL}"
+    async with httpx.AsyncClient(base_url=task.origin, timeout=TIMEOUT_S) as http:
+        await _expect_price(http, task.asset)
+        _tell_demand(path, await http.get(path))
+        async with _paying(task) as paying:
+            _tell_report(path, await paying.get(path))
+            token = _tell_purchase(await paying.post(f"/v1/credits/purchase?bundle={BUNDLE}"))
+        async with _paying(replace(task, paid_in=task.genesis.usdc)) as paying:
+            _tell_report(path, await paying.get(path), "in USDC")
+        bearer = {"Authorization": f"Bearer {token}"}
+        left = [_left(await http.get(path, headers=bearer)) for _ in range(BUNDLE)]
+        typer.echo(f"  GET the same {BUNDLE} times with the token\n    200, credits left: {left}")
+        empty = await http.get(path, headers=bearer)
+        _expect(empty, httpx.codes.PAYMENT_REQUIRED, "INSUFFICIENT_CREDITS")
+        typer.echo("  GET it once more\n    402 INSUFFICIENT_CREDITS")
+
+
+async def _expect_price(http: httpx.AsyncClient, asset: Pubkey) -> None:
+    """Wait until the payment token *asset* has a price; USDC always has one."""
+    for _ in range(PRICE_LOOKS_MAX):
+        answer = await http.get("/v1/credits/bundles")
+        if answer.is_success and answer.json()["data"]["currency"]["asset"] == str(asset):
+            return
+        await asyncio.sleep(PRICE_LOOK_S)
+    raise DemoFailed(f"{asset} has no price: {answer.text:.300}")
+
+
+async def _fund(task: BuyerTask) -> None:
+    """Request money for the buyer from the faucet, and wait until it arrives."""
+    tokens = str(task.genesis.tokens_of(task.wallet.pubkey()))
+    confirmed = {"commitment": "confirmed", "encoding": "base64"}
+    async with httpx.AsyncClient(timeout=TIMEOUT_S) as http:
+        await _give(http, task.rpc_url, task.wallet.pubkey(), USDC_ATOMS)
+        for _ in range(LOOKS_MAX):
+            found = await _call(http, task.rpc_url, "getAccountInfo", tokens, confirmed)
+            if found["value"] is not None:
+                return
+            await asyncio.sleep(LOOK_S)
+    raise DemoFailed("the faucet's gift did not arrive")
+
+
+def fund(rpc_url: str, wallet: Pubkey) -> None:
+    """Give *wallet* 1 SOL, 1,000 payment tokens and 100 USDC.  Raises DemoFailed, HTTPError."""
+
+    async def give() -> None:
+        async with httpx.AsyncClient(timeout=TIMEOUT_S) as http:
+            await _give(http, rpc_url, wallet, 100 * USDC_ATOMS)
+
+    asyncio.run(give())
+
+
+async def _give(http: httpx.AsyncClient, rpc_url: str, wallet: Pubkey, usdc_atoms: int) -> None:
+    await _call(http, rpc_url, "devchain_faucet", str(wallet), LAMPORTS, ATOMS, usdc_atoms)
+
+
+async def _call(http: httpx.AsyncClient, url: str, method: str, *params: object) -> Any:
+    call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    answer = (await http.post(url, json=call)).json()
+    if "result" not in answer:
+        raise DemoFailed(f"{method}: {answer}")
+    return answer["result"]
+
+
+@asynccontextmanager
+async def _paying(task: BuyerTask) -> AsyncIterator[httpx.AsyncClient]:
+    """Yield a client that pays the demanded amounts, within limits."""
+    if OFFICIAL:
+        async with _official(task) as client:
+            yield client
+        return
+    pin = Pin(
+        network=MAINNET,
+        asset=Mint(str(task.asset)),
+        decimals=PAYMENT_DECIMALS,
+        pay_to=Wallet(str(task.genesis.treasury.pubkey())),
+    )
+    wallet = PayerWallet(
+        keypair=task.wallet,
+        pin=pin,
+        limit=SpendLimit(atoms_per_payment=ATOMS_PER_PAYMENT, atoms_in_all=ATOMS),
+    )
+    auth = PaymentAuth(wallet, rpc_url=task.rpc_url)
+    async with httpx.AsyncClient(base_url=task.origin, timeout=TIMEOUT_S, auth=auth) as client:
+        yield client
+
+
+def _official(task: BuyerTask) -> httpx.AsyncClient:
+    """Return the official client, changed only to allow payments in the demo's token."""
+    # Not among what the service itself needs.
+    from x402 import x402Client  # noqa: PLC0415
+    from x402.client_base import SpendControlAsset  # noqa: PLC0415
+    from x402.http.clients.httpx import x402HttpxClient  # noqa: PLC0415
+    from x402.mechanisms.svm.exact.register import register_exact_svm_client  # noqa: PLC0415
+    from x402.mechanisms.svm.signers import KeypairSigner  # noqa: PLC0415
+
+    client = x402Client()
+    register_exact_svm_client(client, KeypairSigner(task.wallet), rpc_url=task.rpc_url)
+    asset = SpendControlAsset(
+        network=MAINNET, asset=str(task.asset), max_amount_per_payment=str(ATOMS_PER_PAYMENT)
+    )
+    client.set_spend_controls({"allowed_assets": [asset]})
+    return x402HttpxClient(client, base_url=task.origin, timeout=TIMEOUT_S)
+
+
+def _tell_demand(path: str, answer: httpx.Response) -> None:
+    _expect(answer, httpx.codes.PAYMENT_REQUIRED, "PAYMENT_REQUIRED")
+    if PAYMENT_REQUIRED not in answer.headers:
+        raise DemoFailed(f"expected {PAYMENT_REQUIRED}; was {answer.text:.300}")
+    required = decode_payment_required_header(answer.headers[PAYMENT_REQUIRED])
+    if not isinstance(required, PaymentRequired):
+        raise DemoFailed("expected x402 version 2")
+    offer, *_ = required.accepts
+    typer.echo(f"  GET {path}\n    402 PAYMENT_REQUIRED, and PAYMENT-REQUIRED says")
+    for name, value in {
+        "amount": f"{offer.amount} atoms, {_tokens(int(offer.amount))}",
+        "asset": offer.asset,
+        "payTo": offer.pay_to,
+        "network": offer.network,
+        "feePayer": f"{offer.extra['feePayer']} (the seller pays the network fee)",
+        "memo": f"{offer.extra['memo']} (the quote, good for two minutes)",
+    }.items():
+        typer.echo(f"      {name:9} {value}")
+
+
+def _tell_report(path: str, answer: httpx.Response, how: str = "") -> None:
+    _expect(answer, httpx.codes.OK)
+    price = answer.json()["data"]["price"]["usd"]
+    paid = f"paid {how}".strip()
+    typer.echo(
+        f"  GET {path}, {paid}\n    200, price {price:.2f} USD, settled by {_receipt(answer)}"
+    )
+
+
+def _tell_purchase(answer: httpx.Response) -> str:
+    _expect(answer, httpx.codes.CREATED)
+    bought = answer.json()["data"]
+    typer.echo(
+        f"  POST /v1/credits/purchase?bundle={BUNDLE}, paid\n    201, {bought['credits']} credits"
+        f" for {_tokens(bought['pricePaid'])}, settled by {_receipt(answer)}"
+    )
+    return str(bought["token"])
+
+
+def _left(answer: httpx.Response) -> int:
+    _expect(answer, httpx.codes.OK)
+    return int(answer.headers["X-Credits-Remaining"])
+
+
+def _receipt(answer: httpx.Response) -> str:
+    receipt = b64decode(answer.headers[PAYMENT_RESPONSE])
+    return SettleResponse.model_validate_json(receipt).transaction
+
+
+def _tokens(atoms: int) -> str:
+    return f"{atoms / 10**PAYMENT_DECIMALS:g} {PAYMENT_SYMBOL}"
+
+
+def _expect(answer: httpx.Response, status: int, code: str = "") -> None:
+    if answer.status_code != status or (code and answer.json()["error"]["code"] != code):
+        raise DemoFailed(f"expected {status} {code}; was {answer.status_code} {answer.text:.300}")
+
+
+PREFIX: Final = "mintscope-demo-"
+
+
+@contextmanager
+def demo_folder() -> Iterator[Path]:
+    """Yield a new folder, removed after the block; remove the folders of killed demos.
+
+    A demo holds a lock on its folder, which the kernel releases however the demo ends.
+    """
+    for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        _remove_if_left(left)
+    folder, lock = _locked_folder()
+    try:
+        with folder:
+            yield Path(folder.name)
+    finally:
+        os.close(lock)
+
+
+def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], int]:
+    """Return a new folder and the descriptor that holds its lock.
+
+    Until it is locked, a demo that starts at the same moment removes it as left by a killed one:
+    then the next is made.
+    """
+    while True:
+        folder = tempfile.TemporaryDirectory(prefix=PREFIX)
+        with suppress(FileNotFoundError):
+            lock = os.open(folder.name, os.O_RDONLY | os.O_DIRECTORY)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if _is_at(folder.name, lock):
+                return folder, lock
+            os.close(lock)
+        folder.cleanup()
+
+
+def _is_at(path: str, descriptor: int) -> bool:
+    """Return whether *path* still refers to the file that *descriptor* has open."""
+    try:
+        return os.path.samestat(Path(path).stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _remove_if_left(folder: Path) -> None:
+    """Remove *folder* if it belongs to this user and no demo holds it."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return  # it went meanwhile, or belongs to another user
+    try:
+        if os.fstat(descriptor).st_uid == os.getuid():
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+    except BlockingIOError:
+        pass  # a demo runs there
+    finally:
+        os.close(descriptor)
+
+
+SEED: Final = 0
+MINTS: Final = 20
+CREDITS: Final = 100
+HISTORY_DAYS_MIN: Final = 0.2  # reports have each indicator of a minute
+HISTORY_DAYS: Final = 10  # each timeframe has its 200 candles
+READY_TIMEOUT_S: Final = 180.0  # seconds are the rule, a crowded machine the exception
+POLL_S: Final = 0.1
+HOST: Final = "127.0.0.1"
+ADMINISTRATOR: Final = "admin@example.org"
+PASSWORD_BYTES: Final = 12
+AGENT: Final = "mintscope_client.examples.agent_signup"
+
+app = typer.Typer()
+
+
+@app.command()
+def demo(
+    port: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            help=f"Port of the API; by default {ApiConfig().port}, or any free one.",
+            min=1,
+            max=65_535,
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    history_days: Annotated[
+        float,
+        typer.Option(
+            metavar="DAYS",
+            help="Days of blocks before now: fewer start sooner, with fewer candles of an hour.",
+            min=HISTORY_DAYS_MIN,
+            max=HISTORY_DAYS,
+        ),
+    ] = HISTORY_DAYS,
+    grpc: Annotated[
+        bool, typer.Option("--grpc", help="Read blocks from the chain's gRPC stream.")
+    ] = False,
+    wallet: Annotated[
+        bool,
+        typer.Option(
+            "--wallet",
+            help="Offer every browser a wallet with money of this chain, to try buying.",
+        ),
+    ] = False,
+) -> None:
+    """Run everything on a local Solana whose market trades, until Ctrl-C.
+
+    A buyer with a wallet pays for a report and for credits, and prints what it does.
+    """
+    configure_logging("warning", json_lines=False)
+    try:
+        with _listener(port) as listener, demo_folder() as folder:
+            options = DemoOptions(history_days=history_days, streams=grpc, has_wallet=wallet)
+            _run(folder, listener, options)
+    except (ChildEnded, OSError) as error:
+        stop(f"mintscope: {error}", 1)
+
+
+class DemoOptions(NamedTuple):
+    """The options of a demo: days of history, blocks by gRPC, a wallet in the browser."""
+
+    history_days: float
+    streams: bool
+    has_wallet: bool
+
+
+def _run(folder: Path, listener: socket.socket, options: DemoOptions) -> None:
+    history_days, streams, has_wallet = options
+    world = World(seed=SEED, mints=MINTS, has_story=True)
+    genesis = Genesis(SEED)
+    visitor = genesis.key("visitor")
+    traded = {each.token.symbol: each.token.mint for each in world.listed}
+    chain_port, grpc_port = _free_ports(2)
+    api_port = int(listener.getsockname()[1])
+    origin = f"http://{HOST}:{api_port}"
+    rpc_url = f"http://{HOST}:{chain_port}"
+    environment = child_environment(
+        {
+            "MINTSCOPE_DATA_DIR": str(folder),
+            "MINTSCOPE_CHAIN__RPC_URL": rpc_url,
+            "MINTSCOPE_API__PORT": str(api_port),
+            "MINTSCOPE_MARKET__MINTS": ",".join(traded.values()),
+            **_settings(genesis, world),
+            **(_streamed(grpc_port) if streams else {}),
+            **({"MINTSCOPE_WEB__DEMO_WALLET_SEED": visitor.secret().hex()} if has_wallet else {}),
+        }
+    )
+    with Children(environment) as children:
+        _tell(f"starting a local Solana with {history_days:g} days of history ...")
+        arguments = ["devchain", "--port", str(chain_port), "--history-days", str(history_days)]
+        arguments.append("--story")
+        arguments += ["--grpc-port", str(grpc_port)] if streams else []
+        children.start("devchain", arguments, role=Role(has_memory=True, is_vital=True))
+        _until(children, lambda: _answers(f"{rpc_url}/health"))
+        children.start("ingest", ["ingest"])
+        start_api(children, listener)
+        issued = _command(environment, "credits", "issue", str(CREDITS), "--note", "demo")
+        credit_token = issued.strip()
+        password = secrets.token_urlsafe(PASSWORD_BYTES)
+        _command(environment, "admin", "create", ADMINISTRATOR, typed=f"{password}\n")
+        _until(children, lambda: _is_ready(origin, credit_token))
+        if not children.stopping:
+            try:
+                if has_wallet:
+                    fund(rpc_url, visitor.pubkey())
+                buy(BuyerTask(origin=origin, rpc_url=rpc_url, genesis=genesis))
+            except (DemoFailed, httpx.HTTPError, TimeoutError) as trouble:
+                _tell(f"the buyer gave up: {type(trouble).__name__}: {trouble}")
+            _invite(origin, credit_token, traded)
+            _invite_people(origin, rpc_url, password, folder)
+            if has_wallet:
+                typer.echo(
+                    f"\nA wallet is in every browser that opens {origin}/pricing: buy with it."
+                )
+            typer.echo("\nCtrl-C ends all of it.")
+            sys.stdout.flush()
+        children.wait()
+        listener.close()
+
+
+def _settings(genesis: Genesis, world: World) -> dict[str, str]:
+    """Return the settings of a demo, which sells for the chain's own token at market price."""
+    (token,) = (each for each in world.listed if each.token.symbol == PAYMENT_SYMBOL)
+    pools = ",".join(f"{pool.base_vault}:{pool.quote_vault}" for pool in token.pools)
+    return {
+        "MINTSCOPE_CHAIN__START": "first",
+        "MINTSCOPE_MAIL__DELIVERY": "page",
+        "MINTSCOPE_SIGNALS__WEBHOOK_LOOPBACK": "true",
+        "MINTSCOPE_ACCOUNTS__SIGNUP_LIMIT_REQUESTS": "100",
+        "MINTSCOPE_METRICS__ENABLED": "false",
+        "MINTSCOPE_LOG__LEVEL": "warning",
+        "MINTSCOPE_PAYMENTS__ENABLED": "true",
+        "MINTSCOPE_PAYMENTS__ASSET": str(genesis.mint),
+        "MINTSCOPE_PAYMENTS__ASSET_NAME": "the devchain's token",
+        "MINTSCOPE_PAYMENTS__ASSET_SYMBOL": PAYMENT_SYMBOL,
+        "MINTSCOPE_PAYMENTS__DECIMALS": str(PAYMENT_DECIMALS),
+        "MINTSCOPE_PAYMENTS__PAY_TO": str(genesis.treasury.pubkey()),
+        "MINTSCOPE_PAYMENTS__FEE_PAYER_KEY": str(genesis.fee_payer),
+        "MINTSCOPE_PAYMENTS__PRICE_SOURCE": "market",
+        "MINTSCOPE_PAYMENTS__POOLS": pools,
+        "MINTSCOPE_PAYMENTS__ALSO_USDC": "true",
+    }
+
+
+def _streamed(port: int) -> dict[str, str]:
+    """Return the settings for reading blocks from the stream."""
+    return {
+        "MINTSCOPE_CHAIN__SOURCE": "geyser",
+        "MINTSCOPE_GEYSER__URLS": f"http://{HOST}:{port}",
+    }
+
+
+def _free_ports(count: int) -> list[int]:
+    """Return ports that nothing listens on now."""
+    with ExitStack() as probes:
+        bound = [probes.enter_context(bind(ApiConfig(host=HOST, port=0))) for _ in range(count)]
+        return [int(each.getsockname()[1]) for each in bound]
+
+
+def _until(children: Children, is_done: Callable[[], bool]) -> None:
+    """Wait for *is_done* or a signal.  Raises ChildEnded, including on a timeout."""
+    for _ in range(int(READY_TIMEOUT_S / POLL_S)):
+        if children.stopping or is_done():
+            return
+        children.pause(POLL_S)
+    raise ChildEnded(f"not ready after {READY_TIMEOUT_S:g} s", needs_operator=False)
+
+
+def _answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
+    """Return whether *url* responds with success."""
+    try:
+        return httpx.get(url, headers=headers, timeout=2).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def _is_ready(origin: str, credit_token: str) -> bool:
+    """Return whether the demo's api is ready; only that api knows *credit_token*."""
+    return _answers(f"{origin}/readyz") and _answers(
+        f"{origin}/v1/credits/balance", {"Authorization": f"Bearer {credit_token}"}
+    )
+
+
+def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
+    """Print lines to try on the command line."""
+
+    def curl(path: str) -> str:
+        authorization = shlex.quote(f"Authorization: Bearer {credit_token}")
+        return f"  curl -s -H {authorization} {origin}{path}"
+
+    typer.echo(f"\nmintscope is ready at {origin}\n")
+    typer.echo(f"A credit token with {CREDITS} credits; wrapped SOL costs you the first:\n")
+    typer.echo(curl(f"/v1/token/{WSOL}") + "\n")
+    typer.echo("The rest of it:\n")
+    typer.echo(curl("/v1/credits/balance") + "\n")
+    typer.echo("Other tokens on this market:\n")
+    for symbol, mint in traded.items():
+        typer.echo(f"  {symbol:6} {mint}")
+    typer.echo(
+        "\nGONE is dead. GRAD leaves its bonding curve three minutes after the start. NEW1 to NEW5"
+        "\nlaunch after 2, 5, 10, 20 and 40 minutes. TWIN looks like BONE; SAME is called MOON."
+    )
+
+
+def _invite_people(origin: str, rpc_url: str, password: str, folder: Path) -> None:
+    """Print the addresses of the pages, and how to fund a wallet and equip an agent."""
+    typer.echo("\nFor people:\n")
+    typer.echo(f"  pages           {origin}/")
+    typer.echo(f"  administrator   {ADMINISTRATOR}, password {password}")
+    typer.echo(f"  mailbox         {origin}/mailbox, where e-mails are shown instead of sent")
+    typer.echo(f"  applications    {origin}/admin, or on the command line:\n")
+    mintscope = f"{shlex.quote(sys.executable)} -m mintscope"
+    command = f"env MINTSCOPE_DATA_DIR={shlex.quote(str(folder))} {mintscope}"
+    typer.echo(f"  {command} applications list")
+    typer.echo(f"\nA wallet of yours that buys credits at {origin}/pricing: 100 payment tokens:\n")
+    typer.echo(f"  {mintscope} faucet WALLET --url {rpc_url}")
+    agent = f"{shlex.quote(sys.executable)} -m {AGENT} {origin}"
+    approve = shlex.quote(f"{command} applications approve {{id}} --scopes trade:write")
+    remove = shlex.quote(f"{command} users remove {{user}}")
+    typer.echo("\nAn agent that signs up, and waits until you approve it at /admin:\n")
+    typer.echo(f"  {agent}\n")
+    typer.echo("One that has itself approved, and at the end removed:\n")
+    typer.echo(f"  {agent} --approve-with {approve} --remove-with {remove}")
+
+
+def _command(environment: Mapping[str, str], *words: str, typed: str = "") -> str:
+    """Run `mintscope` with *words*; return its output."""
+    done = subprocess.run(  # noqa: S603 - our own interpreter, our own arguments
+        [sys.executable, "-m", "mintscope", *words],
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+        input=typed,
+    )
+    return done.stdout
+
+
+def _listener(port: int | None) -> socket.socket:
+    """Return the listening socket of the API; None: on the usual port if free, else on another."""
+    try:
+        return bind(ApiConfig(host=HOST, port=ApiConfig().port if port is None else port))
+    except OSError:
+        if port is not None:
+            raise
+        return bind(ApiConfig(host=HOST, port=0))
+
+
+def _tell(message: str) -> None:
+    typer.echo(message, err=True)

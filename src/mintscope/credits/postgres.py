@@ -1,0 +1,489 @@
+"""Credit ledger in PostgreSQL.
+
+A batch is a row until its requests were answered, so that a replica that dies leaves those behind
+that it did not answer, and another one gives them back.
+
+SQL is the authority: any number of replicas may spend, issue and read at once.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from secrets import randbits
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from mintscope.credits import statements
+from mintscope.credits.ledger import (
+    KEPT_MS,
+    AccountLine,
+    CapReached,
+    DayUse,
+    Debit,
+    Debited,
+    DebitOutcome,
+    Empty,
+    KindLine,
+    LedgerEntry,
+    Reversal,
+    Spent,
+    Statement,
+    TooFew,
+)
+from mintscope.credits.store import GroupCreditLedger, TableCreditAccounts
+from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import CreditToken, hash_credential, hint
+from mintscope.kit.errors import UnusableStore
+from mintscope.kit.metrics import DEBITS
+from mintscope.kit.primitives import CreditAccount, UnixMs
+from mintscope.kit.sql.database import AccessInThreads, DatabaseAway, DatabaseError, delete_part
+from mintscope.kit.sql.group_commit import PATIENCE_S
+from mintscope.kit.sql.postgres import HERE, PostgresDatabase
+from mintscope.kit.time import DAY_MS, Month, month_of
+
+# By the clock of the database.
+NOW: Final = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+
+# As DEBIT, for minutes of streams: each is noted beside what it took, and others as sent.
+PREPAY: Final = """
+WITH answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[])),
+sent AS (DELETE FROM stream_minute WHERE id = ANY(?10::bigint[])),
+taken AS MATERIALIZED (
+    SELECT debit_for(?1::bigint[], ?6::bigint[], ?7::bigint[], ?8::bigint[], ?2::bigint,
+                     ?9::bigint, NULL, NULL) AS debited),
+begun AS (
+    INSERT INTO stream_minute (id, writer, at, account, credits, api_key, month, endpoint)
+    SELECT minute.id, ?4::bigint, ?2::bigint, (each ->> 0)::bigint, -(each ->> 1)::bigint,
+           (each ->> 3)::bigint,
+           CASE WHEN each ->> 3 IS NULL THEN NULL ELSE (each ->> 4)::bigint END,
+           (each ->> 7)::bigint
+      FROM taken
+     CROSS JOIN json_array_elements(taken.debited::json) WITH ORDINALITY AS debit (each, place)
+      JOIN unnest(?11::bigint[]) WITH ORDINALITY AS minute (id, place) USING (place)
+     WHERE (each ->> 1)::bigint < 0)
+INSERT INTO credit_batch (id, at, writer, spent, begun)
+SELECT ?3::bigint, ?2::bigint, ?4::bigint, '[]', debited FROM taken
+RETURNING begun
+"""
+
+CLEAR: Final = "DELETE FROM stream_minute WHERE id = ANY(?1::bigint[])"
+TAKEN_FOR: Final = f"""
+SELECT {statements.COLUMNS} FROM stream_minute AS minute WHERE id = ANY(?1::bigint[])
+"""  # noqa: S608 - a constant
+# A writer that was forgotten has been dead for a day.
+LEFT: Final = f"""
+SELECT {statements.COLUMNS} FROM stream_minute AS minute
+  LEFT JOIN credit_writer AS known ON known.id = minute.writer
+ WHERE coalesce(known.seen_at, 0) < {NOW} - ?1 ORDER BY minute.id LIMIT {statements.LEFT_MAX}
+"""  # noqa: S608 - constants
+
+
+# The test and the change are one statement: for each account as many credits as were asked for, or
+# as many as there are.  Rows are locked in the order of their numbers, so that no two batches wait
+# for each other, and in a mode that lets others refer to an account.  A trigger moves the balances.
+SPEND: Final = """
+WITH asked AS (
+    SELECT account, count(*) AS n FROM unnest(?1::bigint[]) AS account GROUP BY account),
+held AS (
+    SELECT a.id, a.balance, least(a.balance, asked.n) AS taken
+      FROM asked JOIN credit_account AS a ON a.id = asked.account
+     WHERE a.balance >= 1 ORDER BY a.id FOR NO KEY UPDATE OF a),
+spent AS (
+    INSERT INTO credit_entry (account, kind, delta, balance, at)
+    SELECT id, 'spend', -taken, balance - taken, ?2::bigint FROM held
+    RETURNING account, delta, balance),
+answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[]))
+INSERT INTO credit_batch (id, at, writer, spent)
+SELECT ?3::bigint, ?2::bigint, ?4::bigint,
+       coalesce(json_agg(json_build_array(account, delta, balance))::text, '[]') FROM spent
+RETURNING spent
+"""
+
+# The same for debits that are taken whole or not at all, in the function of the migrations.
+DEBIT: Final = """
+WITH answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[]))
+INSERT INTO credit_batch (id, at, writer, spent, debited)
+VALUES (?3::bigint, ?2::bigint, ?4::bigint, '[]',
+        debit_for(?1::bigint[], ?6::bigint[], ?7::bigint[], ?8::bigint[], ?2::bigint, ?9::bigint,
+                  ?10::text[], ?11::bigint))
+RETURNING debited
+"""
+
+# A batch that is still on its way is waited for; one that never came cannot come any more.
+FORBID: Final = "INSERT INTO credit_batch (id, at) VALUES (?, ?) ON CONFLICT DO NOTHING"
+LOOK_UP: Final = "SELECT coalesce(begun, debited, spent) FROM credit_batch WHERE id = ?"
+ANSWERED: Final = "DELETE FROM credit_batch WHERE id = ANY(?1::bigint[])"
+TAKE_BACK: Final = """
+DELETE FROM credit_batch WHERE id = ? AND spent IS NOT NULL RETURNING coalesce(debited, spent)
+"""
+
+# By the clock of the database.  After a gap, others may not have come back yet.
+BE_SEEN: Final = f"""
+INSERT INTO credit_writer AS known (id, since, seen_at)
+SELECT ?1::bigint, now, now FROM (SELECT {NOW} AS now) AS clock
+    ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, since =
+       CASE WHEN known.seen_at < excluded.seen_at - ?2 THEN excluded.since ELSE known.since END
+RETURNING seen_at - since
+"""  # noqa: S608 - a constant
+LEFT_BEHIND: Final = f"""
+SELECT batch.id FROM credit_batch AS batch JOIN credit_writer AS known ON known.id = batch.writer
+ WHERE batch.spent IS NOT NULL AND known.seen_at < {NOW} - ?1 ORDER BY batch.id LIMIT 1000
+"""  # noqa: S608 - a constant
+FORGET: Final = "DELETE FROM credit_batch WHERE at < ? AND (spent IS NULL OR writer IS NULL)"
+FORGET_WRITERS: Final = f"""
+DELETE FROM credit_writer AS known WHERE seen_at < {NOW} - ?1
+   AND NOT EXISTS (SELECT 1 FROM credit_batch AS batch WHERE batch.writer = known.id)
+"""  # noqa: S608 - a constant
+
+LOOK_UP_S: Final = 30.0  # clients are refused before; what was taken is given back
+PAUSE_S: Final = 0.1
+SEEN_EVERY_S: Final = 10.0
+FORGETS_MAX: Final = 10  # each time: debits wait
+GAP_MS: Final = 30_000  # several of those
+DEAD_MS: Final = 60_000  # longer than a look-up takes
+decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
+# Account, delta, balance, key, month, name, whether it is a repeat, endpoint.
+Taken = tuple[int, int, int, int | None, Month, str | None, bool, int | None]
+decode_debited: Final = msgspec.json.Decoder(list[Taken]).decode
+decode_taken: Final = msgspec.json.Decoder(list[list[Any]]).decode
+
+log = structlog.get_logger()
+
+
+class CreditBatches:
+    """Debits of one replica over one connection, for one thread."""
+
+    def __init__(self, db: PostgresDatabase, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._db = db
+        self._now_s = now_s
+        self._writer = randbits(63)
+        self._committed: deque[int] = deque()  # batches whose rows are there, oldest first
+        self._gone_count = 0  # of those before
+        self._answered_count = 0
+        self._doubted: list[tuple[int, Sequence[int]]] = []  # whose clients were refused; minutes
+        self.sent = statements.SentMinutes()
+        self._seen_at_s: float | None = None
+
+    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[tuple[int, int, int]]:
+        """Take one credit for each of *accounts* in one commit; return account, delta, balance."""
+        return decode_spent(self._take(SPEND, list(accounts), at))
+
+    def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Take all credits of each debit or none, in one commit.
+
+        Take nothing for a named answer that is already stored.
+        """
+        names = [each.once for each in debits] if debits and debits[0].once is not None else None
+        taken = self._take(DEBIT, *_asked(debits, at), names, at - KEPT_MS)
+        return [_outcome(*each) for each in zip(debits, decode_debited(taken), strict=True)]
+
+    def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Debit as `debit` does, for minutes of streams, and store the new minutes."""
+        minutes = [randbits(63) for _ in debits]
+        sent = list(self.sent.numbers)
+        taken = self._take(PREPAY, *_asked(debits, at), sent, minutes, minutes=minutes)
+        self.sent.cleared(len(sent), at)
+        debited = zip(debits, decode_debited(taken), minutes, strict=True)
+        return [_outcome(*each) for each in debited]
+
+    def _take(
+        self,
+        statement: str,
+        accounts: list[CreditAccount],
+        at: UnixMs,
+        *more: object,
+        minutes: Sequence[int] = (),
+    ) -> str:
+        """Return the debits that *statement* took, even if its response was lost.
+
+        minutes    that it begins
+        """
+        self._tend(at)
+        batch = randbits(63)
+        answered = self._answered()
+        values = (accounts, at, batch, self._writer, answered, *more)
+        try:
+            taken: str = self._db.execute(statement, values).get
+        except DatabaseAway:
+            taken = self._find_out(batch, at, minutes)
+        else:
+            self._forget(answered)
+        self._committed.append(batch)
+        return taken
+
+    def note_answered(self, batch_count: int) -> None:
+        """Record that the requests of the first *batch_count* batches were answered."""
+        self._answered_count = batch_count
+
+    def rest(self, at: UnixMs) -> None:
+        """Do deferred work: delete answered debits, and give back the others."""
+        if answered := self._answered():
+            self._db.execute(ANSWERED, (answered,))
+            self._forget(answered)
+        if self.sent.numbers:
+            self._clear_minutes(at)
+        self._tend(at)
+
+    def _clear_minutes(self, at: UnixMs) -> None:
+        sent = list(self.sent.numbers)
+        self._db.execute(CLEAR, (sent,))
+        self.sent.cleared(len(sent), at)
+
+    def _answered(self) -> list[int]:
+        return [self._committed[n] for n in range(self._answered_count - self._gone_count)]
+
+    def _forget(self, answered: list[int]) -> None:
+        for _ in answered:
+            self._committed.popleft()
+        self._gone_count += len(answered)
+
+    def _tend(self, at: UnixMs) -> None:
+        """Give back uncertain debits and, now and then, those left by dead replicas."""
+        while self._doubted:
+            batch, minutes = self._doubted[-1]
+            self.look_up(batch, at)
+            self._give_back(batch, at, minutes)
+            self._doubted.pop()
+        if self.sent.is_due(at):
+            self._clear_minutes(at)
+        now_s = self._now_s()
+        if self._seen_at_s is None or now_s - self._seen_at_s >= SEEN_EVERY_S:
+            self._seen_at_s = now_s
+            here_ms = int(self._db.execute(BE_SEEN, (self._writer, GAP_MS)).get)
+            if here_ms >= DEAD_MS:
+                self._clear_up(at)
+
+    def _clear_up(self, at: UnixMs) -> None:
+        for (batch,) in self._db.execute(LEFT_BEHIND, (DEAD_MS,)):
+            self._give_back(batch, at)
+        with self._db.transaction():
+            left = [Reversal(*row) for row in self._db.execute(LEFT, (DEAD_MS,))]
+            credit_count = statements.reverse(self._db, left, at)
+        statements.tell_given_back(credit_count)
+        self._db.execute(FORGET, (at - DAY_MS,))
+        for _ in range(FORGETS_MAX):
+            before = at - KEPT_MS
+            if not delete_part(
+                self._db,
+                statements.OLD_KEPT,
+                statements.FORGET_KEPT,
+                before,
+                statements.FORGOTTEN_AT_ONCE,
+            ):
+                break
+        self._db.execute(FORGET_WRITERS, (DAY_MS,))
+
+    def _find_out(self, batch: int, at: UnixMs, minutes: Sequence[int]) -> str:
+        """Return the debits that *batch* took, after its response was lost."""
+        until_s = time.monotonic() + LOOK_UP_S
+        while True:
+            try:
+                spent = self.look_up(batch, at)
+            except DatabaseAway:
+                if time.monotonic() > until_s:
+                    self._doubted.append((batch, minutes))
+                    raise
+                time.sleep(PAUSE_S)
+                continue
+            if spent is None:
+                raise DatabaseAway("the debits did not reach the database")
+            log.warning("debits_found", batch=batch)
+            return spent
+
+    def look_up(self, batch: int, at: UnixMs) -> str | None:
+        """Return the debits that *batch* took; None if it took none and never will."""
+        self._db.execute(FORBID, (batch, at))
+        spent: str | None = self._db.execute(LOOK_UP, (batch,)).get
+        return spent
+
+    def _give_back(self, batch: int, at: UnixMs, minutes: Sequence[int] = ()) -> None:
+        """Reverse the debits of *batch* and of *minutes*, at most once in total."""
+        with self._db.transaction():
+            taken = decode_taken(self._db.execute(TAKE_BACK, (batch,)).get or "[]")
+            reversals = [_reversal(each) for each in taken if each[1]]
+            rows = self._db.execute(TAKEN_FOR, (list(minutes),)) if minutes else ()
+            reversals += [Reversal(*row) for row in rows]
+            credit_count = statements.reverse(self._db, reversals, at)
+        if credit_count:
+            DEBITS.labels("reversed").inc(credit_count)
+            log.warning("debits_given_back", batch=batch, credits=credit_count)
+
+
+def _asked(
+    debits: Sequence[Debit], at: UnixMs
+) -> tuple[list[CreditAccount], UnixMs, list[int], list[int | None], list[int | None], Month]:
+    """Return the arguments of `_take` for *debits*."""
+    counts = [each.credit_count for each in debits]
+    keys = [each.key for each in debits]
+    endpoints = [each.endpoint for each in debits]
+    return [each.account for each in debits], at, counts, keys, endpoints, month_of(at)
+
+
+def _outcome(debit: Debit, debited: Taken, minute: int | None = None) -> DebitOutcome:
+    _, delta, balance, _, month, _, is_repeat, _ = debited
+    if is_repeat:
+        return Debited(debit, balance, month, is_repeat=True)
+    if delta:
+        return Debited(debit, balance, month, minute)
+    return CapReached(month) if balance >= debit.credit_count else TooFew(balance)
+
+
+def _reversal(taken: Sequence[Any]) -> Reversal:
+    """Return the reversal of one debit of a batch, of one credit or as `debit` returned it."""
+    # One that an older process noted ends sooner.
+    account, delta, _, key, month, once, _, endpoint = (*taken, *[None] * 5)[:8]
+    counted_in = None if key is None else month
+    return Reversal(account, -delta, key, counted_in, once=once, endpoint=endpoint)
+
+
+class PostgresCreditBook:
+    """The credit tables over one connection, for one thread."""
+
+    def __init__(self, dsn: str, *, pepper: bytes, now_ms: Callable[[], int] = HERE.now) -> None:
+        self._db = PostgresDatabase(dsn, now_ms=now_ms)
+        self._batches = CreditBatches(self._db)
+        self._pepper = pepper
+        _expect_pepper(self._db, pepper)
+
+    def issue(
+        self, token: CreditToken, credit_count: int, *, note: str, at: UnixMs
+    ) -> CreditAccount:
+        """Open the account of *token* with a grant of *credit_count*."""
+        assert credit_count >= 1
+        digest = hash_credential(token, pepper=self._pepper)
+        with self._db.transaction():
+            account = self._db.execute(statements.OPEN_ACCOUNT, (digest, hint(token), note, at)).get
+            self._db.execute(statements.ADD, (account, "grant", credit_count, at))
+        return CreditAccount(account)
+
+    def find(self, bearer: str) -> CreditAccount | None:
+        """Return the account of the credit token *bearer*."""
+        account = self._db.execute(
+            statements.FIND, (hash_credential(bearer, pepper=self._pepper),)
+        ).get
+        return None if account is None else CreditAccount(account)
+
+    def root(self, account: CreditAccount) -> CreditAccount:
+        """Return the first account of the chain of rotations that *account* came from."""
+        return CreditAccount(self._db.execute(statements.ROOT, (account,)).get)
+
+    def balance(self, account: CreditAccount) -> int:
+        """Return the credits left."""
+        return int(self._db.execute(statements.BALANCE, (account,)).get)
+
+    def cap_left(self, key: int, month: Month) -> int | None:
+        """Return the credits that the cap of *key* leaves in *month*; None: it has no cap."""
+        left: int | None = self._db.execute(statements.CAP_LEFT, (key, month)).get
+        return left
+
+    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
+        """Take one credit for each of *accounts*, first come first served, in one commit."""
+        return statements.one_by_one(accounts, self._batches.spend(accounts, at))
+
+    def note_answered(self, batch_count: int) -> None:
+        """Record that the requests of the first *batch_count* batches were answered."""
+        self._batches.note_answered(batch_count)
+
+    def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Take all credits of each debit or none, first come first served, in one commit."""
+        return self._batches.debit(debits, at)
+
+    def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Debit as `debit` does, and store the new minutes in the same commit."""
+        return self._batches.prepay(debits, at)
+
+    def note_sent(self, minutes: Sequence[int]) -> None:
+        """Record that *minutes* have ended, with a later commit."""
+        self._batches.sent.numbers.extend(minutes)
+
+    def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
+        """Give back each reversal; credits of a minute only while that minute is stored."""
+        with self._db.transaction():
+            statements.reverse(self._db, reversals, at)
+
+    def page(self, after: int, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts that follow the account *after*, oldest first."""
+        return statements.page_of(self._db, after, limit)
+
+    def ending_in(self, ending: str, after: int, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
+        return statements.ending_in(self._db, ending, after, limit)
+
+    def summary(self, account: CreditAccount) -> list[KindLine]:
+        """Return the sums of the entries of *account* by kind, spends last."""
+        return statements.summary_of(self._db, account)
+
+    def statement(self, account: CreditAccount) -> Statement:
+        """Return the sources and uses of the credits of *account*, as of one moment."""
+        with self._db.snapshot():
+            balance = self.balance(account)
+            received = int(self._db.execute(statements.RECEIVED, (account,)).get)
+            entries = [
+                LedgerEntry(*row) for row in self._db.execute(statements.ENTRIES, (account,))
+            ]
+            days = [DayUse(*map(int, row)) for row in self._db.execute(statements.DAYS, (account,))]
+        return Statement(balance, received - balance, entries, days)
+
+    def contradictions(self) -> list[CreditAccount]:
+        """Return the accounts whose balance contradicts their entries since the last close."""
+        return statements.contradictions(self._db)
+
+    def expect_writable(self) -> None:
+        """Write something durably, or raise; also raise if the two clocks differ."""
+        with self._db.transaction():
+            self._db.execute("UPDATE pepper SET check_hash = check_hash")
+        self._db.expect_clock()
+
+    def rest(self, at: UnixMs) -> None:
+        """Give back uncertain debits, and those left by replicas that died."""
+        self._batches.rest(at)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._db.close()
+
+
+def _expect_pepper(db: PostgresDatabase, pepper: bytes) -> None:
+    """Refuse a pepper other than the one this database's hashes were made with."""
+    check_hash = hash_credential("mintscope", pepper=pepper)
+    kept = db.execute("SELECT check_hash FROM pepper").get
+    if kept is None:
+        with db.transaction():
+            db.execute(
+                "INSERT INTO pepper (id, check_hash) VALUES (1, ?) ON CONFLICT DO NOTHING",
+                (check_hash,),
+            )
+            kept = db.execute("SELECT check_hash FROM pepper").get
+    if kept != check_hash:
+        db.close()
+        raise UnusableStore(
+            "expected the pepper that the credentials in the database were hashed with;"
+            " was another one"
+        )
+
+
+class PostgresCreditLedger(GroupCreditLedger):
+    """Implements InstantLedger; used in one event loop.  Reads run in threads."""
+
+    def __init__(
+        self, dsn: str, *, pepper: bytes, clock: Clock, patience_s: float = PATIENCE_S
+    ) -> None:
+        writing = PostgresCreditBook(dsn, pepper=pepper)
+        super().__init__(
+            writing,
+            writing,
+            AccessInThreads(partial(PostgresCreditBook, dsn, pepper=pepper)),
+            clock=clock,
+            errors=DatabaseError,
+            patience_s=patience_s,
+        )
+
+
+class PostgresCreditAccounts(TableCreditAccounts):
+    """Implements CreditAccounts."""
+
+    def __init__(self, dsn: str, *, pepper: bytes) -> None:
+        super().__init__(PostgresCreditBook(dsn, pepper=pepper), errors=DatabaseError)

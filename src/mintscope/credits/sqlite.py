@@ -1,0 +1,468 @@
+"""Credit ledger in SQLite.
+
+SQL is the authority: any number of processes may spend, issue and read at once.
+
+A process that has begun minutes holds a lock until it ends, shared with others that have.  A
+process that gets it alone knows that no process lives whose minutes are in the file, save its own.
+"""
+
+import fcntl
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from secrets import randbits
+from typing import IO, Final
+
+import apsw
+import msgspec
+
+from mintscope.credits import statements
+from mintscope.credits.ledger import (
+    KEPT_MS,
+    AccountLine,
+    CapReached,
+    DayUse,
+    Debit,
+    Debited,
+    DebitOutcome,
+    Empty,
+    KindLine,
+    LedgerEntry,
+    Reversal,
+    Spent,
+    Statement,
+    TooFew,
+)
+from mintscope.credits.store import GroupCreditLedger, TableCreditAccounts
+from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import CreditToken, hash_credential, hint
+from mintscope.kit.errors import UnusableStore
+from mintscope.kit.primitives import CreditAccount, UnixMs
+from mintscope.kit.sql.database import AccessAtOnce, delete_part
+from mintscope.kit.sql.group_commit import PATIENCE_S
+from mintscope.kit.sql.sqlite import open_store, snapshot, transaction
+from mintscope.kit.time import Month, month_of
+
+BEGIN_MINUTE: Final = """
+INSERT INTO stream_minute (id, writer, at, account, credits, api_key, month, endpoint)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+"""
+CLEAR: Final = "DELETE FROM stream_minute WHERE id = ?"
+OTHERS: Final = "SELECT EXISTS (SELECT 1 FROM stream_minute WHERE writer <> ?)"
+LEFT: Final = f"""
+SELECT {statements.COLUMNS} FROM stream_minute AS minute WHERE writer <> ? AND at < ? ORDER BY id
+ LIMIT {statements.LEFT_MAX}
+"""  # noqa: S608 - constants
+EVER: Final = 2**62
+LEFT_AFTER_MS: Final = 180_000  # a minute, what a slow reader may take, and a store that is away
+LOOK_EVERY_MS: Final = 10_000
+
+
+class MinutesUnderWay:
+    """Stored stream minutes in the file at *path*, accessed in the caller's transactions."""
+
+    def __init__(self, db: apsw.Connection, path: Path) -> None:
+        self.sent = statements.SentMinutes()
+        self._db = db
+        self._path = path.with_name(f"{path.stem}.minutes.lock")
+        self._writer = randbits(62)
+        self._lock: IO[str] | None = None
+        self._has_begun = False
+        self._looked_at: UnixMs | None = None
+
+    def begin(self, outcomes: Sequence[DebitOutcome], at: UnixMs) -> list[DebitOutcome]:
+        """Store a minute for each debit that was taken; return *outcomes* with its number."""
+        self._hold()
+        begun = [
+            msgspec.structs.replace(each, minute=randbits(62))
+            if isinstance(each, Debited)
+            else each
+            for each in outcomes
+        ]
+        for each in begun:
+            if isinstance(each, Debited):
+                taken = each.reversal()
+                values = (taken.account, taken.credit_count, taken.key, taken.month)
+                row = (each.minute, self._writer, at, *values, taken.endpoint)
+                self._db.execute(BEGIN_MINUTE, row)
+        return begun
+
+    def clear(self) -> int:
+        """Remove sent minutes; return their number, for `sent.cleared` after the commit."""
+        numbers = list(self.sent.numbers)
+        self._db.executemany(CLEAR, [(number,) for number in numbers])
+        return len(numbers)
+
+    def may_be_left(self, at: UnixMs) -> bool:
+        """Return whether it is time to look for minutes of dead processes, and any may exist."""
+        if self._looked_at is not None and abs(at - self._looked_at) < LOOK_EVERY_MS:
+            return False
+        self._looked_at = at
+        return bool(self._db.execute(OTHERS, (self._writer,)).get)
+
+    def left(self, at: UnixMs) -> list[Reversal]:
+        """Return the reversals of minutes left by dead processes; needs the write lock."""
+        before = EVER if self._is_alone() else at - LEFT_AFTER_MS
+        return [Reversal(*row) for row in self._db.execute(LEFT, (self._writer, before))]
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._lock is not None:
+            self._lock.close()
+
+    def _hold(self) -> None:
+        """Share the lock before the first minute; an exclusive holder has the write lock."""
+        if not self._has_begun:
+            with suppress(OSError):  # where there are no locks, age alone counts
+                fcntl.flock(self._opened(), fcntl.LOCK_SH | fcntl.LOCK_NB)
+                self._has_begun = True
+
+    def _is_alone(self) -> bool:
+        """Return whether no other process shares the lock; none can take it before the commit."""
+        with suppress(OSError):
+            lock = self._opened()
+            kept = fcntl.LOCK_SH if self._has_begun else fcntl.LOCK_UN
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            finally:
+                fcntl.flock(lock, kept | fcntl.LOCK_NB)
+        return False
+
+    def _opened(self) -> IO[str]:
+        if self._lock is None:
+            self._lock = self._path.open("w")
+        return self._lock
+
+
+# The test and the change are one statement, so two requests can never take the
+# same credit: for each account as many credits as were asked for, or as many as
+# there are.  A trigger moves the balances.
+SPEND: Final = """
+INSERT INTO credit_entry (account, kind, delta, balance, at)
+SELECT a.id, 'spend', -min(a.balance, asked.n), a.balance - min(a.balance, asked.n), ?2
+  FROM (SELECT value AS account, count(*) AS n FROM carray(?1) GROUP BY value) AS asked
+ CROSS JOIN credit_account AS a ON a.id = asked.account
+ WHERE a.balance >= 1
+"""
+
+# All or nothing, within the cap of the key and those it replaced; no account is asked for twice.
+# All keys that spend from an account are its user's, so that no cap is looked at twice either.
+DEBIT: Final = """
+INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month, endpoint)
+SELECT a.id, 'spend', -asked.n, a.balance - asked.n, ?2, asked.api_key,
+       CASE WHEN asked.api_key IS NULL THEN NULL ELSE ?3 END, asked.endpoint
+  FROM (SELECT value ->> 0 AS account, value ->> 1 AS n, value ->> 2 AS api_key,
+               value ->> 3 AS endpoint
+          FROM json_each(?1)) AS asked
+ CROSS JOIN credit_account AS a ON a.id = asked.account
+ WHERE a.balance >= asked.n
+   AND NOT EXISTS (
+       SELECT 1 FROM api_key AS k
+        WHERE k.id = asked.api_key AND k.month_credits_max < asked.n + coalesce((
+           SELECT sum(m.credits) FROM api_key AS each_
+             JOIN key_month AS m ON m.api_key = each_.id AND m.month = ?3
+            WHERE coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)), 0))
+"""
+
+# One row for the name of an answer that is not kept, or no longer; none if it is.
+KEEP: Final = """
+INSERT INTO kept_answer AS kept (name, account, at) VALUES (?1, ?2, ?3)
+    ON CONFLICT (name) DO UPDATE SET at = excluded.at, repeats = 0 WHERE kept.at < ?4
+RETURNING name
+"""
+
+# One row, not RETURNING: each row fetched would be a fight for the interpreter's lock.
+SPENT: Final = """
+SELECT json_group_array(json_array(account, delta, balance)) FROM credit_entry
+ WHERE id > ? AND id <= ?
+"""
+
+# A debit writes a page of the write-ahead log, of its account, and a share of the journal's.
+CHECKPOINT_DEBITS: Final = 1_000  # when there is nothing else to do
+CHECKPOINT_BYTES_MAX: Final = 64 * 1024 * 1024  # of the log, even if there is
+decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
+
+
+class CreditBook:
+    """The credit tables over one connection, for one thread."""
+
+    def __init__(self, path: Path, *, pepper: bytes) -> None:
+        self._db = open_store(path, "money")
+        self._pepper = pepper
+        self._minutes = MinutesUnderWay(self._db, path)
+        self._forgot_at = UnixMs(0)
+        self._debit_count = 0  # since the last checkpoint
+        self._debits_max = CHECKPOINT_BYTES_MAX // int(self._db.pragma("page_size"))
+        self._db.wal_autocheckpoint(0)  # not in the middle of a batch
+        _expect_pepper(self._db, path, pepper)
+
+    def issue(
+        self, token: CreditToken, credit_count: int, *, note: str, at: UnixMs
+    ) -> CreditAccount:
+        """Open the account of *token* with a grant of *credit_count*."""
+        assert credit_count >= 1
+        digest = hash_credential(token, pepper=self._pepper)
+        with transaction(self._db):
+            account = self._db.execute(statements.OPEN_ACCOUNT, (digest, hint(token), note, at)).get
+            self._db.execute(statements.ADD, (account, "grant", credit_count, at))
+        return CreditAccount(account)
+
+    def find(self, bearer: str) -> CreditAccount | None:
+        """Return the account of the credit token *bearer*."""
+        digest = hash_credential(bearer, pepper=self._pepper)
+        account = self._db.execute(statements.FIND, (digest,)).get
+        return None if account is None else CreditAccount(account)
+
+    def root(self, account: CreditAccount) -> CreditAccount:
+        """Return the first account of the chain of rotations that *account* came from."""
+        return CreditAccount(self._db.execute(statements.ROOT, (account,)).get)
+
+    def balance(self, account: CreditAccount) -> int:
+        """Return the credits left."""
+        return int(self._db.execute(statements.BALANCE, (account,)).get)
+
+    def cap_left(self, key: int, month: Month) -> int | None:
+        """Return the credits that the cap of *key* leaves in *month*; None: it has no cap."""
+        left: int | None = self._db.execute(statements.CAP_LEFT, (key, month)).get
+        return left
+
+    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
+        """Take one credit for each of *accounts*, first come first served, in one commit."""
+        self._clear_minutes_if_due(at)
+        # A statement of its own begins, changes and commits without the interpreter's lock.
+        self._db.execute(SPEND, (apsw.carray(array("q", accounts)), at))
+        # Ids are contiguous: it held the write lock.
+        count = self._db.changes()
+        last = self._db.last_insert_rowid()
+        spent = decode_spent(self._db.execute(SPENT, (last - count, last)).get) if count else []
+        self._debit_count += count
+        self._checkpoint(self._debits_max)
+        if len(spent) == len(accounts):  # one credit each
+            left = {account: Spent(balance) for account, _, balance in spent}
+            return [left[account] for account in accounts]
+        return statements.one_by_one(accounts, spent)
+
+    def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Take all credits of each debit or none, first come first served, in one commit."""
+        if debits and debits[0].once is not None:
+            return self._debit_named(debits, at)
+        self._clear_minutes_if_due(at)
+        with transaction(self._db):
+            outcomes = self._debit_each(debits, at)
+        self._debit_count += len(debits)
+        self._checkpoint(self._debits_max)
+        return outcomes
+
+    def _debit_named(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Debit as `debit` does, but take nothing for a named answer that is already stored."""
+        self._clear_minutes_if_due(at)
+        month = month_of(at)
+        outcomes = list[DebitOutcome]()
+        with transaction(self._db):
+            for each in debits:
+                outcomes.append(self._debit_once(each, at, month))
+        self._debit_count += len(debits)
+        self._checkpoint(self._debits_max)
+        return outcomes
+
+    def _debit_once(self, debit: Debit, at: UnixMs, month: Month) -> DebitOutcome:
+        if self._db.execute(KEEP, (debit.once, debit.account, at, at - KEPT_MS)).get is None:
+            self._db.execute(statements.REPEAT, (debit.once,))
+            return Debited(debit, self.balance(debit.account), month, is_repeat=True)
+        (outcome,) = self._debit([debit], at, month)
+        if not isinstance(outcome, Debited):
+            self._db.execute(statements.UNKEEP, (debit.once,))
+        return outcome
+
+    def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Debit as `debit` does, and store the new minutes in the same commit."""
+        self._give_back_left(at)
+        with transaction(self._db):
+            cleared_count = self._minutes.clear()
+            outcomes = self._minutes.begin(self._debit_each(debits, at), at)
+        self._minutes.sent.cleared(cleared_count, at)
+        self._debit_count += len(debits)
+        self._checkpoint(self._debits_max)
+        return outcomes
+
+    def note_sent(self, minutes: Sequence[int]) -> None:
+        """Record that *minutes* have ended, with a later commit."""
+        self._minutes.sent.numbers.extend(minutes)
+
+    def _debit_each(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Take the credits of each debit, first come first served, in the current transaction."""
+        month = month_of(at)
+        outcomes = dict[int, DebitOutcome]()
+        for places in _rounds(debits):
+            asked = [debits[place] for place in places]
+            outcomes |= zip(places, self._debit(asked, at, month), strict=True)
+        return [outcomes[place] for place in range(len(debits))]
+
+    def _debit(self, debits: Sequence[Debit], at: UnixMs, month: Month) -> list[DebitOutcome]:
+        """Take the credits of each debit if the balance suffices; each is of another account."""
+        asked = [(each.account, each.credit_count, each.key, each.endpoint) for each in debits]
+        self._db.execute(DEBIT, (msgspec.json.encode(asked).decode(), at, month))
+        count = self._db.changes()
+        last = self._db.last_insert_rowid()
+        spent = decode_spent(self._db.execute(SPENT, (last - count, last)).get) if count else []
+        left = {account: balance for account, _, balance in spent}
+        return [self._outcome(each, left.get(each.account), month) for each in debits]
+
+    def _outcome(self, debit: Debit, left: int | None, month: Month) -> DebitOutcome:
+        if left is not None:
+            return Debited(debit, left, month)
+        balance = self.balance(debit.account)
+        return CapReached(month) if balance >= debit.credit_count else TooFew(balance)
+
+    def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
+        """Give back each reversal; credits of a minute only while that minute is stored."""
+        with transaction(self._db):
+            statements.reverse(self._db, reversals, at)
+
+    def page(self, after: int, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts that follow the account *after*, oldest first."""
+        return statements.page_of(self._db, after, limit)
+
+    def ending_in(self, ending: str, after: int, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
+        return statements.ending_in(self._db, ending, after, limit)
+
+    def summary(self, account: CreditAccount) -> list[KindLine]:
+        """Return the sums of the entries of *account* by kind, spends last."""
+        return statements.summary_of(self._db, account)
+
+    def statement(self, account: CreditAccount) -> Statement:
+        """Return the sources and uses of the credits of *account*, as of one moment."""
+        with snapshot(self._db):
+            balance = self.balance(account)
+            received = int(self._db.execute(statements.RECEIVED, (account,)).get)
+            entries = [
+                LedgerEntry(*row) for row in self._db.execute(statements.ENTRIES, (account,))
+            ]
+            days = [DayUse(*map(int, row)) for row in self._db.execute(statements.DAYS, (account,))]
+        return Statement(balance, received - balance, entries, days)
+
+    def contradictions(self) -> list[CreditAccount]:
+        """Return the accounts whose balance contradicts their entries since the last close."""
+        return statements.contradictions(self._db)
+
+    def expect_writable(self) -> None:
+        """Write something durably, or raise."""
+        with transaction(self._db):
+            kept = self._db.execute("SELECT check_hash FROM pepper").get
+            # SQLite writes nothing for a row that stays as it is.
+            self._db.execute("UPDATE pepper SET check_hash = zeroblob(length(check_hash))")
+            self._db.execute("UPDATE pepper SET check_hash = ?", (kept,))
+
+    def note_answered(self, batch_count: int) -> None:
+        """Do nothing, because no other process can give a batch back."""
+
+    def rest(self, at: UnixMs) -> None:
+        """Do deferred work: clear sent or abandoned minutes, and checkpoint the write-ahead log."""
+        if self._minutes.sent.numbers:
+            self._clear_minutes(at)
+        self._give_back_left(at)
+        if abs(at - self._forgot_at) >= KEPT_MS:
+            before = at - KEPT_MS
+            with transaction(self._db):
+                if not delete_part(
+                    self._db,
+                    statements.OLD_KEPT,
+                    statements.FORGET_KEPT,
+                    before,
+                    statements.FORGOTTEN_AT_ONCE,
+                ):
+                    self._forgot_at = at
+        self._checkpoint(CHECKPOINT_DEBITS)
+
+    def _clear_minutes_if_due(self, at: UnixMs) -> None:
+        if self._minutes.sent.is_due(at):
+            self._clear_minutes(at)
+
+    def _clear_minutes(self, at: UnixMs) -> None:
+        with transaction(self._db):
+            cleared_count = self._minutes.clear()
+        self._minutes.sent.cleared(cleared_count, at)
+
+    def _give_back_left(self, at: UnixMs) -> None:
+        """Give back the minutes of processes that died."""
+        if self._minutes.may_be_left(at):
+            with transaction(self._db):
+                credit_count = statements.reverse(self._db, self._minutes.left(at), at)
+            statements.tell_given_back(credit_count)
+
+    def wait_at_most(self, milliseconds: int) -> None:
+        """Set the time for which a statement waits for other connections."""
+        self._db.set_busy_timeout(milliseconds)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._minutes.close()
+        self._db.close()
+
+    def _checkpoint(self, debit_count: int) -> None:
+        if self._debit_count >= debit_count:
+            self._debit_count = 0
+            self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+
+def _expect_pepper(db: apsw.Connection, path: Path, pepper: bytes) -> None:
+    """Refuse a pepper other than the one this file's hashes were made with."""
+    check_hash = hash_credential("mintscope", pepper=pepper)
+    kept = db.execute("SELECT check_hash FROM pepper").get
+    if kept is None:
+        with transaction(db):
+            db.execute("INSERT INTO pepper VALUES (1, ?) ON CONFLICT DO NOTHING", (check_hash,))
+            kept = db.execute("SELECT check_hash FROM pepper").get
+    if kept != check_hash:
+        db.close()
+        raise UnusableStore(
+            f"expected the pepper that the credentials in {path} were hashed with; was another one"
+        )
+
+
+def _rounds(debits: Sequence[Debit]) -> Iterable[list[int]]:
+    """Return the indexes of each account's first debit, then of each second one, and so on."""
+    seen: Counter[int] = Counter()
+    rounds: defaultdict[int, list[int]] = defaultdict(list)
+    for place, debit in enumerate(debits):
+        rounds[seen[debit.account]].append(place)
+        seen[debit.account] += 1
+    return rounds.values()
+
+
+READ_PATIENCE_MS: Final = 100  # readers wait only for a recovery
+
+
+class SqliteCreditLedger(GroupCreditLedger):
+    """Implements InstantLedger; used in one event loop.
+
+    Reads are made on the loop itself: indexed, of pages in memory, and never blocked by a writer.
+    """
+
+    def __init__(
+        self, path: Path, *, pepper: bytes, clock: Clock, patience_s: float = PATIENCE_S
+    ) -> None:
+        reading = CreditBook(path, pepper=pepper)
+        reading.wait_at_most(READ_PATIENCE_MS)
+        writing = CreditBook(path, pepper=pepper)
+        with suppress(apsw.Error):  # it is tried again
+            writing.rest(clock.now())  # what the process before has left behind
+        super().__init__(
+            writing,
+            writing,
+            AccessAtOnce(reading),
+            clock=clock,
+            errors=apsw.Error,
+            patience_s=patience_s,
+        )
+
+
+class SqliteCreditAccounts(TableCreditAccounts):
+    """Implements CreditAccounts."""
+
+    def __init__(self, path: Path, *, pepper: bytes) -> None:
+        super().__init__(CreditBook(path, pepper=pepper), errors=apsw.Error)

@@ -1,0 +1,357 @@
+"""Account statements and paid minutes in SQL.
+
+A row is written by the commit that takes the credits, and removed by one that gives them back, or
+by a later one once something was sent.  So what a process leaves behind that dies is known, and it
+is given back once: by the process that removes the row.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol
+
+import structlog
+
+from mintscope.credits.closing import CLOSED_BALANCE, LAST_CLOSED, NOTHING
+from mintscope.credits.ledger import (
+    STATEMENT_DAYS,
+    STATEMENT_LINES,
+    AccountLine,
+    Empty,
+    KindLine,
+    Reversal,
+    Spent,
+)
+from mintscope.kit.metrics import DEBITS
+from mintscope.kit.primitives import CreditAccount, UnixMs
+from mintscope.kit.time import DAY_MS
+
+ADD: Final = """
+INSERT INTO credit_entry (account, kind, delta, balance, at)
+SELECT id, ?2, ?3, balance + ?3, ?4 FROM credit_account WHERE id = ?1 /* FOR UPDATE */
+"""
+
+# The spend of an API key counts less in its month.
+# A spend of a credit token that was rotated since goes to the token that has its credits.
+REVERSE: Final = """
+WITH RECURSIVE successors (id, rotations) AS (
+    SELECT CAST(?1 AS bigint), 0 UNION ALL
+    SELECT a.successor, rotations + 1
+      FROM successors JOIN credit_account AS a ON a.id = successors.id
+     WHERE a.successor IS NOT NULL)
+INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month, endpoint)
+SELECT id, 'reversal', ?2, balance + ?2, ?3, CAST(?4 AS bigint), CAST(?5 AS bigint),
+       CAST(?6 AS bigint)
+  FROM credit_account
+ WHERE id = (SELECT id FROM successors ORDER BY rotations DESC LIMIT 1) /* FOR UPDATE */
+"""
+
+OPEN_ACCOUNT: Final = """
+INSERT INTO credit_account (token_hash, hint, note, issued_at) VALUES (?, ?, ?, ?)
+RETURNING id
+"""
+
+BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
+# Of the key and those that it replaced; NULL: it has no cap.
+CAP_LEFT: Final = """
+SELECT k.month_credits_max - coalesce((
+       SELECT CAST(sum(m.credits) AS bigint) FROM api_key AS each_
+         JOIN key_month AS m ON m.api_key = each_.id AND m.month = ?2
+        WHERE coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)), 0)
+  FROM api_key AS k WHERE k.id = ?1
+"""
+# The next debit must still be covered.
+LOCKED_BALANCE: Final = BALANCE + " /* FOR UPDATE */"
+# A credit token that was rotated has a successor: it is good for nothing any more.
+FIND: Final = """
+SELECT id FROM credit_account WHERE token_hash = ? AND owner IS NULL AND successor IS NULL
+"""
+ROOT: Final = "SELECT coalesce(root, id) FROM credit_account WHERE id = ?"
+
+# All entries but spends; then the spends, of which the journal may have deleted the older ones.
+# Those that are added up by day have the day alone.
+SUMMARY: Final = """
+SELECT kind, CAST(sum(delta) AS bigint), min(at), max(at) FROM credit_entry
+ WHERE account = ? AND kind <> 'spend' GROUP BY kind ORDER BY min(id)
+"""
+SPENT_SINCE: Final = f"""
+SELECT min(first_at), max(last_at) FROM (
+    SELECT min(day) * {DAY_MS} AS first_at, max(day) * {DAY_MS} AS last_at
+      FROM credit_day WHERE account = ?1
+     UNION ALL
+    SELECT min(at), max(at) FROM credit_entry
+     WHERE account = ?1 AND kind = 'spend' AND id > (SELECT entry FROM credit_day_mark)) AS spent
+"""  # noqa: S608  constants
+
+# Spends are not in the index that makes this fast: it would make them slow.
+ENTRIES: Final = f"""
+SELECT CASE WHEN kind = 'rotate' THEN coalesce(
+            (SELECT m.kind FROM credit_move AS m WHERE m.off_entry = credit_entry.id),
+            (SELECT m.kind FROM credit_move AS m WHERE m.onto_entry = credit_entry.id), kind)
+            ELSE kind END, delta, balance, at
+  FROM credit_entry WHERE account = ? AND kind <> 'spend'
+ ORDER BY id DESC LIMIT {STATEMENT_LINES}
+"""  # noqa: S608  a constant
+
+# The sums by day, and the entries of the journal since.
+RECEIVED: Final = """
+SELECT CAST(coalesce((SELECT credits FROM credit_received WHERE account = ?1), 0)
+          + coalesce((SELECT sum(delta) FROM credit_entry
+                       WHERE account = ?1 AND kind <> 'spend'
+                         AND id > (SELECT entry FROM credit_received_mark)), 0) AS bigint)
+"""
+SPENT: Final = """
+SELECT CAST(coalesce((SELECT credits FROM credit_received WHERE account = ?1), 0)
+          + coalesce((SELECT sum(delta) FROM credit_entry
+                       WHERE account = ?1 AND kind <> 'spend'
+                         AND id > (SELECT entry FROM credit_received_mark)), 0)
+          - (SELECT balance FROM credit_account WHERE id = ?1) AS bigint)
+"""
+# A page of all accounts, or of those whose credit token ends in some characters.
+ACCOUNTS: Final = """
+SELECT a.id, a.hint, a.note, a.issued_at,
+       CAST(coalesce((SELECT credits FROM credit_received WHERE account = a.id), 0)
+          + coalesce((SELECT sum(e.delta) FROM credit_entry AS e
+                       WHERE e.account = a.id AND e.kind <> 'spend'
+                         AND e.id > (SELECT entry FROM credit_received_mark)), 0) AS bigint),
+       a.balance
+  FROM credit_account AS a
+ WHERE a.id > ?1 {which} ORDER BY a.id LIMIT ?2
+"""
+PAGE: Final = ACCOUNTS.format(which="")
+ENDING: Final = ACCOUNTS.format(which="AND substr(a.hint, length(a.hint) - length(?3) + 1) = ?3")
+
+# The journal beyond the mark is short, and read as it is.
+DAYS: Final = f"""
+SELECT day, sum(credits) FROM (
+    SELECT day, credits FROM credit_day WHERE account = ?1
+     UNION ALL
+    SELECT at / {DAY_MS}, -delta FROM credit_entry
+     WHERE account = ?1 AND kind IN ('spend', 'reversal')
+       AND id > (SELECT entry FROM credit_day_mark)) AS used
+ GROUP BY day ORDER BY day DESC LIMIT {STATEMENT_DAYS}
+"""  # noqa: S608  constants
+
+# The journal is folded some minutes late: an entry that is written beside others may be seen after
+# them, though its number is lower.
+FOLD_FROM: Final = "SELECT entry FROM credit_day_mark /* FOR UPDATE */"
+FOLD_TO: Final = """
+SELECT max(id) FROM (
+    SELECT id, at FROM credit_entry WHERE id > ? ORDER BY id LIMIT ?) AS next
+ WHERE at < ?
+"""
+FOLD: Final = f"""
+INSERT INTO credit_day (account, day, credits)
+SELECT account, at / {DAY_MS}, -sum(delta) FROM credit_entry
+ WHERE id > ? AND id <= ? AND kind IN ('spend', 'reversal')
+ GROUP BY account, at / {DAY_MS}
+    ON CONFLICT (account, day) DO UPDATE SET credits = credit_day.credits + excluded.credits
+"""  # noqa: S608  a constant
+FOLDED: Final = "UPDATE credit_day_mark SET entry = ?"
+
+# Entries other than spends, in the same way.
+RECEIVED_FROM: Final = "SELECT entry FROM credit_received_mark /* FOR UPDATE */"
+FOLD_RECEIVED: Final = """
+INSERT INTO credit_received (account, credits)
+SELECT account, sum(delta) FROM credit_entry
+ WHERE id > ? AND id <= ? AND kind <> 'spend' GROUP BY account
+    ON CONFLICT (account) DO UPDATE SET credits = credit_received.credits + excluded.credits
+"""
+RECEIVED_TO: Final = "UPDATE credit_received_mark SET entry = ?"
+
+# Spends of users by day, API key and endpoint, in the same way.  A batch of page views is one
+# entry, of one credit each; any other request has an entry of its own.
+REQUESTS: Final = """
+CASE WHEN e.kind = 'reversal' THEN 0
+     WHEN e.api_key IS NULL AND e.endpoint IS NULL THEN -e.delta ELSE 1 END
+"""
+USAGE_FROM: Final = "SELECT entry FROM usage_day_mark /* FOR UPDATE */"
+FOLD_USAGE: Final = f"""
+INSERT INTO usage_day (account, day, api_key, endpoint, requests, credits)
+SELECT e.account, e.at / {DAY_MS}, coalesce(e.api_key, 0), coalesce(e.endpoint, 0),
+       sum({REQUESTS}), -sum(e.delta)
+  FROM credit_entry AS e JOIN credit_account AS a ON a.id = e.account AND a.owner IS NOT NULL
+ WHERE e.id > ? AND e.id <= ? AND e.kind IN ('spend', 'reversal')
+ GROUP BY e.account, e.at / {DAY_MS}, coalesce(e.api_key, 0), coalesce(e.endpoint, 0)
+    ON CONFLICT (account, day, api_key, endpoint) DO UPDATE SET
+       requests = usage_day.requests + excluded.requests,
+       credits = usage_day.credits + excluded.credits
+"""  # noqa: S608  constants
+USAGE_TO: Final = "UPDATE usage_day_mark SET entry = ?"
+USAGE_MARK: Final = "SELECT entry FROM usage_day_mark"
+# The mark is a value here, or PostgreSQL would expect a third of the journal behind it.
+USAGE: Final = f"""
+SELECT day, api_key, endpoint, CAST(sum(requests) AS bigint), CAST(sum(credits) AS bigint) FROM (
+    SELECT day, api_key, endpoint, requests, credits
+      FROM usage_day WHERE account = ?1 AND day >= ?2
+     UNION ALL
+    SELECT e.at / {DAY_MS}, coalesce(e.api_key, 0), coalesce(e.endpoint, 0), {REQUESTS}, -e.delta
+      FROM credit_entry AS e
+     WHERE e.account = ?1 AND e.kind IN ('spend', 'reversal') AND e.at >= ?2 * {DAY_MS}
+       AND e.id > ?4) AS used
+ GROUP BY day, api_key, endpoint ORDER BY day DESC, api_key, endpoint LIMIT ?3
+"""  # noqa: S608  constants
+OLD_USAGE: Final = """
+SELECT account, day, api_key, endpoint FROM usage_day WHERE day < ? ORDER BY day LIMIT ?
+"""
+FORGET_USAGE: Final = """
+DELETE FROM usage_day WHERE account = ? AND day = ? AND api_key = ? AND endpoint = ?
+"""
+
+# Contradictions: an entry continues the one before it, and the last one is the balance.
+# The journal is read after the entry :after.
+BALANCE_IS_SUM: Final = """
+WITH entry AS (
+    SELECT account, delta, balance,
+           lag(balance) OVER account_entries AS before,
+           lead(id) OVER account_entries AS later
+      FROM credit_entry WHERE id > :after
+    WINDOW account_entries AS (PARTITION BY account ORDER BY id))
+SELECT account FROM entry WHERE balance <> delta + before
+ UNION
+SELECT account FROM entry
+ WHERE later IS NULL
+   AND balance <> (SELECT a.balance FROM credit_account AS a WHERE a.id = entry.account)
+"""
+# The same for all accounts, whose balances begin at the last close.
+ALL_ADD_UP: Final = f"""
+WITH entry AS (
+    SELECT account, delta, balance,
+           lag(balance) OVER account_entries AS before,
+           lead(id) OVER account_entries AS later
+      FROM credit_entry WHERE id > :after
+    WINDOW account_entries AS (PARTITION BY account ORDER BY id))
+SELECT account FROM entry
+ WHERE balance <> delta + coalesce(before, {CLOSED_BALANCE.format(account="entry.account")}, 0)
+ UNION
+SELECT a.id FROM credit_account AS a
+  LEFT JOIN entry ON entry.account = a.id AND entry.later IS NULL
+ WHERE a.balance <> coalesce(entry.balance, {CLOSED_BALANCE.format(account="a.id")}, 0)
+"""  # noqa: S608 - a constant
+
+EMPTY: Final = Empty()
+CREDIT_STATEMENTS_NOTHING: Final[Iterator[int]] = iter(())
+
+
+def one_by_one(
+    accounts: Sequence[CreditAccount], spent: Sequence[tuple[int, int, int]]
+) -> list[Spent | Empty]:
+    """Split the debits of each account into single credits, each with the balance it left.
+
+    spent   the account, what was taken from it (less than 0), and its balance then
+    """
+    left = {
+        account: iter(range(balance - delta - 1, balance - 1, -1))
+        for account, delta, balance in spent
+    }
+    balances = [next(left.get(account, CREDIT_STATEMENTS_NOTHING), None) for account in accounts]
+    return [EMPTY if balance is None else Spent(balance) for balance in balances]
+
+
+def reversal_values(reversals: Iterable[Reversal], at: UnixMs) -> list[tuple[int | None, ...]]:
+    """Return the values of REVERSE, in the order in which rows are locked."""
+    found = sorted(reversals, key=lambda each: each.account)
+    return [
+        (each.account, each.credit_count, at, each.key, each.month, each.endpoint) for each in found
+    ]
+
+
+# The columns of a Reversal.
+COLUMNS: Final = (
+    "minute.account, minute.credits, minute.api_key, minute.month, minute.id, NULL, minute.endpoint"
+)
+REMOVE: Final = "DELETE FROM stream_minute WHERE id = ? RETURNING id"
+
+# Answers that were paid for, by their names: see KEPT_MS.
+UNKEEP: Final = "DELETE FROM kept_answer WHERE name = ? AND repeats = 0 RETURNING name"
+REPEAT: Final = "UPDATE kept_answer SET repeats = repeats + 1 WHERE name = ?"
+# A part at a time, for debits wait: one that is still there after its time is as if it were not.
+OLD_KEPT: Final = "SELECT name, at FROM kept_answer WHERE at < ? ORDER BY at LIMIT ?"
+FORGET_KEPT: Final = "DELETE FROM kept_answer WHERE name = ? AND at = ?"  # unless bought again
+FORGOTTEN_AT_ONCE: Final = 2_000  # some ten milliseconds
+
+CLEAR_EVERY_MS: Final = 1_000  # where no commit of streams takes it along
+LEFT_MAX: Final = 1_000  # given back in one transaction
+
+log = structlog.get_logger()
+
+
+class Executes(Protocol):
+    """A connection of either engine."""
+
+    def execute(self, statement: str, values: Any, /) -> Any:
+        """Run one statement."""
+
+    def executemany(self, statement: str, many: Iterable[Sequence[Any]], /) -> Any:
+        """Run a statement once for each of *many*."""
+
+
+class SentMinutes:
+    """Numbers of minutes whose rows a later commit removes."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+        self._cleared_at = UnixMs(0)
+
+    def is_due(self, at: UnixMs) -> bool:
+        """Return whether the numbers are worth a separate commit."""
+        return bool(self.numbers) and abs(at - self._cleared_at) >= CLEAR_EVERY_MS
+
+    def cleared(self, count: int, at: UnixMs) -> None:
+        """Forget the first *count* numbers, whose rows a commit has removed."""
+        del self.numbers[:count]
+        self._cleared_at = at
+
+
+def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
+    """Give back each reversal in the current transaction; return the number of credits.
+
+    Credits of a minute, or of an answer with a name, are given back by the remover of its row.
+    Rows are locked in the order
+    in which debits lock them: accounts by their numbers, then minutes.
+    """
+    left = sorted(reversals, key=lambda each: each.account)
+    if any(each.minute is not None or each.once is not None for each in left):
+        found = []
+        for each in left:
+            db.execute(LOCKED_BALANCE, (each.account,))
+            if each.minute is not None and db.execute(REMOVE, (each.minute,)).get is None:
+                continue
+            if each.once is not None and db.execute(UNKEEP, (each.once,)).get is None:
+                continue  # the answer was given to another request of its name
+            found.append(each)
+        left = found
+    db.executemany(REVERSE, reversal_values(left, at))
+    return sum(each.credit_count for each in left)
+
+
+def tell_given_back(credit_count: int) -> None:
+    """Count and log the credits given back for minutes that were left behind."""
+    if credit_count:
+        DEBITS.labels("reversed").inc(credit_count)
+        log.warning("minutes_given_back", credits=credit_count)
+
+
+def page_of(db: Executes, after: int, limit: int) -> list[AccountLine]:
+    """Return up to *limit* accounts that follow the account *after*, oldest first."""
+    return [AccountLine(*row) for row in db.execute(PAGE, (after, limit))]
+
+
+def ending_in(db: Executes, ending: str, after: int, limit: int) -> list[AccountLine]:
+    """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
+    return [AccountLine(*row) for row in db.execute(ENDING, (after, limit, ending))]
+
+
+def summary_of(db: Executes, account: CreditAccount) -> list[KindLine]:
+    """Return the sums of the entries of *account* by kind, spends last."""
+    lines = [KindLine(*row) for row in db.execute(SUMMARY, (account,))]
+    spent = int(db.execute(SPENT, (account,)).get)
+    if spent:
+        first_at, last_at = db.execute(SPENT_SINCE, (account,)).get
+        lines.append(KindLine("spend", -spent, UnixMs(first_at), UnixMs(last_at)))
+    return lines
+
+
+def contradictions(db: Executes) -> list[CreditAccount]:
+    """Return the accounts whose balance contradicts their entries since the last close."""
+    closed = db.execute(LAST_CLOSED, ()).get or NOTHING
+    bounds = {"after": closed[1], "closed": closed[0]}
+    return [CreditAccount(account) for (account,) in db.execute(ALL_ADD_UP, bounds)]

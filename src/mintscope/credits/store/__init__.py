@@ -1,1 +1,0 @@
-"""The credit ledger in SQL."""

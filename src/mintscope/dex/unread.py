@@ -1,0 +1,414 @@
+"""Programs that are not read, and unlisted ones.
+
+Exchanges of unlisted programs that are seen and not read: they are reported, for a person.
+
+Transfers show that someone exchanged, but not safely how much, or with which vaults:
+
+For lamports   a signer's tokens moved one way under a call and the signer's lamports the other:
+               by transfers, or out of an account that the program owns, which no instruction shows
+Through others   what a program's own calls moved gave a signer one mint for another only together:
+               a vault program moves its tokens
+Beside others  a call exchanged out of its own accounts and called a venue as well
+
+Not reported   rent, and fees: less than `LAMPORTS_MIN`, except for an Anchor instruction that is
+               called `buy`, `sell`, `swap` and the like
+               tokens made or destroyed; one piece of a mint without decimals
+               what several programs moved below one that moved nothing itself: a bot that
+               withdraws here and deposits there
+
+A program that publishes its swaps is read by its event, whatever the instruction is called.
+Of the others, one that gave one mint for another is reported, for a person to look at.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from based58 import b58encode
+
+from mintscope.dex import base58, batch, events, pumpfun
+from mintscope.dex.base58 import data_of
+from mintscope.dex.curves import sent_to
+from mintscope.dex.events import FIELDS_AT, u64
+from mintscope.dex.moves import (
+    LAMPORTS_MIN,
+    MOVING,
+    PARTIES,
+    SHAPES,
+    SYSTEM_TRANSFER,
+    SYSTEM_TRANSFER_SIZE,
+    moves,
+)
+from mintscope.dex.outcome import EXCHANGES, Moved, QuarantineReason, Swap, Unreadable
+from mintscope.dex.program import EVENT_ACCOUNTS_MAX, Call
+from mintscope.dex.token_accounts import SPL_2022, SPL_PROGRAMS, SYSTEM, TokenAccounts
+from mintscope.dex.transfers import (
+    Exchange,
+    changes_supply,
+    exchange_of,
+    exchanges_of,
+    flow_of,
+    is_of_one_piece,
+    makes_shares,
+    swap_of,
+)
+from mintscope.kit.primitives import PUBKEY_BYTES
+from mintscope.solana.blocks import DOLLARS, WSOL
+from mintscope.solana.transaction import Instruction
+
+
+def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
+    """Return the swaps in the events of *call*; none if nothing was exchanged.
+
+    Raises Unreadable if an exchange happened that no event has.
+    """
+    if call.events:
+        swaps = pumpfun.read_event(call, token_accounts) or read_events(call, token_accounts)
+        if swaps:
+            return swaps
+    exchanged = _exchanged(call, token_accounts)
+    if exchanged:
+        head = base58.head(call.instruction.data).hex()
+        raise Unreadable(QuarantineReason.UNKNOWN_INSTRUCTION, head, moved_of(exchanged))
+    return []
+
+
+def expect_no_exchange(call: Call, token_accounts: TokenAccounts) -> None:
+    """Raise Unreadable if a signer exchanged mints under *call*, which gave no swap."""
+    exchanges = _exchanges(call, token_accounts)
+    signed = [exchanges[signer] for signer in token_accounts.signers if signer in exchanges]
+    traded = [one for one in signed if not is_of_one_piece(one, token_accounts)]
+    if traded and not makes_shares(call, traded[0], token_accounts, None):
+        head = base58.head(call.instruction.data).hex()
+        raise Unreadable(QuarantineReason.UNKNOWN_EXCHANGE, head, moved_of(traded))
+
+
+def moved_of(exchanges: Iterable[Exchange]) -> Moved | None:
+    """Return the most SOL or dollars that one of *exchanges* moved, None if it was neither."""
+    sides = (side for one in exchanges for side in (one[:PARTIES], one[PARTIES:]))
+    quotes = [Moved(mint, amount) for mint, amount in sides if mint in DOLLARS or mint == WSOL]
+    return max(quotes, key=lambda moved: (moved.quote in DOLLARS, moved.amount), default=None)
+
+
+def moved_by(call: Call, token_accounts: TokenAccounts) -> Moved | None:
+    """Return the SOL or dollars that the unreadable *call* exchanged, None if unknown."""
+    try:
+        moved = moved_of(exchanges_of(moves(call, token_accounts)).values())
+        return moved or moved_of(_exchanged(call, token_accounts))
+    except Unreadable:
+        return None
+
+
+def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
+    """Return one swap for each swap event of *call*.
+
+    Raises Unreadable if its pool did not give one mint for another, or other amounts of them.
+    """
+    swaps: list[Swap] = []
+    published = list(events.published(call))
+    if not published:
+        return swaps
+    token_accounts.complete()
+    moved = moves(call, token_accounts)
+    for leg, (data, layout) in enumerate(published):
+        at = FIELDS_AT + layout.pool
+        pool = b58encode(data[at : at + PUBKEY_BYTES]).decode()
+        exchange = exchange_of(flow_of(moved, (call.program.authority or pool,)))
+        if exchange is None:
+            raise Unreadable(QuarantineReason.NO_MOVEMENT)
+        received, gained, paid, lost = exchange
+        if layout.decides:
+            gained = u64(data, layout.received[0])
+            lost = u64(data, layout.paid)
+        exchange = received, gained, paid, lost
+        swaps.append(swap_of(call, exchange, moved, token_accounts, leg=leg, pool=pool))
+    if not call.token_2022:
+        events.verify(call, swaps)
+    return swaps
+
+
+def _exchanged(call: Call, token_accounts: TokenAccounts) -> Sequence[Exchange]:
+    """Return the exchanges of each party under *call*; none if the supply of shares changed."""
+    return () if changes_supply(call) else tuple(_exchanges(call, token_accounts).values())
+
+
+def _exchanges(call: Call, token_accounts: TokenAccounts) -> Mapping[str, Exchange]:
+    """Return the exchanges of each party under *call*, one mint for another.
+
+    Lamports are left out: who claims fees pays the rent of accounts with them.
+    """
+    if len(call.tokens) < PARTIES:
+        return {}
+    token_accounts.complete()
+    tokens = Call(call.program, call.instruction, call.outer, call.inner, tokens=call.tokens)
+    try:
+        return exchanges_of(moves(tokens, token_accounts))
+    except Unreadable:  # then it is not known to have been an exchange
+        return {}
+
+
+TRANSFER_TEXT_MAX: Final = 17
+"""The most base58 digits of a transfer's 12 bytes."""
+SMALL: Final = 10
+"""A party that passes tokens on keeps less than this part of them, as its fee."""
+# The system program: CreateAccount, Assign, CreateAccountWithSeed, Allocate.  What they touch is
+# new, and lamports sent to it are its rent.
+OPENING: Final = frozenset(bytes([kind, 0, 0, 0]) for kind in (0, 1, 3, 8))
+
+
+def may_exchange(whole: Call, call: Call, token_accounts: TokenAccounts) -> bool:
+    """Return whether the moves under *whole* may be an exchange, by a cheap test.
+
+    whole   *call*, or `with_inner` of it
+    """
+    if not _moves_tokens(whole.tokens):
+        return False
+    if whole is not call and not _is_of_one_mint(whole.tokens, token_accounts):
+        return True
+    # Lamports move, or a signer's tokens, as in a sale: the signer mostly says so.
+    signers = token_accounts.signers
+    return bool(whole.lamports) or any(
+        account < len(signers) or token_accounts.owner(account) in signers
+        for token in whole.tokens
+        for account in token.accounts
+    )
+
+
+def expect_none(whole: Call, call: Call, token_accounts: TokenAccounts) -> None:
+    """Raise Unreadable if a signer exchanged under *call*, which gave no swap.
+
+    whole   *call*, or `with_inner` of it
+    """
+    is_of_two = whole is not call and not _is_of_one_mint(whole.tokens, token_accounts)
+    if not (is_of_two or token_accounts.is_complete or _has_lamports(whole, token_accounts)):
+        return  # before more is parsed
+    token_accounts.complete()
+    tokens = Call(call.program, call.instruction, call.outer, call.inner, whole.tokens)
+    tokens.token_2022 = whole.token_2022
+    moved = moves(tokens, token_accounts)
+    if is_of_two:
+        exchanges = exchanges_of(moved)
+        traded = [exchanges[one] for one in token_accounts.signers if one in exchanges]
+        report(whole, traded, token_accounts)
+    for at, signer in enumerate(token_accounts.signers):
+        flow = {mint: gain for mint, gain in flow_of(moved, (signer,)).items() if gain}
+        if len(flow) == 1 and WSOL not in flow:
+            ((mint, gain),) = flow.items()
+            _expect_no_lamports(whole, at, mint, gain, token_accounts)
+
+
+def expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
+    """Raise Unreadable if *call* itself exchanged, in addition to its exchanging inner calls.
+
+    Tokens that it passes on come and go again.  If its own transfers are an exchange, and both
+    parties to it are still that in all that moved below it, then neither was a stop on the way.
+    """
+    if _is_of_one_mint(call.tokens, token_accounts):
+        return
+    token_accounts.complete()
+    tokens = Call(call.program, call.instruction, call.outer, call.inner, call.tokens)
+    tokens.token_2022 = call.token_2022
+    exchanges = exchanges_of(moves(tokens, token_accounts))
+    if len(exchanges) < PARTIES:
+        return
+    everything = moves(_everything(call, token_accounts), token_accounts)
+    kept = []
+    for party, exchange in exchanges.items():
+        _, _, paid, amount = exchange
+        flow = flow_of(everything, (party,))
+        if max(flow.values(), default=0) > 0 and -flow.get(paid, 0) * SMALL >= amount:
+            kept.append(exchange)
+    if len(kept) >= PARTIES:
+        report(call, kept, token_accounts)
+
+
+def report(call: Call, traded: Iterable[Exchange], token_accounts: TokenAccounts) -> None:
+    """Raise Unreadable, with UNKNOWN_EXCHANGE, if *traded* under *call* are exchanges.
+
+    None of them is if shares were made or destroyed, or if an NFT was traded.
+    """
+    traded = [one for one in traded if not is_of_one_piece(one, token_accounts)]
+    if traded and not makes_shares(call, traded[0], token_accounts, None):
+        raise _unknown(call, moved_of(traded))
+
+
+def _unknown(call: Call, moved: Moved | None) -> Unreadable:
+    head = base58.head(call.instruction.data).hex()
+    return Unreadable(QuarantineReason.UNKNOWN_EXCHANGE, head, moved)
+
+
+def with_inner(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> Call:
+    """Return *call* with the moves of *inner*; *call* itself if no program, or several, moved.
+
+    inner   calls of unlisted programs, which did not exchange
+    """
+    moving = {one.instruction.program_id_index for one in inner if one.tokens}
+    if len(inner) == 0 or len(moving) > 1:
+        return call
+    tokens = list(call.tokens)
+    lamports = list(call.lamports)
+    is_2022 = call.token_2022
+    for one in inner:
+        tokens += batch.expand(one.tokens, token_accounts.opened)
+        lamports += one.lamports
+        is_2022 = is_2022 or one.token_2022
+    whole = Call(call.program, call.instruction, call.outer, call.inner, tokens, lamports)
+    whole.token_2022 = is_2022
+    return whole
+
+
+def _everything(call: Call, token_accounts: TokenAccounts) -> Call:
+    """Return *call* with all moves below it, whichever program made them."""
+    whole = Call(call.program, call.instruction, call.outer, call.inner)
+    height = 1 if call.inner < 0 else call.instruction.stack_height or 0
+    tokens: list[Instruction] = []
+    for one in token_accounts.inner[call.outer][call.inner + 1 :]:
+        if one.stack_height is not None and one.stack_height <= height:
+            break
+        program = token_accounts.key(one.program_id_index)
+        if program in SPL_PROGRAMS:
+            tokens.append(one)
+            whole.token_2022 = whole.token_2022 or program == SPL_2022
+        elif program == SYSTEM:
+            whole.lamports.append(one)
+    whole.tokens = batch.expand(tokens, token_accounts.opened)
+    return whole
+
+
+def _is_of_one_mint(tokens: Sequence[Instruction], token_accounts: TokenAccounts) -> bool:
+    """Return whether all moves under *tokens* are surely of one mint, mostly fees of a bot."""
+    mints = set()
+    for token in tokens:
+        data = data_of(token)
+        if token.accounts and not MOVING.isdisjoint((data[:1], data[:PARTIES])):
+            mints.add(token_accounts.mint(token.accounts[0]))
+    return len(mints) == 1 and None not in mints
+
+
+def _moves_tokens(tokens: Sequence[Instruction]) -> bool:
+    """Return whether there is a transfer among *tokens*, whose data are bytes."""
+    return any(token.data[:1] in SHAPES or token.data[:PARTIES] in SHAPES for token in tokens)
+
+
+# --- lamports --------------------------------------------------------------------------------
+
+
+def _expect_no_lamports(
+    call: Call, at: int, mint: str, gain: int, token_accounts: TokenAccounts
+) -> None:
+    """Raise Unreadable if a signer, whose *mint* balance changed by *gain*, exchanged lamports.
+
+    A purchase is paid by transfer; of a sale only the balances may show it.
+    at   the index of the signer
+    """
+    signer = token_accounts.signers[at]
+    least = _least(call)
+    is_shared = False
+    if gain > 0:
+        lamports = _paid(call, signer, token_accounts)
+    else:
+        lamports = _received(call, signer, token_accounts)
+        if lamports < least:
+            lamports, is_shared = _taken(call, at, token_accounts)
+    if lamports < least:
+        return
+    exchange = mint, abs(gain), WSOL, lamports
+    is_piece = is_of_one_piece(exchange, token_accounts)
+    if not is_piece and not makes_shares(call, exchange, token_accounts, None):
+        raise _unknown(call, None if is_shared else Moved(WSOL, lamports))
+
+
+def _has_lamports(call: Call, token_accounts: TokenAccounts) -> bool:
+    """Return whether enough lamports moved under *call*, or left an account that it names."""
+    least = _least(call)
+    transfers = [_transferred(one, token_accounts) for one in call.lamports]
+    if any(one[2] >= least for one in transfers if one is not None):
+        return True
+    signers = range(len(token_accounts.signers))
+    return any(_taken(call, at, token_accounts)[0] >= least for at in signers)
+
+
+def _least(call: Call) -> int:
+    """Return the smallest number of lamports that is more than rent or a fee of *call*."""
+    return 1 if base58.head(call.instruction.data) in EXCHANGES else LAMPORTS_MIN
+
+
+def _paid(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
+    """Return the most lamports that *signer* sent to one existing account."""
+    new: set[int] = set()
+    sent: dict[int, int] = {}
+    for instruction in call.lamports:
+        data = data_of(instruction)
+        accounts = instruction.accounts
+        if data[:4] in OPENING:
+            new.update(accounts[:PARTIES])
+        transfer = _transferred(instruction, token_accounts)
+        if transfer is not None and transfer[0] == signer:
+            _, target, amount = transfer
+            if not _is_of_signers(accounts[1], target, token_accounts):
+                sent[accounts[1]] = sent.get(accounts[1], 0) + amount
+    return max((amount for target, amount in sent.items() if target not in new), default=0)
+
+
+def _received(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
+    """Return the lamports that others sent to *signer*."""
+    transfers = (_transferred(one, token_accounts) for one in call.lamports)
+    signers = token_accounts.signers
+    return sum(
+        amount
+        for source, target, amount in filter(None, transfers)
+        if target == signer and source not in signers
+    )
+
+
+def _transferred(
+    instruction: Instruction, token_accounts: TokenAccounts
+) -> tuple[str, str, int] | None:
+    """Return source, target and lamports of *instruction*, None if it is not a transfer."""
+    if len(instruction.data) > TRANSFER_TEXT_MAX:
+        return None  # before it is decoded
+    data = data_of(instruction)
+    accounts = instruction.accounts
+    is_whole = len(data) >= SYSTEM_TRANSFER_SIZE and len(accounts) >= PARTIES
+    if data[:4] != SYSTEM_TRANSFER or not is_whole:
+        return None
+    amount = int.from_bytes(data[4:SYSTEM_TRANSFER_SIZE], "little")
+    return token_accounts.key(accounts[0]), token_accounts.key(accounts[1]), amount
+
+
+def _is_of_signers(account: int, address: str, token_accounts: TokenAccounts) -> bool:
+    """Return whether *account* is a signer's, or a token account whose lamports are rent."""
+    mint = token_accounts.mint(account)
+    if mint is None:
+        return address in token_accounts.signers
+    return mint != WSOL or token_accounts.owner(account) in token_accounts.signers
+
+
+def _taken(call: Call, signer: int, token_accounts: TokenAccounts) -> tuple[int, bool]:
+    """Return the most lamports that left an account of *call* without a transfer.
+
+    And whether another instruction of the program names it, and may have taken a part of them.
+    signer   the index of one who has more lamports than before; else none left for him
+    """
+    own = token_accounts.lamports(signer)
+    if own is None or own[1] <= own[0]:
+        return 0, False
+    sent = token_accounts.system_instructions()
+    most = 0
+    taken_from = -1
+    for account in dict.fromkeys(call.instruction.accounts):
+        held = token_accounts.lamports(account)
+        if held is None or not held[1]:  # closed: its rent was given back
+            continue
+        if account < len(token_accounts.signers) or token_accounts.mint(account) is not None:
+            continue
+        lost = held[0] - held[1] + sum(sent_to(account, one) for one in sent)
+        if lost > most:
+            most = lost
+            taken_from = account
+    program = call.instruction.program_id_index
+    naming = [
+        one
+        for one in token_accounts.instructions(program)
+        if len(one.accounts) > EVENT_ACCOUNTS_MAX and taken_from in one.accounts
+    ]
+    return most, len(naming) > 1

@@ -1,1 +1,0 @@
-"""The price of a mint from those of its pools."""

@@ -1,0 +1,378 @@
+"""EMAs, RSI, MACD, ATR, Bollinger bands and swings of all tokens, by timeframe.
+
+The engine has these values for the mints in use, a list for all.  A list keeps of the closed
+candles of each row and timeframe what these values rest on (`engine.recent`).  Readers see values
+with the open candle, and those before it.  Only rows that were traded are read again.
+"""
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from threading import Lock
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mintscope.market.engine import kernels, recent
+from mintscope.market.engine.kernels import ACC, LAST
+from mintscope.market.engine.recent import RECENTS
+from mintscope.market.screening.snapshot import RecentCandles
+from mintscope.market.timeframe import TIMEFRAMES, Timeframe
+
+Floats = NDArray[np.float64]
+AverageRows = NDArray[Any]
+
+NAMES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd", "macd_signal", "macd_histogram")
+"""Of one timeframe, in the order in which a kernel writes them."""
+OF_OPEN: Final = {
+    f"{name}_{timeframe}": (k, z)
+    for k, timeframe in enumerate(TIMEFRAMES)
+    for z, name in enumerate(NAMES)
+}
+"""Of the name of an average: the number of its timeframe, and its place."""
+OF_RECENT: Final = {
+    f"{name}_{timeframe}": (k, z)
+    for k, timeframe in enumerate(TIMEFRAMES)
+    for z, name in enumerate(recent.NAMES)
+}
+"""Of a name of `engine.recent`: the number of its timeframe, and its place."""
+H1_FRAME: Final = list(TIMEFRAMES).index(Timeframe.H1)
+RSI: Final = NAMES.index("rsi")
+GROWS: Final = 8  # an eighth more, as of rows
+NO_ACC: Final = bytes(8 * ACC)
+
+
+# Takes what is kept, where some rows stand in it, their candles, and the closes of their open ones,
+# or the high, low and close of these; returns their columns.
+ReadRows: TypeAlias = Callable[[Any, Any, Any, Any], Floats]
+# Takes a count and a type; returns as many records, all zero.
+MakeRecords: TypeAlias = Callable[[int, np.dtype[Any]], Any]
+
+
+class RecentRows:
+    """The newest candles of the rows of one timeframe: *of* each that has a closed one.
+
+    Most tokens have none of the wider timeframes.  These stand at place 0, which stays empty.
+    """
+
+    def __init__(self, count: int, of: np.dtype[Any], make: MakeRecords = np.zeros) -> None:
+        """Keep those of *count* rows; *of* is one of RECENTS, and *make* makes them."""
+        self._make = make
+        self.kept = make(1, of)
+        self.places = np.zeros(count, np.int32)
+        self._used = 1
+
+    def make_room(self, count: int) -> None:
+        """Extend to *count* rows, no fewer than before."""
+        self.places = np.pad(self.places, (0, count - len(self.places)))
+
+    def take(self, at: AverageRows) -> Any:
+        """Return the places of rows *at*, each once, which are given one if they have none."""
+        new = at[self.places[at] == 0]
+        last = self._used + len(new)
+        if last > len(self.kept):
+            size = max(last, len(self.kept) + len(self.kept) // GROWS)
+            grown = self._make(size, self.kept.dtype)
+            grown[: self._used] = self.kept[: self._used]
+            self.kept = grown
+        self.places[new] = np.arange(self._used, last, dtype=np.int32)
+        self._used = last
+        return self.places[at]
+
+    def read(self, at: Any) -> Any:
+        """Return the records of rows *at*."""
+        return self.kept[self.places[at]]
+
+    def write(self, at: AverageRows, recents: Any) -> None:
+        """Keep *recents* of rows *at*, each once."""
+        is_filled = np.frombuffer(recents.tobytes(), np.uint8).reshape(len(at), -1).any(axis=1)
+        is_needed = is_filled | (self.places[at] > 0)
+        places = self.take(at[is_needed])  # which may replace what is kept
+        self.kept[places] = recents[is_needed]
+
+
+class AverageColumns:
+    """The newest candles of each row and timeframe, and the values last shown."""
+
+    def __init__(self, count: int, make: MakeRecords = np.zeros) -> None:
+        """Keep *count* rows; *make* makes the records of timeframes wider than a minute.
+
+        Candles of a minute close so often that a file of theirs would be written all the time.
+        """
+        self._recents = [
+            RecentRows(count, of, np.zeros if timeframe == Timeframe.M1 else make)
+            for timeframe, of in zip(TIMEFRAMES, RECENTS, strict=True)
+        ]
+        self._opens = np.zeros((count, len(TIMEFRAMES), 2))  # high and low of the open candles
+        self._lost = np.zeros(count, np.bool_)  # rows with a swing that must be read again
+        self._rsi = np.zeros(0)
+        self._is_stale = np.ones(count, np.bool_)
+        self._lock = Lock()
+        self._newest: Callable[[], Averages | None] = lambda: None  # a weak reference
+
+    def make_room(self, count: int) -> None:
+        """Extend to *count* rows, no fewer than before."""
+        more = count - len(self._opens)
+        with self._lock:
+            for each in self._recents:
+                each.make_room(count)
+            self._opens = np.pad(self._opens, ((0, more), (0, 0), (0, 0)))
+        self._lost = np.pad(self._lost, (0, more))
+        self._is_stale = np.pad(self._is_stale, (0, more), constant_values=True)
+
+    def start_row(self, row: int) -> None:
+        """Reset *row* for a mint that was never traded."""
+        if not (self._opens[row].any() or any(each.places[row] for each in self._recents)):
+            return
+        nothing = [np.zeros(1, of) for of in RECENTS]
+        self.load(np.array([row]), nothing, np.zeros((1, len(TIMEFRAMES), 2)))
+
+    def load(self, at: AverageRows, recents: Sequence[Any], opens: Any) -> None:
+        """Take *recents*, some of RECENTS for each timeframe, and *opens* for rows *at*.
+
+        opens   by row and timeframe: high and low of the open candle
+        """
+        with self._lock:
+            for k, each in enumerate(self._recents):
+                self._save(at, k)
+                each.write(at, recents[k])
+            self._opens[at] = opens
+        self._lost[at] = False
+        self._is_stale[at] = True
+
+    def close(self, rows: Any, at: AverageRows, k: int) -> None:
+        """Close the open candles of timeframe *k* of rows *at* at their newest prices."""
+        counts = rows["counts"]
+        prices = np.column_stack([self._opens[at, k], rows["usd"][at]])
+        with self._lock:
+            self._save(at, k)
+            closing = self._recents[k]
+            places = closing.places[at]
+            is_closing = counts[at, k] > 0
+            places[is_closing] = closing.take(at[is_closing])
+            kernels.close_rows(closing.kept, places, counts, at, k)
+            lost = recent.keep_candles(closing.kept, places, counts, prices, at, k)
+        self._lost[at[lost]] = True
+
+    def _save(self, at: AverageRows, k: int) -> None:
+        newest = self._newest()
+        if newest is not None:
+            newest.save(at, k, self._recents[k].read(at), self._opens[at, k])
+
+    def note(self, at: AverageRows, k: int, prices: Floats, is_next: NDArray[np.bool_]) -> None:
+        """Record the high and low in *prices* of rows *at*; *is_next*: they open a candle."""
+        self._is_stale[at] = True
+        high, low = self._opens[at, k].T
+        with self._lock:
+            newest = self._newest()
+            if newest is not None:
+                newest.save(at, k, None, self._opens[at, k])
+            self._opens[at, k, 0] = np.where(is_next, prices[0], np.maximum(high, prices[0]))
+            self._opens[at, k, 1] = np.where(is_next, prices[1], np.minimum(low, prices[1]))
+
+    def lost_rows(self) -> AverageRows:
+        """Return the rows with a swing that is not known until their candles are read again."""
+        return np.flatnonzero(self._lost)
+
+    def restore(self, first: int, kept: Sequence[bytes]) -> None:
+        """Restore rows that `kept` returned, from *first* on, before the first call of `shown`."""
+        opens = np.frombuffer(kept[-2]).reshape(-1, len(TIMEFRAMES), 2)
+        last = first + len(opens)
+        for each, of in zip(self._recents, kept, strict=False):
+            each.write(np.arange(first, last), np.frombuffer(of, each.kept.dtype))
+        self._opens[first:last] = opens
+        self._lost[first:last] = np.frombuffer(kept[-1], np.bool_)
+
+    def kept(self, first: int, last: int) -> Sequence[bytes]:
+        """Return the rows from *first* until before *last*, for `restore`."""
+        rows = slice(first, last)
+        recents = (each.read(rows) for each in self._recents)
+        return [each.tobytes() for each in (*recents, self._opens[rows], self._lost[rows])]
+
+    def shown(self, rows: Any) -> "Averages":
+        """Return the current values of *rows*, which are the first of all rows."""
+        count = len(rows)
+        self._rsi = np.append(self._rsi, np.full(count - len(self._rsi), np.nan))
+        at = np.flatnonzero(self._is_stale[:count])
+        hours = self._recents[H1_FRAME]
+        counts = rows["counts"][at, H1_FRAME]
+        values = kernels.read_rows(hours.kept, hours.places[at], counts, rows["usd"][at])
+        self._rsi[at] = values[RSI]
+        self._is_stale[:count] = False
+        found = Averages(self, rows["counts"].copy(), rows["usd"].copy(), self._rsi.copy())
+        with self._lock:
+            newest = self._newest()
+            if newest is not None:
+                newest.next = found
+            self._newest = weakref.ref(found)
+        return found
+
+    def read(
+        self, state: "Averages", k: int, kernel: ReadRows, *, has_extremes: bool = False
+    ) -> Floats:
+        """Return the columns of *kernel* for timeframe *k* of all rows, as they were in *state*.
+
+        Rows that have changed since are read as they were then: nothing is copied.
+
+        has_extremes   *kernel* takes high, low and close of the open candles, not closes alone
+        """
+        counts = state.counts[:, k].copy()
+        count = len(counts)
+        with self._lock:
+            changed = _before(state, k, RECENT)
+            is_changed = np.zeros(count, np.bool_)
+            for at, _ in changed:
+                is_changed[at] = True
+            prices = self._prices(state, k) if has_extremes else state.usd
+            now = self._recents[k]
+            found = kernel(now.kept, now.places[:count], np.where(is_changed, 0, counts), prices)
+        for at, had in changed:
+            if len(at):
+                places = np.arange(len(at), dtype=np.int32)
+                found[:, at] = kernel(had, places, counts[at], prices[at])
+        return found
+
+    def _prices(self, state: "Averages", k: int) -> Floats:
+        """Return high, low and close of the open candles of timeframe *k* in *state*, by row."""
+        opens = self._opens[: len(state.usd), k].copy()
+        for at, had in _before(state, k, OPENS):
+            opens[at] = had
+        return np.column_stack([opens, state.usd])
+
+
+RECENT, OPENS = range(2)
+
+
+class Averages:
+    """The values of all rows at one time; immutable, and computed on first use.
+
+    All columns of 100,000 tokens are 54 MB, and most are never asked for.  So candles are kept as
+    they are now, and here what they were before each change of theirs since.
+
+    counts, usd   candles by timeframe and the newest price of each row
+    rsi           of h1
+    next          the state after this one, if it was made while this one was in use
+    """
+
+    def __init__(
+        self, columns: AverageColumns, counts: NDArray[Any], usd: Floats, rsi: Floats
+    ) -> None:
+        self.counts = counts
+        self.usd = usd
+        self.rsi = rsi
+        self.next: Averages | None = None
+        self._columns = columns
+        self._found: dict[tuple[str, int], Floats] = {}
+        self._earlier: dict[tuple[str, Timeframe], Floats] = {}
+        self._before: list[tuple[AverageRows, int, Any, Floats]] = []
+
+    def column(self, name: str) -> Floats:
+        """Return the values of *name* for all rows; NaN for none.
+
+        name   of OF_OPEN or OF_RECENT
+        """
+        for kind, (places, kernel) in COLUMNS.items():
+            if name in places:
+                k, z = places[name]
+                if (kind, k) not in self._found:
+                    is_recent = kind == "recent"
+                    read = self._columns.read(self, k, kernel, has_extremes=is_recent)
+                    self._found[kind, k] = read
+                found: Floats = self._found[kind, k][z]
+                return found
+        raise KeyError(name)
+
+    def earlier(self, name: str, timeframe: Timeframe) -> Floats:
+        """Return the values of *name* of the newest closed candles, by age: [age, row]; NaN: none.
+
+        The newest closed candle of *timeframe* has age 1.
+        """
+        found = self._earlier.get((name, timeframe))
+        if found is None:
+            k = TIMEFRAMES.index(timeframe)
+            kind = name.removesuffix(f"_{timeframe}")
+            if kind in recent.CROSSED:
+                z = recent.CROSSED.index(kind)
+                read = recent.read_earlier_recent
+            else:
+                z = kernels.PRICE if kind == "price" else NAMES.index(kind)
+                read = kernels.read_earlier
+            found = self._columns.read(
+                self, k, lambda kept, places, counts, _: read(kept, places, counts, z)
+            )
+            self._earlier[name, timeframe] = found
+        return found
+
+    def save(self, at: AverageRows, k: int, recents: Any, opens: Floats) -> None:
+        """Note what rows *at* had of timeframe *k* until now; no *recents*: they stay."""
+        self._before.append((at, k, recents, opens))
+
+    def changes(self, k: int, kind: int) -> Iterator[tuple[AverageRows, Any]]:
+        """Yield rows and their values of timeframe *k* before each change, the last one first.
+
+        kind   RECENT or OPENS
+        """
+        for at, of, *had in reversed(self._before):
+            if of == k and had[kind] is not None:
+                yield at, had[kind]
+
+
+COLUMNS: Final[dict[str, tuple[dict[str, tuple[int, int]], ReadRows]]] = {
+    "open": (OF_OPEN, kernels.read_rows),
+    "recent": (OF_RECENT, recent.read_recent),
+}
+
+
+class ClosedCandles(NamedTuple):
+    """The known closed candles of a mint and timeframe.
+
+    closed   their number; *acc*, the accumulators that they left behind
+    recent   the closes of the newest of them; None: not known
+    newest   high, low and close of the newest of them, as floats of 64 bits
+    """
+
+    closed: int
+    acc: Floats
+    recent: RecentCandles | None
+    newest: bytes
+
+
+def recents_of(k: int, candles: Sequence[ClosedCandles]) -> Any:
+    """Return one of RECENTS for each of *candles*, of timeframe *k*.
+
+    If earlier candles are not known, the values begin with the open one.
+    """
+    found = np.zeros(len(candles), RECENTS[k])
+    closed = np.array([each.closed for each in candles], np.int64)
+    accs = np.array([each.acc for each in candles], np.float64).reshape(-1, ACC)
+    newest = np.frombuffer(b"".join(each.newest for each in candles), np.float64).reshape(-1, 3)
+    counts = np.array([len(each.newest) // newest.itemsize // 3 for each in candles], np.int64)
+    recent.begin_recents(found, closed, accs[:, LAST].copy(), counts, newest)
+    known = [each.recent or RecentCandles(0, NO_ACC, b"") for each in candles]
+    begun = np.frombuffer(b"".join(each.acc for each in known), np.float64).reshape(-1, ACC)
+    since = np.array([each.closed for each in known], np.int64)
+    closes = np.frombuffer(b"".join(each.closes for each in known), np.float64)
+    sizes = np.array([len(each.closes) // closes.itemsize for each in known], np.int64)
+    kernels.begin_averages(found, closed, accs, since, begun, sizes, closes)
+    return found
+
+
+def _before(state: Averages, k: int, kind: int) -> list[tuple[AverageRows, Any]]:
+    """Return rows of *state* that have changed since, each once, with their values then."""
+    found = []
+    is_found = np.zeros(len(state.usd), np.bool_)
+    changes = [each for of in _since(state) for each in of.changes(k, kind)]
+    for at, had in reversed(changes):  # the oldest first: what a row had then
+        is_ours = at < len(is_found)
+        is_ours[is_ours] = ~is_found[at[is_ours]]
+        is_found[at[is_ours]] = True
+        found.append((at[is_ours], had[is_ours]))
+    return found
+
+
+def _since(state: Averages) -> Iterator[Averages]:
+    """Yield the states from the newest back to *state*."""
+    states = [state]
+    while (later := states[-1].next) is not None:
+        states.append(later)
+    yield from reversed(states)

@@ -1,0 +1,548 @@
+"""Columns of all tokens at one slot.
+
+A part that is open is kept in the rows.  A closed one is kept as the rows that were traded in it
+and what they traded (`chunks`): many mints trade in few parts.  When it leaves a span, its volume
+is taken off and its prices become those from before the span.  So a list costs by what is traded,
+and nothing by the mints that are not.
+
+The spans of time that a list looks back on: whole parts, the open one included.
+
+A change compares the newest price with the newest one from before its span.
+
+Trades of closed parts of time, kept until the parts leave a span.
+
+Of 100,000 tokens that trade all day they are half of a list, and nothing reads most of them for an
+hour or a day.  So what keeps them is a port: a process that serves keeps them in files.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mintscope.kit.primitives import UnixS
+from mintscope.kit.time import DAY_S, MINUTE_S
+from mintscope.market.screening.averages import AverageColumns, recents_of
+from mintscope.market.screening.snapshot import FoldedTo, MintTrades, SlotTrades
+from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S
+from mintscope.solana.blocks import WSOL
+
+Rows: TypeAlias = NDArray[np.int32]
+
+
+class PartChunk(NamedTuple):
+    """Volumes of some rows in a closed part, each row once: `swaps` for D1, else `bought`."""
+
+    rows: Rows
+    closes: NDArray[np.float64]
+    volumes: NDArray[np.int64]
+    swaps: NDArray[np.int32] | None = None
+    bought: NDArray[np.int64] | None = None
+
+
+class KeptChunk(Protocol):
+    """A stored chunk, which never changes and whose rows are in rising order."""
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+
+    def column(self, name: str) -> Any:
+        """Return a column of `PartChunk`; None if the chunk lacks it.  Raises OSError."""
+
+    def whole(self) -> PartChunk:
+        """Return all columns.  Raises OSError."""
+
+
+class ListMemory(Protocol):
+    """Keeps the large parts of a list, which are rarely read: in memory, or in files."""
+
+    def chunk(self, chunk: PartChunk) -> KeptChunk:
+        """Return *chunk* as it is kept."""
+
+    def records(self, count: int, of: np.dtype[Any]) -> Any:
+        """Return an array of *count* records of type *of*, all zero, for as long as it is used."""
+
+    def release(self) -> None:
+        """Let go of the memory of records that are in files; they are read again when used."""
+
+
+class ChunkInMemory:
+    """Implements `KeptChunk`."""
+
+    def __init__(self, chunk: PartChunk) -> None:
+        self._chunk = chunk
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self._chunk.rows)
+
+    def column(self, name: str) -> Any:
+        """Return a column."""
+        return getattr(self._chunk, name)
+
+    def whole(self) -> PartChunk:
+        """Return all columns."""
+        return self._chunk
+
+
+class InMemory:
+    """Implements `ListMemory`."""
+
+    def chunk(self, chunk: PartChunk) -> KeptChunk:
+        """Return *chunk* itself."""
+        return ChunkInMemory(chunk)
+
+    def records(self, count: int, of: np.dtype[Any]) -> Any:
+        """Return an array."""
+        return np.zeros(count, of)
+
+    def release(self) -> None:
+        """Do nothing."""
+
+
+IN_MEMORY: Final = InMemory()
+
+
+def by_row(chunk: PartChunk) -> PartChunk:
+    """Return *chunk* with its rows in rising order."""
+    if np.all(chunk.rows[1:] > chunk.rows[:-1]):
+        return chunk
+    order = np.argsort(chunk.rows)
+    columns: list[Any] = [None if column is None else column[order] for column in chunk]
+    return PartChunk(*columns)
+
+
+def joined(chunks: Sequence[PartChunk]) -> PartChunk:
+    """Return all rows of *chunks* as one chunk, in rising order."""
+    columns: list[Any] = [
+        None if column[0] is None else np.concatenate(column)
+        for column in zip(*chunks, strict=True)
+    ]
+    return by_row(PartChunk(*columns))
+
+
+def closes_of(chunk: KeptChunk, rows: Sequence[int]) -> tuple[Any, Any]:
+    """Return (places in *rows* that have a price in *chunk*, their prices)."""
+    kept = chunk.column("rows")
+    wanted = np.asarray(rows)
+    at = np.minimum(np.searchsorted(kept, wanted), len(kept) - 1)
+    closes = chunk.column("closes")[at]
+    is_ours = (kept[at] == wanted) & ~np.isnan(closes)
+    return np.flatnonzero(is_ours), closes[is_ours]
+
+
+Floats = NDArray[np.float64]
+
+
+class ListSpan(NamedTuple):
+    """The newest *parts* parts, each of *part_s* seconds since 1970."""
+
+    part_s: int
+    parts: int
+
+    def first_part(self, now: UnixS) -> int:
+        """Return the number of the oldest part in the span."""
+        return now // self.part_s - self.parts + 1
+
+    def start(self, now: UnixS) -> UnixS:
+        """Return the start of the span."""
+        return UnixS(self.first_part(now) * self.part_s)
+
+
+# The first two in minutes; the day in the parts that its pressure window has.
+M5: Final = ListSpan(MINUTE_S, 5)
+H1: Final = ListSpan(MINUTE_S, 60)
+D1: Final = ListSpan(24 * MINUTE_S, 60)
+SPANS: Final = (M5, H1, D1)
+
+
+# NaN: not known.
+#
+# since        Unix seconds
+# supply       in whole tokens
+# before       the newest price from before each span
+# first        the first price, first_at: start of its minute, Unix seconds
+# buckets      start of the newest candle of each timeframe; `counts`: how many there are
+# open_...     of the open part of D1, as part_close; minute_... of the open minute
+# h1_...       of H1: volume, and how much of it was bought
+# depth        micro-USD in the pools that agree on the price, which was set first at `set_since`,
+#              last at `set_at`; `is_agreed`: they weigh more than the others
+ROW: Final = np.dtype(
+    [
+        ("is_listed", "?"),
+        ("key", "u8"),
+        ("since", "f8"),
+        ("supply", "f8"),
+        ("usd", "f8"),
+        ("sol", "f8"),
+        ("before", "f8", len(SPANS)),
+        ("first", "f8"),
+        ("first_at", "f8"),
+        ("volume", "i8"),
+        ("swaps", "i8"),
+        ("buckets", "i8", len(TIMEFRAMES)),
+        ("counts", "i4", len(TIMEFRAMES)),
+        ("open_volume", "i8"),
+        ("open_swaps", "i8"),
+        ("part_close", "f8"),
+        ("minute_close", "f8"),
+        ("minute_volume", "i8"),
+        ("minute_bought", "i8"),
+        ("h1_volume", "i8"),
+        ("h1_bought", "i8"),
+        ("depth", "f8"),
+        ("set_at", "f8"),
+        ("set_since", "f8"),
+        ("is_agreed", "?"),
+    ],
+    align=True,  # else each read of a column takes twice as long
+)
+ROWS_MIN: Final = 64
+TRADERS_S: Final = 5 * MINUTE_S
+GROWS: Final = 8  # an eighth more rows: a spare one takes 600 bytes as one of a mint does
+
+
+class SlotSigners(NamedTuple):
+    """Signers of the trades of one slot: a row and the number of a signer for each."""
+
+    time: UnixS
+    rows: Rows
+    signers: NDArray[np.uint64]
+
+
+class Signers(NamedTuple):
+    """The signers of the last TRADERS_S by slot, and the rows of which some are not known."""
+
+    slots: Sequence[SlotSigners]
+    unknown: Rows
+
+
+def distinct_signers(signers_of: Signers, count: int) -> NDArray[np.float64]:
+    """Return the number of distinct signers of each of *count* rows; NaN: not known."""
+    found = _distinct(signers_of.slots, count)
+    found[signers_of.unknown] = np.nan
+    return found
+
+
+def _distinct(slots: Sequence[SlotSigners], count: int) -> NDArray[np.float64]:
+    if not slots:
+        return np.zeros(count)
+    rows = np.concatenate([each.rows for each in slots])
+    signers = np.concatenate([each.signers for each in slots])
+    order = np.lexsort((signers, rows))
+    rows = rows[order]
+    signers = signers[order]
+    is_new = np.ones(len(rows), np.bool_)
+    is_new[1:] = (rows[1:] != rows[:-1]) | (signers[1:] != signers[:-1])
+    return np.bincount(rows[is_new], minlength=count).astype(np.float64)
+
+
+class ListColumns:
+    """The rows of all mints, as of one moment of the market."""
+
+    def __init__(self, now: UnixS, keep: ListMemory = IN_MEMORY) -> None:
+        """Start at *now* without rows; *keep* keeps closed parts and wider candles."""
+        self.rows = _spare(ROWS_MIN)
+        self.averages = AverageColumns(ROWS_MIN, keep.records)
+        self._keep = keep
+        self._minutes: dict[int, list[KeptChunk]] = {}
+        self._parts: dict[int, list[KeptChunk]] = {}
+        self._now = now
+        self._began = now
+        self._signers: deque[SlotSigners] = deque()
+        self._read_at = np.full(ROWS_MIN, -np.inf)  # rows that were read after their first trade
+
+    @property
+    def part(self) -> int:
+        """The number of the open part of D1."""
+        return self._now // D1.part_s
+
+    def make_room(self, count: int) -> None:
+        """Extend to at least *count* rows."""
+        if count > len(self.rows):
+            grown = _spare(max(count, len(self.rows) + len(self.rows) // GROWS))
+            grown[: len(self.rows)] = self.rows
+            self.rows = grown
+            self.averages.make_room(len(grown))
+            more = len(grown) - len(self._read_at)
+            self._read_at = np.pad(self._read_at, (0, more), constant_values=-np.inf)
+
+    def start_row(self, row: int) -> None:
+        """Reset *row* for a mint that was never traded."""
+        empty = np.zeros((), ROW)
+        for name in ("since", "supply", "usd", "sol", "before", "part_close", "minute_close"):
+            empty[name] = np.nan
+        for name in ("first", "first_at", "depth", "set_at", "set_since"):
+            empty[name] = np.nan
+        empty["buckets"] = -1
+        self.rows[row] = empty
+        self._read_at[row] = -np.inf
+        self.averages.start_row(row)
+
+    def note_read(self, row: int) -> None:
+        """Record that *row* is of a mint whose swaps up to now were not applied here."""
+        self._read_at[row] = self._now
+
+    def add_minutes(self, number: int, chunk: PartChunk) -> None:
+        """Add the trades in minute *number* of H1 of rows that were just started."""
+        rows = self.rows
+        rows["h1_volume"][chunk.rows] += chunk.volumes
+        rows["h1_bought"][chunk.rows] += chunk.bought
+        if number == self._now // H1.part_s:
+            rows["minute_close"][chunk.rows] = chunk.closes
+            rows["minute_volume"][chunk.rows] = chunk.volumes
+            rows["minute_bought"][chunk.rows] = chunk.bought
+        else:
+            self._append(self._minutes.setdefault(number, []), chunk)
+
+    def add_parts(self, number: int, chunk: PartChunk) -> None:
+        """Add the trades in part *number* of D1 of rows that were just started."""
+        rows = self.rows
+        assert chunk.swaps is not None
+        rows["volume"][chunk.rows] += chunk.volumes
+        rows["swaps"][chunk.rows] += chunk.swaps
+        if number == self.part:
+            rows["open_volume"][chunk.rows] = chunk.volumes
+            rows["open_swaps"][chunk.rows] = chunk.swaps
+            rows["part_close"][chunk.rows] = chunk.closes
+        else:
+            self._append(self._parts.setdefault(number, []), chunk)
+
+    def apply(self, slot: SlotTrades, numbers: Rows) -> None:
+        """Add *slot*, the next one; *numbers* are the rows of its trades, -1 for none."""
+        assert slot.folded.time is not None
+        self.advance(slot.folded.time)
+        if not len(numbers):
+            return
+        is_known = numbers >= 0
+        at = numbers[is_known]
+        self._sign(slot, numbers)
+        volumes, bought, swaps, usd, sol, first = (
+            np.array(column, kind)[is_known]
+            for column, kind in zip(
+                list(zip(*slot.trades, strict=True))[1:7],
+                ("i8", "i8", "i8", "f8", "f8", "f8"),
+                strict=True,
+            )
+        )
+        rows = self.rows
+        for name in ("volume", "open_volume", "h1_volume", "minute_volume"):
+            rows[name][at] += volumes
+        for name in ("h1_bought", "minute_bought"):
+            rows[name][at] += bought
+        for name in ("swaps", "open_swaps"):
+            rows[name][at] += swaps
+        is_priced = ~np.isnan(usd)
+        is_first = is_priced & np.isnan(rows["first"][at])
+        rows["first"][at[is_first]] = first[is_first]
+        rows["first_at"][at[is_first]] = self._now - self._now % MINUTE_S
+        prices = _extremes(slot, is_known)[:, is_priced]
+        self._count_candles(at[is_priced], prices)
+        for name in ("usd", "part_close", "minute_close"):
+            rows[name][at[is_priced]] = usd[is_priced]
+        rows["sol"][at[is_priced]] = sol[is_priced]
+
+    def _sign(self, slot: SlotTrades, numbers: Rows) -> None:
+        """Keep the signers of the trades of *slot*."""
+        rows = [
+            (row, signer)
+            for row, trade in zip(numbers.tolist(), slot.trades, strict=True)
+            if row >= 0
+            for signer in trade.signers
+        ]
+        if rows:
+            at, signers = zip(*rows, strict=True)
+            kept = SlotSigners(self._now, np.array(at, np.int32), np.array(signers, np.uint64))
+            self._signers.append(kept)
+
+    def signers(self) -> Signers | None:
+        """Return the signers of the last TRADERS_S; None until the list covers them."""
+        if self._now - self._began < TRADERS_S:
+            return None
+        unknown = np.flatnonzero(self._read_at > self._now - TRADERS_S).astype(np.int32)
+        return Signers(list(self._signers), unknown)
+
+    def advance(self, now: UnixS) -> None:
+        """Advance the time to *now*: close parts, and drop those that leave the spans."""
+        if now // M5.part_s > self._now // M5.part_s:
+            self._close_minute()
+            self._leave_minutes(now)
+        if now // D1.part_s > self._now // D1.part_s:
+            self._close_part()
+            self._leave_parts(now)
+        while self._signers and self._signers[0].time <= now - TRADERS_S:
+            self._signers.popleft()
+        self._now = now
+
+    def _count_candles(self, at: Rows, prices: Floats) -> None:
+        """Count the candles that a price now opens in rows *at*, and close the ones before.
+
+        prices   highs and lows of the rows
+        """
+        rows = self.rows
+        for k, timeframe in enumerate(TIMEFRAMES):
+            bucket = self._now - self._now % WIDTH_S[timeframe]
+            is_next = rows["buckets"][at, k] != bucket
+            self.averages.close(rows, at[is_next], k)
+            self.averages.note(at, k, prices, is_next)
+            rows["counts"][at, k] += is_next
+            rows["buckets"][at, k] = bucket
+
+    def _close_minute(self) -> None:
+        rows = self.rows
+        closes, volumes, bought = (
+            rows[name] for name in ("minute_close", "minute_volume", "minute_bought")
+        )
+        at = np.flatnonzero((volumes > 0) | ~np.isnan(closes)).astype(np.int32)
+        if len(at):
+            chunk = PartChunk(at, closes[at], volumes[at], bought=bought[at])
+            self._append(self._minutes.setdefault(self._now // M5.part_s, []), chunk)
+            closes[at] = np.nan
+            volumes[at] = bought[at] = 0
+
+    def _close_part(self) -> None:
+        rows = self.rows
+        is_traded = (rows["open_volume"] > 0) | (rows["open_swaps"] > 0)
+        at = np.flatnonzero(is_traded).astype(np.int32)
+        if len(at):
+            open_swaps = rows["open_swaps"][at].astype(np.int32)
+            chunk = PartChunk(at, rows["part_close"][at], rows["open_volume"][at], open_swaps)
+            self._append(self._parts.setdefault(self.part, []), chunk)
+            rows["open_volume"][at] = 0
+            rows["open_swaps"][at] = 0
+            rows["part_close"][at] = np.nan
+
+    def _leave_minutes(self, now: UnixS) -> None:
+        """Drop minutes that leave M5 or H1; keep their newest price as that before the span."""
+        rows = self.rows
+        before = self.rows["before"]
+        were_in = M5.first_part(self._now)
+        for number in sorted(self._minutes):
+            if were_in <= number < M5.first_part(now):
+                _write(before[:, 0], self._minutes[number])
+            if number < H1.first_part(now):
+                chunks = self._minutes.pop(number)
+                _write(before[:, 1], chunks)
+                for chunk in (each.whole() for each in chunks):
+                    rows["h1_volume"][chunk.rows] -= chunk.volumes
+                    rows["h1_bought"][chunk.rows] -= chunk.bought
+
+    def _leave_parts(self, now: UnixS) -> None:
+        rows = self.rows
+        for number in sorted(self._parts):
+            if number >= D1.first_part(now):
+                break
+            chunks = self._parts.pop(number)
+            _write(rows["before"][:, 2], chunks)
+            for chunk in (each.whole() for each in chunks):
+                rows["volume"][chunk.rows] -= chunk.volumes
+                rows["swaps"][chunk.rows] -= chunk.swaps
+
+    def closed_parts(self) -> dict[int, tuple[KeptChunk, ...]]:
+        """Return the trades of each closed part of D1."""
+        return {number: tuple(chunks) for number, chunks in self._parts.items()}
+
+    def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
+        """Yield (whether it is of D1 and not of a minute, number of the part, chunk)."""
+        for of_day, number, chunk in self._kept():
+            yield of_day, number, chunk.whole()
+
+    def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
+        """Append a chunk that `closed_chunks` yielded."""
+        chunks = (self._parts if of_day else self._minutes).setdefault(number, [])
+        chunks.append(self._keep.chunk(by_row(chunk)))
+
+    def _kept(self) -> Iterator[tuple[bool, int, KeptChunk]]:
+        for of_day, parts in ((False, self._minutes), (True, self._parts)):
+            for number, chunks in parts.items():
+                for chunk in chunks:
+                    yield of_day, number, chunk
+
+    def _append(self, chunks: list[KeptChunk], chunk: PartChunk) -> None:
+        """Add *chunk*, merged with preceding chunks that are not longer, so that few remain."""
+        added = [chunk]
+        while chunks and chunks[-1].count <= sum(len(each.rows) for each in added):
+            added.append(chunks.pop().whole())
+        chunks.append(self._keep.chunk(joined(added)))
+
+
+def _extremes(slot: SlotTrades, is_known: NDArray[np.bool_]) -> Floats:
+    """Return the highest and the lowest price of each trade of *slot* that *is_known*."""
+    prices = [(trade.price_usd, trade.high_usd, trade.low_usd) for trade in slot.trades]
+    usd, high, low = np.array(prices, float).reshape(-1, 3)[is_known].T
+    return np.array([np.fmax(high, usd), np.fmin(low, usd)])
+
+
+def _spare(count: int) -> Any:
+    """Return *count* unused rows, without trades for a closing minute to count."""
+    rows = np.zeros(count, ROW)
+    rows["minute_close"] = np.nan
+    return rows
+
+
+def _write(column: NDArray[np.float64], chunks: list[KeptChunk]) -> None:
+    for chunk in chunks:
+        closes = chunk.column("closes")
+        is_priced = ~np.isnan(closes)
+        column[chunk.column("rows")[is_priced]] = closes[is_priced]
+
+
+def load_list_kernels() -> None:
+    """Compile or load the kernels of a list, so that the first list need not wait for them."""
+    columns = ListColumns(UnixS(0))
+    columns.start_row(0)
+    traded = MintTrades(WSOL, 1, 1, 1, 1.0, 1.0, first_usd=1.0)
+    for time in (0, DAY_S):  # the second closes a candle of every timeframe
+        columns.apply(SlotTrades(FoldedTo(0, None, UnixS(time)), [traded]), np.zeros(1, np.int32))
+    averages = columns.averages.shown(columns.rows)
+    for k, timeframe in enumerate(TIMEFRAMES):  # each may keep another number of extremes
+        recents_of(k, [])
+        averages.column(f"rsi_{timeframe}")
+        averages.column(f"atr_{timeframe}")
+        averages.earlier(f"rsi_{timeframe}", timeframe)
+        averages.earlier(f"atr_{timeframe}", timeframe)
+
+
+# The newest price from before the day, then that at the end of each part; None before the first.
+Closes = list[float | None]
+
+
+class DayCloses(NamedTuple):
+    """The closes of the last day, as of one state of a list.
+
+    parts    the closed parts, by number
+    open     the number of the open part
+    before   by row, the newest price from before the day; NaN: none
+    now      by row, the newest price
+    """
+
+    parts: Mapping[int, Sequence[KeptChunk]]
+    open: int
+    before: Any
+    now: Any
+
+    def of(self, rows: Sequence[int]) -> Sequence[Closes]:
+        """Return the closes of *rows*, in their order.  Raises OSError."""
+        found = np.full((len(rows), D1.parts + 1), np.nan)
+        found[:, 0] = self.before[rows]
+        first = self.open - D1.parts + 1
+        for number, chunks in self.parts.items():
+            if not first <= number < self.open:
+                continue
+            for chunk in chunks:
+                at, closes = closes_of(chunk, rows)
+                found[at, number - first + 1] = closes
+        found[:, -1] = self.now[rows]
+        return _carried(found)
+
+
+def _carried(found: Any) -> Sequence[Closes]:
+    """Return rows in which each price is repeated until the next one."""
+    places = np.where(np.isnan(found), 0, np.arange(found.shape[1]))
+    np.maximum.accumulate(places, axis=1, out=places)
+    held = np.take_along_axis(found, places, axis=1)
+    return [[None if value != value else value for value in row] for row in held.tolist()]  # noqa: PLR0124 - NaN

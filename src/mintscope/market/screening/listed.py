@@ -1,0 +1,503 @@
+"""A listed token, and sort orders of the list.
+
+A page ends at a place, (value, mint), and the next one goes on behind it, in whatever list is the
+newest by then.  So a mint whose value stays is on exactly one page; one whose value moves past the
+place in between may be missed, or come again.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from functools import cached_property
+from hashlib import blake2b
+from math import isnan
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mintscope.kit.primitives import Mint, UnixS
+from mintscope.market.mint_facts import MintFacts, ScaledUiAmount
+from mintscope.market.ports import CANDLES_FOR_ALL
+from mintscope.market.report import Price
+from mintscope.market.screening.averages import Averages
+from mintscope.market.screening.columns import Closes, DayCloses, Signers
+from mintscope.market.screening.grammar import parse_condition
+from mintscope.market.screening.look_alikes import AddressIndex, NameIndex, cleaned, hides
+from mintscope.market.screening.screen import (
+    FoundRows,
+    ScreenColumns,
+    ScreenQuestion,
+    ScreenTable,
+    find_rows,
+    rows_where,
+)
+from mintscope.market.screening.snapshot import FoldedTo
+from mintscope.market.standings import basis_of
+from mintscope.market.timeframe import TIMEFRAMES, Timeframe
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[Any]  # integers or floats
+Rows = NDArray[np.integer[Any]]
+
+
+class RowOrder(NamedTuple):
+    """All rows by rising value, equal values by key; then the rows without a value, by key."""
+
+    rows: Rows
+    without: Rows
+
+
+def order_of(by_key: Rows, values: Numbers) -> RowOrder:
+    """Return *by_key*, all rows by rising key, sorted by *values*; NaN for none."""
+    of = values[by_key]
+    is_known = ~np.isnan(of)
+    rows = by_key[is_known]
+    order = np.argsort(of[is_known], kind="stable")
+    return RowOrder(rows[order], by_key[~is_known])
+
+
+def are_in(keys: NDArray[np.uint64], wanted: Sequence[int]) -> NDArray[np.bool_]:
+    """Return, for each of *keys*, whether it is in *wanted*, a few keys in rising order."""
+    if not wanted:
+        return np.zeros(len(keys), np.bool_)
+    few = np.array(wanted, np.uint64)
+    found: NDArray[np.bool_] = few[np.searchsorted(few[:-1], keys)] == keys
+    return found
+
+
+def shares_of(parts: NDArray[Any], wholes: NDArray[Any]) -> Floats:
+    """Return *parts* divided by *wholes*, 0 to 1; NaN if the whole is not above 0."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: Floats = np.where(wholes > 0, parts / wholes, np.nan)
+    return found
+
+
+Folds = NDArray[np.int64]
+
+
+class Sort(StrEnum):
+    """The sort keys of a list, over a day unless another span is named."""
+
+    VOLUME = "volume"
+    CHANGE = "change"
+    AGE = "age"
+    PRICE = "price"
+    CHANGE_M5 = "change_m5"
+    CHANGE_H1 = "change_h1"
+    MARKET_CAP = "market_cap"
+    RSI_H1 = "rsi_h1"
+    PRESSURE_H1 = "pressure_h1"
+
+
+class ListPlace(NamedTuple):
+    """The end of a page: the value of its sort, or None, and the mint."""
+
+    value: float | None
+    mint: Mint
+
+
+class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A query of a list.
+
+    text         in the name or symbol, or what the address begins with; "" finds all
+    in_any_case  the beginning of the address may have lost its case
+    among        nothing but these; None: all
+    volume_min   of D1, micro-USD
+    since_min    followed since then or later
+    where        a condition of screens; "": none
+    after        the place where the page before ended
+    """
+
+    text: str = ""
+    in_any_case: bool = False
+    among: Sequence[Mint] | None = None
+    volume_min: int = 0
+    since_min: UnixS | None = None
+    where: str = ""
+    sort: Sort = Sort.VOLUME
+    is_rising: bool = False
+    limit: int
+    after: ListPlace | None = None
+
+
+class ListedMint(msgspec.Struct, frozen=True, gc=False):
+    """Facts that do not change with a swap; names are `cleaned`.
+
+    is_cleaned   name or symbol held characters that are never shown
+    """
+
+    mint: Mint
+    since: UnixS | None
+    name: str | None
+    symbol: str | None
+    decimals: int | None
+    scaled: ScaledUiAmount | None = None
+    is_cleaned: bool = False
+
+    @classmethod
+    def of(cls, mint: Mint, since: UnixS | None, facts: MintFacts | None) -> "ListedMint":
+        """Return *mint*, followed from *since* on, with its *facts*."""
+        if facts is None:
+            return cls(mint, since, None, None, None)
+        return cls(
+            mint=mint,
+            since=since,
+            name=cleaned(facts.name),
+            symbol=cleaned(facts.symbol),
+            decimals=facts.decimals,
+            scaled=facts.scaled_ui_amount,
+            is_cleaned=hides(facts.name) or hides(facts.symbol),
+        )
+
+
+class ListLine(NamedTuple):
+    """One mint of a list; unknown values are None.
+
+    changes      of the price over M5, H1 and D1: 0.05 is five percent more
+    change_since   when the first price was, if there is none from before D1: the last of the
+                 changes is since then
+    volume       of D1, micro-USD
+    swaps        of D1, those that had a price
+    market_cap   USD: price times supply; None also if the chain counts no supply, as of wrapped
+                 SOL
+    rsi          of h1, 0 to 100; None while there are too few candles
+    pressure     the bought share of what was traded within H1, 0 to 1; None: nothing was
+    ready        the timeframes that have all their indicators
+    age_s        since it is followed
+    ui_multiplier   how many tokens wallets show for one, at the time of the list
+    look_alike_of   the mint of which more is traded in D1, whose symbol or name looks the same
+    namesakes    how many tokens have its symbol or name, itself too
+    price        usd and sol with what they rest on
+    """
+
+    listed: ListedMint
+    usd: float | None
+    sol: float | None
+    changes: tuple[float | None, float | None, float | None]
+    volume: int
+    swaps: int
+    market_cap: float | None
+    rsi: float | None
+    pressure: float | None
+    ready: list[Timeframe]
+    age_s: int | None
+    ui_multiplier: float | None = None
+    change_since: UnixS | None = None
+    look_alike_of: Mint | None = None
+    namesakes: int = 1
+    price: Price | None = None
+
+
+class ListedPage(NamedTuple):
+    """Some lines, and their end if there are more; *rows* are for `ListedTokens.days`.
+
+    left   how many tokens match, from the first of the lines on
+    """
+
+    lines: Sequence[ListLine]
+    next_after: ListPlace | None
+    rows: Sequence[int]
+    left: int
+
+
+class RowKeys(NamedTuple):
+    """The keys of all rows, and the listed rows by rising key: the same until a mint comes or goes.
+
+    keys   of each row what decides between equal values, see `key_of`
+    """
+
+    keys: NDArray[np.uint64]
+    by_key: Rows
+
+    @classmethod
+    def of(cls, rows: Any) -> "RowKeys":
+        """Return those of *rows*, of `columns.ROW`, which may change afterwards."""
+        keys: NDArray[np.uint64] = rows["key"].copy()
+        listed = np.flatnonzero(rows["is_listed"])
+        # Of 32 bits: each sort of 100,000 tokens keeps as many.
+        return cls(keys, listed[np.argsort(keys[listed])].astype(np.int32))
+
+
+def key_of(mint: Mint) -> int:
+    """Return the key that orders mints of equal values, the same in every process."""
+    return int.from_bytes(blake2b(mint.encode(), digest_size=8).digest())
+
+
+class ListedTokens:
+    """One state of a list.
+
+    folded    it is as of this slot
+    columns   the numbers of each row, for conditions
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each index
+        self,
+        folded: FoldedTo,
+        mints: Sequence[ListedMint | None],
+        rows: Any,
+        *,
+        keys: RowKeys,
+        averages: Averages,
+        signers: Signers | None,
+        standings: Sequence[bytes | None],
+        names: NameIndex,
+        addresses: AddressIndex,
+        days: DayCloses,
+        folds: Folds,
+    ) -> None:
+        """Copy the needed parts of *rows*, of `columns.ROW`, which may change afterwards.
+
+        keys        of *rows*
+        averages    of each row
+        signers     of the last five minutes; None: not known yet
+        standings   of each row the pools of its mint, packed
+        folds   of each row the `fold_key` of its name and of its symbol
+        """
+        self.folded = folded
+        self._mints = mints
+        self._standings = standings
+        self._names = names
+        self._addresses = addresses
+        self._days = days
+        self._folds = folds
+        self._keys = keys.keys
+        self._by_key = keys.by_key
+        self._usd: Floats = averages.usd
+        self._sol: Floats = rows["sol"].copy()
+        is_young = np.isnan(rows["before"][:, -1])
+        self._change_since: Floats = np.where(is_young, rows["first_at"], np.nan)
+        before = rows["before"].copy()
+        before[is_young, -1] = rows["first"][is_young]
+        with np.errstate(divide="ignore", invalid="ignore"):  # spare rows hold 0
+            self._changes: Floats = rows["usd"][:, None] / before - 1.0
+        self._volume: NDArray[np.int64] = rows["volume"].copy()
+        self._swaps: NDArray[np.int64] = rows["swaps"].copy()
+        self._caps: Floats = rows["usd"] * rows["supply"]
+        self._rsi: Floats = averages.rsi
+        self._pressure: Floats = shares_of(rows["h1_bought"], rows["h1_volume"])
+        self._counts = averages.counts
+        self._since: Floats = rows["since"].copy()
+        of_day = {"volume": self._volume, "swaps": self._swaps, "since": self._since}
+        self.columns = ScreenColumns(
+            rows, self._shared(), of_day, averages, folded.time, signers=signers
+        )
+        self._table = ScreenTable(self._by_key, self._keys, self.columns.column)
+        # Sorted when someone asks: some milliseconds each, and most states are never asked for.
+        self._orders: dict[Sort, RowOrder] = {}
+
+    def __len__(self) -> int:
+        """Return the number of listed mints."""
+        return len(self._by_key)
+
+    def page(self, asked: ListQuestion) -> ListedPage:
+        """Return the page that *asked* describes: some milliseconds, in any thread.
+
+        Raises    ConditionError
+        """
+        rows = self._rows_after(asked)
+        for is_wanted in self._wanted(asked):
+            rows = rows[is_wanted[rows]]
+        shown = rows[: asked.limit]
+        is_last = len(rows) <= asked.limit
+        place = None if is_last else self._place(int(shown[-1]), asked.sort)
+        return ListedPage(list(self._lines(shown)), place, shown.tolist(), len(rows))
+
+    def screen(self, asked: ScreenQuestion) -> FoundRows:
+        """Return the page of tokens that *asked* describes: some milliseconds, in any thread."""
+        return find_rows(self._table, asked)
+
+    def mint_in(self, row: int) -> ListedMint:
+        """Return the mint of *row*, which `screen` or `page` returned."""
+        listed = self._mints[row]
+        assert listed is not None
+        return listed
+
+    def days(self, rows: Sequence[int]) -> Sequence[Closes]:
+        """Return the prices of *rows* of a page of this list within D1, oldest first."""
+        return self._days.of(rows)
+
+    def larger_like(self, mint: Mint) -> Mint | None:
+        """Return the `ListLine.look_alike_of` of *mint*; None if it has none or is not listed."""
+        row = self._row_of(mint)
+        return None if row is None else self._mint_at(int(self._larger[row]))
+
+    def standing_of(self, mint: Mint) -> bytes | None:
+        """Return the pools of *mint*, packed; None if it has none, or is not listed."""
+        row = self._row_of(mint)
+        return None if row is None else self._standings[row]
+
+    def _row_of(self, mint: Mint) -> int | None:
+        key = np.uint64(key_of(mint))
+        at = int(np.searchsorted(self._keys[self._by_key], key))
+        if at == len(self._by_key) or self._keys[self._by_key[at]] != key:
+            return None
+        return int(self._by_key[at])
+
+    @cached_property
+    def _larger(self) -> Rows:
+        """For each row, the row of the most traded token of its symbol, or else its name; -1: none.
+
+        A symbol or name is the same as another one once characters that look alike are folded.
+        """
+        found = np.full(len(self._volume), -1, np.int32)
+        rising = self._by_key[np.argsort(self._volume[self._by_key], kind="stable")]
+        for ids in self._folds.T:
+            rows = rising[ids[rising] != 0]
+            alike, groups = np.unique(ids[rows], return_inverse=True)
+            most = np.zeros(len(alike), np.int32)
+            most[groups] = rows  # of equal numbers the last one stays
+            top = most[groups]
+            is_larger = self._volume[top] > self._volume[rows]
+            found[rows[is_larger]] = top[is_larger]
+        return found
+
+    @cached_property
+    def _namesakes(self) -> NDArray[np.int32]:
+        """For each row, the number of tokens with its symbol, or with its name if that is more."""
+        found = np.ones(len(self._volume), np.int32)
+        for ids in self._folds.T:
+            rows = self._by_key[ids[self._by_key] != 0]
+            _, groups, counts = np.unique(ids[rows], return_inverse=True, return_counts=True)
+            found[rows] = np.maximum(found[rows], counts[groups])
+        return found
+
+    def _mint_at(self, row: int) -> Mint | None:
+        listed = None if row < 0 else self._mints[row]
+        return None if listed is None else listed.mint
+
+    def _values(self, sort: Sort) -> Numbers:  # noqa: PLR0911 - one for each sort
+        """Return the column that orders lists by *sort*; no column is copied."""
+        match sort:
+            case Sort.VOLUME:
+                return self._volume
+            case Sort.CHANGE:
+                return self._changes[:, 2]
+            case Sort.AGE:
+                return -self._since
+            case Sort.PRICE:
+                return self._usd
+            case Sort.CHANGE_M5:
+                return self._changes[:, 0]
+            case Sort.CHANGE_H1:
+                return self._changes[:, 1]
+            case Sort.MARKET_CAP:
+                return self._caps
+            case Sort.RSI_H1:
+                return self._rsi
+            case Sort.PRESSURE_H1:
+                return self._pressure
+
+    def _shared(self) -> dict[str, Floats]:
+        """Return the columns that screening conditions share with the list."""
+        return {
+            "price": self._usd,
+            "price_sol": self._sol,
+            "change_m5": self._changes[:, 0],
+            "change_h1": self._changes[:, 1],
+            "change_d1": self._changes[:, 2],
+            "pressure_h1": self._pressure,
+            "market_cap": self._caps,
+        }
+
+    def _wanted(self, asked: ListQuestion) -> Iterator[NDArray[np.bool_]]:
+        """Yield, for each filter in *asked*, whether each row passes it."""
+        if asked.text:
+            addresses = self._addresses.find(asked.text, in_any_case=asked.in_any_case)
+            yield self._names.find(asked.text) | addresses
+        if asked.among is not None:
+            yield are_in(self._keys, sorted(map(key_of, asked.among)))
+        if asked.volume_min:
+            yield self._volume >= asked.volume_min
+        if asked.since_min is not None:
+            yield self._since >= asked.since_min
+        if asked.where:
+            wanted = parse_condition(asked.where)
+            yield rows_where(wanted, self._table.column, len(self._keys))
+
+    def _order(self, sort: Sort) -> RowOrder:
+        found = self._orders.get(sort)
+        if found is None:
+            found = self._orders[sort] = order_of(self._by_key, self._values(sort))
+        return found
+
+    def _rows_after(self, asked: ListQuestion) -> Rows:
+        """Return all rows that follow the end of the previous page."""
+        order = self._order(asked.sort)
+        after = asked.after
+        rows = order.rows
+        without = order.without
+        if not asked.is_rising:
+            rows = rows[::-1]
+            without = without[::-1]
+        if after is None:
+            return np.concatenate((rows, without))
+        key = np.uint64(key_of(after.mint))
+        if after.value is None:
+            return without[self._behind(order.without, key, is_rising=asked.is_rising) :]
+        values = self._values(asked.sort)
+        first = bisect_left(order.rows, after.value, key=lambda row: float(values[row]))
+        last = bisect_right(order.rows, after.value, key=lambda row: float(values[row]))
+        begin = first if asked.is_rising else len(rows) - last
+        equal = order.rows[first:last]
+        begin += self._behind(equal, key, is_rising=asked.is_rising)
+        return np.concatenate((rows[begin:], without))
+
+    def _behind(self, rows: Rows, key: np.uint64, *, is_rising: bool) -> int:
+        """Return the number of *rows*, by rising key, up to and including *key* in this order."""
+        keys = self._keys[rows]
+        if is_rising:
+            return int(np.searchsorted(keys, key, "right"))
+        return len(rows) - int(np.searchsorted(keys, key, "left"))
+
+    def _place(self, row: int, sort: Sort) -> ListPlace:
+        listed = self._mints[row]
+        assert listed is not None
+        return ListPlace(_known(float(self._values(sort)[row])), listed.mint)
+
+    def _lines(self, rows: Rows) -> Iterator[ListLine]:
+        """Yield the line of each of *rows*; single look-ups would take five times as long."""
+        now = self.folded.time
+        columns = (
+            *(self._usd, self._sol, self._changes, self._volume, self._swaps, self._caps),
+            *(self._rsi, self._pressure, self._counts, self._change_since),
+            *(self._larger, self._namesakes),
+        )
+        values = zip(*(column[rows].tolist() for column in columns), strict=True)
+        for row, of in zip(rows.tolist(), values, strict=True):
+            usd, sol, changes, volume, swaps, cap, rsi, pressure, counts, at, top, alike = of
+            listed = self._mints[row]
+            assert listed is not None
+            m5, h1, d1 = map(_known, changes)
+            since = listed.since
+            scaled = listed.scaled
+            yield ListLine(
+                listed=listed,
+                usd=_known(usd),
+                sol=_known(sol),
+                changes=(m5, h1, d1),
+                volume=volume,
+                swaps=swaps,
+                market_cap=_known(cap),
+                rsi=_known(rsi),
+                pressure=_known(pressure),
+                ready=[
+                    of for of, n in zip(TIMEFRAMES, counts, strict=True) if n >= CANDLES_FOR_ALL
+                ],
+                age_s=None if since is None or now is None else max(0, now - since),
+                ui_multiplier=None if scaled is None or now is None else scaled.at(now),
+                change_since=None if isnan(at) else UnixS(int(at)),
+                look_alike_of=self._mint_at(top),
+                namesakes=alike,
+                price=self._price(row, usd, sol),
+            )
+
+    def _price(self, row: int, usd: float, sol: float) -> Price | None:
+        if isnan(usd) or isnan(sol) or self.folded.time is None:
+            return None
+        return Price.of(usd, sol, basis_of(self._standings[row]), self.folded.time)
+
+
+def _known(value: float) -> float | None:
+    return None if isnan(value) else float(value)

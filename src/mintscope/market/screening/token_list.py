@@ -1,0 +1,522 @@
+"""The list of all tokens.
+
+`seed` takes mints in, `apply` adds what was folded since, and `listed` returns what readers are
+shown until the next one: it never changes.
+
+Loading all mints from the store costs a read of each; a snapshot holds the numbers as they are
+in memory.  A list that is restored and brought to a later slot equals, to the last bit, a list
+that was never stored.
+"""
+
+import zlib
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import numpy as np
+
+from mintscope.kit.primitives import MINT_LENGTH_MAX, Mint, UnixS
+from mintscope.market.engine.fold import read_state
+from mintscope.market.engine.recent import RECENTS
+from mintscope.market.mint_facts import MintFacts
+from mintscope.market.screening.averages import ClosedCandles, recents_of
+from mintscope.market.screening.columns import (
+    D1,
+    H1,
+    IN_MEMORY,
+    ROW,
+    ROWS_MIN,
+    SPANS,
+    DayCloses,
+    ListColumns,
+    ListMemory,
+    PartChunk,
+)
+from mintscope.market.screening.listed import ListedMint, ListedTokens, RowKeys, key_of
+from mintscope.market.screening.look_alikes import AddressIndex, NameIndex, folded, search_line
+from mintscope.market.screening.snapshot import (
+    FactPlace,
+    FoldedTo,
+    MintAsFolded,
+    MintPage,
+    SlotTrades,
+)
+from mintscope.market.standings import basis_of
+from mintscope.market.timeframe import TIMEFRAMES, Timeframe
+
+M1: Final = list(Timeframe).index(Timeframe.M1)
+HIGH_AND_LOW: Final = slice(1, 3)  # of the four prices of a candle
+
+
+class KeptRows(msgspec.Struct, frozen=True, array_like=True):
+    """Some rows of a snapshot, their numbers as the bytes that they have in memory."""
+
+    numbers: bytes
+    averages: list[bytes]
+    folds: bytes
+    mints: list[ListedMint | None]
+    standings: list[bytes | None]
+    lines: list[bytes]
+
+
+class TokenList:
+    """The listed mints, as of one folded slot.
+
+    folded   up to where it has come
+    """
+
+    def __init__(self, folded: FoldedTo, keep: ListMemory = IN_MEMORY) -> None:
+        """Start at *folded* without mints; *keep* keeps its large parts."""
+        self.folded = folded
+        self._columns = ListColumns(folded.time or UnixS(0), keep)
+        self._rows: dict[Mint, int] = {}
+        self._mints: list[ListedMint | None] = []
+        self._standings: list[bytes | None] = []  # the pools of each, packed
+        self._restood: set[int] = set()  # rows whose pools have changed since the last `listed`
+        self._lines: list[bytes] = []
+        self._lengths = np.zeros(ROWS_MIN, np.int32)  # of the lines
+        self._folds = np.zeros((ROWS_MIN, 2), np.int64)  # what name and symbol look like
+        self._address_bytes = np.zeros((ROWS_MIN, MINT_LENGTH_MAX), np.uint8)
+        self._names: NameIndex | None = None  # of the last `listed`, unless a name has changed
+        self._keys: RowKeys | None = None  # of the last `listed`, unless a mint has come or gone
+        self._lost_to = 0  # the row at which the next look for lost candles begins
+        self._is_shown = False  # the last `listed` has `_folds` and `_address_bytes` as they are
+        # Rows of mints that are gone, and the part in which they went: what they traded lies in
+        # closed parts for a day yet, so they are not another mint's before that.
+        self._gone: deque[tuple[int, int]] = deque()
+
+    def seed(self, page: MintPage) -> None:
+        """Add the mints of *page*, which is as of `folded`, or reload those already listed."""
+        assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
+        rows = [self._start(one) for one in page.mints]
+        self._load(rows, page.mints)
+        for number, of_number in _parts(rows, page.mints).items():
+            at, volumes, swaps, closes = zip(*of_number, strict=True)
+            chunk = PartChunk(
+                np.array(at, np.int32),
+                np.array(closes, np.float64),
+                np.array(volumes, np.int64),
+                np.array(swaps, np.int32),
+            )
+            self._columns.add_parts(number, chunk)
+        for number, of_minute in _minutes(rows, page.mints).items():
+            at, volumes, bought, closes = zip(*of_minute, strict=True)
+            chunk = PartChunk(
+                np.array(at, np.int32),
+                np.array(closes, np.float64),
+                np.array(volumes, np.int64),
+                bought=np.array(bought, np.int64),
+            )
+            self._columns.add_minutes(number, chunk)
+
+    def drop(self, mint: Mint) -> None:
+        """Remove *mint* from the list."""
+        row = self._rows.pop(mint, None)
+        if row is not None:
+            self._keys = None
+            self._columns.start_row(row)
+            self._gone.append((self._columns.part, row))
+            self._mints[row] = None
+            self._standings[row] = None
+            self._put_line(row, b"")
+            self._let_go()
+            self._folds[row] = 0
+
+    def apply(self, slots: Iterable[SlotTrades]) -> None:
+        """Add *slots*, the next folded slots."""
+        find = self._rows.get
+        for slot in slots:
+            numbers = np.array([find(trade.mint, -1) for trade in slot.trades], np.int32)
+            for row, trade in zip(numbers.tolist(), slot.trades, strict=True):
+                if row >= 0 and trade.standing is not None:
+                    self._standings[row] = trade.standing
+                    self._restood.add(row)
+            self._columns.apply(slot, numbers)
+            self.folded = slot.folded
+
+    def describe(self, mint: Mint, facts: MintFacts) -> None:
+        """Replace the facts of *mint* with *facts*, if it is listed."""
+        row = self._rows.get(mint)
+        if row is not None:
+            old = self._mints[row]
+            assert old is not None
+            self._put_mint(row, ListedMint.of(mint, old.since, facts), facts)
+
+    def lost(self, limit: int) -> list[Mint]:
+        """Return up to *limit* mints whose candles must be read again: see `engine.recent`."""
+        rows = self._columns.averages.lost_rows()
+        behind = int(np.searchsorted(rows, self._lost_to))  # in turn: else the last ones may starve
+        found = np.concatenate((rows[behind:], rows[:behind]))[:limit].tolist()
+        self._lost_to = found[-1] + 1 if found else 0
+        return [one.mint for row in found if (one := self._mints[row]) is not None]
+
+    def recall(self, page: MintPage) -> None:
+        """Take the newest candles of the mints in *page*, which is as of `folded`."""
+        assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
+        found = [one for one in page.mints if one.mint in self._rows]
+        self._load([self._rows[one.mint] for one in found], found)
+
+    def listed(self) -> ListedTokens:
+        """Return the current list; this takes some time, during which the list must not change."""
+        mints = list(self._mints)
+        columns = self._columns
+        if self._names is None:
+            self._names = NameIndex(self._lines, self._lengths[: len(mints)])
+        rows = columns.rows[: len(mints)]
+        self._stand(rows)
+        before = rows["before"][:, 2].copy()
+        averages = columns.averages.shown(rows)
+        if self._keys is None:
+            self._keys = RowKeys.of(rows)
+        self._is_shown = True
+        return ListedTokens(
+            self.folded,
+            mints,
+            rows,
+            keys=self._keys,
+            averages=averages,
+            signers=columns.signers(),
+            standings=list(self._standings),
+            names=self._names,
+            addresses=AddressIndex(self._address_bytes[: len(mints)]),
+            folds=self._folds[: len(mints)],
+            days=DayCloses(columns.closed_parts(), columns.part, before, averages.usd),
+        )
+
+    def __len__(self) -> int:
+        """Return the number of listed mints."""
+        return len(self._rows)
+
+    @property
+    def row_count(self) -> int:
+        """The number of rows, including those of removed mints."""
+        return len(self._mints)
+
+    def gone_rows(self) -> list[tuple[int, int]]:
+        """Return (part in which the mint was removed, row) for each removed mint."""
+        return list(self._gone)
+
+    def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
+        """Yield the trades of closed parts, as `ListColumns.closed_chunks` does."""
+        return self._columns.closed_chunks()
+
+    def kept_rows(self, first: int, last: int) -> KeptRows:
+        """Return the rows from number *first* up to but not including *last*."""
+        self._stand(self._columns.rows)
+        return KeptRows(
+            self._columns.rows[first:last].tobytes(),
+            [*self._columns.averages.kept(first, last)],
+            self._folds[first:last].tobytes(),
+            self._mints[first:last],
+            self._standings[first:last],
+            self._lines[first:last],
+        )
+
+    def expect_rows(self, count: int, gone: Iterable[tuple[int, int]]) -> None:
+        """Make room for *count* rows, of which *gone* belong to removed mints."""
+        self._make_room(count)
+        self._gone.extend(gone)
+
+    def restore_rows(self, first: int, kept: KeptRows) -> None:
+        """Add the rows from number *first* on.  Raises ValueError if they are not the next."""
+        if first != self.row_count:
+            raise ValueError(f"expected row {self.row_count}, was {first}")
+        last = first + len(kept.mints)
+        self._make_room(last)
+        self._let_go()
+        self._columns.rows[first:last] = np.frombuffer(kept.numbers, ROW)
+        self._columns.averages.restore(first, kept.averages)
+        self._folds[first:last] = np.frombuffer(kept.folds, np.int64).reshape(-1, 2)
+        self._mints += kept.mints
+        self._standings += kept.standings
+        self._lines += kept.lines
+        self._lengths[first:last] = [len(line) for line in kept.lines]
+        addresses = ("" if one is None else one.mint for one in kept.mints)
+        padded = b"".join(each.encode().ljust(MINT_LENGTH_MAX, b"\0") for each in addresses)
+        self._address_bytes[first:last] = np.frombuffer(padded, np.uint8).reshape(
+            -1, MINT_LENGTH_MAX
+        )
+        self._rows.update(
+            (one.mint, row) for row, one in enumerate(kept.mints, first) if one is not None
+        )
+        self._names = None
+
+    def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
+        """Append the trades of a closed part to those of the parts before it."""
+        self._columns.restore_chunk(number, chunk, of_day=of_day)
+
+    def _start(self, one: MintAsFolded) -> int:
+        self.drop(one.mint)
+        row = self._rows[one.mint] = self._take_row()
+        self._columns.start_row(row)
+        kept = self._columns.rows[row]
+        since = one.since
+        kept["before"] = [np.nan if price is None else price for price in one.before]
+        kept["first"] = np.nan if one.first_usd is None else one.first_usd
+        if one.state is not None:
+            state = read_state(one.state)[0]
+            first = _read_row(kept, state)
+            self._columns.note_read(row)
+            since = first if since is None else since
+        kept["is_listed"], kept["key"] = True, key_of(one.mint)
+        self._keys = None
+        if since is not None:
+            kept["since"] = since
+        self._standings[row] = one.standing
+        self._restood.add(row)
+        self._let_go()
+        self._address_bytes[row] = 0
+        self._address_bytes[row, : len(one.mint)] = np.frombuffer(one.mint.encode(), np.uint8)
+        self._put_mint(row, ListedMint.of(one.mint, since, one.facts), one.facts)
+        return row
+
+    def _load(self, rows: Sequence[int], mints: Sequence[MintAsFolded]) -> None:
+        """Load the newest candles of *mints* that were traded, as of `folded`, for their *rows*."""
+        known = [
+            (row, one, read_state(one.state)[0]["frames"])
+            for row, one in zip(rows, mints, strict=True)
+            if one.state is not None
+        ]
+        if not known:
+            return
+        recents = [
+            recents_of(k, [_closed(frames, k, one) for _, one, frames in known])
+            for k in range(len(TIMEFRAMES))
+        ]
+        opens = np.array([frames["prices"][:, HIGH_AND_LOW] for *_, frames in known])
+        self._columns.averages.load(np.array([row for row, *_ in known]), recents, opens)
+
+    def _stand(self, rows: Any) -> None:
+        """Write the basis of the price to those of *rows* whose pools have changed."""
+        for row in self._restood:
+            basis = basis_of(self._standings[row])
+            if basis is not None:
+                kept = rows[row]
+                kept["depth"] = np.nan if basis.depth is None else basis.depth
+                kept["set_at"] = basis.at
+                kept["set_since"] = basis.since
+                kept["is_agreed"] = basis.is_agreed
+        self._restood.clear()
+
+    def _take_row(self) -> int:
+        if self._gone and self._gone[0][0] + D1.parts < self._columns.part:
+            return self._gone.popleft()[1]
+        self._mints.append(None)
+        self._standings.append(None)
+        self._lines.append(b"")
+        self._names = None
+        self._make_room(len(self._mints))
+        return len(self._mints) - 1
+
+    def _make_room(self, count: int) -> None:
+        self._columns.make_room(count)
+        more = len(self._columns.rows) - len(self._address_bytes)
+        if more:
+            self._address_bytes = np.pad(self._address_bytes, ((0, more), (0, 0)))
+            self._lengths = np.pad(self._lengths, (0, more))
+            self._folds = np.pad(self._folds, ((0, more), (0, 0)))
+
+    def _put_mint(self, row: int, mint: ListedMint, facts: MintFacts | None) -> None:
+        self._mints[row] = mint
+        if facts is not None:
+            supply = facts.supply / 10**facts.decimals
+            self._columns.rows["supply"][row] = supply or np.nan
+        self._put_line(row, search_line(mint.name, mint.symbol))
+        self._let_go()
+        self._folds[row] = [fold_key(mint.name), fold_key(mint.symbol)]
+
+    def _let_go(self) -> None:
+        """Leave `_folds` and `_address_bytes` to those who were shown them, and change copies."""
+        if self._is_shown:
+            self._folds = self._folds.copy()
+            self._address_bytes = self._address_bytes.copy()
+            self._is_shown = False
+
+    def _put_line(self, row: int, line: bytes) -> None:
+        if line != self._lines[row]:
+            self._lines[row], self._lengths[row] = line, len(line)
+            self._names = None
+
+
+def fold_key(text: str | None) -> int:
+    """Return the 64-bit hash of the look-alike form of *text*; 0 for no text.
+
+    Numbers of the texts would need a table that keeps every name that was ever listed.
+    """
+    alike = folded(text or "").encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(alike, digest_size=8).digest(), signed=True) if alike else 0
+
+
+def _read_row(kept: Any, state: Any) -> UnixS | None:
+    """Put candle counts and the newest price of *state* into *kept*; return its first minute."""
+    frames = state["frames"]
+    kept["counts"] = frames["count"]
+    kept["buckets"] = frames["open_bucket"]
+    if not frames["count"][M1]:
+        return None
+    kept["first_at"] = state["first"]
+    kept["usd"] = frames["prices"][M1][-1]
+    kept["sol"] = state["price_sol"]
+    return UnixS(int(state["first"]))
+
+
+def _closed(frames: Any, k: int, one: MintAsFolded) -> ClosedCandles:
+    timeframe = TIMEFRAMES[k]
+    closed = max(0, int(frames["count"][k]) - 1)
+    newest = one.newest.get(timeframe, b"")
+    return ClosedCandles(closed, frames["acc"][k], one.recent.get(timeframe), newest)
+
+
+def _parts(
+    rows: Sequence[int], mints: Sequence[MintAsFolded]
+) -> dict[int, list[tuple[int, int, int, float | None]]]:
+    found: dict[int, list[tuple[int, int, int, float | None]]] = defaultdict(list)
+    for row, one in zip(rows, mints, strict=True):
+        for number, volume, swaps, close in one.parts:
+            found[number].append((row, volume, swaps, close))
+    return found
+
+
+def _minutes(
+    rows: Sequence[int], mints: Sequence[MintAsFolded]
+) -> dict[int, list[tuple[int, int, int, float | None]]]:
+    found: dict[int, list[tuple[int, int, int, float | None]]] = defaultdict(list)
+    for row, one in zip(rows, mints, strict=True):
+        for minute, volume, bought, close in one.minutes:
+            found[minute // H1.part_s].append((row, volume, bought, close))
+    return found
+
+
+VERSION: Final = 6
+# The format: a snapshot of another one is not read, and the mints are loaded one by one.
+FORM: Final = blake2b(
+    repr((VERSION, ROW.descr, RECENTS, SPANS)).encode(), digest_size=8
+).hexdigest()
+ROWS_A_PART: Final = 2_000  # some milliseconds of the interpreter
+PIECE_BYTES: Final = 1 << 20  # before it is compressed
+LEVEL: Final = 1  # of zlib: the fastest
+
+
+class NotASnapshot(Exception):
+    """The pieces do not form a complete list of this form."""
+
+
+class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
+    """The state of the list when it was stored.
+
+    rows          their count, with those of mints that are gone
+    gone          (part in which it went, row) of each mint that is gone
+    tracked_seq   the last event of tracked and untracked mints that was read
+    facts         the last facts of mints that were read
+    """
+
+    folded: FoldedTo
+    rows: int
+    gone: list[tuple[int, int]]
+    tracked_seq: int
+    facts: FactPlace
+
+
+class Rows(msgspec.Struct, frozen=True, array_like=True, tag="rows"):
+    """Some rows, from number *first* on."""
+
+    first: int
+    rows: KeptRows
+
+
+class Chunk(msgspec.Struct, frozen=True, array_like=True, tag="chunk"):
+    """The trades of a closed part: a `PartChunk` of D1, or of a minute."""
+
+    of_day: bool
+    number: int
+    rows: bytes
+    closes: bytes
+    volumes: bytes
+    swaps: bytes | None
+    bought: bytes | None
+
+
+Part: TypeAlias = Head | Rows | Chunk
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(list[Part]).decode
+
+
+def pieces(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> Iterator[bytes]:
+    """Yield the pieces of *tokens*, which must not change meanwhile."""
+    waiting: list[msgspec.Raw] = []
+    size = 0
+    for part in _snapshot_parts(tokens, tracked_seq, facts):
+        encoded = _encode(part)
+        waiting.append(msgspec.Raw(encoded))
+        size += len(encoded)
+        if size >= PIECE_BYTES:
+            yield zlib.compress(_encode(waiting), LEVEL)
+            waiting = []
+            size = 0
+    if waiting:
+        yield zlib.compress(_encode(waiting), LEVEL)
+
+
+def _snapshot_parts(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> Iterator[Part]:
+    rows = tokens.row_count
+    yield Head(tokens.folded, rows, tokens.gone_rows(), tracked_seq, facts)
+    for first in range(0, rows, ROWS_A_PART):
+        yield Rows(first, tokens.kept_rows(first, min(first + ROWS_A_PART, rows)))
+    for of_day, number, chunk in tokens.closed_chunks():
+        swaps = None if chunk.swaps is None else chunk.swaps.tobytes()
+        bought = None if chunk.bought is None else chunk.bought.tobytes()
+        numbers = chunk.rows.tobytes(), chunk.closes.tobytes(), chunk.volumes.tobytes()
+        yield Chunk(of_day, number, *numbers, swaps, bought)
+
+
+class Restoring:
+    """Restores a list from its pieces, given in order.  All methods raise NotASnapshot."""
+
+    def __init__(self, keep: ListMemory = IN_MEMORY) -> None:
+        """*keep* keeps the large parts of the list."""
+        self._keep = keep
+        self._head: Head | None = None
+        self._tokens: TokenList | None = None
+
+    def add(self, piece: bytes) -> None:
+        """Add the next piece; takes some milliseconds, in any thread."""
+        try:
+            for part in _decode(zlib.decompress(piece)):
+                self._add(part)
+        except (zlib.error, msgspec.MsgspecError, ValueError) as cause:
+            raise NotASnapshot(f"expected a piece of a list; {cause}") from cause
+
+    def whole(self) -> tuple[TokenList, Head]:
+        """Return the list, and the position from which to continue."""
+        if self._head is None or self._tokens is None:
+            raise NotASnapshot("expected the pieces of a list, were none")
+        if self._tokens.row_count != self._head.rows:
+            raise NotASnapshot(f"expected {self._head.rows} rows, were {self._tokens.row_count}")
+        return self._tokens, self._head
+
+    def _add(self, part: Part) -> None:
+        if isinstance(part, Head):
+            self._head = part
+            self._tokens = TokenList(part.folded, self._keep)
+            self._tokens.expect_rows(part.rows, part.gone)
+            return
+        if self._tokens is None:
+            raise NotASnapshot("expected the head of a list first")
+        match part:
+            case Rows(first, rows):
+                self._tokens.restore_rows(first, rows)
+            case Chunk():
+                self._tokens.restore_chunk(part.number, _chunk(part), of_day=part.of_day)
+
+
+def _chunk(kept: Chunk) -> PartChunk:
+    return PartChunk(
+        np.frombuffer(kept.rows, np.int32).copy(),
+        np.frombuffer(kept.closes, np.float64).copy(),
+        np.frombuffer(kept.volumes, np.int64).copy(),
+        None if kept.swaps is None else np.frombuffer(kept.swaps, np.int32).copy(),
+        None if kept.bought is None else np.frombuffer(kept.bought, np.int64).copy(),
+    )

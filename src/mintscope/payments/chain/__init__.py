@@ -1,1 +1,0 @@
-"""Settlement on chain and price sources."""

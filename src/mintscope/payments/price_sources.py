@@ -1,0 +1,352 @@
+"""Sources of the payment token's price: feeds, and reserves of pools."""
+
+import asyncio
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Annotated, Final, NamedTuple
+
+import httpx
+import msgspec
+import structlog
+from solders.pubkey import Pubkey
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceUnavailable, Undecodable, UnusableStore, decode_json
+from mintscope.kit.http_client import open_client, read_body
+from mintscope.kit.metrics import CLOCK_SKEW_S, TOKEN_USD
+from mintscope.kit.primitives import Mint, UnixMs, Wallet
+from mintscope.kit.time import HOUR_S
+from mintscope.market.log import LogReader
+from mintscope.payments.node import PaymentNode
+from mintscope.payments.ports import ChainUnavailable, PaymentChain
+from mintscope.payments.price_cache import (
+    PoolReserves,
+    PriceSource,
+    TokenReserves,
+    market_of,
+    minutes_of,
+)
+from mintscope.payments.pricing import (
+    Doubt,
+    FeedReading,
+    Quote,
+    is_clock_right,
+    price_of_feed,
+    price_of_market,
+)
+from mintscope.payments.protocol.envelope import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
+from mintscope.payments.protocol.memo import TOKEN_ACCOUNT_BYTES, UnusablePaymentToken
+from mintscope.solana.blocks import DOLLARS, WSOL, Endpoint
+
+log = structlog.get_logger()
+
+READ_S: Final = 4.0
+SOL_PRICE_S_MAX: Final = float(HOUR_S)
+ANSWER_BYTES_MAX: Final = 256 * 1024
+EXPONENT_MAX: Final = 32
+FIGURE_LENGTH_MAX: Final = 64  # digits of a price
+
+
+class MarketPrice:
+    """Implements PriceSource with the token's own market."""
+
+    def __init__(
+        self,
+        reader: LogReader,
+        reserves: PoolReserves,
+        *,
+        asset: Mint,
+        decimals: int,
+        dollars: frozenset[Mint] = DOLLARS,
+    ) -> None:
+        self._reader = reader
+        self._dollars = dollars
+        self._reserves = reserves
+        self._asset = asset
+        self._decimals = decimals
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the price, or the reason why it is unknown."""
+        try:
+            async with asyncio.timeout(READ_S):
+                return await self._read(now)
+        except (ChainUnavailable, UnusablePaymentToken, TimeoutError) as trouble:
+            log.warning("no price of the payment token", reason=str(trouble))
+        except Exception as trouble:  # noqa: BLE001  any failure of any store is tried again
+            log.warning("no price of the payment token", reason=repr(trouble))
+        return Doubt.NO_ANSWER
+
+    async def _read(self, now: UnixMs) -> Quote | Doubt:
+        tip, token, sol, reserves = await asyncio.gather(
+            self._reader.tip(),
+            self._reader.load(self._asset),
+            self._reader.load(WSOL),
+            self._reserves.read(),
+        )
+        if tip.time is None:
+            return Doubt.LAGGING
+        if token is None or sol is None:
+            return Doubt.NO_TRADE
+        lag_s = now / 1000 - tip.time
+        market = market_of(
+            token, sol, reserves, decimals=self._decimals, lag_s=lag_s, dollars=self._dollars
+        )
+        return price_of_market(market, now)
+
+
+class _Pyth(msgspec.Struct, frozen=True):
+    class Parsed(msgspec.Struct, frozen=True):
+        """One price id."""
+
+        class Price(msgspec.Struct, frozen=True):
+            """A number as *price* x 10^*expo*, at *publish_time* in seconds."""
+
+            price: Annotated[str, msgspec.Meta(max_length=FIGURE_LENGTH_MAX)]
+            expo: int
+            publish_time: Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+
+        price: Price
+
+    parsed: list[Parsed]
+
+
+_PYTH: Final = msgspec.json.Decoder(_Pyth)
+
+
+class FeedPrice:
+    """Implements PriceSource with an address that answers like Pyth's Hermes."""
+
+    def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._url = url
+        self._http = open_client(timeout_s=READ_S, transport=transport)
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the feed's price while it is fresh, or the reason why it is unknown."""
+        try:
+            async with asyncio.timeout(READ_S):
+                reading = _reading(await self._get())
+        except (TimeoutError, httpx.HTTPError, Undecodable, ArithmeticError) as trouble:
+            log.warning("no price of the payment token", reason=type(trouble).__name__)
+            return Doubt.NO_ANSWER
+        return Doubt.NOT_A_PRICE if reading is None else price_of_feed(reading, now)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._http.aclose()
+
+    async def _get(self) -> bytes:
+        async with self._http.stream("GET", self._url) as answer:
+            answer.raise_for_status()
+            return await read_body(answer, bytes_max=ANSWER_BYTES_MAX)
+
+
+def _reading(body: bytes) -> FeedReading | None:
+    """Return the reading of a feed of one price, or None if *body* is not one."""
+    parsed = decode_json(body, _PYTH).parsed
+    if len(parsed) != 1 or abs(parsed[0].price.expo) > EXPONENT_MAX:
+        return None
+    price = parsed[0].price
+    usd = Decimal(price.price).scaleb(price.expo)
+    return FeedReading(usd=usd, observed_at=UnixMs(price.publish_time * 1000))
+
+
+class SolPrice:
+    """Implements SolSource with SOL's own market, as followed here."""
+
+    def __init__(self, reader: LogReader) -> None:
+        self._reader = reader
+
+    async def read(self, now: UnixMs) -> Decimal | None:
+        """Return the last price while it is at most an hour old."""
+        try:
+            async with asyncio.timeout(READ_S):
+                loaded = await self._reader.load(WSOL)
+        except Exception as trouble:  # noqa: BLE001  any failure of any store is tried again
+            log.warning("no price of SOL", reason=repr(trouble))
+            return None
+        minutes = () if loaded is None else minutes_of(loaded)
+        if not minutes or now / 1000 - minutes[-1].start > SOL_PRICE_S_MAX:
+            return None
+        return Decimal(repr(minutes[-1].close))
+
+
+class TrueClock:
+    """A price source that gives no price while the clock differs from the newest block's time.
+
+    Quotes expire by this clock.  A node that does not answer changes nothing.
+    """
+
+    def __init__(self, source: PriceSource, chain: PaymentChain, clock: Clock) -> None:
+        self._source = source
+        self._chain = chain
+        self._clock = clock
+        self._is_right = True
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the price, or the reason why it is unknown."""
+        await self._compare()
+        return await self._source.read(now) if self._is_right else Doubt.CLOCK
+
+    async def _compare(self) -> None:
+        try:
+            block_time_s = await self._chain.block_time_s()
+        except ChainUnavailable as trouble:
+            log.warning("the clock cannot be compared with the chain's", reason=str(trouble))
+            return
+        skew_s = self._clock.now() / 1000 - block_time_s
+        CLOCK_SKEW_S.set(skew_s)
+        was_right = self._is_right
+        self._is_right = is_clock_right(skew_s)
+        if not self._is_right:
+            log.error("the clock and the chain's disagree", skew_s=round(skew_s, 1))
+        elif not was_right:
+            log.info("the clock and the chain's agree again", skew_s=round(skew_s, 1))
+
+
+class OwnChain:
+    """A price source that gives no price while payments settle on another chain than the market's.
+
+    A node that does not answer changes nothing, and neither does a log that names no chain.
+    """
+
+    def __init__(self, source: PriceSource, chain: PaymentChain, reader: LogReader) -> None:
+        self._source = source
+        self._chain = chain
+        self._reader = reader
+        self._is_own = True
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the price, or the reason why it is unknown."""
+        try:
+            other = await other_chain(self._chain, self._reader)
+        except (ChainUnavailable, ServiceUnavailable, UnusableStore) as trouble:
+            log.warning("the chain of payments cannot be compared", reason=str(trouble))
+        else:
+            self._is_own = other is None
+            if other is not None:
+                log.error("payments settle on another chain", reason=other)
+        return await self._source.read(now) if self._is_own else Doubt.OTHER_CHAIN
+
+
+async def other_chain(chain: PaymentChain, reader: LogReader) -> str | None:
+    """Return a message if payments settle on another chain than the log's, else None.
+
+    Raises ChainUnavailable, ServiceUnavailable; UnusableStore before ingest has made the log
+    """
+    followed = (await reader.tip()).genesis_hash
+    if followed is None:
+        return None
+    settled_on = await chain.genesis_hash()
+    if settled_on == followed:
+        return None
+    return (
+        f"expected a node of the chain that is followed, genesis hash {followed}; was"
+        f" {settled_on}: another cluster? Nothing is sold on it"
+    )
+
+
+class UsableToken:
+    """A price source that first checks whether the chain is fit for payments in a token.
+
+    asset    its mint; None: the payment token's, whose price is measured
+    """
+
+    def __init__(self, source: PriceSource, chain: PaymentChain, asset: Mint | None = None) -> None:
+        self._source = source
+        self._chain = chain
+        self._asset = asset
+        self._is_usable = False
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the price, or the reason why it is unknown."""
+        found: Quote | Doubt = Doubt.BROKEN
+        try:
+            await self._look()
+            found = await self._source.read(now) if self._is_usable else Doubt.UNUSABLE
+        except Exception:
+            log.exception("looking for the price of the payment token failed")
+        if self._asset is None:
+            TOKEN_USD.set(float(found.usd) if isinstance(found, Quote) else 0)
+        return found
+
+    async def _look(self) -> None:
+        """Check the chain; no answer from the node changes nothing."""
+        try:
+            await self._chain.expect_usable(self._asset)
+        except UnusablePaymentToken as trouble:
+            log.warning("the payment token cannot be used", reason=str(trouble))
+            self._is_usable = False
+        except ChainUnavailable as trouble:
+            log.warning("the payment token cannot be looked at", reason=str(trouble))
+        else:
+            self._is_usable = True
+
+
+_MINT: Final = slice(0, 32)
+_AMOUNT: Final = slice(64, 72)
+
+
+class Vaults(NamedTuple):
+    """The two token accounts of a pool: of the token, and of the token it is traded for."""
+
+    base: Wallet
+    quote: Wallet
+
+
+class RpcReserves:
+    """Reads the vaults of *pools*, which trade *base*; lives in one event loop.
+
+    dollars   the mints beside SOL that *base* may be traded for, each of 6 decimals
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        base: Mint,
+        pools: Sequence[Vaults],
+        dollars: frozenset[Mint] = DOLLARS,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._node = PaymentNode(endpoint, transport)
+        self._base = base
+        self._pools = pools
+        self._quotes = dollars | {WSOL}
+
+    async def read(self) -> TokenReserves:
+        """Return the reserves of all the pools together.
+
+        Raises    ChainUnavailable; UnusablePaymentToken if it is not such a vault
+        """
+        held = await asyncio.gather(
+            *(self._balance(vault) for pool in self._pools for vault in pool)
+        )
+        quotes: dict[Mint, int] = {}
+        for pool, (base, _), (quote, amount) in zip(
+            self._pools, held[::2], held[1::2], strict=True
+        ):
+            if base != self._base or quote not in self._quotes:
+                raise UnusablePaymentToken(
+                    f"pool {pool.base}:{pool.quote}: expected vaults of {self._base} and of SOL or"
+                    f" one of market.dollars; they hold {base} and {quote}: correct payments.pools"
+                )
+            quotes[quote] = quotes.get(quote, 0) + amount
+        return TokenReserves(base=sum(amount for _, amount in held[::2]), quotes=quotes)
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await self._node.aclose()
+
+    async def _balance(self, vault: Wallet) -> tuple[Mint, int]:
+        account = await self._node.account(vault)
+        is_token_account = (
+            account is not None
+            and account.owner in {TOKEN_PROGRAM, TOKEN_2022_PROGRAM}
+            and len(account.data) >= TOKEN_ACCOUNT_BYTES
+        )
+        if account is None or not is_token_account:
+            raise UnusablePaymentToken(
+                f"pool vault {vault}: expected a token account: correct payments.pools"
+            )
+        mint = Mint(str(Pubkey.from_bytes(account.data[_MINT])))
+        return mint, int.from_bytes(account.data[_AMOUNT], "little")

@@ -1,0 +1,491 @@
+"""Settlement over JSON-RPC, and the treasury on chain.
+
+A transaction that is in a block has not necessarily succeeded, so `err` is
+read before anything else; and what it brought is measured, not assumed: the
+treasury's balance before and after, in that very transaction.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final, Self, TypeAlias, TypeVar
+
+import httpx
+from solders.hash import Hash
+from solders.pubkey import Pubkey
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.metrics import SPANS
+from mintscope.kit.primitives import Mint, Signature, Wallet
+from mintscope.payments import ports
+from mintscope.payments.audit import Arrivals
+from mintscope.payments.node import (
+    STATUSES_MAX,
+    ConfirmedTransaction,
+    EpochInfo,
+    PaymentNode,
+    SimulatedAnswer,
+    Status,
+    received,
+)
+from mintscope.payments.payment import Landed, Reverted, Sighting, UnreadablePayment, Unseen
+from mintscope.payments.protocol.envelope import Envelope, RecentBlockhash, Signed, Terms
+from mintscope.payments.protocol.memo import (
+    UnusablePaymentToken,
+    expect_usable_mint,
+    expect_usable_treasury,
+)
+from mintscope.payments.reconciler import YOUNG_BLOCKS, RecentBlockhashes
+from mintscope.solana.blocks import Endpoint
+from mintscope.solana.pace import BLOCKHASH_BLOCKS, SLOT_S_MAX, SLOT_S_MIN, Pace
+
+Answer = TypeVar("Answer")
+
+AUDITS_AT_ONCE: Final = 4  # transactions, so that waiting payments are served between them
+
+
+class RpcTreasury:
+    """Implements TreasuryHistory; lives in one event loop.
+
+    terms    of every token that may have been paid with, the payment token's first
+    """
+
+    def __init__(self, node: PaymentNode, terms: Sequence[Terms]) -> None:
+        self._node = node
+        self._terms = terms
+        self._audits = asyncio.Semaphore(AUDITS_AT_ONCE)
+
+    async def arrivals(
+        self, asset: Mint | None = None, *, after: Signature | None, before: Signature | None
+    ) -> Arrivals:
+        """Return a page of arrivals after *after* and before *before*, newest first."""
+        treasury = str(self._terms_of(asset).treasury)
+        page = await self._node.arrivals(treasury, after, before)
+        return Arrivals(
+            succeeded=[Signature(each.signature) for each in page if each.err is None],
+            newest=Signature(page[0].signature) if page else None,
+            oldest=Signature(page[-1].signature) if page else None,
+        )
+
+    async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
+        """Return for each whether we signed it and it paid us; None if that cannot be read."""
+        said = await asyncio.gather(
+            *(self._is_sponsored(each) for each in signatures), return_exceptions=True
+        )
+        return dict(zip(signatures, answered(said, or_else=None), strict=True))
+
+    async def recorded(self, signature: Signature) -> bytes | None:
+        """Return the transaction as it was sent, None if there is none to be read."""
+        try:
+            async with self._audits:
+                return await self._node.wire(signature)
+        except ports.Unintelligible:
+            return None
+
+    async def finalized_height(self) -> int:
+        """Return the height of the newest block that no fork can take back."""
+        return await self._node.height("finalized")
+
+    async def _is_sponsored(self, signature: Signature) -> bool | None:
+        try:
+            async with self._audits:
+                found = await self._node.transaction(signature)
+        except ports.Unintelligible:
+            return None
+        if found is None:
+            return None
+        if found.transaction.message.account_keys[:1] != [self._terms[0].fee_payer]:
+            return False
+        try:  # the fee payer may have opened the treasury's account, which is no payment
+            return self._received(found) > 0
+        except ValueError:
+            return None
+
+    def _terms_of(self, asset: Mint | None) -> Terms:
+        """Return the terms of the token *asset*; None means the payment token."""
+        return next(each for each in self._terms if asset in {None, each.asset})
+
+    def _received(self, found: ConfirmedTransaction) -> int:
+        """Return the atoms that arrived; our payments carry only one token.
+
+        Raises    ValueError for invalid amounts, and for several tokens
+        """
+        amounts = [
+            received(found, asset=each.asset, treasury=str(each.treasury)) for each in self._terms
+        ]
+        moved = [amount for amount in amounts if amount]
+        if len(moved) > 1:
+            raise ValueError("expected one token to arrive; there were several")
+        return moved[0] if moved else 0
+
+
+def answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> list[Answer]:
+    """Return *answers*, with *or_else* in place of each failed one.
+
+    Raises    ChainUnavailable if none was answered, and whatever else was raised
+    """
+    troubles = [each for each in answers if isinstance(each, BaseException)]
+    for trouble in troubles:
+        if not isinstance(trouble, ports.ChainUnavailable) or len(troubles) == len(answers):
+            raise trouble
+    return [or_else if isinstance(each, BaseException) else each for each in answers]
+
+
+POLL_S: Final = 0.05
+PATIENT_POLL_SLOTS: Final = 2.5  # once nothing is fresh any more
+FRESH_SLOTS: Final = 50
+POLLS_IN_FLIGHT_MAX: Final = 4
+TIP_SLOTS: Final = 5  # how old the tip may be that many payments share
+AHEAD_SLOTS: Final = 2  # what a payer's node is commonly ahead of ours
+MARK_SLOTS: Final = 100  # that a node must have come to measure its pace; a few measure it roughly
+MARK_SLOTS_MIN: Final = 10
+MARKS_MAX: Final = 16
+SLOT_S_UNKNOWN: Final = 0.1  # for the first seconds, on a node that gives no samples
+TRIES: Final = 8  # a slot apart, of a payment whose blockhash the node does not know
+# The node's error of the third instruction, which is the transfer.
+TRANSFER_FAILED: Final = '{"InstructionError":[2,'
+TOO_LITTLE: Final = TRANSFER_FAILED + '{"Custom":1}]}'
+UNKNOWN_BLOCKHASH: Final = "BlockhashNotFound"
+EAGER_MAX: Final = 16  # transactions read as soon as they are processed, to save a round trip
+
+Tried: TypeAlias = tuple[SimulatedAnswer, EpochInfo]
+
+
+def _unmeasured() -> None:
+    return None
+
+
+async def _none_followed() -> int:
+    return 0
+
+
+class RpcSettlement(RpcTreasury):
+    """Implements Settlement, PaymentChain and TreasuryHistory; lives in one event loop.
+
+    pace             returns the pace of the chain as another source has measured it, None if it
+                     has not; then the answers of this node are measured
+    followed_slot    returns the newest confirmed slot that another source knows of; 0: none
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each part
+        self,
+        endpoint: Endpoint,
+        *,
+        terms: Sequence[Terms],
+        clock: Clock,
+        pace: Callable[[], Pace | None] = _unmeasured,
+        followed_slot: Callable[[], Awaitable[int]] = _none_followed,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        super().__init__(PaymentNode(endpoint, transport), terms)
+        self._clock = clock
+        self._pace = pace
+        self._sampled: Pace | None = None
+        self._marks = deque[tuple[int, float]](maxlen=MARKS_MAX)
+        self._followed_slot = followed_slot
+        self._sleep = sleep
+        self._recents = RecentBlockhashes()
+        self._seen = EpochInfo(absolute_slot=0, block_height=0)
+        self._seen_at_s = 0.0
+        self._waiting: dict[Signature, list[asyncio.Future[Sighting]]] = {}
+        self._reading: set[Signature] = set()
+        self._fresh_until_s = 0.0
+        self._tip: asyncio.Task[EpochInfo] | None = None
+        self._tip_at_s = 0.0
+        self._poller: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Stop all requests and close every connection."""
+        running = [*self._tasks, *(each for each in (self._poller, self._tip) if each)]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await self._node.aclose()
+
+    def slot_s(self) -> float:
+        """Return the measured duration of a slot now, in seconds."""
+        measured = self._measured(MARK_SLOTS) or self._sampled or self._measured(MARK_SLOTS_MIN)
+        pace = self._pace() or measured
+        return SLOT_S_UNKNOWN if pace is None else pace.slot_s
+
+    def _measured(self, slots_min: int) -> Pace | None:
+        """Return the pace at which this node advances; None below *slots_min* slots."""
+        if not self._marks:
+            return None
+        first, at_s = self._marks[0]
+        last, until_s = self._marks[-1]
+        slots = last - first
+        seconds = until_s - at_s
+        if slots < slots_min:
+            return None
+        return Pace(min(max(seconds / slots, SLOT_S_MIN), SLOT_S_MAX), seconds)
+
+    def offer(self) -> RecentBlockhash | None:
+        """Return a recent blockhash for a 402, or None; makes no request."""
+        return self._recents.young(
+            now_s=self._clock.monotonic_s(),
+            slot_s=self.slot_s(),
+            height=self._seen.block_height if self._is_seen_lately() else 0,
+        )
+
+    async def refresh_offer(self) -> None:
+        """Request a newer blockhash to offer with 402s; that of a lagging node is not offered."""
+        if (self._pace() or self._sampled) is None:
+            with suppress(ports.ChainUnavailable):
+                self._sampled = await self._node.pace()
+        await self.recent_blockhash(slot_min=await self._followed_slot() - YOUNG_BLOCKS)
+
+    async def recent_blockhash(self, *, slot_min: int = 0) -> Hash:
+        """Return the newest confirmed blockhash; also offer it if it is of *slot_min* or later."""
+        blockhash, found = await self._node.latest()
+        if not self._marks or found.context.slot > self._marks[-1][0]:
+            self._marks.append((found.context.slot, self._clock.monotonic_s()))
+        height = found.value.last_valid_block_height
+        if height is not None and found.context.slot >= slot_min:
+            recent = RecentBlockhash(
+                blockhash=str(blockhash), slot=found.context.slot, last_valid_height=height
+            )
+            self._recents.note(recent, now_s=self._clock.monotonic_s(), slot_s=self.slot_s())
+        return blockhash
+
+    async def simulate(self, envelope: Envelope, source: Pubkey) -> ports.Trial:
+        """Simulate the transaction on the confirmed chain, and read the new balance of *source*."""
+        tried, tip = await self._try(envelope, source)
+        if tried.result == UNKNOWN_BLOCKHASH:
+            known = await self._try_until_level(envelope, source, tried, tip)
+            if isinstance(known, ports.UnknownBlockhash):
+                return known
+            tried, tip = known
+        if isinstance(tried.result, str):
+            terms = next(each for each in self._terms if each.treasury in envelope.accounts)
+            return await self._explain(tried.result, source, terms)
+        # A slot holds a block at most, so the block it was tried on is at most so high.
+        height = tip.block_height + max(tried.slot - tip.absolute_slot, 0)
+        named = self._recents.last_valid_height(str(envelope.message.recent_blockhash))
+        last = height + BLOCKHASH_BLOCKS
+        return ports.Simulated(
+            balance_after=tried.result,
+            last_valid_height=last if named is None else min(named, last),
+        )
+
+    async def _try(self, envelope: Envelope, source: Pubkey) -> Tried:
+        tried, tip = await asyncio.gather(
+            self._node.simulate(envelope.unsigned, source), self._confirmed_tip()
+        )
+        return tried, tip
+
+    async def _try_until_level(
+        self, envelope: Envelope, source: Pubkey, tried: SimulatedAnswer, tip: EpochInfo
+    ) -> Tried | ports.UnknownBlockhash:
+        """Retry once per slot, until the node has passed the newest slot known at the start.
+
+        A blockhash is older than the payment that names it.  So a node that has come to the slot
+        where the chain was when the payment came, and does not know it, never will.
+        """
+        named = self._recents.last_valid_height(str(envelope.message.recent_blockhash))
+        seen_slot = self._seen.absolute_slot if self._is_seen_lately() else 0
+        level = max(seen_slot, tried.slot, tip.absolute_slot, await self._followed_slot())
+        for _ in range(TRIES):
+            if named is not None and tip.block_height > named:
+                return ports.UnknownBlockhash()
+            if tried.slot >= level + AHEAD_SLOTS and named is None:
+                return ports.UnknownBlockhash()
+            await self._sleep(self.slot_s())
+            tried, tip = await self._try(envelope, source)
+            if tried.result != UNKNOWN_BLOCKHASH:
+                return tried, tip
+        return ports.UnknownBlockhash(is_node_behind=True)
+
+    async def _explain(
+        self, error: str, source: Pubkey, terms: Terms
+    ) -> ports.Rejected | ports.TreasuryUnusable:
+        """Return whether the payer's account or ours would make the transfer fail."""
+        if error == TOO_LITTLE:
+            return ports.Rejected(error, is_unfunded=True)
+        if not error.startswith(TRANSFER_FAILED):
+            return ports.Rejected(error)
+        try:
+            treasury, payers = await asyncio.gather(
+                self._node.account(str(terms.treasury)), self._node.account(str(source))
+            )
+            expect_usable_treasury(treasury, terms)
+        except UnusablePaymentToken as trouble:
+            return ports.TreasuryUnusable(str(trouble))
+        except ports.ChainUnavailable:
+            return ports.Rejected(error)
+        return ports.Rejected(error, is_unfunded=payers is None)
+
+    async def _confirmed_tip(self) -> EpochInfo:
+        """Return a tip at most some slots old; many payments share one request."""
+        now_s = self._clock.monotonic_s()
+        tip = self._tip
+        is_old = now_s - self._tip_at_s >= TIP_SLOTS * self.slot_s()
+        if tip is None or is_old or _failed(tip):
+            tip = self._tip = asyncio.create_task(self._node.tip("confirmed"))
+            self._tip_at_s = now_s
+        found = await asyncio.shield(tip)
+        if found.absolute_slot >= self._seen.absolute_slot or not self._is_seen_lately():
+            self._seen, self._seen_at_s = found, self._clock.monotonic_s()
+        return found
+
+    def _is_seen_lately(self) -> bool:
+        """Return whether the highest tip was seen within the life of a blockhash."""
+        return self._clock.monotonic_s() - self._seen_at_s <= BLOCKHASH_BLOCKS * self.slot_s()
+
+    async def broadcast(self, signed: Signed) -> None:
+        """Send the transaction to the leaders, through the node."""
+        await self._node.send(signed.wire)
+
+    async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
+        """Wait until the transaction is confirmed or has failed; all waiters share requests."""
+        began_s = self._clock.monotonic_s()
+        waiter: asyncio.Future[Sighting] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(signature, []).append(waiter)
+        self._fresh_until_s = self._clock.monotonic_s() + FRESH_SLOTS * self.slot_s()
+        if self._poller is None or self._poller.done():
+            self._poller = asyncio.create_task(self._poll())
+        try:
+            async with asyncio.timeout(patience_s):
+                return await waiter
+        except TimeoutError:
+            return Unseen()
+        finally:
+            self._waiting[signature].remove(waiter)
+            if not self._waiting[signature]:
+                del self._waiting[signature]
+            outcome = type(waiter.result()).__name__ if _has_result(waiter) else "Unseen"
+            SPANS.ended(
+                "settlement", self._clock.monotonic_s() - began_s, {"mintscope.outcome": outcome}
+            )
+
+    async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
+        """Search the whole history, after the height, so that absence can prove a payment dead.
+
+        Two questions may reach two nodes: absence in one that is behind the
+        other proves nothing.
+        """
+        if len(signatures) > STATUSES_MAX:
+            raise ValueError(f"expected {STATUSES_MAX} signatures at most; was {len(signatures)}")
+        tip = await self._node.tip("finalized")
+        found = await self._node.statuses(signatures, search=True)
+        height = tip.block_height if found.context.slot >= tip.absolute_slot else 0
+        seen = await asyncio.gather(
+            *(
+                self._examine(signature, status, height)
+                for signature, status in zip(signatures, found.value, strict=True)
+            ),
+            return_exceptions=True,
+        )
+        return answered(seen, or_else=Unseen())
+
+    async def expect_usable(self, asset: Mint | None = None) -> None:
+        """Compare a token and its treasury with the terms, before selling for it.
+
+        Raises    UnusablePaymentToken
+        """
+        terms = self._terms_of(asset)
+        mint, treasury = await asyncio.gather(
+            self._node.account(terms.asset), self._node.account(str(terms.treasury))
+        )
+        expect_usable_mint(mint, terms)
+        expect_usable_treasury(treasury, terms)
+
+    async def genesis_hash(self) -> str:
+        """Return the name of the chain that payments settle on."""
+        return await self._node.genesis_hash()
+
+    async def block_time_s(self) -> int:
+        """Return the time of the newest confirmed block, in Unix seconds."""
+        return await self._node.block_time_s()
+
+    async def lamports(self, wallet: Wallet) -> int:
+        """Return the lamports of *wallet* for fees."""
+        return await self._node.lamports(wallet)
+
+    async def _poll(self) -> None:
+        """Request the statuses for all waiters at a steady pace, however slow answers are."""
+        while self._waiting:
+            if len(self._tasks) < POLLS_IN_FLIGHT_MAX + len(self._reading):
+                for start in range(0, len(self._waiting), STATUSES_MAX):
+                    self._spawn(self._ask(list(self._waiting)[start : start + STATUSES_MAX]))
+            is_fresh = self._clock.monotonic_s() < self._fresh_until_s
+            await self._sleep(POLL_S if is_fresh else PATIENT_POLL_SLOTS * self.slot_s())
+
+    async def _ask(self, signatures: list[Signature]) -> None:
+        try:
+            statuses = await self._node.statuses(signatures, search=False)
+        except ports.ChainUnavailable:
+            return  # the next question comes soon
+        for signature, status in zip(signatures, statuses.value, strict=True):
+            if status is None or signature not in self._waiting:
+                continue
+            if status.is_confirmed and status.err is not None:
+                self._tell(signature, Reverted(final=status.is_final))
+            elif signature not in self._reading and (
+                status.is_confirmed or len(self._reading) < EAGER_MAX
+            ):
+                self._reading.add(signature)
+                self._spawn(self._ask_amount(signature, is_final=status.is_final))
+
+    async def _ask_amount(self, signature: Signature, *, is_final: bool) -> None:
+        try:
+            sighting = await self._measure(signature, is_final=is_final)
+        except ports.ChainUnavailable:
+            return
+        finally:
+            self._reading.discard(signature)
+        if sighting is not None:
+            self._tell(signature, sighting)
+
+    def _tell(self, signature: Signature, sighting: Sighting) -> None:
+        for waiter in self._waiting.get(signature, ()):
+            if not waiter.done():
+                waiter.set_result(sighting)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _examine(self, signature: Signature, status: Status | None, height: int) -> Sighting:
+        if status is None:
+            return Unseen(height=height)
+        if not status.is_confirmed:
+            return Unseen()  # it is on its way
+        if status.err is not None:
+            return Reverted(final=status.is_final)
+        return await self._measure(signature, is_final=status.is_final) or Unseen()
+
+    async def _measure(
+        self, signature: Signature, *, is_final: bool
+    ) -> Landed | Reverted | UnreadablePayment | None:
+        """Read the confirmed transaction and its amount; None if there is none yet."""
+        try:
+            found = await self._node.transaction(signature)
+        except ports.Unintelligible as trouble:
+            return UnreadablePayment(why=str(trouble))
+        if found is None:
+            return None
+        if found.meta.err is not None:
+            return Reverted(final=is_final)
+        try:
+            return Landed(paid=self._received(found), final=is_final)
+        except ValueError as trouble:
+            return UnreadablePayment(why=str(trouble))
+
+
+def _has_result(waiter: "asyncio.Future[Sighting]") -> bool:
+    return waiter.done() and not waiter.cancelled()
+
+
+def _failed(task: "asyncio.Task[EpochInfo]") -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)

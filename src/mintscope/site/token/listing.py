@@ -1,0 +1,572 @@
+"""Lines, queries and searches of the list of tokens.
+
+A page of lines is made once for each state of the list, in a thread: with many tokens it takes some
+milliseconds.
+
+Nothing is ever chosen by its name: anybody may take any name.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+from markupsafe import Markup
+
+from mintscope.accounts.session import Session
+from mintscope.kit.audit import UserId
+from mintscope.kit.errors import BadRequest, InvalidTokenAddress, NotFound, ServiceUnavailable
+from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS, parse_mint
+from mintscope.kit.time import DAY_S, HOUR_S
+from mintscope.market.screening.grammar import TEXT_MAX, ConditionError, crossed_in, parse_condition
+from mintscope.market.screening.listed import (
+    ListedPage,
+    ListedTokens,
+    ListLine,
+    ListPlace,
+    ListQuestion,
+    Sort,
+)
+from mintscope.market.screening.look_alikes import cleaned
+from mintscope.site.figures import sparkline
+from mintscope.site.page import Page, PageResponse, Redirect
+from mintscope.site.routes import FormData, PageRequest, PageRoute, get
+from mintscope.site.sol import MarketParts
+from mintscope.site.token.typos import TYPO_LENGTH_MIN, NearNames
+from mintscope.solana.blocks import WSOL
+from mintscope.watchlists.rows import WatchDenied, WatchlistLine
+from mintscope.watchlists.watchlists import Watchlists
+
+PAGES_KEPT: Final = 64  # of one state of the list
+MOVERS: Final = 8
+MOST_TRADED: Final = 100
+
+
+class ShownToken(NamedTuple):
+    """One token: its line in the list, and its prices of the day."""
+
+    line: ListLine
+    day: Markup
+
+    @property
+    def mint(self) -> Mint:
+        """The mint."""
+        return self.line.listed.mint
+
+    @property
+    def title(self) -> str:
+        """Its title: its symbol, its name, or the ends of its address."""
+        listed = self.line.listed
+        return (
+            listed.symbol
+            or listed.name
+            or f"{self.mint[:4]}\N{HORIZONTAL ELLIPSIS}{self.mint[-4:]}"
+        )
+
+
+class LinePage(NamedTuple):
+    """A page of lines, all as of one final slot.
+
+    followed   how many tokens are listed, found or not
+    left       how many of them match, from the first of the lines on
+    """
+
+    lines: Sequence[ShownToken]
+    next_after: ListPlace | None
+    slot: Slot | None
+    time: UnixS | None
+    followed: int
+    left: int
+
+
+class TokenLines:
+    """Makes lines of the list of *market*, shared by all pages."""
+
+    def __init__(self, market: MarketParts) -> None:
+        self._market = market
+        self._listed: ListedTokens | None = None
+        self._pages: dict[object, asyncio.Task[LinePage]] = {}
+
+    async def page(self, asked: ListQuestion) -> LinePage:
+        """Return the page that is *asked* for.
+
+        Raises ServiceUnavailable while the list is loaded.
+        """
+        return await self._made(_hashable(asked), lambda listed: _page(listed, asked))
+
+    async def movers(self) -> LinePage:
+        """Return the MOVERS, of the most traded tokens, whose price has changed most in a day.
+
+        Raises ServiceUnavailable while the list is loaded.
+        """
+        return await self._made(MOVERS, _movers)
+
+    async def _made(self, key: object, make: Callable[[ListedTokens], LinePage]) -> LinePage:
+        """Return the page that *make* makes of the newest list, made once for all requests."""
+        listed = self._market.lists.newest()
+        if listed is not self._listed:
+            self._listed = listed
+            self._pages.clear()
+        page = self._pages.get(key)
+        if page is None:
+            page = asyncio.create_task(asyncio.to_thread(make, listed))
+            if len(self._pages) < PAGES_KEPT:
+                self._pages[key] = page
+        return await asyncio.shield(page)
+
+
+def _page(listed: ListedTokens, asked: ListQuestion) -> LinePage:
+    found = listed.page(asked)
+    return _drawn(listed, found)
+
+
+def _movers(listed: ListedTokens) -> LinePage:
+    found = listed.page(ListQuestion(sort=Sort.VOLUME, limit=MOST_TRADED))
+    pairs = list(zip(found.lines, found.rows, strict=True))
+    moved = [pair for pair in pairs if pair[0].changes[2] is not None and pair[0].volume]
+    moved.sort(key=lambda pair: -abs(pair[0].changes[2] or 0.0))
+    lines = [line for line, _ in moved[:MOVERS]]
+    rows = [row for _, row in moved[:MOVERS]]
+    return _drawn(listed, ListedPage(lines, None, rows, len(rows)))
+
+
+def _drawn(listed: ListedTokens, found: ListedPage) -> LinePage:
+    days = listed.days(found.rows)
+    drawn = [ShownToken(line, sparkline(day)) for line, day in zip(found.lines, days, strict=True)]
+    folded = listed.folded
+    after = found.next_after
+    return LinePage(drawn, after, folded.slot, folded.time, len(listed), found.left)
+
+
+def _hashable(key: object) -> object:
+    """Return *key* with its list as a tuple, so that it is hashable."""
+    if isinstance(key, ListQuestion) and key.among is not None:
+        return msgspec.structs.replace(key, among=tuple(key.among))
+    return key
+
+
+QUESTION_PATH: Final = "/tokens"
+LENGTHS: Final = {"": 50, "200": 200}  # rows of a page
+WATCHED_SHOWN: Final = 12  # on the first page
+TEXT_LENGTH_MAX: Final = 64
+PLACE: Final = re.compile(r"(-?[0-9.]{1,24}(?:e[+-]?[0-9]{1,3})?)?~([1-9A-HJ-NP-Za-km-z]{32,44})")
+FIELDS: Final = ("q", "sort", "order", "volume", "age", "where", "rows")  # of the form
+# Columns beside the name, in their order, and what is above each.
+COLUMNS: Final[Mapping[str, str]] = {
+    "price": "Price",
+    "m5": "5m",
+    "h1": "1h",
+    "d1": "24h",
+    "volume": "Volume",
+    "cap": "Market cap",
+    "rsi": "RSI 1h",
+    "buys": "Buy share 1h",
+    "day": "Last day",
+    "age": "Age",
+}
+TICKED: Final = "column"  # of the form, once for each column
+SORTS: Final = {
+    "volume": Sort.VOLUME,
+    "price": Sort.PRICE,
+    "m5": Sort.CHANGE_M5,
+    "h1": Sort.CHANGE_H1,
+    "d1": Sort.CHANGE,
+    "cap": Sort.MARKET_CAP,
+    "rsi": Sort.RSI_H1,
+    "buys": Sort.PRESSURE_H1,
+    "age": Sort.AGE,
+}
+
+
+# Numbers of the form, which become conditions of the address.
+LIMITS: Final[Mapping[str, tuple[str, str, float]]] = {
+    "rsi_below": ("RSI 1h below", "rsi_h1 < {:g}", 1.0),
+    "rsi_above": ("RSI 1h above", "rsi_h1 > {:g}", 1.0),
+    "liquidity_above": ("Liquidity above, US dollars", "liquidity > {:.15g}", 1.0),
+    "buys_above": ("Buy share 1h above, %", "pressure_h1 > {:g}", 0.01),
+    "change_above": ("Change of a day above, %", "change_d1 > {:g}", 0.01),
+    "change_below": ("Change of a day below, %", "change_d1 < {:g}", 0.01),
+}
+
+
+NUMBER: Final = re.compile(
+    r"[+-]?\s?\$?\s?(\d{1,3}(,\d{3})+(\.\d*)?|\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?\s?%?",
+    re.ASCII | re.IGNORECASE,
+)
+NO_NUMBER: Final = "Enter a number, such as 10,000 or 2.5."
+CROSSED_MAX: Final = 4  # fields of candles in crossings
+
+
+class Choice(NamedTuple):
+    """A value of a filter, and its label."""
+
+    value: str
+    name: str
+    amount: int
+
+
+VOLUMES: Final = (
+    Choice("", "Any volume", 0),
+    Choice("1k", "Over $1k a day", 1_000 * MICRO_USD),
+    Choice("10k", "Over $10k a day", 10_000 * MICRO_USD),
+    Choice("100k", "Over $100k a day", 100_000 * MICRO_USD),
+    Choice("1m", "Over $1M a day", 1_000_000 * MICRO_USD),
+)
+AGES: Final = (
+    Choice("", "Any age", 0),
+    Choice("1h", "Up to an hour old", HOUR_S),
+    Choice("1d", "Up to a day old", DAY_S),
+    Choice("7d", "Up to a week old", 7 * DAY_S),
+)
+
+
+class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A list as its address describes it.
+
+    sort         a key of SORTS
+    volume, age  a value of VOLUMES and of AGES
+    where        a condition of screens, not checked yet; "": none
+    rows         a key of LENGTHS
+    columns      keys of COLUMNS with commas between, in their order; "": all
+    is_watched   nothing but what the reader watches
+    after        where the page before ended
+    """
+
+    text: str = ""
+    sort: str = "volume"
+    is_rising: bool = False
+    volume: str = ""
+    age: str = ""
+    where: str = ""
+    rows: str = ""
+    columns: str = ""
+    is_watched: bool = False
+    after: ListPlace | None = None
+
+    @property
+    def length(self) -> int:
+        """The number of rows of a page."""
+        return LENGTHS[self.rows]
+
+    @property
+    def shown(self) -> list[str]:
+        """The columns that are shown, in their order."""
+        return [key for key in COLUMNS if key in self.columns.split(",")] or list(COLUMNS)
+
+    def address(self, path: str = QUESTION_PATH, /, **changes: Any) -> str:
+        """Return the address of this list with *changes*; another list starts at its first page."""
+        asked = msgspec.structs.replace(self, **{"after": None, **changes})
+        fields = {
+            "q": asked.text,
+            "sort": "" if asked.sort == "volume" else asked.sort,
+            "order": "asc" if asked.is_rising else "",
+            "volume": asked.volume,
+            "age": asked.age,
+            "where": asked.where,
+            "rows": asked.rows,
+            "columns": asked.columns,
+            "watched": "1" if asked.is_watched else "",
+            "after": "" if asked.after is None else _written(asked.after),
+        }
+        query = urlencode({name: value for name, value in fields.items() if value})
+        return f"{path}?{query}" if query else path
+
+    def of_list(self, watched: list[Mint] | None, now: UnixS) -> ListQuestion:
+        """Return the query of the list as of *now*; *watched* is the reader's watchlist."""
+        age_s = next(each.amount for each in AGES if each.value == self.age)
+        return ListQuestion(
+            text=self.text,
+            among=watched if self.is_watched else None,
+            volume_min=next(each.amount for each in VOLUMES if each.value == self.volume),
+            since_min=UnixS(now - age_s) if age_s else None,
+            where=self.where,
+            sort=SORTS[self.sort],
+            is_rising=self.is_rising,
+            limit=self.length,
+            after=self.after,
+        )
+
+
+def question_of(query: FormData) -> TokensQuestion:
+    """Return the question in *query*.  Raises NotFound if no page of this site links to it."""
+    sort = query.text("sort") or "volume"
+    after = query.text("after")
+    volume = query.text("volume")
+    age = query.text("age")
+    rows = query.text("rows")
+    if (
+        sort not in SORTS
+        or rows not in LENGTHS
+        or volume not in {each.value for each in VOLUMES}
+        or age not in {each.value for each in AGES}
+    ):
+        raise NotFound
+    typed = query.text("q")[:LINK_LENGTH_MAX]
+    return TokensQuestion(
+        text=mint_in(typed) or name_of(typed),
+        sort=sort,
+        is_rising=query.text("order") == "asc",
+        volume=volume,
+        age=age,
+        where=query.line("where")[: TEXT_MAX + 1],
+        rows=rows,
+        columns=_columns(query.text("columns").split(",")),
+        is_watched=query.text("watched") == "1",
+        after=_read(after) if after else None,
+    )
+
+
+def with_columns(asked: TokensQuestion, query: FormData) -> TokensQuestion:
+    """Return *asked* with the columns that are ticked in the form; none of them is all of them."""
+    ticked = query.texts(TICKED)
+    return msgspec.structs.replace(asked, columns=_columns(ticked)) if ticked else asked
+
+
+def _columns(keys: Sequence[str]) -> str:
+    """Return *keys* as an address has them; what is no column is left out."""
+    known = [key for key in COLUMNS if key in keys]
+    return "" if len(known) == len(COLUMNS) else ",".join(known)
+
+
+def flaw_of(asked: TokensQuestion) -> str | None:
+    """Return the error in the condition of *asked*; None if it is valid or absent.
+
+    The message says what was expected, as that of the API's screens.  Crossings of many fields are
+    refused: strangers read these pages, and each field takes 5 MB of 100,000 tokens.
+    """
+    if not asked.where:
+        return None
+    try:
+        crossed = len(crossed_in(parse_condition(asked.where)))
+    except ConditionError as flaw:
+        return str(flaw)
+    if crossed > CROSSED_MAX:
+        return f"expected at most {CROSSED_MAX} different fields in crossings; were {crossed}"
+    return None
+
+
+def expect_condition(asked: TokensQuestion) -> TokensQuestion:
+    """Return *asked* if its condition is one.  Raises BadRequest, which says what is wrong."""
+    flaw = flaw_of(asked)
+    if flaw is not None:
+        raise BadRequest(f"where: {flaw}")
+    return asked
+
+
+def flaws_of_limits(query: FormData) -> Mapping[str, str]:
+    """Return an error for each field of the form whose text is not a number."""
+    sent = {name: query.line(name) for name in LIMITS}
+    return {name: NO_NUMBER for name, text in sent.items() if text and read_number(text) is None}
+
+
+def with_limits(asked: TokensQuestion, query: FormData) -> TokensQuestion:
+    """Return *asked* with the numbers of the form as conditions; its own must be one."""
+    limits = []
+    for name, (_, condition, factor) in LIMITS.items():
+        number = read_number(query.line(name))
+        if number is not None:
+            limits.append(condition.format(number * factor))
+    if not limits:
+        return asked
+    before = [f"({asked.where})"] if asked.where else []
+    return msgspec.structs.replace(asked, where=" and ".join([*before, *limits]))
+
+
+def read_number(text: str) -> float | None:
+    """Return the number in *text* as people write one: `10,000`, `$500`, `30%`; None: no number."""
+    if NUMBER.fullmatch(text) is None:
+        return None
+    number = float(re.sub(r"[$%,\s]", "", text))
+    return number if isfinite(number) else None
+
+
+def has_limits(query: FormData) -> bool:
+    """Return whether *query* has numbers or columns of the form, as it is sent."""
+    return any(query.texts(name) for name in (*LIMITS, TICKED))
+
+
+def has_empty_fields(query: FormData) -> bool:
+    """Return whether *query* has empty fields, as a form sends them."""
+    return any("" in query.texts(name) for name in FIELDS)
+
+
+def _written(place: ListPlace) -> str:
+    value = "" if place.value is None else repr(place.value)
+    return f"{value}~{place.mint}"
+
+
+def _read(text: str) -> ListPlace:
+    found = PLACE.fullmatch(text)
+    if found is None:
+        raise NotFound
+    try:
+        mint = parse_mint(found[2])
+        value = None if found[1] is None else float(found[1])
+    except (InvalidTokenAddress, ValueError):
+        raise NotFound from None
+    if value is not None and not isfinite(value):
+        raise NotFound
+    return ListPlace(value, mint)
+
+
+FOUND_MAX: Final = 6
+NONE_NAMED: Final = "Name a token: its name or symbol, or its mint address."
+CHOOSE_ONE: Final = "Choose one of these: names are not unique."
+NONE_FOUND: Final = "No tracked token has this name. You can also enter a mint address."
+
+
+class TokenSearch:
+    """Finds tokens among the followed ones.
+
+    lines   None if there is no list
+    """
+
+    def __init__(self, lines: TokenLines | None) -> None:
+        self._lines = lines
+
+    async def find(self, text: str) -> Sequence[ShownToken]:
+        """Return the most traded tokens that *text* may mean; empty while the list is loaded."""
+        name = (cleaned(text) or "")[:TEXT_LENGTH_MAX]
+        return await self._page(ListQuestion(text=name, limit=FOUND_MAX)) if name else []
+
+    async def named(self, mints: Sequence[Mint]) -> Mapping[Mint, ShownToken]:
+        """Return the list's lines of the *mints* that are followed."""
+        if not mints:
+            return {}
+        lines = await self._page(ListQuestion(among=tuple(mints), limit=len(mints)))
+        return {each.mint: each for each in lines}
+
+    async def flaw(self, text: str, error: str) -> tuple[str, Sequence[ShownToken]]:
+        """Return the error for *text*, which is not a mint, and the tokens it may mean.
+
+        error   the message if nothing can be found
+        """
+        if not text:
+            return NONE_NAMED, []
+        if self._lines is None:
+            return error, []
+        found = await self.find(text)
+        return CHOOSE_ONE if found else NONE_FOUND, found
+
+    async def _page(self, asked: ListQuestion) -> Sequence[ShownToken]:
+        if self._lines is None:
+            return []
+        try:
+            return (await self._lines.page(asked)).lines
+        except ServiceUnavailable:
+            return []
+
+
+def mint_of(text: str) -> Mint | None:
+    """Return *text* as a mint; None if it is not one."""
+    try:
+        return parse_mint(text)
+    except InvalidTokenAddress:
+        return None
+
+
+NAME: Final = "Watchlist"
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """Watchlists of users.  Raises ServiceUnavailable from every method."""
+
+    watchlists: Watchlists
+
+    async def mints(self, session: Session | None) -> list[Mint] | None:
+        """Return the mints that a user watches, oldest star first; None for a visitor."""
+        if session is None:
+            return None
+        user_id = session.user.user_id
+        first = await self._first(user_id)
+        if first is None:
+            return []
+        found = await self.watchlists.find(user_id, first.watchlist_id)
+        return [] if found is None else list(found.mints)
+
+    async def add(self, user_id: UserId, mint: Mint) -> bool:
+        """Add *mint* to a user's watchlist; False if it is full."""
+        added = await self.watchlists.add_to_first(user_id, mint, NAME)
+        return not isinstance(added, WatchDenied)
+
+    async def remove(self, user_id: UserId, mint: Mint) -> None:
+        """Remove *mint* from a user's watchlist."""
+        first = await self._first(user_id)
+        if first is not None:
+            await self.watchlists.remove(user_id, first.watchlist_id, mint)
+
+    async def _first(self, user_id: UserId) -> WatchlistLine | None:
+        lines = await self.watchlists.of_user(user_id)
+        return lines[0] if lines else None
+
+
+PATH: Final = "/search"
+LINK_LENGTH_MAX: Final = 300
+PARTS: Final = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
+ALSO: Final = {"solana": Mint(WSOL), "sol": Mint(WSOL), "wsol": Mint(WSOL)}
+
+
+class SearchPages:
+    """Redirects a search to a token, or to the list of possible tokens."""
+
+    def __init__(self, market: MarketParts, search: TokenSearch) -> None:
+        self._market = market
+        self._search = search
+        self._names = NearNames()
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        yield get(PATH, self.find)
+
+    async def find(self, request: PageRequest) -> PageResponse:
+        """Redirect to a token by its mint or a link, else to the tokens with such a name."""
+        typed = request.query_params.line("q")[:LINK_LENGTH_MAX]
+        if not typed:
+            return Page("tokens/search_page.html")
+        mint = mint_in(typed)
+        if mint is not None:
+            return Redirect(f"/token/{mint}")
+        name = name_of(typed)
+        if not name:
+            return Redirect(PATH)
+        is_named = name.casefold() not in ALSO and await self._search.find(name)
+        meant = None if is_named else await self.meant(name)
+        return meant or Redirect(f"/tokens?{urlencode({'q': name})}")
+
+    async def meant(self, name: str) -> Redirect | None:
+        """Return the page of SOL, or the list for a name one typo from *name*; None if neither."""
+        if name.casefold() in ALSO:
+            return Redirect(f"/token/{ALSO[name.casefold()]}")
+        near = await self._near(name)
+        if near is None:
+            return None
+        return Redirect(f"/tokens?{urlencode({'q': near})}", notice="search-near")
+
+    async def _near(self, name: str) -> str | None:
+        """Return the name of the most traded token that is one typo away from *name*."""
+        if len(name) < TYPO_LENGTH_MIN:
+            return None
+        try:
+            listed = self._market.lists.newest()
+        except ServiceUnavailable:
+            return None
+        return await asyncio.to_thread(self._names.nearest, listed, name)
+
+
+def mint_in(text: str) -> Mint | None:
+    """Return *text* as a mint, or the last mint in a link; None if there is none."""
+    mint = mint_of(text)
+    if mint is not None or "/" not in text:
+        return mint
+    found = (mint_of(part) for part in reversed(PARTS.findall(text)))
+    return next((each for each in found if each is not None), None)
+
+
+def name_of(text: str) -> str:
+    """Return the name or symbol in *text*: `$GOAT` is GOAT."""
+    return (cleaned(text.removeprefix("$")) or "")[:TEXT_LENGTH_MAX]

@@ -1,0 +1,353 @@
+"""The list of tokens as a live page.
+
+A line is sent without its star, which differs from reader to reader.
+"""
+
+import csv
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from io import StringIO
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from mintscope.kit.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
+from mintscope.kit.http.response import Outlet
+from mintscope.kit.http.server_sent import encode_event
+from mintscope.kit.primitives import MICRO_USD, Mint, UnixMs, UnixS, parse_mint
+from mintscope.kit.time import SECOND_MS
+from mintscope.market.screening.listed import ListedTokens
+from mintscope.site.figures import spreadsheet_text
+from mintscope.site.live import NEWS, Channel, News, OpenPages, PageStream
+from mintscope.site.page import Macros, NoContent, Page, PageResponse, Redirect, TextFile
+from mintscope.site.routes import Access, PageRequest, PageRoute, get, post
+from mintscope.site.sol import MarketParts
+from mintscope.site.token import listing
+from mintscope.site.token.listing import QUESTION_PATH as PATH
+
+PAUSE_S: Final = 1.0  # between two looks
+PLACES: Final = {
+    key: place for place, key in enumerate(listing.COLUMNS, 1)
+}  # of cells; the name is first
+CELL: Final = re.compile(r"(?=<t[hd][ >])")
+
+
+ListPreset = Mapping[str, str | bool]
+
+
+class ListView(NamedTuple):
+    """A page of a list; *watched* is its reader's watchlist if the list shows only that."""
+
+    asked: listing.TokensQuestion
+    watched: tuple[Mint, ...] | None
+
+
+class _Lines(NamedTuple):
+    """The cells of each line, as HTML, with their slot *mark* and its *time*."""
+
+    mark: str
+    time: UnixS | None
+    rows: Mapping[Mint, Sequence[str]]
+
+
+class LiveLists:
+    """All open lists of this process."""
+
+    def __init__(
+        self,
+        market: MarketParts,
+        lines: listing.TokenLines,
+        watching: listing.Watching,
+        pages: OpenPages,
+    ) -> None:
+        self._market = market
+        self._lines = lines
+        self._watching = watching
+        self._pages = pages
+        self._channel: Channel[ListView] | None = None
+        self._listed: ListedTokens | None = None
+        self._newest: dict[ListView, _Lines] = {}
+        self._cells: dict[Mint, Sequence[str]] = {}  # of that list, whatever page they are on
+
+    async def open(self, request: PageRequest) -> PageResponse:
+        """Return the stream of a list; with `seen`, a slot, the changes since.
+
+        Raises BadRequest, NotFound, RateLimited and ServiceUnavailable.
+        """
+        asked = listing.expect_condition(listing.question_of(request.query_params))
+        watched = await self._watching.mints(request.session) if asked.is_watched else None
+        if asked.is_watched and watched is None:
+            return NoContent()
+        view = ListView(asked, None if watched is None else tuple(watched))
+        seen = request.query_params.text("seen")
+        return await self._pages.open(request, [], partial(self._serve, view, seen))
+
+    async def _serve(self, view: ListView, seen: str, outlet: Outlet, macros: Macros) -> None:
+        if self._channel is None:
+            look = partial(self._look, macros)
+            self._channel = Channel(look, PAUSE_S, is_watched=True)
+        streams = self._market.streams
+        stream = PageStream(outlet, [], on_behind=streams.note_behind, known=seen)
+        with self._channel.reading(stream, view):
+            await streams.serve(stream)
+
+    async def _look(self, macros: Macros, views: Collection[ListView]) -> Mapping[ListView, News]:
+        """Return the news in *views* since the last look."""
+        self._newest = {view: kept for view, kept in self._newest.items() if view in views}
+        found: dict[ListView, News] = {}
+        try:
+            listed = self._market.lists.newest()
+            is_new = listed is not self._listed
+            if is_new:
+                self._cells.clear()
+            for view in views if is_new else [each for each in views if each not in self._newest]:
+                watched = None if view.watched is None else list(view.watched)
+                asked = view.asked.of_list(watched, listed.folded.time or UnixS(0))
+                found[view] = self._news(macros, view, await self._lines.page(asked))
+        except ServiceUnavailable:
+            return found  # the list is being loaded
+        self._listed = listed
+        return found
+
+    def _news(self, macros: Macros, view: ListView, page: listing.LinePage) -> News:
+        drawn = macros("tokens/macros.html")
+        places = [0, *(PLACES[key] for key in view.asked.shown)]
+        rows = {}
+        for each in page.lines:
+            cells = self._cells_of(drawn, each)
+            rows[each.mint] = [cells[place] for place in places]
+        mark = str(page.slot)
+        before = self._newest.get(view)
+        if before is not None and before.mark == mark:
+            mark += "+"  # the line of a mint may change without a slot
+        now = self._newest[view] = _Lines(mark, page.time, rows)
+        footing = str(drawn.footing(page, view.asked)).strip()
+        whole = _event(now, footing, dict.fromkeys(rows, ()))
+        if before is None:
+            return News(now.mark, whole)
+        return News(now.mark, whole, before.mark, _event(now, footing, before.rows))
+
+    def _cells_of(self, drawn: Any, each: listing.ShownToken) -> Sequence[str]:
+        cells = self._cells.get(each.mint)
+        if cells is None:
+            parts = CELL.split(str(drawn.cells(each)))
+            cells = self._cells[each.mint] = [part.strip() for part in parts if part.strip()]
+        return cells
+
+
+def _event(now: _Lines, footing: str, before: Mapping[Mint, Sequence[str]]) -> bytes:
+    """Return the event of *now* for readers who have *before*."""
+    reported = {
+        "slot": now.mark,
+        "asOf": None if now.time is None else now.time * SECOND_MS,
+        "order": list(now.rows),
+        "rows": {
+            mint: changed
+            for mint, cells in now.rows.items()
+            if (changed := _changed(cells, before.get(mint, ())))
+        },
+        "footing": footing,
+    }
+    return encode_event(NEWS, msgspec.json.encode(reported))
+
+
+def _changed(cells: Sequence[str], before: Sequence[str]) -> list[tuple[int, str]]:
+    """Return the changed cells, each with its number."""
+    known = dict(enumerate(before))
+    return [(number, cell) for number, cell in enumerate(cells) if known.get(number) != cell]
+
+
+UNAVAILABLE: Final = 503
+WRONG: Final = 422
+LATE: Final = 2  # times the age from which a report is late: blocks of the list are final
+
+
+def _preset(sort: str, *, is_rising: bool = False, volume: str = "", where: str = "") -> ListPreset:
+    return {"sort": sort, "is_rising": is_rising, "volume": volume, "age": "", "where": where}
+
+
+PRESETS: Final = (
+    ("Most traded", _preset("volume")),
+    ("Gainers", _preset("d1", volume="10k")),
+    ("Losers", _preset("d1", is_rising=True, volume="10k")),
+    ("Newest", _preset("age", is_rising=True)),
+    ("Oversold", _preset("rsi", is_rising=True, volume="10k", where="rsi_h1 < 30")),
+)
+NARROW: Final = 6  # columns that fit a tablet
+STARRED_AT: Final = (PATH, "/token/")  # who presses a star goes back there
+
+
+class TokensPages:
+    """The list, and the watch buttons beside its lines."""
+
+    def __init__(
+        self,
+        market: MarketParts,
+        lines: listing.TokenLines,
+        watching: listing.Watching,
+        pages: OpenPages,
+        search: listing.SearchPages,
+    ) -> None:
+        self._market = market
+        self._search = search
+        self._lines = lines
+        self._watching = watching
+        self._live = LiveLists(market, lines, watching, pages)
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        yield get(PATH, self.show)
+        yield get(f"{PATH}.csv", self.download)
+        yield get(f"{PATH}/events", self._live.open)
+        yield post(f"{PATH}/watch", self.watch, Access.SIGNED_IN)
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show a page of the list; with `seen`, nothing if that slot is still the newest."""
+        asked = listing.question_of(request.query_params)
+        query = request.query_params
+        flaws = listing.flaws_of_limits(query)
+        if flaws or listing.flaw_of(asked) is not None:
+            form = self._page(asked, None, None, now=request.now, is_stale=False)
+            values = {name: query.line(name) for name in listing.LIMITS}
+            return replace(form, errors=flaws, values=values, status=WRONG)
+        if listing.has_empty_fields(query) or listing.has_limits(query):
+            chosen = listing.with_columns(listing.with_limits(asked, query), query)
+            return Redirect(chosen.address(after=asked.after))
+        if asked.is_watched and request.session is None:
+            return Redirect(f"/sign-in?next={PATH}")
+        watched = await self._watching.mints(request.session)
+        now_s = UnixS(request.now // SECOND_MS)
+        try:
+            page = await self._lines.page(asked.of_list(watched, now_s))
+        except ServiceUnavailable:
+            return self._page(asked, None, watched, now=request.now, is_stale=False)
+        if not page.lines and asked == listing.TokensQuestion(text=asked.text):
+            meant = await self._search.meant(asked.text)
+        else:
+            meant = None
+        return meant or self._found(request, asked, page, watched)
+
+    def _found(
+        self,
+        request: PageRequest,
+        asked: listing.TokensQuestion,
+        page: listing.LinePage,
+        watched: list[Mint] | None,
+    ) -> PageResponse:
+        age_ms = 0 if page.time is None else request.now - page.time * SECOND_MS
+        is_stale = self._market.is_stale(age_ms)
+        if request.query_params.text("seen") == _mark(page, is_stale=is_stale):
+            return NoContent()
+        return self._page(asked, page, watched, now=request.now, is_stale=is_stale)
+
+    async def download(self, request: PageRequest) -> PageResponse:
+        """Return a page of the list as CSV.  Raises BadRequest, NotFound, ServiceUnavailable."""
+        asked = listing.expect_condition(listing.question_of(request.query_params))
+        watched = await self._watching.mints(request.session)
+        if asked.is_watched and watched is None:
+            return Redirect(f"/sign-in?next={PATH}")
+        page = await self._lines.page(asked.of_list(watched, UnixS(request.now // SECOND_MS)))
+        return TextFile("mintscope-tokens.csv", "text/csv", table_of(page, asked.shown))
+
+    async def watch(self, request: PageRequest) -> PageResponse:
+        """Put a token on the signed-in user's watchlist, or take it off."""
+        wanted = request.form.text("add")
+        unwanted = request.form.text("remove")
+        try:
+            mint = parse_mint(wanted or unwanted)
+        except InvalidTokenAddress:
+            raise NotFound from None
+        user_id = request.signed_in.user.user_id
+        back = request.next_path if request.next_path.startswith(STARRED_AT) else PATH
+        if not wanted:
+            await self._watching.remove(user_id, mint)
+        elif not await self._watching.add(user_id, mint):
+            return Redirect(back, notice="watchlist-full")
+        return Redirect(back)
+
+    def _page(
+        self,
+        asked: listing.TokensQuestion,
+        page: listing.LinePage | None,
+        watched: list[Mint] | None,
+        *,
+        now: UnixMs,
+        is_stale: bool,
+    ) -> Page:
+        facts = {
+            "asked": asked,
+            "page": page,
+            "watched": watched,
+            "is_stale": is_stale,
+            "now": now,
+            "late_ms": int(LATE * self._market.degraded_after_s * SECOND_MS),
+            "mark": "" if page is None else _mark(page, is_stale=is_stale),
+            "columns": [(key, listing.COLUMNS[key]) for key in asked.shown],
+            "all_columns": listing.COLUMNS,
+            "sorts": listing.SORTS,
+            "is_narrow": len(asked.shown) <= NARROW,
+            "volumes": listing.VOLUMES,
+            "ages": listing.AGES,
+            "presets": [
+                (name, asked.address(**each), asked == _of(asked, each)) for name, each in PRESETS
+            ],
+            "lengths": listing.LENGTHS,
+            "limits": {name: label for name, (label, _, _) in listing.LIMITS.items()},
+            "flaw": listing.flaw_of(asked),
+            "csv": asked.address(f"{PATH}.csv", after=asked.after),
+            "here": asked.address(after=asked.after),
+        }
+        status = UNAVAILABLE if page is None else None
+        return Page("tokens/list.html", facts, status=status)
+
+
+# Columns of the file, by those of the page; a day of prices has none.
+FIELDS: Final = {
+    "price": "price_usd",
+    "m5": "change_m5",
+    "h1": "change_h1",
+    "d1": "change_d1",
+    "volume": "volume_d1_usd",
+    "cap": "market_cap_usd",
+    "rsi": "rsi_h1",
+    "buys": "buy_share_h1",
+    "age": "age_s",
+}
+
+
+def table_of(page: listing.LinePage, shown: Sequence[str]) -> str:
+    """Return *page* as CSV with the columns *shown*: numbers as the API has them, "" for null."""
+    text = StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    fields = [key for key in FIELDS if key in shown]
+    numbered = [FIELDS[key] for key in fields]
+    table.writerow(["mint", "symbol", "name", *numbered, "look_alike_of", "slot"])
+    for each in page.lines:
+        line = each.line
+        names = [spreadsheet_text(each or "") for each in (line.listed.symbol, line.listed.name)]
+        m5, h1, d1 = line.changes
+        values = {
+            "price": line.usd,
+            "m5": m5,
+            "h1": h1,
+            "d1": d1,
+            "volume": line.volume / MICRO_USD,
+            "cap": line.market_cap,
+            "rsi": line.rsi,
+            "buys": line.pressure,
+            "age": line.age_s,
+        }
+        numbers = [values[key] for key in fields]
+        table.writerow([each.mint, *names, *numbers, line.look_alike_of, page.slot])
+    return text.getvalue()
+
+
+def _of(asked: listing.TokensQuestion, preset: Mapping[str, Any]) -> listing.TokensQuestion:
+    return msgspec.structs.replace(asked, **preset)
+
+
+def _mark(page: listing.LinePage, *, is_stale: bool) -> str:
+    """Return the mark of a page for its next request: its slot, and whether it is old."""
+    return f"{page.slot}{'!' if is_stale else ''}"

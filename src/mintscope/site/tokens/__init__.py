@@ -1,1 +1,0 @@
-"""The list of tokens as a page."""

@@ -1,1 +1,0 @@
-"""Blocks from a gRPC stream."""

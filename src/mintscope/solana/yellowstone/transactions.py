@@ -1,0 +1,162 @@
+"""Transactions of a gRPC stream, and checks for plausible slots."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+from based58 import b58decode, b58encode
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.primitives import Signature, Slot
+from mintscope.solana import transaction
+from mintscope.solana.blocks import LOGGED_PROGRAMS
+from mintscope.solana.node import Node
+from mintscope.solana.rpc import Commitment, RpcFailure
+from mintscope.solana.yellowstone import geyser_pb2, solana_storage_pb2
+
+KEY_BYTES: Final = 32
+SIGNATURE_BYTES: Final = 64
+TOP: Final = 1
+LOGGED_KEYS: Final = frozenset(b58decode(one.encode()) for one in LOGGED_PROGRAMS)
+
+
+class ProtobufTransactions(msgspec.Struct, frozen=True):
+    """The transactions of one block, each in the form of the stream."""
+
+    entries: Sequence[geyser_pb2.SubscribeUpdateTransactionInfo]
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[transaction.Transaction | transaction.UnreadableTransaction]:
+        for entry in self.entries:
+            read = read_info(entry)
+            if read is not None:
+                yield read
+
+
+def read_info(
+    entry: geyser_pb2.SubscribeUpdateTransactionInfo,
+) -> transaction.Transaction | transaction.UnreadableTransaction | None:
+    """Return the transaction, or None if it failed or called no program.  Never raises."""
+    if entry.is_vote:
+        return None
+    if not entry.HasField("meta"):
+        return transaction.UnreadableTransaction(entry.index, _name(entry.signature), "no_meta")
+    meta = entry.meta
+    if meta.HasField("err"):
+        return None
+    message = entry.transaction.message
+    has_called = meta.inner_instructions or meta.inner_instructions_none
+    if not has_called and LOGGED_KEYS.isdisjoint(message.account_keys):
+        return None
+    keys = [
+        *message.account_keys,
+        *meta.loaded_writable_addresses,
+        *meta.loaded_readonly_addresses,
+    ]
+    is_whole = len(entry.signature) == SIGNATURE_BYTES and bool(keys)
+    if not is_whole or any(len(key) != KEY_BYTES for key in keys):
+        return transaction.UnreadableTransaction(entry.index, _name(entry.signature), "malformed")
+    return transaction.Transaction(
+        entry.index,
+        entry.signature,
+        keys,
+        message.header.num_required_signatures,
+        [
+            transaction.Instruction(call.accounts, call.data, call.program_id_index, TOP)
+            for call in message.instructions
+        ],
+        None if meta.inner_instructions_none else _read_inner(meta.inner_instructions),
+        _read_balances(meta.post_token_balances),
+        lambda: _read_balances(meta.pre_token_balances),
+        lambda: transaction.Effects(meta.pre_balances, meta.post_balances, meta.log_messages),
+    )
+
+
+def _read_inner(
+    groups: Iterable[solana_storage_pb2.InnerInstructions],
+) -> Sequence[transaction.InnerInstructions]:
+    return [
+        transaction.InnerInstructions(
+            group.index,
+            [
+                transaction.Instruction(
+                    call.accounts, call.data, call.program_id_index, call.stack_height or None
+                )
+                for call in group.instructions
+            ],
+        )
+        for group in groups
+    ]
+
+
+def _read_balances(
+    balances: Iterable[solana_storage_pb2.TokenBalance],
+) -> Sequence[transaction.TokenBalance]:
+    return [
+        transaction.TokenBalance(
+            balance.account_index,
+            balance.mint,
+            balance.owner or None,
+            transaction.TokenAmount(
+                amount=balance.ui_token_amount.amount, decimals=balance.ui_token_amount.decimals
+            )
+            if balance.HasField("ui_token_amount")
+            else None,
+        )
+        for balance in balances
+    ]
+
+
+def _name(signature: bytes) -> Signature | None:
+    return Signature(b58encode(signature).decode()) if len(signature) == SIGNATURE_BYTES else None
+
+
+ASK_S: Final = 2.0  # the stream does not wait longer for a node that does not answer
+AHEAD_MAX: Final = 1_000  # nodes differ by less
+SLOTS_PER_S: Final = 50  # no cluster is as fast
+ABSURD: Final = 2**53  # more than JSON-RPC can say
+
+
+class PlausibleSlots:
+    """The highest plausible slots, by *node* at the start of the session and the time since."""
+
+    def __init__(self, node: Node, clock: Clock) -> None:
+        self._node = node
+        self._clock = clock
+        self._head: Slot | None = None
+        self._asked_at_s = 0.0
+
+    async def ask(self) -> None:
+        """Request the chain's position; keep the last one if there is no answer."""
+        try:
+            async with asyncio.timeout(ASK_S):
+                head = (await self._node.head(Commitment.CONFIRMED)).slot
+        except (RpcFailure, TimeoutError):
+            return
+        self._head, self._asked_at_s = head, self._clock.monotonic_s()
+
+    def allows(self, update: geyser_pb2.SubscribeUpdate) -> bool:
+        """Return whether the slot of *update* is plausible; True if it has none."""
+        slot = slot_of(update)
+        if self._head is None:
+            return slot < ABSURD
+        passed_s = self._clock.monotonic_s() - self._asked_at_s
+        return slot <= self._head + AHEAD_MAX + SLOTS_PER_S * passed_s
+
+
+def slot_of(update: geyser_pb2.SubscribeUpdate) -> int:
+    """Return the slot of *update*, or 0 if it has none."""
+    match update.WhichOneof("update_oneof"):
+        case "block":
+            return update.block.slot
+        case "slot":
+            return update.slot.slot
+        case "transaction":
+            return update.transaction.slot
+        case "block_meta":
+            return update.block_meta.slot
+        case _:
+            return 0
