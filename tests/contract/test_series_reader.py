@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.market.engine import pool_book
+from mintscope.market.engine.crowd_book import CrowdBook
 from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolBook, booked
 from mintscope.market.log import Evidence, PricedSwap, SwapDetail
 from mintscope.market.ports import DEFAULT_RETENTION
@@ -22,7 +23,9 @@ from mintscope.market.series.pools import (
     KeptCandles,
     LoggedSwap,
     SeriesCandle,
+    SpanFlow,
     SwapPlace,
+    pools_of,
 )
 from mintscope.market.series.series import (
     WIDTHS,
@@ -33,6 +36,7 @@ from mintscope.market.series.series import (
     series_of,
     widened,
 )
+from mintscope.market.standing import Offer, stand
 from mintscope.market.timeframe import Timeframe
 from mintscope.solana.blocks import USDC
 from support.fakes.made_chain import MINTS, START
@@ -518,3 +522,52 @@ async def test_crowds_go_after_a_day_and_with_their_mint(traded: Traded, tmp_pat
         assert found is not None
         assert (found.since, found.crowd.traders) == (START + 8 * pace_s + 1, 1)
         await traded.finalize(10)
+
+
+@pytest.mark.parametrize("traded", MARKET_ENGINES, indirect=True)
+async def test_sums_of_spans_begin_after_a_time_that_was_not_booked(
+    traded: Traded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older version, run again, makes candles and books neither traders nor pools."""
+    minutes = range(40)
+    standing, _ = stand(None, Offer("pool", "who", 1.0, 0.01, 10**7, 10**10, UnixS(START)))
+    assert standing is not None
+    for minute in minutes:
+        swap = replace(
+            signed(0, f"{minute}", 10**6, is_buy=True), price_usd=1.0, price_sol=0.01, volume=10**6
+        )
+        is_older = 12 <= minute <= 23
+        time = START - START % 300 + 60 * minute
+        with monkeypatch.context() as version:
+            if is_older:
+                version.setattr(CrowdBook, "apply", lambda *_: None)
+                version.setattr(PoolBook, "apply", lambda *_: None)
+            await traded.slot(minute + 1, time, swap, standings={A: standing})
+            await traded.finalize(minute + 1)
+
+    logged = await traded.series.swaps(A, None, 5, with_crowds=True)
+    kept = await traded.series.pools(A, 86_400)
+
+    assert logged is not None
+    assert kept is not None
+    assert kept.time is not None
+    booked_again = UnixS(START - START % 300 + 60 * 25)
+    crowd = span_crowd(logged, 3_600)
+    assert crowd is not None
+    assert (crowd.since, crowd.crowd.traders) == (booked_again, 15)
+    (pool,) = pools_of(standing, (), kept.time, kept)
+    assert pool.hour == pool.day == SpanFlow(15 * 10**6, 15 * 10**6, 15, booked_again)
+
+
+async def test_a_mint_has_a_crowd_for_a_day(traded: Traded) -> None:
+    async def has_crowd(mint: Mint) -> bool:
+        kept = await traded.series.pools(mint, 0)
+        assert kept is not None
+        return kept.has_crowd
+
+    await traded.slot(1, START, signed(0, "who", 10, is_buy=True))
+    assert not await has_crowd(A)  # which is not folded
+    await traded.finalize(1)
+    for number, (after_s, has) in enumerate(((86_100, True), (86_400, False)), 2):
+        await traded.slot(number, START - START % 300 + after_s)
+        assert (await has_crowd(A), await has_crowd(B)) == (has, False)

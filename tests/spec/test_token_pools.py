@@ -8,7 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from mintscope.kit.primitives import Mint, Signature, UnixS
+from mintscope.market.engine.pool_book import POOL_CANDLES_S
 from mintscope.market.log import Evidence, PricedSwap, SwapDetail
+from mintscope.market.series.pools import KeptPools
 from mintscope.market.standing import Offer, Standing, stand
 from mintscope.solana.blocks import USDC
 from support.scenes.series_service import (
@@ -63,6 +65,7 @@ async def test_a_pool_with_every_field(market: SeriesService) -> None:
     assert response.headers["x-credits-remaining"] == "1"
     flow = {"volumeUsd": 450.0, "buyVolumeUsd": 450.0, "swaps": 2, "traders": 2}
     spans = {name: flow[name] for name in ("volumeUsd", "buyVolumeUsd", "swaps")}
+    spans["since"] = BEGIN_S
     assert response.json()["data"] == {
         "token": TOKEN,
         "pools": [
@@ -127,3 +130,27 @@ async def test_what_cannot_be_told_is_free(market: SeriesService) -> None:
     assert (await market.ask("pools", credit_token=token, limit=3)).status_code == 400
     assert (await market.ask("pools")).status_code == 402
     assert await market.service.left(token) == 1
+
+
+async def test_a_request_that_presents_nothing_reads_no_past_and_no_swaps(
+    market: SeriesService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await market.traded.slot(1, BEGIN_S, swap(0), standings={TOKEN: standing("pool", BEGIN_S)})
+    await market.traded.finalize(1)
+    used_up = await market.service.issue(1)
+    assert (await market.ask("pools", credit_token=used_up)).status_code == 200
+    await market.traded.slot(2, BEGIN_S + 1)
+    series = market.traded.series
+    spans = []
+    read = series.pools
+
+    async def pools(mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
+        spans.append(since_s)
+        return await read(mint, since_s)
+
+    monkeypatch.setattr(series, "pools", pools)
+    monkeypatch.setattr(series, "swaps", None)
+    assert (await market.ask("pools")).status_code == 402
+    refused = await market.ask("pools", credit_token=used_up)
+    assert refused.json()["error"]["code"] == "INSUFFICIENT_CREDITS"
+    assert spans == [0, 0]

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from mintscope.api.series import pools
 from mintscope.kit.primitives import Signature
+from mintscope.market.engine.crowd_book import CrowdBook
 from mintscope.market.log import Evidence, PricedSwap, SwapDetail
 from mintscope.solana.blocks import USDC
 from support.scenes.series_service import (
@@ -16,6 +18,7 @@ from support.scenes.series_service import (
     SeriesService,
     series_service,
 )
+from support.scenes.traded import TradedStore
 
 
 @pytest.fixture
@@ -110,6 +113,33 @@ async def test_an_hour_and_a_day_reach_back_behind_the_swaps_that_are_read(
         "buyers": 0, "sellers": 2_400, "traders": 2_400, "swaps": 2_400, "flowUsd": 2_400.0,
         "topShare": 1 / 2_400, "top10Share": 10 / 2_400, "since": now - 86_100, "isCapped": False,
     }  # fmt: skip
+
+
+async def test_a_day_of_traders_is_sold_if_no_swap_is_kept(
+    market: SeriesService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = await market.service.issue(1)
+    used_up = await market.service.issue(1)
+    await market.traded.slot(1, BEGIN_S, swap(0, "ann", 10**6, 1, is_buy=True))
+    assert (await market.ask("traders", credit_token=used_up)).status_code == 200
+    for number in (2, 3):
+        await market.traded.slot(number, BEGIN_S + 1_800 * number)
+    await market.traded.finalize(3)
+    assert isinstance(market.traded, TradedStore)
+    while await market.traded.market.store.trim(10):
+        pass
+
+    with monkeypatch.context() as without_a_day:
+        without_a_day.setattr(CrowdBook, "apply", None)
+        without_a_day.setattr(pools, "trader_page", None)
+        assert (await market.ask("traders")).status_code == 402
+        refused = await market.ask("traders", credit_token=used_up)
+        assert refused.json()["error"]["code"] == "INSUFFICIENT_CREDITS"
+
+    page = (await market.ask("traders", credit_token=token)).json()["data"]
+    assert (page["traders"], page["kept"]["swaps"], page["h1"]["swaps"]) == ([], 0, 0)
+    assert (page["d1"]["swaps"], page["d1"]["since"]) == (1, BEGIN_S)
+    assert await market.service.left(token) == 0
 
 
 async def test_without_swaps_it_is_free(market: SeriesService) -> None:

@@ -203,7 +203,7 @@ export class Client extends AccountCalls {
     return await this.data({ name: "holders", method: "GET", path, creditsMax: 1 });
   }
 
-  /** Traders of a mint, those with the most first: one credit. `limit`: up to 100. */
+  /** Traders of a mint, those with the most first: one credit, none without any of a day. */
   async traders(mint: string, within: { limit?: number } = {}): Promise<TokenTraders> {
     const path = `/v1/token/${segment(mint)}/traders`;
     return await this.data<TokenTraders>({
@@ -212,7 +212,7 @@ export class Client extends AccountCalls {
       path,
       query: within,
       creditsMax: 1,
-      creditsOf: (page) => Math.min(page.traders.length, 1),
+      creditsOf: (page) => Math.min(page.traders.length + (page.d1?.swaps ?? 0), 1),
     });
   }
 

@@ -330,6 +330,9 @@ def test_if_older_candles_were_dropped_what_has_not_forgotten_them_is_not_known(
     for where, needed in (("rsi_h4 > 0", 410), ("atr_h4 > 0", 515), ("swing_low_h4 > 0", 100)):
         for count in (needed, needed + 4, needed + 20):  # which becomes true by becoming known
             assert not firings(f"price < 0 or {where}", 4_800 - 4 * count)[0], (where, count)
+        looks = [looks_of(f"price > 0 or {where}", 4_800 - 4 * (needed + n)) for n in range(10)]
+        assert min(looks[:8]) > 4 * (needed - 20), (where, looks)  # of the price alone
+        assert 0 < looks[8] < looks[9] < 9, (where, looks)
     too_few = 4_800 - 4 * 400
     for never in ("rsi_h4 > 50", "not rsi_h4 > 50", "price > 0 and candles_h4 > 1",
                   "rsi_h4 > 4 * price", "crosses_above(ema200_h4, 1)",

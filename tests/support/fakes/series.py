@@ -1,6 +1,6 @@
 """Series in memory, obeying `market.series.store`, over a log in memory."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from msgspec.structs import astuple, replace
 from typing_extensions import override
@@ -76,10 +76,10 @@ class FakeSeries:
             tail=swaps[folded:],
         )
 
-    def _crowds(self, mint: Mint) -> KeptCrowds:
-        """Return the crowds of all living swaps, as one book."""
+    def _crowds(self, swaps: Iterable[tuple[UnixS, PricedSwap]]) -> KeptCrowds:
+        """Return the crowds of *swaps*, as one book."""
         book = CrowdBook()
-        for time, swap in self._log.swaps_at(self._log.seq, mint):
+        for time, swap in swaps:
             book.apply(time, [swap])
         now = self._log.tip_at(self._log.seq).time or 0
         rows = [row for row in book.rows() if row.bucket > now - now % 300 - 86_400]
@@ -104,7 +104,7 @@ class FakeSeries:
             swaps=found[:limit],
             has_older=len(found) > limit,
             is_whole=len(found) <= limit,
-            crowds=self._crowds(mint) if with_crowds else None,
+            crowds=self._crowds(log.swaps_at(log.seq, mint)) if with_crowds else None,
         )
 
     async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
@@ -142,6 +142,7 @@ class FakeSeries:
             standing=stood[-1] if stood else None,
             booked=booked(change.state),
             rows=sorted(row for row in change.rows if row.bucket > since),
+            has_crowd=bool(self._crowds(swaps).rows),
         )
 
     async def facts(self, mint: Mint) -> MintFacts | None:

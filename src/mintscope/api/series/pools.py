@@ -67,9 +67,17 @@ from mintscope.market.series.pools import (
 from mintscope.market.standings import unpack
 from mintscope.solana.blocks import WSOL
 
+NO_FINAL_PRICE: Final = "There is no final swap of this token yet that sets a price."
+
 
 class PoolsQuery(Wire):
     """Query of GET /v1/token/{tokenAddress}/pools, which has no fields."""
+
+
+SPANS_SINCE: Final = (
+    "From when on all swaps are counted, Unix seconds: not before the first one, nor before the end"
+    " of a time that was not booked."
+)
 
 
 class FlowOfPool(Wire):
@@ -94,13 +102,14 @@ class FlowOfSpans(Wire):
     volume_usd: Annotated[float, about("Bought and sold, US dollars.", 12500.5)]
     buy_volume_usd: Annotated[float, about("Of it bought, US dollars.", 7000.25)]
     swaps: Annotated[int, about("Swaps, those that set no price included.", 120)]
+    since: Annotated[int, about(SPANS_SINCE, 1_763_373_600)]
 
     @classmethod
     def of(cls, flow: SpanFlow | None) -> "FlowOfSpans | None":
         """Return *flow* as it is sent."""
         if flow is None:
             return None
-        return cls(flow.volume / MICRO_USD, flow.bought / MICRO_USD, flow.swaps)
+        return cls(flow.volume / MICRO_USD, flow.bought / MICRO_USD, flow.swaps, flow.since)
 
 
 class MoveToPool(Wire, rename={"from_": "from"}):
@@ -259,10 +268,7 @@ class CrowdLine(Wire):
 class CrowdOfSpans(CrowdLine):
     """The number of traders within whole spans of five minutes, the open one included."""
 
-    since: Annotated[
-        int,
-        about("From when on swaps are counted, Unix seconds: not before the first.", 1_763_373_600),
-    ]
+    since: Annotated[int, about(SPANS_SINCE, 1_763_373_600)]
     is_capped: Annotated[
         bool,
         Meta(
@@ -411,21 +417,29 @@ class TraderRoutes:
         concentration of 5 minutes and of all of them, and the traders with the most bought and
         sold, with what they gained on tokens that they bought and sold. Buyers, sellers and
         concentration of an hour and a day are of all swaps. A trader is the beginning of an
-        address. Costs one credit or one payment, and nothing if no swap is kept; errors cost
-        nothing.
+        address. Costs one credit or one payment, and nothing if the token has no trader of a day;
+        errors cost nothing.
         """
         caller = await self.shop.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, TradersQuery)
+
+        async def look() -> Made:
+            logged = await self.shop.reader.swaps(mint, None, 1)
+            kept = await self.shop.reader.pools(mint, 0)
+            if kept is None or logged is None:
+                raise not_tracked(mint)
+            return Made(kept.tip, b"", is_empty=not (logged.swaps or kept.has_crowd))
 
         async def make() -> Made:
             logged = await self.shop.reader.swaps(mint, None, SWAPS_MAX, with_crowds=True)
             if logged is None:
                 raise not_tracked(mint)
             page = await asyncio.to_thread(trader_page, mint, logged, query.limit)
-            return made_of(logged.tip, page, is_empty=not page.traders)
+            is_empty = not page.traders and not (page.d1 is not None and page.d1.swaps)
+            return made_of(logged.tip, page, is_empty=is_empty)
 
-        return await self.shop.sell(request, caller, Wanted(mint, "traders", query), make)
+        return await self.shop.sell(request, caller, Wanted(mint, "traders", query), make, look)
 
 
 def trader_page(mint: Mint, logged: LoggedSwaps, limit: int) -> TraderPage:
@@ -511,15 +525,26 @@ class PoolRoutes:
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, PoolsQuery)
 
+        async def pools(span_s: int) -> KeptPools:
+            kept = await self.shop.reader.pools(mint, span_s)
+            if kept is None:
+                raise not_tracked(mint)
+            if kept.tip.folded is None or kept.time is None or kept.standing is None:
+                raise InsufficientData(NO_FINAL_PRICE)
+            return kept
+
+        async def look() -> Made:
+            return Made((await pools(0)).tip, b"", is_empty=False)
+
         async def make() -> Made:
-            kept = await self.shop.reader.pools(mint, DAY_SPANS_S)
+            kept = await pools(DAY_SPANS_S)
             logged = await self.shop.reader.swaps(mint, None, SWAPS_MAX)
-            if kept is None or logged is None:
+            if logged is None:
                 raise not_tracked(mint)
             page = await asyncio.to_thread(pool_page, mint, kept, logged)
             return made_of(logged.tip, page, is_empty=False)
 
-        return await self.shop.sell(request, caller, Wanted(mint, "pools", query), make)
+        return await self.shop.sell(request, caller, Wanted(mint, "pools", query), make, look)
 
 
 def pool_page(mint: Mint, kept: KeptPools, logged: LoggedSwaps) -> PoolPage:
@@ -530,9 +555,9 @@ def pool_page(mint: Mint, kept: KeptPools, logged: LoggedSwaps) -> PoolPage:
     slot = kept.tip.folded
     now = kept.time
     if slot is None or now is None or kept.standing is None:
-        raise InsufficientData("There is no final swap of this token yet that sets a price.")
+        raise InsufficientData(NO_FINAL_PRICE)
     swaps = [one for one in logged.swaps if one.place.slot <= slot]
-    pools = pools_of(unpack(kept.standing), swaps, now, kept.booked, kept.rows)
+    pools = pools_of(unpack(kept.standing), swaps, now, kept)
     since = swaps[-1].time if swaps else None
     return PoolPage(mint, [PoolLine.of(one) for one in pools], slot, now, since)
 

@@ -218,19 +218,21 @@ class SeriesShop:
 
         It may have been made a moment ago.
 
-        look   where *make* uses up what is scarce: it is called in its place for a client that
-               presents nothing, and *make* only if there is a credit or a payment
+        look   where *make* uses up what is scarce, or reads much: it is called in its place for a
+               client that presents nothing, and *make* only if there is a credit or a payment, or
+               if *look* says that the page is empty
         """
         order = report_order(series_resource(wanted.mint, wanted.kind, wanted.query))
 
         async def work() -> Delivered:
             try:
                 if look is not None:
-                    known = self._report(await look())
+                    seen = await look()
+                    known = self._report(seen)
                     if is_bare(request, caller):
                         return Delivered(known, 1)
                     self.freshness.expect(known)  # before what is scarce is used up
-                    if not request.has_payment():
+                    if not request.has_payment() and not seen.is_empty:
                         await self.resource_server.expect_credits(request, caller, order, 1)
                 made = await self.recent.page(order.resource, make)
                 report = self._report(made)

@@ -236,15 +236,28 @@ def _known_from(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles)
     """Return the time from which values of *timeframe* are known; 0: always, or never.
 
     Averages of an asked frame have forgotten by then the candles that were dropped.  At an earlier
-    look a condition may become true only because a value of it becomes known.  Values for which too
-    few candles are kept stay unknown, and do not count.
+    look a condition may become true only because a value of it becomes known.  Those of
+    `_never_known` do not count.
     """
     candles = past.series.candles
     if not isinstance(timeframe, AskedFrame) or past.series.closed == 0:
         return 0
-    needed = [NEEDED.get(name, 0) for name in _indicators_in(asked.condition, timeframe)]
-    before = max((each for each in needed if each <= len(candles)), default=0) + 1 + AGES
+    known = _indicators_in(asked.condition, timeframe) - _never_known(asked, timeframe, past)
+    before = max((NEEDED.get(name, 0) for name in known), default=0) + 1 + AGES
     return candles[before].bucket + FRAME_S[timeframe] if before < len(candles) else AFTER_ALL
+
+
+def _never_known(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles) -> set[str]:
+    """Return the indicators of *timeframe* that stay unknown, as too few candles are kept.
+
+    Also those that would be known only at the last candles, where there is no look yet: other parts
+    of a condition are tested without them until there is one.
+    """
+    if not isinstance(timeframe, AskedFrame) or past.series.closed == 0:
+        return set()
+    width_s = FRAME_S[timeframe]
+    count = sum(each.bucket + width_s <= asked.now for each in past.series.candles)
+    return {name for name, needed in NEEDED.items() if needed + 1 + AGES >= count}
 
 
 def _may_be(part: Condition, unknown: Collection[Value], *, is_true: bool = True) -> bool:
@@ -277,6 +290,7 @@ class _Rows:
         self._values: dict[AnyFrame, dict[str, Floats]] = {}
         self._opened: dict[AnyFrame, OpenCandles] = {}
         self._columns: dict[str, Floats] = {}
+        self._never_known = {each: _never_known(asked, each, of) for each, of in past.items()}
 
     def column(self, name: str) -> Floats:
         """Return the values of the field *name*, or its values before the newest candle."""
@@ -352,6 +366,8 @@ class _Rows:
         series, start = self._past[timeframe]
         width_s = FRAME_S[timeframe]
         kind = name.removesuffix(f"_{timeframe}")
+        if COLUMNS.get(kind, ("", None))[0] in self._never_known[timeframe]:
+            return np.full(len(self.ends), np.nan)
         if self._asked.has_open and timeframe is not self._asked.timeframe:
             opened = self._open(timeframe)
             if age == 0:

@@ -97,7 +97,7 @@ def launch_of(swaps: Sequence[LoggedSwap]) -> Launch:
 class SpanCrowd(NamedTuple):
     """The crowd of an hour or a day.
 
-    since       of the first span, or of the first swap in the crowds if that is later
+    since       of the first span, or `KeptCrowds.since` if that is later
     is_capped   a span had more traders than are kept: further ones are in swaps and flow alone
     """
 
@@ -127,7 +127,8 @@ def span_crowd(logged: LoggedSwaps, span_s: int) -> SpanCrowd | None:
         top_share=max(found.largest, default=0) / flow if flow else None,
         top10_share=sum(found.largest) / flow if flow else None,
     )
-    return SpanCrowd(crowd, UnixS(max(begin, kept.since)), found.is_capped)
+    now = logged.tip.time or kept.since
+    return SpanCrowd(crowd, UnixS(min(max(begin, kept.since), now)), found.is_capped)
 
 
 def _known(swaps: Iterable[LoggedSwap]) -> list[LoggedSwap]:

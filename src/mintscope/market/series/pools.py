@@ -17,7 +17,7 @@ Realised      what a trader gained on tokens that were bought and sold within th
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -38,7 +38,7 @@ from mintscope.market.standing import (
     counts_at,
     weights,
 )
-from mintscope.market.timeframe import Timeframe, bucket
+from mintscope.market.timeframe import WIDTH_S, Timeframe, bucket
 
 
 class SeriesCandle(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -149,8 +149,9 @@ class LoggedSwap(msgspec.Struct, frozen=True, gc=False):
 class KeptCrowds(msgspec.Struct, frozen=True):
     """The crowds of a mint in spans of five minutes, swaps that are not folded yet included.
 
-    since   of the first swap in the crowds; None: no swap is in them
-    rows    of a day, oldest first
+    since   from when on all swaps are in the crowds: the time of the first one, or the end of the
+            newest span with swaps that were not booked; None: no swap is in them
+    rows    of a day, oldest first, none before *since*
     """
 
     since: UnixS | None
@@ -184,6 +185,8 @@ class KeptPools(msgspec.Struct, frozen=True, kw_only=True):
     standing   the pools that decide the price then, packed; None before the first price
     booked     the pools that are booked
     rows       their candles that are kept, oldest first
+    missed_until   the end of the newest span of these with swaps that were not booked; None: none
+    has_crowd      a trader of a day is booked
     """
 
     tip: LogTip
@@ -191,6 +194,8 @@ class KeptPools(msgspec.Struct, frozen=True, kw_only=True):
     standing: bytes | None
     booked: Sequence[BookedPool]
     rows: Sequence[PoolRow]
+    missed_until: UnixS | None = None
+    has_crowd: bool = False
 
 
 class SeriesReader(Protocol):
@@ -259,11 +264,15 @@ class PoolFlow(NamedTuple):
 
 
 class SpanFlow(NamedTuple):
-    """Volume of a pool within whole spans of five minutes: micro-USD, the bought part, swaps."""
+    """Volume of a pool within whole spans of five minutes: micro-USD, the bought part, swaps.
+
+    since   from when on swaps are counted
+    """
 
     volume: int = 0
     bought: int = 0
     swaps: int = 0
+    since: UnixS = UnixS(0)
 
 
 class PriceMove(NamedTuple):
@@ -318,16 +327,12 @@ class PoolNow(NamedTuple):
 
 
 def pools_of(
-    standing: Standing,
-    swaps: Sequence[LoggedSwap],
-    now: UnixS,
-    booked: Sequence[BookedPool] = (),
-    rows: Sequence[PoolRow] = (),
+    standing: Standing, swaps: Sequence[LoggedSwap], now: UnixS, kept: KeptPools | None = None
 ) -> list[PoolNow]:
     """Return the pools of *standing*, the heaviest first.
 
     swaps    that are stored, newest first
-    booked   the pools that are booked; rows: their candles of a day at least
+    kept     with candles of a day at least; None: no pool is booked
     """
     counting = weights(standing.pools, now)
     total = sum(counting)
@@ -337,8 +342,8 @@ def pools_of(
     by_pool: dict[str | None, list[LoggedSwap]] = defaultdict(list)
     for one in swaps:
         by_pool[one.swap.pool].append(one)
-    books = {one.pool: one for one in booked}
-    flows = _flows(rows, now, HOUR_SPANS_S), _flows(rows, now, DAY_SPANS_S)
+    books = {} if kept is None else {one.pool: one for one in kept.booked}
+    flows = _Flows(kept, now, HOUR_SPANS_S), _Flows(kept, now, DAY_SPANS_S)
     found = []
     for pool, weight in zip(standing.pools, counting, strict=True):
         book = books.get(pool.pool)
@@ -384,25 +389,31 @@ def _pool_now(  # noqa: PLR0913, PLR0917 - one for each part
     )
 
 
-def _flows(rows: Sequence[PoolRow], now: UnixS, span_s: int) -> Mapping[int, SpanFlow]:
-    """Return the flow of each pool, by its key, of the newest spans that make up *span_s*."""
-    since = bucket(Timeframe.M5, now) - span_s
-    found: dict[int, SpanFlow] = {}
-    for row in rows:
-        if row.bucket > since:
-            was = found.get(row.key, SpanFlow())
-            volume = was.volume + row.buy_volume + row.sell_volume
-            found[row.key] = SpanFlow(volume, was.bought + row.buy_volume, was.swaps + row.swaps)
-    return found
+class _Flows:
+    """The flows of pools in the newest spans that make up *span_s*, missed ones left out."""
+
+    def __init__(self, kept: KeptPools | None, now: UnixS, span_s: int) -> None:
+        begin = bucket(Timeframe.M5, now) - span_s + WIDTH_S[Timeframe.M5]
+        missed_until = 0 if kept is None else kept.missed_until or 0
+        self._since = min(max(begin, missed_until), now)
+        self._found: dict[int, SpanFlow] = {}
+        for row in () if kept is None else kept.rows:
+            if row.bucket >= max(begin, missed_until):
+                was = self._found.get(row.key, SpanFlow())
+                volume = was.volume + row.buy_volume + row.sell_volume
+                bought = was.bought + row.buy_volume
+                self._found[row.key] = SpanFlow(volume, bought, was.swaps + row.swaps)
+
+    def of(self, book: BookedPool) -> SpanFlow:
+        """Return the flow of the pool of *book*."""
+        found = self._found.get(key_of(book.pool), SpanFlow())
+        return found._replace(since=UnixS(max(self._since, book.since)))
 
 
-def _with_book(
-    one: PoolNow, book: BookedPool, hours: Mapping[int, SpanFlow], days: Mapping[int, SpanFlow]
-) -> PoolNow:
-    key = key_of(book.pool)
+def _with_book(one: PoolNow, book: BookedPool, hours: _Flows, days: _Flows) -> PoolNow:
     return one._replace(
-        hour=hours.get(key, SpanFlow()),
-        day=days.get(key, SpanFlow()),
+        hour=hours.of(book),
+        day=days.of(book),
         since=book.since,
         progress=None if book.progress is None else book.progress / MILLIONTHS,
         came_from=book.came_from,

@@ -1,6 +1,6 @@
 """Series in SQL."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
@@ -40,7 +40,7 @@ from mintscope.market.store.log_reader import (
     swaps_of,
     tip_of,
 )
-from mintscope.market.timeframe import Timeframe, bucket
+from mintscope.market.timeframe import WIDTH_S, Timeframe, bucket
 from mintscope.solana.blocks import USDC, USDT, WSOL
 
 QUOTES: Final = (WSOL, USDC, USDT)  # by number: one that is added goes to the end
@@ -176,7 +176,7 @@ SELECT time, swaps
  LIMIT :limit
 """
 POOLS: Final = """
-SELECT mint.id, pools, folded_seq, (SELECT time FROM header WHERE seq = folded_seq)
+SELECT mint.id, pools, folded_seq, (SELECT time FROM header WHERE seq = folded_seq), traders
   FROM mint CROSS JOIN progress LEFT JOIN state ON state.mint = mint.id
  WHERE address = ? AND since_slot IS NOT NULL
 """
@@ -191,6 +191,13 @@ SELECT mint.id, since_slot, folded_seq, traders
 """
 CROWDS: Final = """
 SELECT bucket, swaps, traders FROM crowd WHERE mint = ? AND bucket > ? ORDER BY bucket
+"""
+CROWD_SWAPS: Final = "SELECT bucket, swaps FROM crowd WHERE mint = ? AND bucket > ?"
+# Our own candles have swaps with a price, or at least one that has volume alone.
+SWAPS_OF_CANDLES: Final = """
+SELECT bucket, CASE WHEN count = 0 AND buy_volume + sell_volume > 0 THEN 1 ELSE count END
+  FROM candle
+ WHERE mint = ? AND timeframe = 'm5' AND bucket > ? AND provider IS NULL
 """
 KEPT_SLOTS_MAX: Final = 20_000
 KEPT_SWAPS_MAX: Final = 100_000  # of a page of 15 seconds, which may end in fewer candles
@@ -336,18 +343,25 @@ def _pools(db: Database, mint: Mint, since_s: int) -> KeptPools | None:
     found = db.execute(POOLS, (mint,)).fetchone()
     if found is None:
         return None
-    mint_id, booked_state, folded_seq, time = found
+    mint_id, booked_state, folded_seq, time, traders = found
     bounds = {"mint": mint_id, "folded": folded_seq}
     standing = db.execute(FOLDED_STANDING, bounds).fetchone()
     if standing is None:
         standing = db.execute(TRIMMED_STANDING, {"mint": mint_id}).fetchone()
     since = bucket(Timeframe.M5, UnixS(time or 0)) - since_s
+    swaps = {row[0]: row[1] for row in db.execute(CROWD_SWAPS, (mint_id, since))}
+    book = CrowdBook(traders)
+    swaps |= {row.bucket: row.swaps for row in book.rows()}
+    tip = tip_of(db)
+    first = None if book.since is None else _first_crowd(book.since, tip)
     return KeptPools(
-        tip=tip_of(db),
+        tip=tip,
         time=time,
         standing=None if standing is None else bytes(standing[1]),
         booked=booked(booked_state),
         rows=[PoolRow(*row) for row in db.execute(POOL_ROWS, (mint_id, since))],
+        missed_until=_missed_until(db, mint_id, since, swaps),
+        has_crowd=first is not None and any(row.bucket > first for row in book.rows()),
     )
 
 
@@ -359,12 +373,34 @@ def _crowds(db: Database, mint: Mint, tip: LogTip) -> KeptCrowds:
         book.apply(UnixS(time), swaps_of(mint, blob))
     if book.since is None:
         return KeptCrowds(None, [])
-    # Older rows may be left of another time in which the mint was tracked, by an older version.
-    first = bucket(Timeframe.M5, book.since) - 1
-    since = max(first, bucket(Timeframe.M5, tip.time or UnixS(0)) - CROWDS_S)
+    since = _first_crowd(book.since, tip)
     stored = [CrowdRow(*row) for row in db.execute(CROWDS, (mint_id, since))]
     rows = [row for row in (*stored, *book.rows()) if row.bucket > since]
-    return KeptCrowds(book.since, rows)
+    missed = _missed_until(db, mint_id, since, {row.bucket: row.swaps for row in rows})
+    if missed is None:
+        return KeptCrowds(book.since, rows)
+    return KeptCrowds(max(missed, book.since), [row for row in rows if row.bucket >= missed])
+
+
+def _missed_until(db: Database, mint_id: int, since: int, swaps: Mapping[int, int]) -> UnixS | None:
+    """Return the end of the newest span after *since* with swaps that no book has; None without.
+
+    An older version of ingest, or the history that fills a gap, writes candles alone.
+
+    swaps   that are booked, by span
+    """
+    counts = db.execute(SWAPS_OF_CANDLES, (mint_id, since))
+    missed = [at for at, count in counts if count > swaps.get(at, 0)]
+    return UnixS(max(missed) + WIDTH_S[Timeframe.M5]) if missed else None
+
+
+def _first_crowd(since: UnixS, tip: LogTip) -> int:
+    """Return the second behind which spans of a day begin, in a book that begins at *since*.
+
+    Older rows may be left of another time in which the mint was tracked, by an older version.
+    """
+    first = bucket(Timeframe.M5, since) - 1
+    return max(first, bucket(Timeframe.M5, tip.time or UnixS(0)) - CROWDS_S)
 
 
 def _is_trimmed(db: Database, since_slot: int) -> bool:

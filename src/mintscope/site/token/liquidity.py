@@ -35,7 +35,7 @@ def shown_pools(kept: KeptPools) -> Sequence[PoolShown]:
     """Return the heaviest pools in *kept* as lines."""
     if kept.standing is None or kept.time is None:
         return []
-    found = pools_of(unpack(kept.standing), (), kept.time, kept.booked, kept.rows)
+    found = pools_of(unpack(kept.standing), (), kept.time, kept)
     return [_line(one) for one in found[:POOLS_SHOWN]]
 
 

@@ -25,11 +25,15 @@ class PoolMove(msgspec.Struct, frozen=True):
 
 
 class PoolSpans(msgspec.Struct, frozen=True, rename="camel"):
-    """Volume of a pool within whole spans of five minutes: USD and swaps."""
+    """Volume of a pool within whole spans of five minutes: USD and swaps.
+
+    since   from when on swaps are counted, Unix seconds; None: an older server
+    """
 
     volume_usd: float
     buy_volume_usd: float
     swaps: int
+    since: int | None = None
 
 
 class PoolMigration(msgspec.Struct, frozen=True, rename={"from_": "from"}):
@@ -66,15 +70,15 @@ class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
     quote_usd: float | None
     token_usd: float | None
     m5: PoolTraded
-    h1: PoolSpans | None
-    d1: PoolSpans | None
     kept: PoolTraded
-    since: int | None
-    fee: float | None
-    progress: float | None
-    migration: PoolMigration | None
     moves: list[PoolMove]
     is_estimate: bool
+    h1: PoolSpans | None = None
+    d1: PoolSpans | None = None
+    since: int | None = None
+    fee: float | None = None
+    progress: float | None = None
+    migration: PoolMigration | None = None
 
 
 class TokenPools(msgspec.Struct, frozen=True, rename="camel"):
@@ -225,24 +229,25 @@ class TokenLaunch(msgspec.Struct, frozen=True, rename="camel"):
 class TokenTraders(msgspec.Struct, frozen=True, rename="camel"):
     """Traders of a token: of the last 5 minutes, and of all swaps since *swaps_since*.
 
-    h1, d1                 of the newest 12 and 288 spans of 5 minutes; None: not booked yet
+    h1, d1                 of the newest 12 and 288 spans of 5 minutes; None: not booked yet, or an
+                           older server
     first_buyers, launch   None if not all swaps since tracking began were read
     """
 
     token: str
     m5: TraderCounts
-    h1: SpanTraderCounts | None
-    d1: SpanTraderCounts | None
     kept: TraderCounts
     traders: list[TokenTrader]
     swaps_since: int | None
     shares: TradingShares
     first_buyers: list[FirstBuyer] | None
     launch: TokenLaunch | None
+    h1: SpanTraderCounts | None = None
+    d1: SpanTraderCounts | None = None
 
 
 def traders(mint: str, *, limit: int | None = None) -> ApiCall[TokenTraders]:
-    """Return the call for the traders of *mint*.  Costs one credit, or none without stored swaps.
+    """Return the call for the traders of *mint*.  Costs one credit, or none without any of a day.
 
     limit    how many traders, up to 100
     """
@@ -253,5 +258,5 @@ def traders(mint: str, *, limit: int | None = None) -> ApiCall[TokenTraders]:
         kind=TokenTraders,
         query=query_of({"limit": limit}),
         credits_max=1,
-        credits_of=lambda page: 1 if page.traders else 0,
+        credits_of=lambda page: 1 if page.traders or (page.d1 is not None and page.d1.swaps) else 0,
     )
