@@ -14,7 +14,7 @@ from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.market.engine import pool_book
 from mintscope.market.engine.crowd_book import CrowdBook
-from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolBook, booked
+from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolBook, booked, candles_of
 from mintscope.market.log import Evidence, PricedSwap, SwapDetail
 from mintscope.market.ports import DEFAULT_RETENTION
 from mintscope.market.series.conduct import span_crowd
@@ -372,9 +372,11 @@ async def test_pools_are_those_of_folded_slots_that_live(traded: Traded) -> None
             book.apply(Slot(number), UnixS(at), [swap])
             book.name([swap])
     change = book.changed()
-    assert list(kept.booked) == booked(change.state)
+    pools = booked(change.state)
+    assert list(kept.booked) == pools
     since = time - time % 300 - POOL_CANDLES_S
-    assert list(kept.rows) == sorted(row for row in change.rows if row.bucket > since)
+    rows = [*change.rows, *candles_of(pools)]
+    assert list(kept.rows) == sorted(row for row in rows if row.bucket > since)
     newer = await traded.series.pools(A, 3_600)
     assert newer is not None
     assert list(newer.rows) == [row for row in kept.rows if row.bucket > time - time % 300 - 3_600]
@@ -400,7 +402,42 @@ async def test_candles_of_pools_go_after_two_days_even_if_none_of_their_swaps_co
 
     assert kept is not None
     newest = START + 8 * pace_s - START % 300
-    assert [row.bucket for row in kept.rows] == [newest - n * pace_s for n in (4, 3, 2, 1, 0)]
+    assert [row.bucket for row in kept.rows] == [newest - n * pace_s for n in (5, 4, 3, 2, 1, 0)]
+
+
+@pytest.mark.parametrize("traded", MARKET_ENGINES, indirect=True)
+async def test_a_candle_of_a_pool_goes_on_from_the_row_of_an_earlier_version(
+    traded: Traded, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """That version stored a candle with each batch, before its span ended."""
+    first = START - START % 300
+    engine = request.node.callspec.params["traded"]
+    prices = [2.0, 5.0, 1.0]
+    for number, usd in enumerate(prices, 1):
+        swap = replace(uncounted(0, "pool"), offered=(usd, usd / 100), volume=number)
+        await traded.slot(number, first + 100 + number, swap)
+        await traded.finalize(number)
+    key = pool_book.key_of("pool")
+    execute_in(
+        engine,
+        tmp_path,
+        f"INSERT INTO pool_candle SELECT id, {first}, {key}, 3, 4, 0.5, 0.6, 10, 20, 7"
+        f" FROM mint WHERE address = '{A}'",
+    )
+
+    kept = await traded.series.pools(A)
+
+    assert kept is not None
+    assert [tuple(row) for row in kept.rows] == [
+        (first, key, 3.0, 5.0, 0.5, 1.0, 10 + 6, 20, 7 + 3)
+    ]
+    await traded.slot(9, first + 300, uncounted(0, "pool"))
+    await traded.finalize(9)
+    later = await traded.series.pools(A)
+    assert later is not None
+    assert later.rows[0] == kept.rows[0]
+    assert [row.bucket for row in later.rows] == [first, first + 300]
+    assert execute_in(engine, tmp_path, "SELECT bucket, swaps FROM pool_candle") == [(first, 10)]
 
 
 @pytest.mark.parametrize("traded", MARKET_ENGINES, indirect=True)

@@ -8,7 +8,14 @@ from random import Random
 import pytest
 
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
-from mintscope.market.engine.pool_book import POOLS_MAX, BookedPool, PoolBook, booked, key_of
+from mintscope.market.engine.pool_book import (
+    POOLS_MAX,
+    BookedPool,
+    PoolBook,
+    booked,
+    candles_of,
+    key_of,
+)
 from mintscope.market.log import Evidence, PricedSwap, SwapDetail
 
 MINT = Mint("mint")
@@ -53,7 +60,7 @@ def market(seed: int, pools: int, swaps: int, step_s: int) -> list[Timed]:
 
 
 def folded(swaps: Sequence[Timed], seed: int) -> tuple[list[BookedPool], dict[str, Row]]:
-    """Return book and rows after random batches, stored as a database merges them."""
+    """Return book and rows after random batches, those of the newest span from the book."""
     rng = Random(seed)
     state: bytes | None = None
     stored: dict[tuple[int, int], Row] = {}
@@ -72,21 +79,10 @@ def folded(swaps: Sequence[Timed], seed: int) -> tuple[list[BookedPool], dict[st
         state = change.state
         stored = {at: row for at, row in stored.items() if at[1] not in change.dropped}
         for bucket, key, *row in change.rows:
-            stored[bucket, key] = _merged(stored.get((bucket, key)), row)
+            stored[bucket, key] = row
+    for bucket, key, *row in candles_of(booked(state)):
+        stored[bucket, key] = row
     return booked(state), {f"{bucket} {key}": row for (bucket, key), row in stored.items()}
-
-
-def _merged(was: Row | None, row: Row) -> Row:
-    if was is None:
-        return row
-    first, high, low, close = (
-        [a, b] if a is not None and b is not None else [b if a is None else a]
-        for a, b in zip(was[:4], row[:4], strict=True)
-    )
-    sums = [(a or 0) + (b or 0) for a, b in zip(was[4:], row[4:], strict=True)]
-    if first[0] is None:
-        return [None] * 4 + sums
-    return [first[0], max(filter(None, high)), min(filter(None, low)), close[-1], *sums]
 
 
 def slow(swaps: Sequence[Timed]) -> dict[str, Row]:

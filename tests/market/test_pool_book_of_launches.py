@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mintscope.kit.primitives import Mint, Slot, UnixS
-from mintscope.market.engine.pool_book import PoolBook, booked, key_of
+from mintscope.market.engine.pool_book import PoolBook, booked, candles_of, key_of
 from mintscope.market.log import PricedSwap
 
 
@@ -42,4 +42,4 @@ def test_candles_of_real_launches_are_those_of_their_trades(shared_data: Path) -
             expected.append(
                 (at, key_of(pool), prices[0], max(prices), min(prices), prices[-1], *sides)
             )
-        assert sorted(map(tuple, change.rows)) == expected
+        assert sorted(map(tuple, [*change.rows, *candles_of([one])])) == expected

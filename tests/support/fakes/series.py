@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine.crowd_book import CrowdBook
-from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolBook, booked
+from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolBook, booked, candles_of
 from mintscope.market.log import LoadedMint, LogTip, PricedSwap, SlotHeader, TailSwap
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.series.past import Moment, OutOfReach, PastMint, SlotTime
@@ -136,12 +136,14 @@ class FakeSeries:
         time = slots[-1].header.time if slots else None
         since = (time or 0) - (time or 0) % 300 - since_s
         stood = [one.standings[mint] for one in slots if mint in one.standings]
+        pools = booked(change.state)
+        rows = [*change.rows, *candles_of(pools)]
         return KeptPools(
             tip=log.tip_at(log.seq),
             time=time,
             standing=stood[-1] if stood else None,
-            booked=booked(change.state),
-            rows=sorted(row for row in change.rows if row.bucket > since),
+            booked=pools,
+            rows=sorted(row for row in rows if row.bucket > since),
             has_crowd=bool(self._crowds(swaps).rows),
         )
 

@@ -9,6 +9,7 @@ The outcome is a function of the swaps in order: it is the same after a restart 
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from struct import pack, unpack
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -117,7 +118,7 @@ class CrowdBook:
         self._traders: dict[int, int] = {}
         self._closed: Sequence[CrowdRow] = ()  # of 100,000 mints in a batch, few close a span
         if state is not None:
-            since, bucket, self._swaps, *pairs = np.frombuffer(state, _NUMBERS).tolist()
+            since, bucket, self._swaps, *pairs = unpack(f"<{len(state) // 8}Q", state)
             self.since = UnixS(since)
             self._bucket = UnixS(bucket)
             self._traders = dict(zip(pairs[::2], pairs[1::2], strict=True))
@@ -150,7 +151,7 @@ class CrowdBook:
             return NO_CROWD
         closed = self._closed
         self._closed = ()
-        head = np.array((self.since, self._bucket, self._swaps), _NUMBERS).tobytes()
+        head = pack("<3Q", self.since, self._bucket, self._swaps)
         return CrowdChange(head + self._row().traders, closed)
 
     def _begin(self, time: UnixS) -> None:
@@ -165,7 +166,6 @@ class CrowdBook:
 
     def _row(self) -> CrowdRow:
         """Return the crowd of the open span: its traders are in the order in which they came."""
-        pairs = np.fromiter(
-            chain.from_iterable(self._traders.items()), _NUMBERS, 2 * len(self._traders)
-        )
-        return CrowdRow(self._bucket, self._swaps, pairs.tobytes())
+        # Most have a few traders, for which an array costs more than it saves.
+        pairs = pack(f"<{2 * len(self._traders)}Q", *chain.from_iterable(self._traders.items()))
+        return CrowdRow(self._bucket, self._swaps, pairs)

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 from mintscope.kit.errors import NeedsOperator
 from mintscope.kit.primitives import Slot, UnixS
 from mintscope.kit.time import TIME_MAX
-from mintscope.market.engine.frames import NO_CANDLE, Frame
-from mintscope.market.engine.kernels import ACC, sets_candle
+from mintscope.market.engine.frames import NO_CANDLE, Frame, Part
+from mintscope.market.engine.kernels import ACC, PRICE_MAX
 from mintscope.market.log import CandleRow, PricedSwap, SlotHeader, Waypoint
 from mintscope.market.pricing import RATE_WINDOW_S, sol_usd
 from mintscope.market.sol_rate import Sample
-from mintscope.market.timeframe import TIMEFRAMES, Timeframe, bucket
+from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
 from mintscope.solana.blocks import Block, Gap, Tip
 
 DEAD_MAX: Final = 1_024
@@ -213,6 +213,7 @@ class Tail:
             del self._by_slot[self._headers.popleft().slot]
 
 
+MINUTE_S: Final = WIDTH_S[Timeframe.M1]
 STATE_VERSION: Final = 2
 STATE: Final = np.dtype(
     [
@@ -235,9 +236,11 @@ STATE: Final = np.dtype(
         ),
     ]
 )
-FRAME_VALUES: Final = ACC + 10
+FRAME_VALUES: Final = 11
 NEWEST_H1: Final = len(Timeframe) * FRAME_VALUES - 6  # where its bucket stands
-PACKED: Final = Struct("<qqd" + f"{ACC}d5q4dq" * len(Timeframe))  # STATE, at a tenth of its price
+PACKED: Final = Struct(
+    "<qqd" + f"{8 * ACC}s5q4dq" * len(Timeframe)
+)  # STATE, at a tenth of its price
 assert PACKED.size == STATE.itemsize
 
 # The newest candles in SOL, of m1 to h1, beside a state of the same h1 candle: its bucket (-1:
@@ -265,9 +268,12 @@ def read_state(state: bytes) -> NDArray[Any]:
 class MintFold:
     """One mint between two writes."""
 
-    __slots__ = ("_first", "_passed", "_price_sol", "frames")
+    __slots__ = ("_first", "_part", "_passed", "_price_sol", "frames")
+
+    # Swaps of a minute are summed once, and then added to the four frames.
 
     def __init__(self) -> None:
+        self._part: Part | None = None
         self._first = UnixS(0)
         self._price_sol = 0.0
         self._passed: list[tuple[Timeframe, Waypoint]] = []
@@ -299,14 +305,18 @@ class MintFold:
         """Add the next *swap*, of a slot with effective *time*; times never go back."""
         price = price_of(swap)
         if price is not None:
-            if self.frames[Timeframe.M1].count == 0:
-                self._first = bucket(Timeframe.M1, time)
             self._price_sol = swap.price_sol or 0.0
-        for frame in self.frames.values():
-            frame.apply(time, price, swap)
+        elif not swap.volume:
+            return
+        part = self._part
+        if part is None or time - time % MINUTE_S != part.time:
+            self._add_part()
+            part = self._part = Part(UnixS(time - time % MINUTE_S))
+        part.add(price, swap)
 
     def waypoints(self) -> list[tuple[Timeframe, Waypoint]]:
         """Return the waypoints passed since the last call."""
+        self._add_part()
         passed = [*self._passed]
         self._passed.clear()
         return passed
@@ -317,6 +327,7 @@ class MintFold:
         A bucket with volume but no price is a row with count 0, so that the volumes of
         each timeframe have the same sum.
         """
+        self._add_part()
         return {timeframe: frame.changed() for timeframe, frame in self.frames.items()}
 
     def opened(self) -> list[Timeframe]:
@@ -325,17 +336,29 @@ class MintFold:
 
     def state(self) -> bytes:
         """Return everything that `from_state` needs, at most 700 bytes."""
-        values = [STATE_VERSION, self._first, self._price_sol]
+        self._add_part()
+        values: list[Any] = [STATE_VERSION, self._first, self._price_sol]
         for frame in self.frames.values():
             values += frame.packed()
         return PACKED.pack(*values)
 
     def in_sol(self) -> bytes:
         """Return the prices in SOL of the newest candles, to be stored beside `state()`."""
+        self._add_part()
         m1, m5, m15, h1 = (frame.candle or NO_CANDLE for frame in self.frames.values())
         return IN_SOL.pack(
             h1.bucket, h1.count, *m1.in_sol(), *m5.in_sol(), *m15.in_sol(), *h1.in_sol()
         )
+
+    def _add_part(self) -> None:
+        part = self._part
+        if part is None:
+            return
+        self._part = None
+        if part.count and self.frames[Timeframe.M1].count == 0:
+            self._first = part.time
+        for frame in self.frames.values():
+            frame.add(part)
 
 
 def _of_state(in_sol: bytes | None, bucket: float, trades: float) -> Sequence[float]:
@@ -362,4 +385,5 @@ def merged(
 def price_of(swap: PricedSwap) -> float | None:
     """Return the price in USD that *swap* gives a candle, None if it gives none."""
     price = swap.price_usd
-    return price if price is not None and sets_candle(price) else None
+    # As `kernels.sets_candle`, which costs more than the comparison when it is called from here.
+    return price if price is not None and 0.0 < price <= PRICE_MAX else None

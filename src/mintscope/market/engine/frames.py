@@ -25,7 +25,52 @@ from mintscope.market.engine.kernels import ACC, AVERAGES, FRAME, READ, SERVICE,
 from mintscope.market.log import CandleRow, PricedSwap, Waypoint
 from mintscope.market.timeframe import FRAME_S, WIDTH_S, AskedFrame, Timeframe
 
+NO_ACC: Final = bytes(8 * ACC)
 WAYPOINT_EVERY: Final = 64  # candles: fewer than a mint keeps at least
+
+
+class Part(msgspec.Struct, gc=False):
+    """Swaps of a span that all frames have whole, as one addition to each.
+
+    time   at which the span began; prices are those of *count* swaps, NaN without one
+    """
+
+    time: UnixS
+    buy: int = 0
+    sell: int = 0
+    count: int = 0
+    open: float = nan
+    high: float = nan
+    low: float = nan
+    close: float = nan
+    open_sol: float = nan
+    high_sol: float = nan
+    low_sol: float = nan
+    close_sol: float = nan
+
+    def add(self, price: float | None, swap: PricedSwap) -> None:
+        """Add one swap; *price* is None if it sets no candle."""
+        if swap.is_buy:
+            self.buy += swap.volume
+        else:
+            self.sell += swap.volume
+        if price is None:
+            return
+        sol = nan if swap.price_sol is None else swap.price_sol
+        if not self.count:
+            self.open = self.high = self.low = price
+            self.open_sol = self.high_sol = self.low_sol = sol
+        elif price > self.high:
+            self.high = price
+        elif price < self.low:
+            self.low = price
+        self.close = price
+        if sol > self.high_sol:
+            self.high_sol = sol
+        elif sol < self.low_sol:
+            self.low_sol = sol
+        self.close_sol = sol
+        self.count += 1
 
 
 class Frame:
@@ -47,7 +92,7 @@ class Frame:
         width_s: int | None = None,
     ) -> None:
         """Add waypoints to *passed*; candles of *width_s* are of no timeframe that is stored."""
-        self.acc = [0.0] * ACC
+        self.acc = NO_ACC
         self.count = 0
         self.bucket = UnixS(-1)
         self.buy = 0
@@ -63,18 +108,17 @@ class Frame:
 
     def unpack(self, values: list[Any], in_sol: Sequence[float]) -> None:
         """Read the packed values, and the prices in SOL of the newest candle."""
-        self.acc = values[:ACC]
-        self.count, self.bucket, self.buy, self.sell, open_bucket, *candle = values[ACC:]
+        self.acc, self.count, self.bucket, self.buy, self.sell, open_bucket, *candle = values
         if open_bucket >= 0:
             self.candle = OpenCandle(open_bucket, *candle, *in_sol)
         if self._has_row():  # it was written with the state
             self._newest_row = self.bucket
 
-    def packed(self) -> list[float]:
+    def packed(self) -> list[Any]:
         """Return this timeframe's part of STATE."""
         c = self.candle or NO_CANDLE
         candle = (c.bucket, c.open, c.high, c.low, c.close, c.count)
-        return [*self.acc, self.count, self.bucket, self.buy, self.sell, *candle]
+        return [self.acc, self.count, self.bucket, self.buy, self.sell, *candle]
 
     def apply(self, time: UnixS, price: float | None, swap: PricedSwap) -> None:
         """Add one swap; *price* is None if it sets no candle.
@@ -83,16 +127,20 @@ class Frame:
         """
         if price is None and not swap.volume:
             return
-        at = time - time % self._width_s  # as `bucket` does, without a call for each swap
+        part = Part(time)
+        part.add(price, swap)
+        self.add(part)
+
+    def add(self, part: Part) -> None:
+        """Add *part*, which lies within one candle."""
+        at = part.time - part.time % self._width_s  # as `bucket` does, without a call
         if at != self.bucket:
             self._open(UnixS(at))
         self._is_changed = True
-        if swap.is_buy:
-            self.buy += swap.volume
-        else:
-            self.sell += swap.volume
-        if price is not None:
-            self._trade(price, swap.price_sol)
+        self.buy += part.buy
+        self.sell += part.sell
+        if part.count:
+            self._trade(part)
 
     def changed(self) -> list[CandleRow]:
         """Return the rows changed since the last call."""
@@ -123,20 +171,30 @@ class Frame:
                 self._has_opened = True
         self._is_changed = False
 
-    def _trade(self, price: float, in_sol: float | None) -> None:
+    def _trade(self, part: Part) -> None:
         candle = self.candle
-        sol = nan if in_sol is None else in_sol
         if candle is not None and candle.bucket == self.bucket:
-            candle.add(price, sol)
+            candle.add(part)
             return
         if candle is not None:
-            acc = np.array(self.acc)
+            acc = np.frombuffer(self.acc, "<f8").astype(np.float64)
             close_candle(acc, self.count - 1, candle.close, SERVICE)
-            self.acc = acc.tolist()
+            self.acc = acc.astype("<f8").tobytes()
             if self.count % WAYPOINT_EVERY == 0:
                 self._passed.append((self._timeframe, waypoint(self.bucket, self.count, acc)))
         self.count += 1
-        self.candle = OpenCandle(self.bucket, price, price, price, price, 1, sol, sol, sol, sol)
+        self.candle = OpenCandle(
+            self.bucket,
+            part.open,
+            part.high,
+            part.low,
+            part.close,
+            part.count,
+            part.open_sol,
+            part.high_sol,
+            part.low_sol,
+            part.close_sol,
+        )
 
     def _has_row(self) -> bool:
         """Return whether the newest bucket has a row: a price, or volume."""
@@ -173,19 +231,19 @@ class OpenCandle(msgspec.Struct, gc=False):
     low_sol: float = nan
     close_sol: float = nan
 
-    def add(self, price: float, sol: float) -> None:
-        """Add the price of one more swap; a high or low that is NaN stays NaN."""
-        if price > self.high:
-            self.high = price
-        elif price < self.low:
-            self.low = price
-        self.close = price
-        self.count += 1
-        if sol > self.high_sol:
-            self.high_sol = sol
-        elif sol < self.low_sol:
-            self.low_sol = sol
-        self.close_sol = sol
+    def add(self, part: Part) -> None:
+        """Add the prices of *part*; a high or low that is NaN stays NaN."""
+        if part.high > self.high:  # noqa: PLR1730 - a call costs twice the comparison
+            self.high = part.high
+        if part.low < self.low:  # noqa: PLR1730
+            self.low = part.low
+        self.close = part.close
+        self.count += part.count
+        if part.high_sol > self.high_sol:  # noqa: PLR1730
+            self.high_sol = part.high_sol
+        if part.low_sol < self.low_sol:  # noqa: PLR1730
+            self.low_sol = part.low_sol
+        self.close_sol = part.close_sol
 
     def in_sol(self) -> tuple[float, float, float, float]:
         """Return open, high, low and close in SOL."""

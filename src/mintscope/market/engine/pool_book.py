@@ -3,15 +3,16 @@
 Book      up to POOLS_MAX pools of a mint.  A new one takes the place of the one with the least
           volume of this UTC day and the one before
 Candle    of five minutes, of one pool: prices that its swaps offered, whether they set the price of
-          the mint or not, and the volume that counts
+          the mint or not, and the volume that counts.  Those of the newest span are kept in the
+          book, and stored once the next one begins
 
 The outcome is a function of the swaps in order: it is the same after a restart or a fork.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -29,6 +30,10 @@ KEYS_MAX: Final = 16_384  # 150 bytes each
 SPAN_S: Final = WIDTH_S[Timeframe.M5]
 
 
+# bucket, open, high, low, close, bought, sold, swaps
+OpenCandle: TypeAlias = list[Any]
+
+
 class BookedPool(msgspec.Struct, array_like=True, gc=False):
     """A pool of the book.
 
@@ -37,6 +42,7 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
     day, volume, volume_before   its newest UTC day, micro-USD of it and of the day before
     came_from, went_to, moved_at   curve whose place it took, or pool that took its place, and slot
     progress   of a curve, millionths of the way to its pool after its newest swap that shows it
+    candle     of the newest span of the book; None if the pool has no swap in it
     """
 
     pool: str
@@ -50,6 +56,7 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
     went_to: str | None = None
     moved_at: Slot | None = None
     progress: int | None = None
+    candle: OpenCandle | None = None
 
     def lively(self, today: int) -> int:
         """Return the micro-USD of *today* and of the day before."""
@@ -89,7 +96,8 @@ class BookChange(NamedTuple):
 
     state     of the book
     dropped   keys of pools whose stored candles go first, at most POOLS_MAX
-    rows      to be merged with those that are stored, oldest first; each place once
+    rows      of spans that have ended, oldest first; each place once.  To be merged with what the
+              version before has stored of their beginning
     """
 
     state: bytes
@@ -115,34 +123,72 @@ def key_of(pool: str) -> int:
     return int.from_bytes(digest, "big") >> 1
 
 
-_Row = list[Any]  # open, high, low, close, bought, sold, swaps
+def candles_of(pools: Iterable[BookedPool]) -> list[PoolRow]:
+    """Return the candles that *pools* keep, each place once: two pools may share a key."""
+    rows: dict[int, PoolRow] = {}
+    for one in pools:
+        if one.candle is not None:
+            bucket, *values = one.candle
+            key = key_of(one.pool)
+            row = PoolRow(bucket, key, *values)
+            rows[key] = merged(rows[key], row) if key in rows else row
+    return list(rows.values())
+
+
+def merged(first: PoolRow, then: PoolRow) -> PoolRow:
+    """Return the candle of two parts of a span, as the store merges them."""
+    low = then.low if first.low is None else first.low
+    high = then.high if first.high is None else first.high
+    return PoolRow(
+        first.bucket,
+        first.key,
+        then.open if first.open is None else first.open,
+        high if high is None or then.high is None else max(high, then.high),
+        low if low is None or then.low is None else min(low, then.low),
+        first.close if then.close is None else then.close,
+        min(first.buy_volume + then.buy_volume, SUM_MAX),
+        min(first.sell_volume + then.sell_volume, SUM_MAX),
+        first.swaps + then.swaps,
+    )
+
+
+def with_open(stored: Iterable[PoolRow], newest: Iterable[PoolRow]) -> list[PoolRow]:
+    """Return *stored* candles and those of the *newest* span, oldest first, each place once.
+
+    The version before stored a candle before its span ended.
+    """
+    rows = {(row.bucket, row.key): row for row in stored}
+    for row in newest:
+        place = row.bucket, row.key
+        rows[place] = merged(rows[place], row) if place in rows else row
+    return sorted(rows.values(), key=lambda row: (row.bucket, row.key))
 
 
 class PoolBook:
     """The pools of one mint between two writes.
 
-    unnamed   pools with new swaps whose program is not known: `name` them
+    unnamed   pools whose program is not known, with the first swap of a span: `name` them
     """
 
-    __slots__ = ("_asked", "_dropped", "_pools", "_rows", "_state", "_stored", "unnamed")
+    __slots__ = ("_bucket", "_dropped", "_pools", "_rows", "_state", "_stored", "unnamed")
 
     # A batch may touch 100,000 mints, most of one pool each: what few need is made when it is.
 
     def __init__(self, state: bytes | None = None) -> None:
         self._state = state
         self._pools = {one.pool: one for one in booked(state)}
+        self._bucket = max((one.candle[0] for one in self._pools.values() if one.candle), default=0)
         self._stored: set[str] | None = None
-        # By bucket and key, as they are stored: a stranger can find two pools with the same key.
-        self._rows: dict[tuple[int, int], _Row] = {}
+        self._rows: Sequence[PoolRow] = ()
         self._dropped: Sequence[int] = ()
-        self._asked: frozenset[str] = NO_NAMES
         self.unnamed: frozenset[str] = NO_NAMES
 
     def apply(self, slot: Slot, time: UnixS, swaps: Sequence[PricedSwap]) -> None:
         """Add the next *swaps*, those of one slot; times never go back."""
         today = time // DAY_S
+        if time >= self._bucket + SPAN_S:
+            self._begin(time)
         one: BookedPool | None = None
-        row: _Row = []
         for swap in swaps:  # all swaps pass here, most after another one of the same pool
             pool = swap.pool
             if pool is None:
@@ -151,7 +197,6 @@ class PoolBook:
                 one = self._pools.get(pool)
                 if one is None:
                     one = self._enter(pool, time, today)
-                row = []
             evidence = swap.evidence
             if evidence is not None:
                 if evidence.succeeds is not None:
@@ -160,9 +205,10 @@ class PoolBook:
                 if evidence.progress is not None:
                     one.progress = evidence.progress
             one.add(today, swap.volume)
-            if not row:
-                row = self._row_at(time, one)
-            _merge(row, swap)
+            candle = one.candle
+            if candle is None:
+                candle = self._open(one)
+            _add(candle, swap)
 
     def name(self, swaps: Sequence[PricedSwap]) -> None:
         """Take program and quote of the pools without a name from the details of *swaps*."""
@@ -171,34 +217,38 @@ class PoolBook:
                 one = self._pools[swap.pool]
                 one.venue = swap.detail.program
                 one.quote = swap.detail.quote
-        self._asked |= {pool for pool in self.unnamed if self._pools[pool].venue is None}
         self.unnamed = NO_NAMES
 
     def changed(self) -> BookChange:
         """Return the changes since the last call."""
-        rows = [PoolRow(UnixS(at), key, *row) for (at, key), row in self._rows.items()]
         self._state = _encode(list(self._pools.values()))
-        change = BookChange(self._state, self._dropped, rows)
-        self._rows = {}
+        change = BookChange(self._state, self._dropped, self._rows)
+        self._rows = ()
         self._dropped = ()
         self._stored = None
         return change
 
-    def _row_at(self, time: UnixS, one: BookedPool) -> _Row:
-        if one.venue is None and one.pool not in self._asked:
+    def _begin(self, time: UnixS) -> None:
+        """Begin the span of *time*."""
+        ended = candles_of(self._pools.values())
+        if ended:
+            self._rows = [*self._rows, *ended]
+            for one in self._pools.values():
+                one.candle = None
+        self._bucket = time - time % SPAN_S
+
+    def _open(self, one: BookedPool) -> OpenCandle:
+        if one.venue is None:
             self.unnamed |= {one.pool}
-        place = time - time % SPAN_S, key_of(one.pool)
-        row = self._rows.get(place)
-        if row is None:
-            row = self._rows[place] = [None, None, None, None, 0, 0, 0]
-        return row
+        one.candle = [self._bucket, None, None, None, None, 0, 0, 0]
+        return one.candle
 
     def _enter(self, pool: str, time: UnixS, today: int) -> BookedPool:
         if len(self._pools) >= POOLS_MAX:
             least = min(self._pools.values(), key=lambda one: (one.lively(today), one.pool))
             del self._pools[least.pool]
             key = key_of(least.pool)
-            self._rows = {place: row for place, row in self._rows.items() if place[1] != key}
+            self._rows = [row for row in self._rows if row.key != key]
             if self._stored is None:  # pools that may have stored candles
                 self._stored = {one.pool for one in booked(self._state)}
             if least.pool in self._stored:  # the others came and go within the batch
@@ -206,7 +256,6 @@ class PoolBook:
                 self._dropped = [*self._dropped, key]
             self.unnamed -= {least.pool}
         one = self._pools[pool] = BookedPool(pool, time, today)
-        self._asked -= {pool}
         return one
 
     def _moved(self, one: BookedPool, curve: str, slot: Slot) -> None:
@@ -220,23 +269,23 @@ class PoolBook:
             left.moved_at = slot
 
 
-def _merge(row: _Row, swap: PricedSwap) -> None:
-    """Add *swap* to *row*, in its place: all swaps pass here."""
+def _add(candle: OpenCandle, swap: PricedSwap) -> None:
+    """Add *swap* to *candle*: all swaps pass here."""
     usd = swap.price_usd
     if usd is None and swap.offered is not None:
         usd = swap.offered[0]
     if usd is not None and 0.0 < usd <= PRICE_MAX:  # as in candles of the mint, without a kernel
-        high = row[1]
-        low = row[2]
+        high = candle[2]
+        low = candle[3]
         if high is None or low is None:
-            row[0] = row[1] = row[2] = usd
+            candle[1] = candle[2] = candle[3] = usd
         elif usd > high:
-            row[1] = usd
+            candle[2] = usd
         elif usd < low:
-            row[2] = usd
-        row[3] = usd
+            candle[3] = usd
+        candle[4] = usd
     if swap.is_buy:
-        row[4] = min(row[4] + swap.volume, SUM_MAX)
+        candle[5] = min(candle[5] + swap.volume, SUM_MAX)
     else:
-        row[5] = min(row[5] + swap.volume, SUM_MAX)
-    row[6] += 1
+        candle[6] = min(candle[6] + swap.volume, SUM_MAX)
+    candle[7] += 1

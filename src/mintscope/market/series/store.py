@@ -14,7 +14,13 @@ from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.kit.sql.database import AccessInThreads, Database
 from mintscope.market.engine.crowd_book import CROWDS_S, CrowdBook, CrowdRow
 from mintscope.market.engine.frames import SHORT_S
-from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolRow, booked
+from mintscope.market.engine.pool_book import (
+    POOL_CANDLES_S,
+    PoolRow,
+    booked,
+    candles_of,
+    with_open,
+)
 from mintscope.market.log import LogTip, PricedSwap, SwapDetail, Waypoint
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.series.past import Moment, OutOfReach, PastMint
@@ -354,12 +360,14 @@ def _pools(db: Database, mint: Mint, since_s: int) -> KeptPools | None:
     swaps |= {row.bucket: row.swaps for row in book.rows()}
     tip = tip_of(db)
     first = None if book.since is None else _first_crowd(book.since, tip)
+    pools = booked(booked_state)
+    stored = [PoolRow(*row) for row in db.execute(POOL_ROWS, (mint_id, since))]
     return KeptPools(
         tip=tip,
         time=time,
         standing=None if standing is None else bytes(standing[1]),
-        booked=booked(booked_state),
-        rows=[PoolRow(*row) for row in db.execute(POOL_ROWS, (mint_id, since))],
+        booked=pools,
+        rows=with_open(stored, [row for row in candles_of(pools) if row.bucket > since]),
         missed_until=_missed_until(db, mint_id, since, swaps),
         has_crowd=first is not None and any(row.bucket > first for row in book.rows()),
     )

@@ -84,8 +84,8 @@ CROWDS: Final = Batch(
     {**dict.fromkeys(("mint", "bucket", "swaps"), "bigint"), "traders": "bytea"},
     "ON CONFLICT (mint, bucket) DO UPDATE SET swaps = excluded.swaps, traders = excluded.traders",
 )
-# Merged with what earlier batches have stored.  Volumes are at most SUM_MAX on both sides, so no
-# sum leaves 64 bits.
+# Merged with what the version before, which wrote after each batch, has stored of a span.  Volumes
+# are at most SUM_MAX on both sides, so no sum leaves 64 bits.
 POOL_CANDLES: Final = Batch(
     "pool_candle",
     {
@@ -286,8 +286,11 @@ class SqlFolding:
         if dropped:
             db.executemany(DROP_POOL, dropped)
         db.executemany(POOL_CANDLES, ((id_, *row) for id_, one in of for row in one.pools.rows))
-        newest = ((id_, _newest_span(one)) for id_, one in of)
-        cuts = [(id_, UnixS(at - POOL_CANDLES_S)) for id_, at in newest if at is not None]
+        cuts = [
+            (id_, UnixS(one.pools.rows[-1].bucket - POOL_CANDLES_S))
+            for id_, one in of
+            if one.pools.rows
+        ]
         self._tables.drop_old_spans(db, "pool_candle", cuts)
 
     def _save_crowds(self, db: Database, of: Sequence[tuple[int, FoldedMint]]) -> None:
@@ -309,17 +312,6 @@ def _details(db: Database, seq: int, mint_ids: Sequence[int]) -> list[tuple[int,
         rows = db.execute(DETAILS, (seq, *some, *([some[-1]] * missing)))
         found.extend((mint_id, blob) for mint_id, blob in rows)
     return found
-
-
-def _newest_span(one: FoldedMint) -> UnixS | None:
-    """Return the newest span of a batch that may be new, None if all had begun before.
-
-    Swaps that neither count nor set a price leave candles of pools, and none of the mint.
-    """
-    candles = one.changed[Timeframe.M5]
-    if candles:
-        return candles[-1].bucket if Timeframe.M5 in one.opened else None
-    return one.pools.rows[-1].bucket if one.pools.rows else None
 
 
 def cut_of(retention: Retention, mint_id: int, timeframe: Timeframe, newest: UnixS) -> Cut:
