@@ -19,6 +19,8 @@ FILE_LINES_MAX: Final = 600
 FUNCTION_LINES_MAX: Final = 70
 FOLDER_FILES_MAX: Final = 15
 PORT_METHODS_MAX: Final = 7
+FOLDERS_MAX: Final = 42
+IMPORTS_SHARE_MAX: Final = 0.07
 
 # Parts larger than the budget, and their size.
 LONGER_FILES: Final[dict[str, int]] = {}
@@ -107,6 +109,27 @@ def test_nothing_is_larger_than_its_budget_but_what_is_listed(
 ) -> None:
     larger = {name: size for name, size in measure().items() if size > most}
     assert larger == exceptions, f"expected at most {most}; the exceptions listed may only shrink"
+
+
+def test_folders_are_few() -> None:
+    """A new folder needs files that no neighbour has room for."""
+    folders = {path.parent for _, path in modules() if SERVICE in path.parents}
+
+    assert len(folders) <= FOLDERS_MAX
+
+
+def test_imports_are_a_small_part_of_all_lines() -> None:
+    """A file that uses many names of a module imports the module."""
+    lines = imports = 0
+    for _, path in modules():
+        text = path.read_text()
+        lines += len(text.splitlines())
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                assert node.end_lineno is not None
+                imports += node.end_lineno - node.lineno + 1
+
+    assert imports / lines <= IMPORTS_SHARE_MAX
 
 
 def test_the_engine_is_chosen_in_one_module() -> None:
