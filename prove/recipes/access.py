@@ -129,8 +129,8 @@ HOSTILE: Final = Recipe(
         Mutant(
             "a rule fires at every crossing",
             "alerts/evaluation.py",
-            "if self.hour_count >= most:",
-            "if most < 0:",
+            "if number > self.firings_hour_max:",
+            "if number < 0:",
             (WORST,),
         ),
         Mutant(
