@@ -21,9 +21,9 @@ from typing_extensions import override
 from mintscope.accounts.rows import AccountRows
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.alerts.alert import Alert, AlertDenied, AlertRule, FiringId, SignalId
-from mintscope.alerts.alerts import COMPARED_AT_ONCE, LEASE_MS, LEASE_MS_MAX, AlertBounds, packed
+from mintscope.alerts.alerts import COMPARED_AT_ONCE, LEASE_MS, LEASE_MS_MAX, AlertBounds
 from mintscope.alerts.conditions import Field, SignalKind, Tracks, watched_by
-from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX, LOOKS_AT_ONCE, Evaluation
+from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX, LOOKS_AT_ONCE, Evaluation, packed
 from mintscope.alerts.evaluator import RENEW_S
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.app.stores.money import SqlAccountStore

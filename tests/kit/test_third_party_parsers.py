@@ -51,9 +51,9 @@ def unguarded(tree: ast.Module) -> Iterator[tuple[str, int]]:
         if isinstance(node, ast.With):
             calls = [item.context_expr for item in node.items]
             names = {
-                each.func.id
+                each.func.id if isinstance(each.func, ast.Name) else each.func.attr
                 for each in calls
-                if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)
+                if isinstance(each, ast.Call) and isinstance(each.func, ast.Name | ast.Attribute)
             }
             is_guarded = is_guarded or bool(names & GUARDS)
         if isinstance(node, ast.Call) and not is_guarded and not _is_constant(node):
@@ -96,6 +96,7 @@ def test_a_parser_without_the_guard_is_found() -> None:
     behind = bare.replace("    return", "    with parsed_by_others():\n        return")
     assert list(unguarded(ast.parse(bare))) == [("f", 3)]
     assert not list(unguarded(ast.parse(behind)))
+    assert not list(unguarded(ast.parse(behind.replace("parsed", "errors.parsed"))))
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), AssertionError(), PanicException("index 9")])

@@ -5,10 +5,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-import msgspec
-
 from mintscope.accounts.rows import AccountRows, AccountStore, asked_for
 from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets, IdempotencyRecord
+from mintscope.alerts import emails
 from mintscope.alerts.alert import (
     Alert,
     AlertDenied,
@@ -27,20 +26,9 @@ from mintscope.alerts.alert import (
     TelegramState,
     has_passed,
 )
-from mintscope.alerts.conditions import Direction, Rule, pack
+from mintscope.alerts.conditions import Direction, Rule
 from mintscope.alerts.deliveries import secret_text
-from mintscope.alerts.emails import (
-    OF_HOUR,
-    EmailBounds,
-    Reached,
-    Symbols,
-    flaw_of,
-    hour_note,
-    tell_by_email,
-    tell_hour_limit,
-    write_email,
-)
-from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX, Outcome, WebhookOutcome
+from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX, Outcome, PackedOutcome, WebhookOutcome
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.alerts.telegram_chats import TelegramChats, wait_for_telegram
 from mintscope.kit.audit import UserId
@@ -55,10 +43,10 @@ from mintscope.market.standings import Confidence
 OLD_SECRET_MS: Final = DAY_MS
 NUMBER_DIGITS_MAX: Final = 18
 TESTS: Final = Limit(name="signal-tests", count=10, window_s=HOUR_S)  # that a user sends
-ReadSymbols = Callable[[Collection[Mint]], Awaitable[Symbols]]
+ReadSymbols = Callable[[Collection[Mint]], Awaitable[emails.Symbols]]
 
 
-async def no_symbols(_mints: Collection[Mint]) -> Symbols:
+async def no_symbols(_mints: Collection[Mint]) -> emails.Symbols:
     """Return no symbols."""
     return {}
 
@@ -79,8 +67,8 @@ class AlertBounds:
     per_user_max: int = 20
     of_all_max: int = 10_000
     mints_max: int = 1_000
-    emails_day_max: int = EmailBounds().day_max
-    emails_of_alert_max: int = EmailBounds().of_alert_max
+    emails_day_max: int = emails.EmailBounds().day_max
+    emails_of_alert_max: int = emails.EmailBounds().of_alert_max
     firings_hour_max: int = FIRINGS_HOUR_MAX
     allows_loopback: bool = False
     telegram_bot: str = ""
@@ -116,7 +104,7 @@ class Alerts:
 
     def flaw(self, asked: AlertRule) -> str | None:
         """Return an error message about *asked*; None if it is valid."""
-        return flaw_of(asked, allows_loopback=self.bounds.allows_loopback)
+        return emails.flaw_of(asked, allows_loopback=self.bounds.allows_loopback)
 
     def secret(self, signal: Alert) -> str:
         """Return the secret that signs the webhooks of *signal*, shown only while it is new."""
@@ -178,7 +166,7 @@ class Alerts:
             return None
         symbols = await self.symbols({signal.rule.mint}) if signal.rule.by_email else {}
         now = self.clock.now()
-        bounds = EmailBounds(
+        bounds = emails.EmailBounds(
             day_max=self.bounds.emails_day_max, of_alert_max=self.bounds.emails_of_alert_max
         )
         tested = await self.store.transact(
@@ -395,8 +383,8 @@ def _test(  # noqa: PLR0913, PLR0917 - one argument for each fact
     user_id: UserId,
     signal_id: SignalId,
     at: UnixMs,
-    bounds: EmailBounds,
-    symbols: Symbols,
+    bounds: emails.EmailBounds,
+    symbols: emails.Symbols,
 ) -> Firing | None:
     signal = _find(rows, user_id, signal_id)
     if signal is None:
@@ -419,7 +407,7 @@ def _test(  # noqa: PLR0913, PLR0917 - one argument for each fact
     firing_id = rows.firings.insert(firing, due_at, email, telegram)
     tested = rows.firings.of_signal(signal_id, None, 1)
     if asked.by_email:
-        write_email(rows, signal, Gathered(1, firing_id, tested), at, bounds, symbols)
+        emails.write_email(rows, signal, Gathered(1, firing_id, tested), at, bounds, symbols)
     if asked.by_telegram and signal.telegram_due_at is None:
         rows.signals.update(signal_id, telegram_due_at=at)
     return rows.firings.of_signal(signal_id, FiringId(firing_id + 1), 1)[0]
@@ -431,27 +419,6 @@ COMPARED_AT_ONCE: Final = 1_000  # signals, by their revisions: a millisecond
 READ_AT_ONCE: Final = 200  # signals: some milliseconds
 DUE_AT_ONCE: Final = 50  # e-mails
 EXPIRED_AT_ONCE: Final = 500
-
-
-@dataclass(frozen=True, slots=True)
-class PackedOutcome:
-    """An outcome, with its states and bases encoded for storage."""
-
-    outcome: Outcome
-    states: Sequence[tuple[SignalId, int, str]]
-    bases: Sequence[MintBase]
-
-
-def packed(outcome: Outcome) -> PackedOutcome:
-    """Return *outcome* encoded for storage, which takes long if much has changed."""
-    return PackedOutcome(
-        outcome,
-        states=[
-            (number, revision, msgspec.json.encode(state).decode())
-            for number, (revision, state) in outcome.states.items()
-        ],
-        bases=[MintBase(base.mint, base.seq, pack(base)) for base in outcome.bases],
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -472,15 +439,15 @@ class AlertWriter:
     clock: Clock
     holder: bytes
     emails_day_max: int
-    emails_of_alert_max: int = EmailBounds().of_alert_max
-    email_pause_ms: int = EmailBounds().pause_ms
+    emails_of_alert_max: int = emails.EmailBounds().of_alert_max
+    email_pause_ms: int = emails.EmailBounds().pause_ms
     symbols: ReadSymbols = no_symbols
     lease_ms: int = LEASE_MS
 
     @property
-    def bounds(self) -> EmailBounds:
+    def bounds(self) -> emails.EmailBounds:
         """The limits of e-mails about alerts."""
-        return EmailBounds(
+        return emails.EmailBounds(
             day_max=self.emails_day_max,
             of_alert_max=self.emails_of_alert_max,
             pause_ms=self.email_pause_ms,
@@ -541,9 +508,9 @@ class AlertWriter:
             symbols = await self.symbols({each.rule.mint for each in due})
             await self.store.transact(lambda rows: self._tidy(rows, now, symbols))
 
-    def _tidy(self, rows: AccountRows, now: UnixMs, symbols: Symbols) -> None:
+    def _tidy(self, rows: AccountRows, now: UnixMs, symbols: emails.Symbols) -> None:
         for signal in rows.alert_emails.due(now, DUE_AT_ONCE):
-            tell_by_email(rows, signal, now, self.bounds, symbols)
+            emails.tell_by_email(rows, signal, now, self.bounds, symbols)
         expired = rows.alert_emails.expired(now, EXPIRED_AT_ONCE)
         for signal in expired:
             rows.signals.update(signal.signal_id, is_active=False, ended_at=now)
@@ -562,7 +529,7 @@ class AlertWriter:
             rows.lease.hold(self.holder, UnixMs(0))
 
     def _write(
-        self, rows: AccountRows, packed: PackedOutcome, now: UnixMs, symbols: Symbols
+        self, rows: AccountRows, packed: PackedOutcome, now: UnixMs, symbols: emails.Symbols
     ) -> bool:
         standing = rows.lease.standing()
         outcome = packed.outcome
@@ -576,7 +543,9 @@ class AlertWriter:
         rows.lease.advance(outcome.seq)
         return True
 
-    def _tell(self, rows: AccountRows, outcome: Outcome, now: UnixMs, symbols: Symbols) -> None:
+    def _tell(
+        self, rows: AccountRows, outcome: Outcome, now: UnixMs, symbols: emails.Symbols
+    ) -> None:
         """Store firings for their owners' channels, except those of signals changed meanwhile."""
         numbers = {firing.signal_id for firing in outcome.fired} | outcome.hours.keys()
         unchanged = {
@@ -594,7 +563,7 @@ class AlertWriter:
             [(firing, now if signal.sends_webhooks else None) for signal, firing, _ in listed],
             by_email={signal.signal_id for signal, _, _ in listed if signal.rule.by_email},
             by_telegram={signal.signal_id for signal, _, _ in listed if signal.rule.by_telegram},
-            held=HeldFirings(held, hour_note(outcome.hour_max)),
+            held=HeldFirings(held, emails.hour_note(outcome.hour_max)),
         )
         rows.signals.note_fired(
             {number: outcome.hours[number] for number in unchanged if number in outcome.hours}
@@ -604,13 +573,13 @@ class AlertWriter:
         for number in {signal.signal_id for signal, _, is_held in listed if not is_held}:
             signal = unchanged[number]
             if signal.rule.by_email:
-                tell_by_email(rows, signal, now, self.bounds, symbols)
+                emails.tell_by_email(rows, signal, now, self.bounds, symbols)
             if signal.rule.by_telegram:
                 wait_for_telegram(rows, signal, now)
         for number in {signal.signal_id for signal, _, is_held in listed if is_held}:
             until = UnixMs(outcome.hours[number].since + HOUR_MS)
-            reached = Reached(OF_HOUR, outcome.hour_max, until)
-            tell_hour_limit(rows, unchanged[number], reached, now, self.bounds)
+            reached = emails.Reached(emails.OF_HOUR, outcome.hour_max, until)
+            emails.tell_hour_limit(rows, unchanged[number], reached, now, self.bounds)
 
 
 def _is_held(standing: AlertStanding, now: UnixMs) -> bool:

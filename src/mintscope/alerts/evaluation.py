@@ -19,6 +19,7 @@ from mintscope.alerts.alert import (
     Fires,
     FiringId,
     FiringKind,
+    MintBase,
     NewFiring,
     SignalId,
 )
@@ -30,6 +31,7 @@ from mintscope.alerts.conditions import (
     Tracks,
     frames_in,
     look,
+    pack,
     read_field,
 )
 from mintscope.kit.primitives import Mint, UnixMs
@@ -106,6 +108,27 @@ class Outcome:
     bases: Sequence[LoadedMint]
     idle: Sequence[Mint]
     dropped: Sequence[Mint]
+
+
+@dataclass(frozen=True, slots=True)
+class PackedOutcome:
+    """An outcome, with its states and bases encoded for storage."""
+
+    outcome: Outcome
+    states: Sequence[tuple[SignalId, int, str]]
+    bases: Sequence[MintBase]
+
+
+def packed(outcome: Outcome) -> PackedOutcome:
+    """Return *outcome* encoded for storage, which takes long if much has changed."""
+    return PackedOutcome(
+        outcome,
+        states=[
+            (number, revision, msgspec.json.encode(state).decode())
+            for number, (revision, state) in outcome.states.items()
+        ],
+        bases=[MintBase(base.mint, base.seq, pack(base)) for base in outcome.bases],
+    )
 
 
 @dataclass(kw_only=True, eq=False)

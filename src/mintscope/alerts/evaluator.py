@@ -15,9 +15,9 @@ import msgspec
 import structlog
 
 from mintscope.alerts.alert import AlertStanding, MintBase, SignalId
-from mintscope.alerts.alerts import AlertWriter, packed
+from mintscope.alerts.alerts import AlertWriter
 from mintscope.alerts.conditions import unpack
-from mintscope.alerts.evaluation import Evaluation
+from mintscope.alerts.evaluation import Evaluation, packed
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.metrics import (
