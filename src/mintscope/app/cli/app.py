@@ -49,7 +49,7 @@ class Command(NamedTuple):
 
 COMMANDS: Final[Mapping[str, Command]] = {
     "demo": Command(
-        "demo.demo", "Run everything on a local Solana whose market trades, until Ctrl-C."
+        "running.demo", "Run everything on a local Solana whose market trades, until Ctrl-C."
     ),
     "serve": Command(
         "running.serve",
@@ -143,17 +143,19 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "Check the installation; exit 1 if something keeps the service from working.",
     ),
     "listing": Command(
-        "directories.listing",
+        "doctor.directories",
         "Write the files by which directories list a running service, and say what they would"
         " refuse.",
     ),
     "devchain": Command(
-        "demo.devchain", "Serve a simulated Solana over JSON-RPC, or write its blocks to a file."
+        "running.devchain", "Serve a simulated Solana over JSON-RPC, or write its blocks to a file."
     ),
     "faucet": Command(
-        "demo.devchain", "Give a wallet SOL, payment tokens and USDC of a running devchain."
+        "running.devchain", "Give a wallet SOL, payment tokens and USDC of a running devchain."
     ),
-    "faults": Command("demo.devchain", "Show the faults of a running devchain, or replace them."),
+    "faults": Command(
+        "running.devchain", "Show the faults of a running devchain, or replace them."
+    ),
 }
 
 
