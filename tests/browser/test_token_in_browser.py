@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -347,14 +347,16 @@ async def test_the_axes_can_be_read(watcher: Visitor, scheme: Literal["light", "
             if contrast(each["ink"], each["ground"]) < CONTRAST_MIN
         }
         assert faint == {}
+        assert {"30", "70"} <= {each["text"] for each in axes}
         label = {each["text"] for each in axes if each["ground"] not in GROUNDS}
         assert f"{close:.4f}" in label, "the last price has a colour of its own"
         await page.unroute_all()
 
 
-def last_candle(close: float) -> list[float]:
-    """Return a candle that ends at *close*, after those of `thin`."""
-    return [1_763_200_800 + 60 * 60, 5.0, 6.0, 4.0, close, 9, 1, 0]
+def last_candle(close: float) -> list[float | None]:
+    """Return a candle that ends at *close*, after those of `thin`, with an RSI."""
+    averages: list[float | None] = [None] * 4
+    return [1_763_200_800 + 60 * 60, 5.0, 6.0, 4.0, close, 9, 1, 0, *averages, 55.0]
 
 
 @pytest.mark.asyncio(loop_scope="session")
@@ -509,7 +511,9 @@ def _market(site: Website) -> TokenMarket:
     return site.token_market
 
 
-def _drawing(points: list[list[float]], frame: str = "m5") -> Callable[[Route], Awaitable[None]]:
+def _drawing(
+    points: Sequence[Sequence[float | None]], frame: str = "m5"
+) -> Callable[[Route], Awaitable[None]]:
     """Return a route that answers with the page of a token whose chart has *points*."""
 
     async def answer(route: Route) -> None:

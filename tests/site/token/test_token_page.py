@@ -207,10 +207,14 @@ async def test_who_is_signed_in_watches_it_or_makes_an_alert(
 
 
 async def test_what_is_no_token_of_ours_is_not_there(stranger: Person) -> None:
-    for text in (UNTRACKED, "not-a-mint", "1"):
+    for text, said in (
+        (UNTRACKED, "We do not track this token yet"),
+        ("not-a-mint", "This is not a token address"),
+        ("1", "This is not a token address"),
+    ):
         page = await stranger.open(f"/token/{text}")
         assert page.status_code == 404
-        assert "We do not track this token yet" in words(page)
+        assert said in words(page)
         assert text in words(page)
 
 

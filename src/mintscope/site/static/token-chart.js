@@ -417,7 +417,10 @@ export class MovingChart {
         },
       });
       for (const price of [30, 70]) {
-        this.lines.rsi.createPriceLine({ price, color: colour("--edge"), lineWidth: 1, lineStyle: 2 });
+        this.lines.rsi.createPriceLine({
+          price, color: colour("--edge"), lineWidth: 1, lineStyle: 2,
+          axisLabelColor: colour("--sunken"), axisLabelTextColor: colour("--quiet"),
+        });
       }
     }
     this.histogram = null;
