@@ -28,6 +28,10 @@ BAD = {
         "color-contrast:",
     ),
     "overflow": ('<div style="width:340px">wide</div>', "too wide:"),
+    "header": (
+        '<nav class="bar-nav" style="width:3rem"><a href="#b">Four</a> <a href="#c">Five</a></nav>',
+        "links in several lines:",
+    ),
     "order": ('<p tabindex="0">three</p><a href="#b" tabindex="5">first</a>', "Tab: expected stop"),
     "focus": ('<a href="#b" style="outline:none">unseen</a>', "Tab: the focus cannot be seen"),
     "hidden focus": (

@@ -85,6 +85,14 @@ TOO_WIDE: Final = """() => {
     .map((each) => each.outerHTML.slice(0, 120));
 }"""
 
+# Rows of links in the header that are in more than one line, where there is room for one.
+BROKEN_ROWS: Final = """() => [...document.querySelectorAll(".bar-nav")]
+  .filter((row) => innerWidth >= 720 && new Set([...row.children]
+    .map((each) => each.getBoundingClientRect()).filter((box) => box.height > 0)
+    .map((box) => Math.round((box.top + box.bottom) / 8))).size > 1)
+  .map((row) => row.outerHTML.slice(0, 120))
+"""
+
 # How each element looks, wherever it is: whether it is seen, its colours, whether it is large.
 LOOKS: Final = """() => {
   const looks = [...document.querySelectorAll("body *")].map((each) => {
@@ -157,9 +165,16 @@ async def look_at(page: Page, name: str, *, pictures: Path = PICTURES) -> list[F
             Fault(f"{name}, {size[0]}", f"too wide: {each}")
             for each in await page.evaluate(TOO_WIDE)
         ]
+    faults += await _broken_rows(page, f"{name}, {TABLET[0]}")
     await _resize(page, WIDTHS["wide"])
+    faults += await _broken_rows(page, f"{name}, wide")
     faults += [Fault(name, each) for each in await _keyboard(page)]
     return faults
+
+
+async def _broken_rows(page: Page, where: str) -> list[Fault]:
+    rows: list[str] = await page.evaluate(BROKEN_ROWS)
+    return [Fault(where, f"links in several lines: {each}") for each in rows]
 
 
 async def open_still(visitor: Visitor, path: str, name: str) -> list[Fault]:
