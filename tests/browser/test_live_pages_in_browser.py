@@ -5,12 +5,14 @@ The clock of each page is moved by the test; the proxy and the network take no t
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
+import mintscope.site
 from support.processes.troubled_proxy import Trouble, TroubledProxy, troubled_proxy
 from support.scenes.people.browsing import Visitor, visiting
 from support.scenes.token_market import BONE, swap_of
@@ -67,6 +69,8 @@ async def trade_one(site: Website, page: Page) -> str:
 SLEEPS: Trouble = "sleeps"
 NUMBERS = iter(range(700, 800))
 LOST = "not connected"
+TEMPLATES = Path(mintscope.site.__file__).parent / "templates"
+WITH_POLLS = '{% include "htmx.html" %}'
 FORGIVEN = (
     "no answer",
     "502",
@@ -132,6 +136,10 @@ async def test_no_page_with_updates_is_left_out(drawn: Website) -> None:
     streams = {each.path for each in drawn.routes() if each.path.endswith(("/live", "/events"))}
     polled = {"/live"}  # what the front page asks for if it gets no updates
     assert streams - polled == {each.stream for each in SUBJECTS.values() if each.stream}
+    texts = [each.read_text(encoding="utf-8") for each in TEMPLATES.rglob("*.html")]
+    asking = [text for text in texts if 'hx-trigger="every ' in text]
+    assert asking
+    assert all(WITH_POLLS in text for text in asking), "they say that they are not connected"
 
 
 async def is_lost(page: Page, subject: Subject) -> bool:
