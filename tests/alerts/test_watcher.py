@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from mintscope.accounts.rows import AccountRows
 from mintscope.accounts.signups.reviews import Reviews
+from mintscope.alerts import evaluator
 from mintscope.alerts.alert import Alert, AlertDenied, AlertRule, FiringId, SignalId
 from mintscope.alerts.alerts import COMPARED_AT_ONCE, LEASE_MS, LEASE_MS_MAX, AlertBounds
 from mintscope.alerts.conditions import Field, SignalKind, Tracks, watched_by
@@ -232,6 +233,42 @@ async def test_bases_are_renewed_a_few_a_round_the_oldest_first(scene: Scene) ->
         renewed += log.loaded
     assert sorted(renewed[:7]) == sorted(mints)
     assert renewed[7:] == renewed[:3]
+
+
+async def test_alerts_of_loaded_tokens_fire_while_others_are_loaded(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a start many tokens are to be loaded, those with asked timeframes in 20 ms each."""
+    monkeypatch.setattr(evaluator, "LOADING_S", 0.04)
+    scene.log = log = SlowLog(scene.clock)
+    mints = [Mint(b58encode(bytes([n]) * 32).decode()) for n in range(1, 8)]
+    wide = watched_by(parse_condition("ema9_h4 > 10", ALL_FIELDS))
+    for mint in mints:
+        log.track(mint)
+        await scene.make(wide.kind, field=wide.field, level=wide.level, mint=mint)
+    log.track(MINT)
+    own = await scene.make(level=10.0)
+    waits = asyncio.Event()
+
+    async def wait() -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    watcher = replace(scene.watcher(), evaluation=Evaluation(tracks=Tracks(8)), wait=wait)
+    for n in range(9):
+        log.append(n + 1, NOW // 1000 - 600 + 60 * n, swap(9.0))
+    for slot, price in enumerate((9.0, 11.0), 10):
+        log.append(slot, NOW // 1000, swap(price))
+        until_s = scene.clock.monotonic_s() + 0.1
+        await watcher.round()
+        assert scene.clock.monotonic_s() < until_s
+    assert log.loaded[0] == MINT  # without asked timeframes
+    assert 2 < len(log.loaded) < len(mints)
+    assert [each.fired.value for each in await scene.fired(own)] == [11.0]
+    running = asyncio.create_task(watcher.run())
+    await waits.wait()
+    running.cancel()
+    assert sorted(log.loaded) == sorted([*mints, MINT])
 
 
 def slow_ema9(

@@ -35,6 +35,7 @@ LATE_S: Final = 60.0  # without an evaluation
 TIDY_S: Final = 2.0  # between two looks for e-mails whose pause has ended
 RENEW_S: Final = 240.0  # between two bases of a mint: the log keeps 15 minutes at least
 RENEWING_S: Final = 0.05  # for renewals in a round: events wait meanwhile
+LOADING_S: Final = 0.5  # for first loads in a round: 25 tokens with asked frames
 
 LOG = structlog.get_logger(__name__)
 
@@ -56,7 +57,8 @@ class AlertEvaluator:
     _written_at_s: float = field(default=0.0, init=False)
     _renewed_at_s: float = field(default=0.0, init=False)
     _tidied_at_s: float | None = field(default=None, init=False)
-    _wanted: set[Mint] = field(default_factory=set, init=False)  # to be loaded
+    _wanted: dict[Mint, None] = field(default_factory=dict, init=False)  # to be loaded, in order
+    _is_loading: bool = field(default=False, init=False)  # more are wanted than a round loads
     _aged: deque[Mint] = field(default_factory=deque, init=False)  # to be renewed
     _looked_at_s: float = field(init=False)
 
@@ -73,9 +75,11 @@ class AlertEvaluator:
                     is_bug = not isinstance(trouble, ServiceUnavailable)
                     LOG.warning("signals could not be looked at", exc_info=is_bug, why=str(trouble))
                     self._seq = None
+                    self._is_loading = False  # a store that fails is not asked at once again
                 else:
                     self._looked_at_s = self.clock.monotonic_s()
-                await self.wait()
+                if not self._is_loading:
+                    await self.wait()
         finally:
             with suppress(ServiceUnavailable):
                 await self.writer.leave()
@@ -91,6 +95,7 @@ class AlertEvaluator:
 
     async def round(self) -> None:
         """Evaluate everything committed to the log, if this process holds the lease."""
+        self._is_loading = False
         standing = await self.writer.take()
         if standing is None:
             self._seq = None
@@ -128,7 +133,7 @@ class AlertEvaluator:
                 is_begun = False
         if not is_begun:
             evaluation.begin_at(tip)
-        self._wanted = {mint for mint in evaluation.mints if evaluation.lacks(mint)}
+        self._want(evaluation.mints)
         self._seq = standing.seq
         self._aged.clear()
         self._renewed_at_s = self._written_at_s = self.clock.monotonic_s()
@@ -151,7 +156,7 @@ class AlertEvaluator:
             )
         evaluation.unwatch(gone)
         self._version = standing.version
-        self._wanted = {mint for mint in evaluation.mints if evaluation.lacks(mint)}
+        self._want(evaluation.mints)
         SIGNAL_MINTS.set(len(evaluation.mints))
         return standing
 
@@ -169,14 +174,15 @@ class AlertEvaluator:
     async def _follow(self) -> None:
         tip = await self.reader.tip()
         SIGNAL_EVENTS_BEHIND.set(max(0, tip.seq - self.evaluation.tracks.seq))
+        until_s = self.clock.monotonic_s() + LOADING_S
         try:
-            await self._load(self._wanted)
+            await self._load_wanted(until_s)
             await self._advance(tip.seq)
-            await self._load(self._wanted)
         except LogTrimmed as reason:
             LOG.warning("signals missed reports", why=str(reason))
             self.evaluation.begin_at(await self.reader.tip())
-            await self._load(self.evaluation.mints)
+            self._want(self.evaluation.mints)
+        await self._load_wanted(until_s)
         await self._do(self.evaluation.look_at_new(self.clock.now()))
         now_s = self.clock.monotonic_s()
         is_renewing = now_s - self._renewed_at_s >= RENEW_S
@@ -201,7 +207,7 @@ class AlertEvaluator:
             for event in events:
                 await self._do(self.evaluation.apply(event, now))
                 if isinstance(event, Tracked) and event.mint in self.evaluation.mints:
-                    self._wanted.add(event.mint)
+                    self._wanted[event.mint] = None
 
     async def _do(self, steps: Iterator[None]) -> None:
         """Run *steps*, and yield to requests after each, because there may be many rules."""
@@ -209,13 +215,29 @@ class AlertEvaluator:
             await asyncio.sleep(0)
         await asyncio.sleep(0)
 
+    def _want(self, mints: Iterable[Mint]) -> None:
+        """Load those of *mints* that are not loaded: first those without asked frames."""
+        lacking = [mint for mint in mints if self.evaluation.lacks(mint)]
+        self._wanted = dict.fromkeys(sorted(lacking, key=self._has_asked_frames))
+
+    def _has_asked_frames(self, mint: Mint) -> bool:
+        return bool(self.evaluation.timeframes(mint))
+
+    async def _load_wanted(self, until_s: float) -> None:
+        """Load mints for a part of a round: alerts of those loaded are evaluated meanwhile."""
+        for mint in list(self._wanted):
+            if self.clock.monotonic_s() >= until_s:
+                self._is_loading = True
+                return
+            await self._load([mint])
+
     async def _load(self, mints: Iterable[Mint]) -> None:
         """Load *mints*; untracked mints are loaded once they are tracked."""
         for mint in list(mints):
-            self._wanted.discard(mint)
+            self._wanted.pop(mint, None)
             loaded = await self.reader.load(mint, self.evaluation.timeframes(mint))
             if loaded is not None and not self.evaluation.take(loaded):
-                self._wanted.add(mint)
+                self._wanted[mint] = None
             await self._do(self.evaluation.look_at_begun(self.clock.now()))
 
     async def _renew(self) -> None:
