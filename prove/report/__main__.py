@@ -29,8 +29,8 @@ PROVEN: Final = (
 )
 FUZZING: Final = "Made-up input for what strangers send. Anything but a refusal is uncaught."
 MUTATION: Final = (
-    "One operator, constant or statement was changed at a time. The percentage is of those that are"
-    " not justified in prove/mutation/survivors.toml."
+    "mutmut changed one operator, constant, argument or statement at a time. The percentage is of"
+    " those that are not justified in prove/mutation/survivors.toml."
 )
 
 

@@ -1,0 +1,103 @@
+"""The mutants of a module as mutmut left them, with names that outlive edits elsewhere.
+
+mutmut numbers the mutants of a function, and each edit moves the numbers.  The name used here says
+which function is changed, and what becomes what in it: the smallest expression or statement.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+ORIGINAL: Final = "__mutmut_orig"
+BETWEEN: Final = "ǁ"  # of mutmut: between a class and its method
+# Exit codes that mutmut notes for a mutant: no test failed, or no test calls the function.
+ALIVE: Final = {0, 5, 33}
+# Not tried: interrupted, or skipped.
+UNTRIED: Final = {None, 2, 34}
+
+
+class Mutant(NamedTuple):
+    """One mutant: where it is, its outcome, and the seconds that its tests took."""
+
+    name: str
+    line: int
+    killed: bool
+    seconds: float
+
+
+class _Meta(msgspec.Struct):
+    exit_code_by_key: dict[str, int | None]
+    durations_by_key: dict[str, float]
+
+
+def mutants_of(source: Path, mutated: Path) -> Iterator[Mutant]:
+    """Yield the mutants of the module *source*; *mutated* is the file that mutmut made of it.
+
+    Raises    SystemExit if a mutant was not tried
+    """
+    lines = dict(_lines(ast.parse(source.read_text())))
+    functions = {
+        node.name: node
+        for node in ast.walk(ast.parse(mutated.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    meta = msgspec.json.decode(Path(f"{mutated}.meta").read_bytes(), type=_Meta)
+    seen: dict[str, int] = {}
+    for key, code in meta.exit_code_by_key.items():
+        if code in UNTRIED:
+            raise SystemExit(f"mutmut has not tried {key}")
+        mangled = key.rpartition(".")[2]
+        function = mangled.partition("__mutmut_")[0]
+        before, after = functions[function + ORIGINAL], functions[mangled]
+        after.name = before.name
+        old, new = _difference(before, after)
+        where = function.removeprefix("x_").removeprefix(f"x{BETWEEN}").replace(BETWEEN, ".")
+        name = f"{where}: {_text(old)} -> {_text(new)}"
+        seen[name] = seen.get(name, 0) + 1
+        yield Mutant(
+            name if seen[name] == 1 else f"{name} ({seen[name]})",
+            lines[where] + old.lineno - before.lineno,
+            code not in ALIVE,
+            meta.durations_by_key.get(key, 0.0),
+        )
+
+
+def _lines(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield the functions and methods of a module, and their first lines."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.ClassDef):
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef):
+                    yield f"{node.name}.{method.name}", method.lineno
+
+
+def _difference(before: Any, after: Any) -> tuple[Any, Any]:
+    """Return the smallest expression or statement of *before* that differs in *after*, and both."""
+    if type(before) is not type(after):
+        return before, after
+    children = list(zip(ast.iter_child_nodes(before), ast.iter_child_nodes(after), strict=False))
+    unlike = [pair for pair in children if ast.dump(pair[0]) != ast.dump(pair[1])]
+    if len(unlike) != 1 or not _is_the_rest_alike(before, after):
+        return before, after
+    found = _difference(*unlike[0])
+    return found if isinstance(found[0], ast.expr | ast.stmt) else (before, after)
+
+
+def _is_the_rest_alike(before: Any, after: Any) -> bool:
+    """Return whether two nodes of one type have as many children, and equal plain values."""
+    return all(
+        len(old) == len(new)
+        if isinstance(old, list) and isinstance(new, list)
+        else isinstance(old, ast.AST) == isinstance(new, ast.AST)
+        and (isinstance(old, ast.AST) or old == new)
+        for (_, old), (_, new) in zip(ast.iter_fields(before), ast.iter_fields(after), strict=True)
+    )
+
+
+def _text(node: ast.AST) -> str:
+    return ast.unparse(node).partition("\n")[0]
