@@ -47,7 +47,7 @@ class Outcome:
     before_mb: float
     most_mb: float
     after_mb: float
-    told: str
+    reported: str
 
     @property
     def p50_ms(self) -> float:
@@ -84,7 +84,7 @@ class Outcome:
         return (
             f"{self.flood:30} {len(self.latencies_ms):6} {self.p50_ms:8.1f} {self.p99_ms:8.1f}"
             f" {self.latencies_ms[-1]:8.1f} {len(self.errors):6} {self.before_mb:7.0f}"
-            f" {self.most_mb:7.0f} {self.after_mb:7.0f}  {bad}{self.told}"
+            f" {self.most_mb:7.0f} {self.after_mb:7.0f}  {bad}{self.reported}"
         )
 
 
@@ -134,7 +134,7 @@ def beside(flood: str, server: Server, seconds: float) -> Outcome:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
         latencies_ms, errors = pay(server, seconds)
-        told = process.communicate(timeout=seconds + 60)[0]
+        reported = process.communicate(timeout=seconds + 60)[0]
     settle(server, before_mb)
     return Outcome(
         flood=flood,
@@ -143,7 +143,7 @@ def beside(flood: str, server: Server, seconds: float) -> Outcome:
         before_mb=before_mb,
         most_mb=server.memory_mb("VmHWM"),
         after_mb=server.memory_mb(),
-        told=told.strip(),
+        reported=reported.strip(),
     )
 
 

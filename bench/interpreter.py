@@ -20,8 +20,8 @@ OPTIMISED, PLAIN = "optimised", "plain"
 
 def is_optimised() -> bool:
     """Return whether this interpreter was built with profile-guided optimisation."""
-    told = [str(sysconfig.get_config_var(name) or "") for name in ("CONFIG_ARGS", "PY_CFLAGS")]
-    if "--enable-optimizations" in told[0] or "-fprofile-use" in told[1]:
+    reported = [str(sysconfig.get_config_var(name) or "") for name in ("CONFIG_ARGS", "PY_CFLAGS")]
+    if "--enable-optimizations" in reported[0] or "-fprofile-use" in reported[1]:
         return True
     # Debian always does so, calls no option for it, and empties this variable of the Makefile.
     return sysconfig.get_config_var("PGO_PROF_USE_FLAG") == "" and "PROFILE_TASK" in (
@@ -49,7 +49,7 @@ def candidates() -> Iterator[str]:
 def ask(path: str) -> str:
     """Return the interpreter's description of itself at *path*; nothing if it does not run."""
     try:
-        told = subprocess.run(
+        reported = subprocess.run(
             [path, "-I", __file__, "--kind"],
             capture_output=True,
             text=True,
@@ -58,7 +58,7 @@ def ask(path: str) -> str:
         )
     except (OSError, subprocess.SubprocessError):
         return ""
-    return told.stdout.strip()
+    return reported.stdout.strip()
 
 
 def best() -> tuple[str, str]:

@@ -83,8 +83,8 @@ def _same(one: Listening) -> Listening:
 def main() -> None:
     port, clients, seconds = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     requests = [base64.b64decode(line) for line in sys.stdin]
-    told = uvloop.run(listen_for(requests, port=port, clients=clients, seconds=seconds))
-    print(json.dumps(told), flush=True)
+    reported = uvloop.run(listen_for(requests, port=port, clients=clients, seconds=seconds))
+    print(json.dumps(reported), flush=True)
 
 
 if __name__ == "__main__":

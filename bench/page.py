@@ -56,13 +56,13 @@ async def _measured(browser: Any, site: Any, what: str, every_s: float | None) -
     page = await browser.new_page(viewport={"width": 1280, "height": 900})
     await page.goto(f"{site.origin}/token/{market.SOL}?tf=m1")
     await page.locator(".chart .moving canvas").first.wait_for()
-    told = await page.context.new_cdp_session(page)
-    await told.send("Performance.enable")
+    reported = await page.context.new_cdp_session(page)
+    await reported.send("Performance.enable")
     trading = asyncio.create_task(_trade(site.token_market, market, every_s))
     await asyncio.sleep(SETTLE_S)
-    before = await busy_s(told)
+    before = await busy_s(reported)
     await asyncio.sleep(SECONDS)
-    share = (await busy_s(told) - before) / SECONDS
+    share = (await busy_s(reported) - before) / SECONDS
     trading.cancel()
     await asyncio.gather(trading, return_exceptions=True)
     await page.close()
@@ -86,9 +86,9 @@ async def _trade(traded: Any, market: Any, every_s: float | None) -> None:
         await asyncio.sleep(every_s)
 
 
-async def busy_s(told: CDPSession) -> float:
+async def busy_s(reported: CDPSession) -> float:
     """Return the processor time that the main thread of the page has taken, in seconds."""
-    metrics = (await told.send("Performance.getMetrics"))["metrics"]
+    metrics = (await reported.send("Performance.getMetrics"))["metrics"]
     found = {each["name"]: float(each["value"]) for each in metrics}
     return found["ThreadTime"]
 

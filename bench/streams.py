@@ -86,10 +86,10 @@ def measure(who: str, server: Running, clients: int, requests: Sequence[bytes]) 
         listening.stdin.close()
         assert json.loads(listening.stdout.readline())["connected"] == clients
         cpu_s = server.cpu_s()
-        told = json.loads(listening.stdout.readline())
+        reported = json.loads(listening.stdout.readline())
         cpu_s, after = server.cpu_s() - cpu_s, memory_bytes(server)
-    assert not told["lost"], told
-    updates = told["updates"] * clients
+    assert not reported["lost"], reported
+    updates = reported["updates"] * clients
     return [
         Figure(
             what=MEMORY,
@@ -101,7 +101,7 @@ def measure(who: str, server: Running, clients: int, requests: Sequence[bytes]) 
         Figure(
             what=f"{AGE} ({clients:,})",
             who=who,
-            value=told["p99_ms"],
+            value=reported["p99_ms"],
             unit="ms",
             goal="<= 1,000 ms" if who == OURS else "",
             cpu_us=cpu_s / updates * 1e6,

@@ -81,10 +81,10 @@ def _table(recipes: Sequence[Recipe], journal: Journal, *, with_mutants: bool) -
     yield f"{'recipe':26} {'mutants caught':>14}  figure"
     for recipe in recipes:
         outcome = journal.outcomes.get(recipe.name)
-        told = "not run" if outcome is None else figure(outcome)
+        reported = "not run" if outcome is None else figure(outcome)
         mark = "" if outcome is None or outcome.good else "FAILED: "
         count = "{} of {}".format(*caught(recipe, journal)) if with_mutants else ""
-        yield f"{recipe.name:26} {count:>14}  {mark}{told}"
+        yield f"{recipe.name:26} {count:>14}  {mark}{reported}"
 
 
 if __name__ == "__main__":

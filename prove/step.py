@@ -95,5 +95,5 @@ def _read(report: Path) -> tuple[int, list[str], list[str]]:
         for each in case.iter("property")
         if each.get("name") == "figure"
     ]
-    told = [f"{case.get('name')}: {reason.get('message')}" for case, reason in skipped]
-    return len(cases) - len(skipped) - failed, figures, told
+    reported = [f"{case.get('name')}: {reason.get('message')}" for case, reason in skipped]
+    return len(cases) - len(skipped) - failed, figures, reported

@@ -63,7 +63,7 @@ def _try(running: Installation, row: Row, waits_for_alerts: bool) -> bool:  # no
         observer.observe(GOAL_S, ALERT_S if waits_for_alerts else GOAL_S)
     signs = observer.signs
     is_named = len(signs.within(GOAL_S)) >= GOAL_PLACES
-    print(_line(row.name, *_told(signs), ", ".join(signs.within(GOAL_S)) or "NONE"))
+    print(_line(row.name, *_reported(signs), ", ".join(signs.within(GOAL_S)) or "NONE"))
     for where, said in signs.said.items():
         print(f"    {where}: {said[:220]}")
     if not is_named:
@@ -82,7 +82,7 @@ def _heal(running: Installation, row: Row) -> None:
     time.sleep(6.0)  # a run of the checks, and a scrape
 
 
-def _told(signs: Signs) -> list[str]:
+def _reported(signs: Signs) -> list[str]:
     ready = "stays" if signs.ready_changed_s is None else f"503 {signs.ready_changed_s:.0f} s"
     places = ("log", "alerts", "status", "doctor")
     return [ready, *(_seconds(signs.named_s.get(place)) for place in places)]

@@ -72,7 +72,7 @@ CLOCKS: Final = Recipe(
 TIMING: Final = Recipe(
     name="timing oracles",
     proves="unknown, wrong, waiting and used secrets cost and answer the same",
-    tests=("kit/http/test_constant_time.py", "api/test_not_told_apart.py"),
+    tests=("kit/http/test_constant_time.py", "api/test_indistinguishable_credentials.py"),
     mutants=(
         Mutant("an answer leaves when it is done", EVEN, "if left_s > 0:", "if left_s > 3_600:"),
         Mutant(

@@ -14,7 +14,7 @@ KILLS: Final = Recipe(
     tests=(
         "e2e/test_payment_storm.py::test_nothing_paid_is_lost_to_kill_9",
         "e2e/test_debit_storm.py::test_no_answered_debit_is_lost_to_kill_9",
-        "e2e/test_account_storm.py::test_nothing_told_is_lost_to_kill_9",
+        "e2e/test_account_storm.py::test_nothing_confirmed_is_lost_to_kill_9",
         "e2e/test_payment_kills.py",
     ),
     mistakes=(

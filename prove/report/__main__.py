@@ -82,10 +82,10 @@ def _recipes() -> Section:
         outcome = journal.outcomes.get(name)
         state = "not run" if outcome is None else "passed" if outcome.good else "FAILED"
         found, made = caught(recipe, journal)
-        told = "" if outcome is None else figure(outcome)
+        reported = "" if outcome is None else figure(outcome)
         if outcome is not None and outcome.skipped:
-            told += f"; did not run: {'; '.join(outcome.skipped)}"
-        rows.append((name, recipe.proves, state, told, f"{found} of {made}"))
+            reported += f"; did not run: {'; '.join(outcome.skipped)}"
+        rows.append((name, recipe.proves, state, reported, f"{found} of {made}"))
     length = "at full length" if full.outcomes else "in their short form"
     return Section(
         title="Recipes",

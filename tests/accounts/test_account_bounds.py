@@ -140,7 +140,7 @@ def address(length: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         (" \t", "expected an e-mail address; it is empty"),
         (address(255), "expected at most 254 characters; there were 255"),
@@ -150,11 +150,11 @@ def address(length: int) -> str:
         ("a" * 65 + "@example.org", "expected an e-mail address, as name@example.org. "),
     ],
 )
-def test_an_unusable_address_is_told_why(text: str, told: str) -> None:
+def test_an_unusable_address_is_refused_with_the_reason(text: str, reported: str) -> None:
     with pytest.raises(UnusableEmailAddress) as caught:
         parse_email(text)
 
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(reported)
 
 
 def test_an_address_may_have_254_characters() -> None:
@@ -399,7 +399,7 @@ def test_a_password_may_be_short_or_long(password: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("password", "told"),
+    ("password", "reported"),
     [
         ("abcdefghi", "expected 10 to 200 characters; there were 9"),
         ("abcd" * 50 + "e", "expected 10 to 200 characters; there were 201"),
@@ -408,12 +408,12 @@ def test_a_password_may_be_short_or_long(password: str) -> None:
         ("WONDERLAND", "expected a password that is harder to guess"),
     ],
 )
-def test_a_weak_password_is_told_why(password: str, told: str) -> None:
+def test_a_weak_password_is_refused_with_the_reason(password: str, reported: str) -> None:
     email = "wonderland@example.org" if password == "WONDERLAND" else EMAIL
     with pytest.raises(WeakPassword) as caught:
         expect_password(password, email=email)
 
-    assert str(caught.value) == told
+    assert str(caught.value) == reported
 
 
 # Made from common words, of ten characters and more.

@@ -75,7 +75,7 @@ class Model:
     issued_at: int = 0
     user: int | None = None
     is_removed: bool = False
-    told: list[str] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
 
 
 class AccountMachine(RuleBasedStateMachine):
@@ -93,7 +93,7 @@ class AccountMachine(RuleBasedStateMachine):
             )
         )
         self.kept: dict[str, Model] = {}
-        self.keys_told: set[str] = set()
+        self.keys_reported: set[str] = set()
 
     @override
     def teardown(self) -> None:
@@ -200,15 +200,15 @@ class AccountMachine(RuleBasedStateMachine):
         if issued is None:
             return
         if is_again:
-            assert model.told[-1] == issued.api_key
+            assert model.reported[-1] == issued.api_key
             return
-        assert issued.api_key not in self.keys_told
+        assert issued.api_key not in self.keys_reported
         assert model.approvals >= 1  # nothing is issued without approval
         model.approvals -= 1
         model.state, model.exchange_key = ISSUED, key
         model.issued_at, model.user = self.clock.now(), issued.line.user_id
-        model.told.append(issued.api_key)
-        self.keys_told.add(issued.api_key)
+        model.reported.append(issued.api_key)
+        self.keys_reported.add(issued.api_key)
 
     def expected_of_exchange(
         self, model: Model, key: str | None
@@ -353,12 +353,12 @@ class AccountMachine(RuleBasedStateMachine):
         ]
 
     @invariant()
-    def the_keys_in_force_are_the_last_ones_told(self) -> None:
+    def the_keys_in_force_are_the_last_ones_shown(self) -> None:
         if not hasattr(self, "accounts"):
             return
         in_force = rows(self.accounts.path, "SELECT key_hash FROM api_key WHERE revoked_at IS NULL")
         assert {digest for (digest,) in in_force} == {
-            hash_credential(model.told[-1], pepper=PEPPER)
+            hash_credential(model.reported[-1], pepper=PEPPER)
             for model in self.kept.values()
             if model.state == ISSUED and not model.is_removed
         }

@@ -111,14 +111,14 @@ async def test_only_the_newest_link_changes_the_address(site: Website, alice: Pe
     ("typed", "answer"),
     [("nothing", "Expected"), (ALICE, "your address already"), (MALLORY, "There is an account")],
 )
-async def test_an_address_that_cannot_be_is_told(
+async def test_an_impossible_address_is_refused(
     site: Website, alice: Person, typed: str, answer: str
 ) -> None:
     async with Person(site, address="198.51.100.9") as mallory:
         await mallory.sign_up(MALLORY)
-    told = await alice.send(EMAIL, {"email": typed})
-    assert told.status_code == 422
-    assert answer in words(told)
+    reported = await alice.send(EMAIL, {"email": typed})
+    assert reported.status_code == 422
+    assert answer in words(reported)
 
 
 async def test_an_address_taken_meanwhile_stays_with_its_account(

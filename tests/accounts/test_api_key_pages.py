@@ -258,7 +258,9 @@ async def test_there_is_an_end_to_keys(site: Website, alice: Person) -> None:
         ("name=a&name=b", "Expected one field name; were 2."),
     ],
 )
-async def test_a_wish_that_cannot_be_met_is_told(alice: Person, query: str, complaint: str) -> None:
+async def test_a_timeframe_that_does_not_exist_is_refused(
+    alice: Person, query: str, complaint: str
+) -> None:
     looked = await alice.open(f"{KEYS}/new/review?{query}")
     sent = await alice.send(f"{KEYS}/new/review?{query}", {"newest": "0"})
 

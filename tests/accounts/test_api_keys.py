@@ -263,7 +263,9 @@ async def test_finding_a_key_is_one_read_and_writes_nothing(service: PeopleServi
     assert [str(detail).split(" ")[0] for *_, detail in plan] == ["SEARCH", "SEARCH"]
 
 
-async def test_acts_on_keys_are_told_to_their_owner_and_recorded(service: PeopleService) -> None:
+async def test_acts_on_keys_send_their_owner_an_email_and_are_recorded(
+    service: PeopleService,
+) -> None:
     session = await service.signed_up()
     old = await make(service, session)
     new = await service.keys.rotate(session, old.line.key_id, overlap_ms=0)

@@ -254,8 +254,8 @@ async def test_a_decision_is_undone_within_a_minute_and_not_once_the_key_was_fet
         *("rejected", "reopened", "approved", "confirmed"),
     ]
     assert (history[1].actor, history[1].detail["was"]) == ("user:8", "approved")
-    told = recipients(accounts, "application_reopened")
-    assert told == [(FORM.email,)]
+    reported = recipients(accounts, "application_reopened")
+    assert reported == [(FORM.email,)]
     assert contradictions(accounts.path) == []
 
 
@@ -354,9 +354,9 @@ async def test_a_rejection_is_not_written_to_an_address_that_is_unconfirmed(
         (await confirmed(accounts, form_of("b"))).signup_id, note="", actor=COMMAND_LINE
     )
 
-    told = recipients(accounts, "application_rejected")
+    reported = recipients(accounts, "application_rejected")
 
-    assert told == [("b@example.org",)]
+    assert reported == [("b@example.org",)]
 
 
 async def test_no_email_carries_a_word_of_the_applicant(accounts: Accounts) -> None:

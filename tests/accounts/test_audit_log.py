@@ -48,7 +48,7 @@ async def accounts(tmp_path: Path) -> AsyncIterator[Accounts]:
         yield accounts
 
 
-def told(found: list[Any]) -> list[tuple[Any, ...]]:
+def reported(found: list[Any]) -> list[tuple[Any, ...]]:
     """Return rows whose last column is JSON, that read."""
     return [(*columns, json.loads(facts)) for *columns, facts in found]
 
@@ -77,7 +77,7 @@ async def test_the_life_of_a_person(service: PeopleService) -> None:
     assert await service.keys.revoke(session, rotated.line.key_id)
     await service.taken_back()
 
-    assert told(service.rows(EVENTS)) == [
+    assert reported(service.rows(EVENTS)) == [
         ("user:1", "signed up", "user:1", {}),
         ("user:1", "verified mailbox", "user:1", {}),
         ("user:1", "changed password", "user:1", {}),
@@ -104,7 +104,7 @@ async def test_an_address_that_is_proven_first_by_a_reset_ends_the_keys_before(
     await service.keys.create(session, name="bot", scopes=frozenset(), lifetime_ms=None)
     await service.taken_back()
 
-    assert told(service.rows(EVENTS))[-1] == (
+    assert reported(service.rows(EVENTS))[-1] == (
         *("user:1", "reset password", "user:1"),
         {"keys_revoked": "1"},
     )
@@ -156,7 +156,7 @@ async def test_the_life_of_an_application(accounts: Accounts) -> None:
 
     because = {"because": "application:1"}
     wide = "trade:read, trade:write, wallets:read, signals:read, groups:read"
-    assert told(rows(accounts.path, EVENTS)) == [
+    assert reported(rows(accounts.path, EVENTS)) == [
         ("applicant", "applied", "application:1", {}),
         ("applicant", "confirmed", "application:1", {}),
         ("command line", "approved", "application:1", {"note": "known", "scopes": wide}),
@@ -193,7 +193,7 @@ async def test_ends_of_applications(accounts: Accounts) -> None:
     assert await accounts.signup.forget_lapsed() == 1
     assert lapsing.signup_id == 3
 
-    found = told(rows(accounts.path, EVENTS))
+    found = reported(rows(accounts.path, EVENTS))
     assert [event for event in found if event[1] not in {"applied", "confirmed"}] == [
         ("command line", "rejected", "application:1", {}),
         (
@@ -282,7 +282,7 @@ async def test_administrators_come_and_go(service: PeopleService, accounts: Acco
         f"{mallory.username} is the last administrator: make another account administrator first"
     )
     assert str(gone.value) == "there is no account with the number 1"
-    found = told(service.rows(EVENTS))
+    found = reported(service.rows(EVENTS))
     assert [event for event in found if event[2].startswith("user")] == [
         ("user:1", "signed up", "user:1", {}),
         ("command line", "reset password", "user:1", {"keys_revoked": "1"}),

@@ -14,7 +14,7 @@ from support.scenes.website import MINUTE_MS, PASSWORD, Website
 
 NEW_PASSWORD = "a different good one"
 TAKEN = "There is an account with this address already."
-NOT_TOLD_APART = "The e-mail address or the password is wrong."
+INVALID_CREDENTIALS_TEXT = "The e-mail address or the password is wrong."
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ async def test_an_unusable_sign_up_is_explained_beside_the_field(
             )
 
 
-async def test_every_mistake_is_told_at_once(site: Website) -> None:
+async def test_all_mistakes_are_reported_together(site: Website) -> None:
     async with Person(site) as person:
         response = await person.send("/sign-up", {"email": "a@", "password": "b"})
     assert response.text.count('aria-invalid="true"') == 2
@@ -95,7 +95,7 @@ async def test_the_answer_does_not_tell_which_of_the_two_is_wrong(alice: Person)
         wrong = await other.sign_in(ALICE, "not her password")
         unknown = await other.sign_in("no-one@example.org", "not her password")
     assert wrong.status_code == unknown.status_code == 422
-    assert NOT_TOLD_APART in words(wrong)
+    assert INVALID_CREDENTIALS_TEXT in words(wrong)
     assert wrong.text.replace(ALICE, "X") == unknown.text.replace("no-one@example.org", "X")
     assert "not her password" not in wrong.text
 

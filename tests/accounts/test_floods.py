@@ -90,7 +90,7 @@ async def test_links_to_verify_are_a_few_a_day(service: PeopleService) -> None:
     assert await service.people.verify(session, service.link(Purpose.VERIFY_EMAIL))
 
 
-async def test_the_reset_that_ends_a_flood_is_told(service: PeopleService) -> None:
+async def test_the_reset_that_ends_a_flood_is_reported(service: PeopleService) -> None:
     mallory = await service.signed_up()
     for _ in range(TIMES):
         await service.people.change_password(mallory, OTHER_PASSWORD)
@@ -101,7 +101,7 @@ async def test_the_reset_that_ends_a_flood_is_told(service: PeopleService) -> No
     assert written(service)["password_changed"] == A_DAY + 1
 
 
-async def test_a_person_with_a_verified_address_is_told_of_every_key(
+async def test_a_person_with_a_verified_address_gets_an_email_of_every_key(
     service: PeopleService,
 ) -> None:
     await make_and_rotate(service, await service.owned(), TIMES)

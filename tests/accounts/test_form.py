@@ -27,9 +27,9 @@ def wrong(fields: dict[str, object]) -> dict[str, str]:
     """Return the errors, by field."""
     with pytest.raises(InvalidFields) as caught:
         parse_form(fields)
-    told = dict(caught.value.messages)
-    assert len(told) == len(caught.value.messages)
-    return told
+    reported = dict(caught.value.messages)
+    assert len(reported) == len(caught.value.messages)
+    return reported
 
 
 def test_a_form_holds_what_was_entered_in_its_one_form() -> None:
@@ -62,13 +62,13 @@ def test_handles_are_optional(nothing: object) -> None:
 
 
 def test_every_wrong_field_is_named_at_once() -> None:
-    told = wrong({"email": 7, "telegram": [], "twitter": "a\x00b", "userType": "king"})
+    reported = wrong({"email": 7, "telegram": [], "twitter": "a\x00b", "userType": "king"})
 
-    assert list(told) == ["email", "telegram", "twitter", "userType", "motivation"]
-    assert told["email"] == "expected a string; was a number"
-    assert told["telegram"] == "expected a string; was a list"
-    assert told["userType"] == "expected one of trader, provider, both; was 'king'"
-    assert told["motivation"] == "expected a value; it is missing"
+    assert list(reported) == ["email", "telegram", "twitter", "userType", "motivation"]
+    assert reported["email"] == "expected a string; was a number"
+    assert reported["telegram"] == "expected a string; was a list"
+    assert reported["userType"] == "expected one of trader, provider, both; was 'king'"
+    assert reported["motivation"] == "expected a value; it is missing"
 
 
 @pytest.mark.parametrize(
@@ -99,10 +99,10 @@ def test_every_wrong_field_is_named_at_once() -> None:
     ],
 )
 def test_an_unusable_field_is_named_with_its_reason(field: str, value: object, part: str) -> None:
-    told = wrong(GOOD | {field: value})
+    reported = wrong(GOOD | {field: value})
 
-    assert list(told) == [field]
-    assert part in told[field]
+    assert list(reported) == [field]
+    assert part in reported[field]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_values_at_the_limit_are_taken(field: str, value: object) -> None:
     parse_form(GOOD | {field: value})
 
 
-def test_a_long_mistake_is_cut_where_it_is_told() -> None:
+def test_a_long_mistake_is_cut_in_its_message() -> None:
     assert len(wrong(GOOD | {"userType": "k" * 10_000})["userType"]) < 200
 
 

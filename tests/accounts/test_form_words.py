@@ -23,7 +23,7 @@ GOOD: Final[dict[str, object]] = {
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "told"),
+    ("field", "value", "reported"),
     [
         ("motivation", True, "expected a string; was a boolean"),
         ("motivation", 1, "expected a string; was a number"),
@@ -41,11 +41,11 @@ GOOD: Final[dict[str, object]] = {
         ("email", "", "expected an e-mail address; it is empty"),
     ],
 )
-def test_a_mistake_is_told_once_and_whole(field: str, value: object, told: str) -> None:
+def test_a_mistake_is_reported_once_and_whole(field: str, value: object, reported: str) -> None:
     with pytest.raises(InvalidFields) as caught:
         parse_form(GOOD | {field: value})
 
-    assert [(each.field, each.message) for each in caught.value.messages] == [(field, told)]
+    assert [(each.field, each.message) for each in caught.value.messages] == [(field, reported)]
 
 
 def test_a_text_may_say_anything_but_must_be_there() -> None:
@@ -63,7 +63,7 @@ def test_every_kind_of_line_end_is_one() -> None:
     assert parse_form(GOOD | {"telegram": " @a "}).telegram == "@a"
 
 
-def test_a_wrong_code_is_told_what_to_do() -> None:
+def test_a_wrong_code_is_refused_with_advice() -> None:
     assert WRONG_CODE == (
         "expected the eight digits of the e-mail; they are wrong, too old, or the sixth guess:"
         " the link of the e-mail still works"

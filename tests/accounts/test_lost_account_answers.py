@@ -145,7 +145,7 @@ async def test_after_ten_minutes_an_exchange_is_the_second(
         await exchange(accounts, made, KEY)
 
 
-async def test_a_key_that_has_ended_is_not_told_again(accounts: Accounts) -> None:
+async def test_a_key_that_has_ended_is_not_shown_again(accounts: Accounts) -> None:
     made = await approved(accounts)
     await exchange(accounts, made, KEY)
     accounts.change("UPDATE api_key SET revoked_at = ?", NOW)
@@ -154,7 +154,7 @@ async def test_a_key_that_has_ended_is_not_told_again(accounts: Accounts) -> Non
         await exchange(accounts, made, KEY)
 
 
-async def test_the_key_of_a_removed_account_is_not_told_again(accounts: Accounts) -> None:
+async def test_the_key_of_a_removed_account_is_not_shown_again(accounts: Accounts) -> None:
     made = await approved(accounts)
     issued = await exchange(accounts, made, KEY)
     seen_before = await applicant_of(accounts, made)

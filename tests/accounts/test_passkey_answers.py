@@ -32,9 +32,9 @@ def registration(cose_key: bytes) -> str:
     data += bytes(16) + len(credential).to_bytes(2) + credential + cose_key
     attestation = b"\xa3" + b"\x63fmt\x64none" + b"\x67attStmt\xa0"
     attestation += b"\x68authData\x59" + len(data).to_bytes(2) + data
-    told = {"type": "webauthn.create", "challenge": text(CHALLENGE), "origin": ORIGIN}
+    reported = {"type": "webauthn.create", "challenge": text(CHALLENGE), "origin": ORIGIN}
     return answer(
-        clientDataJSON=text(json.dumps(told).encode()), attestationObject=text(attestation)
+        clientDataJSON=text(json.dumps(reported).encode()), attestationObject=text(attestation)
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from mintscope.accounts.session import FRESH_MS
-from mintscope.accounts.sessions import TOLD_MAX
+from mintscope.accounts.sessions import NOTICES_MAX
 from mintscope.app.config.config import WebConfig
 from mintscope.kit.time import DAY_MS, MINUTE_MS
 from support.scenes.people.authenticator import Authenticator
@@ -50,7 +50,7 @@ async def add_passkey(person: Person, device: Authenticator, name: str = "phone"
     assert (await person.send(f"{FACTORS}/passkeys/new", sent)).status_code in {200, 303}
 
 
-async def told_of_copies(site: Website) -> int:
+async def logged_copies(site: Website) -> int:
     assert site.accounts.mailbox is not None
     sent = await site.accounts.mailbox.recent(limit=100)
     return sum("may be a copy" in " ".join(each.email.text.split()) for each in sent)
@@ -164,7 +164,7 @@ async def test_what_proves_too_little_is_refused(
     assert where(await owner.send(ALONE, fields(page, device))) == "/"
 
 
-async def test_a_copy_is_refused_and_told_but_a_forged_count_is_not(
+async def test_a_copy_is_refused_and_reported_but_a_forged_count_is_not(
     site: Website, owner: Person, device: Authenticator
 ) -> None:
     (held,) = device.held
@@ -180,11 +180,11 @@ async def test_a_copy_is_refused_and_told_but_a_forged_count_is_not(
         held.count = 7
         assert "may be a copy" in words(await thief.send(ALONE, fields(page, device)))
         assert thief.cookie is None
-        assert await told_of_copies(site) == 1
-        for _ in range(TOLD_MAX + 5):
+        assert await logged_copies(site) == 1
+        for _ in range(NOTICES_MAX + 5):
             held.count = 0
             await thief.send(ALONE, fields(page, device))
-        assert await told_of_copies(site) < TOLD_MAX, "few while the address is not verified"
+        assert await logged_copies(site) < NOTICES_MAX, "few while the address is not verified"
     assert "Refused a passkey that may be a copy" in words(await owner.open("/settings/log"))
 
 
@@ -200,7 +200,7 @@ async def test_one_answer_that_comes_twice_at_once_is_no_copy(
     )
     assert where(entered) == "/"
     assert OVER in words(over)
-    assert await told_of_copies(site) == 0
+    assert await logged_copies(site) == 0
 
 
 async def test_a_removed_passkey_opens_nothing(
@@ -239,9 +239,9 @@ async def test_a_passkey_stands_for_the_password_in_its_own_session(
     assert asked.startswith("/prove?")
     page = await alice.open(asked)
     expect_harmless(page)
-    told = json.loads(question(page))
-    assert told["userVerification"] == "required"
-    assert len(told["allowCredentials"]) == 1
+    reported = json.loads(question(page))
+    assert reported["userVerification"] == "required"
+    assert len(reported["allowCredentials"]) == 1
 
     async def refused(sent: dict[str, str], text: str) -> None:
         answer = await alice.send(PROVE, sent | {"next": wanted})
@@ -298,8 +298,8 @@ async def test_a_passkey_of_before_an_account_was_taken_back_opens_nothing_alone
         new = {"password": "another good password"}
         if way == "undo":
             assert site.accounts.mailbox is not None
-            told = (await site.accounts.mailbox.recent(limit=1))[0].email.text
-            (undo,) = [each for each in told.split() if "/undo-email/" in each]
+            reported = (await site.accounts.mailbox.recent(limit=1))[0].email.text
+            (undo,) = [each for each in reported.split() if "/undo-email/" in each]
             answer = await owner.send(undo.removeprefix(site.origin), {"sure": "yes"})
             (reset,) = [
                 each["href"] for _, each in tags(answer) if "/reset/" in each.get("href", "")

@@ -130,14 +130,14 @@ async def test_the_answer_does_not_tell_whether_address_or_password_is_wrong(
     service: PeopleService,
 ) -> None:
     await service.signed_up()
-    told = []
+    reported = []
     for email, password in ((ALICE, "wrong password"), (MALLORY, PASSWORD)):
         before = service.hasher.count
         with pytest.raises(WrongPassword) as failure:
             await service.people.sign_in(email, password, THERE)
-        told.append((str(failure.value), service.hasher.count - before))
+        reported.append((str(failure.value), service.hasher.count - before))
 
-    assert told[0] == told[1] == ("", 1)
+    assert reported[0] == reported[1] == ("", 1)
 
 
 async def test_an_unused_session_ends(service: PeopleService) -> None:
@@ -243,7 +243,9 @@ async def test_a_password_entered_again_counts_for_a_while(service: PeopleServic
     assert (await service.enter(cookie)).is_fresh(service.clock.now())
 
 
-async def test_a_new_password_ends_all_other_sessions_and_is_told(service: PeopleService) -> None:
+async def test_a_new_password_ends_all_other_sessions_and_sends_an_email(
+    service: PeopleService,
+) -> None:
     session = await service.signed_up()
     await service.signed_in()
     await service.people.request_reset(ALICE, HERE)

@@ -174,7 +174,7 @@ async def test_a_new_administrator_ends_the_links_that_a_stranger_asked_for(
     assert service.rows("SELECT count(*) FROM telegram_chat") == [(0,)]
 
 
-async def test_a_claim_is_told_and_noted(service: PeopleService, accounts: Accounts) -> None:
+async def test_a_claim_is_logged_and_recorded(service: PeopleService, accounts: Accounts) -> None:
     session = await service.owned()
     service.change(
         "INSERT INTO user (kind, username, email, verified_at, created_at)"

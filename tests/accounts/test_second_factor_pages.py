@@ -91,7 +91,9 @@ async def test_signing_in_takes_a_code_of_the_app(site: Website, alice: Person) 
         assert thief.cookie is None
 
 
-async def test_a_recovery_code_is_good_once_and_told_of(site: Website, alice: Person) -> None:
+async def test_a_recovery_code_is_good_once_and_sends_an_email(
+    site: Website, alice: Person
+) -> None:
     _, codes = await add_app(site, alice)
     async with Person(site, address="198.51.100.7") as person:
         form = {"ticket": await ticket(person), "code": codes[3].upper().replace("-", " ")}

@@ -118,8 +118,8 @@ async def take_back(site: Website, undo: str) -> list[str]:
 
 def ended_by(answer: httpx.Response) -> list[str]:
     """Return the things that a page names as ended."""
-    told = answer.text.partition("These were ended:")[2].partition("</ul>")[0]
-    return re.findall(r"<li>([^<]*)</li>", told)
+    reported = answer.text.partition("These were ended:")[2].partition("</ul>")[0]
+    return re.findall(r"<li>([^<]*)</li>", reported)
 
 
 EVERYTHING = [
@@ -362,8 +362,8 @@ async def test_the_old_address_is_held_for_as_long_as_an_undo_is_good(site: Webs
         assert taken.status_code == 422
         assert "There is an account" in words(taken)
         await other.sign_up(SECOND)
-        told = await other.send("/settings/account/email", {"email": ALICE})
-        assert "There is an account" in words(told)
+        reported = await other.send("/settings/account/email", {"email": ALICE})
+        assert "There is an account" in words(reported)
         site.clock.advance(7 * DAY_MS)
     async with Person(site, address="198.51.100.10") as other:
         assert where(await other.sign_up(ALICE)).startswith("/")
@@ -475,6 +475,6 @@ async def test_an_address_that_is_not_verified_gets_no_undo(site: Website) -> No
     """It may be a stranger's."""
     await make_key(site, await session_of(site, ALICE))
 
-    told = await site.email(ALICE)
-    assert "new API key" in told
-    assert "/undo-email/" not in told
+    reported = await site.email(ALICE)
+    assert "new API key" in reported
+    assert "/undo-email/" not in reported

@@ -183,14 +183,14 @@ async def test_at_a_limit_one_email_says_so_and_each_firing_why(
         assert max(by_alert(emails).values()) <= of_alert
         for name in ("important", "once", "hourly"):
             assert states(fired[name]) == {EmailState.WRITTEN}, name
-        refused = [each for events in fired.values() for each in events if not is_told(each)]
+        refused = [each for events in fired.values() for each in events if not is_reported(each)]
         limit = min(of_alert, of_account)
         notes = {each.email and each.email.note for each in refused}
         assert notes == {f"limit of {limit} reached", HOUR_NOTE}
         assert await scene.signals.refused(scene.user_id) == len(refused)
-        told = Counter(each.facts["of"] for each in limits)
+        reported = Counter(each.facts["of"] for each in limits)
         by_name = {str(alerts[f"each {n}"]): 1 for n in range(3)}
-        assert told == (by_name if of_alert == limit else {"": 1})
+        assert reported == (by_name if of_alert == limit else {"": 1})
 
 
 async def test_what_waits_for_an_email_is_not_sent_once_its_owner_has_stopped_it(
@@ -282,5 +282,5 @@ def email_of(firing: Firing) -> tuple[EmailState, str | None]:
     return firing.email.state, firing.email.note
 
 
-def is_told(firing: Firing) -> bool:
+def is_reported(firing: Firing) -> bool:
     return firing.email is not None and firing.email.state is EmailState.WRITTEN

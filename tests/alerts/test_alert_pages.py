@@ -248,7 +248,7 @@ async def test_an_alert_that_fires_too_often_says_so_and_until_when(
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "reported"),
     [
         ({"name": ""}, "Expected name to be printable"),
         ({"mint": "nothing"}, "Expected a token mint address"),
@@ -273,12 +273,12 @@ async def test_an_alert_that_fires_too_often_says_so_and_until_when(
     ],
 )
 async def test_what_is_typed_wrong_is_asked_for_again(
-    alice: Person, changes: dict[str, str], told: str
+    alice: Person, changes: dict[str, str], reported: str
 ) -> None:
     answer = await alice.send("/alerts/new", ALERT | changes)
 
     assert answer.status_code == 422
-    assert told in words(answer)
+    assert reported in words(answer)
 
 
 async def test_those_of_others_do_not_exist(site: Website, alice: Person) -> None:

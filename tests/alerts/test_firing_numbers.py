@@ -75,8 +75,8 @@ async def test_what_a_new_money_file_fires_beside_an_old_queue_is_sent(tmp_path:
             sent = [each.firing.firing_id for turn in turns for each in turn.webhooks]
             assert fired > TAKEN
             assert sent == ([fired] if number == 0 else []), "once, not at each start"
-            told = await money.webhooks.read(lambda queue: queue.outcomes([TAKEN]))
-            assert told[TAKEN].delivered_at is None
+            reported = await money.webhooks.read(lambda queue: queue.outcomes([TAKEN]))
+            assert reported[TAKEN].delivered_at is None
 
 
 async def test_a_queue_that_cannot_be_read_is_named(tmp_path: Path) -> None:

@@ -176,14 +176,14 @@ async def open_user(scene: Scene, name: str) -> None:
 @pytest.mark.process
 @pytest.mark.storm
 @pytest.mark.timeout(3_600 if FULL else 120)
-async def test_each_crossing_is_logged_once_and_each_limit_is_told_once(tmp_path: Path) -> None:
+async def test_each_crossing_is_logged_once_and_each_limit_is_reported_once(tmp_path: Path) -> None:
     async with flooded(tmp_path) as (scene, alerts):
         emails = await scene.store.read(lambda rows: rows.outbox.newest(9_999))
     with closing(apsw.Connection(str(tmp_path / MONEY_FILE))) as db:
         logs = {name: list(db.execute(LOG, (number,))) for name, number in alerts.items()}
 
-    told = [each.facts for each in emails if each.kind is EmailKind.SIGNAL_FIRED]
-    written = Counter(int(facts["signal"]) for facts in told)
+    reported = [each.facts for each in emails if each.kind is EmailKind.SIGNAL_FIRED]
+    written = Counter(int(facts["signal"]) for facts in reported)
     floods = {name for name in alerts if " each" in name}
     for name in floods:
         assert [row[0] for row in logs[name]] == [*range(10, 10 + CROSSINGS)], "none lost or twice"
@@ -194,7 +194,7 @@ async def test_each_crossing_is_logged_once_and_each_limit_is_told_once(tmp_path
     for name, number in alerts.items():
         assert 1 <= written[number] <= OF_ALERT, name
         states = Counter((state, note) for _, state, note, _ in logs[name])
-        assert lines_of(told, number) == states.pop(("written", None), 0), name
+        assert lines_of(reported, number) == states.pop(("written", None), 0), name
         note = f"limit of {OF_ALERT if name.startswith('ann') else OF_ACCOUNT} reached"
         assert states.keys() <= {("not_sent", note)}, name
     to_ben = sum(written[number] for name, number in alerts.items() if name.startswith("ben"))
@@ -208,10 +208,10 @@ def fired(log: Sequence[Any]) -> list[int]:
     return [row[3] for row in log]
 
 
-def lines_of(told: Sequence[Mapping[str, str]], alert: SignalId) -> int:
+def lines_of(reported: Sequence[Mapping[str, str]], alert: SignalId) -> int:
     """Return the number of firings in the e-mails of an alert."""
     found = 0
-    for facts in told:
+    for facts in reported:
         if int(facts["signal"]) == alert:
             lines = facts["lines"].splitlines()
             more = [line for line in lines if line.startswith("and ")]

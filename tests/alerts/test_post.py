@@ -69,8 +69,8 @@ def resolving(*answers: Sequence[str]) -> Callable[[str, int], Awaitable[Sequenc
 
 
 def post(**changes: object) -> WebhookPost:
-    told: dict[str, object] = {"timeout_s": 5.0, "allows_loopback": True} | changes
-    return WebhookPost(**told)  # type: ignore[arg-type]
+    reported: dict[str, object] = {"timeout_s": 5.0, "allows_loopback": True} | changes
+    return WebhookPost(**reported)  # type: ignore[arg-type]
 
 
 async def test_what_is_sent_is_what_was_given() -> None:

@@ -98,7 +98,9 @@ def test_a_level_is_crossed_where_the_value_turns(
 
 
 @given(moves=MOVES)
-def test_a_move_is_told_once_and_the_window_begins_again(moves: list[tuple[int, float]]) -> None:
+def test_a_move_is_reported_once_and_the_window_begins_again(
+    moves: list[tuple[int, float]],
+) -> None:
     rule = Rule(kind=SignalKind.CHANGES_BY, percent=5.0, window_s=600)
     times, at = [], START
     for pause, value in moves:
@@ -145,10 +147,10 @@ def test_every_number_of_a_report_has_a_name() -> None:
     assert len(FIELDS) == 4 + 8 * (5 + 3 + 11) + 6
     built = msgspec.to_builtins(REPORT)
     for field in FIELDS:
-        told = built
+        reported = built
         for name in field.split("."):
-            told = told[name]
-        assert read_field(REPORT, field) == told
+            reported = reported[name]
+        assert read_field(REPORT, field) == reported
 
 
 def test_a_value_without_history_is_none() -> None:

@@ -163,11 +163,11 @@ async def test_a_webhook_is_signed_and_sent_once(scene: Scene) -> None:
     assert [await send(sender), await send(sender)] == [1, 0]
     ((url, headers, body),) = scene.receiver.got
     assert url == URL
-    told = verified(scene.signals.secret(scene.signal), headers, body, now_s=NOW // 1000)
+    reported = verified(scene.signals.secret(scene.signal), headers, body, now_s=NOW // 1000)
     (firing,) = await scene.firings()
     assert headers["webhook-id"] == f"msg_{firing.firing_id}"
-    assert told["type"] == "signal.fired"
-    assert told["data"] == {
+    assert reported["type"] == "signal.fired"
+    assert reported["data"] == {
         "signalId": scene.signal.signal_id,
         "eventId": firing.firing_id,
         "name": "up",
@@ -490,8 +490,8 @@ async def test_what_an_older_version_noted_is_not_sent_again(scene: Scene) -> No
     assert await send(scene.sender()) == 2
     names = {headers["webhook-id"] for _, headers, _ in scene.receiver.got}
     assert names == {"msg_2", "msg_4"}
-    told = {each.firing_id: (each.attempts, each.given_up_at) for each in await scene.firings()}
-    assert told == {1: (0, NOW), 2: (6, None), 3: (0, None), 4: (1, None)}
+    reported = {each.firing_id: (each.attempts, each.given_up_at) for each in await scene.firings()}
+    assert reported == {1: (0, NOW), 2: (6, None), 3: (0, None), 4: (1, None)}
 
 
 async def test_what_a_process_of_the_version_before_sends_is_not_sent_again(scene: Scene) -> None:

@@ -344,8 +344,8 @@ async def test_each_crossing_once_when_killed_before_any_statement(tmp_path: Pat
             expected = slow_crossings(scene.log, began)
             assert await scene.seqs(signal_id) == expected, f"killed before statement {last}"
             emails = await scene.store.read(lambda rows: rows.outbox.newest(9))
-            told = [line for each in emails for line in each.facts["lines"].splitlines()]
-            assert len(told) == len(expected) == 2
+            reported = [line for each in emails for line in each.facts["lines"].splitlines()]
+            assert len(reported) == len(expected) == 2
         if not died:
             assert last > 20, "expected that it was killed before many statements"
             return
@@ -377,7 +377,7 @@ async def _die_before(last: int, scene: Scene, folder: Path) -> bool:
     return died
 
 
-async def test_a_crossing_in_a_slot_that_died_is_not_told_again(scene: Scene) -> None:
+async def test_a_crossing_in_an_orphaned_slot_is_not_reported_again(scene: Scene) -> None:
     signal_id, watcher = await scene.make(), scene.watcher()
     await watcher.round()
     trade(scene.log, 11.0)
@@ -546,7 +546,7 @@ async def test_after_the_clock_was_set_back_the_turn_is_taken(scene: Scene) -> N
     assert await scene.watcher(1).writer.take() is not None
 
 
-async def test_a_frozen_process_tells_nothing_that_another_has_told(scene: Scene) -> None:
+async def test_a_frozen_process_sends_nothing_that_another_has_sent(scene: Scene) -> None:
     signal_id = await scene.make()
     one, other = scene.watcher(0), scene.watcher(1)
     await one.round()

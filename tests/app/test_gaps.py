@@ -59,7 +59,7 @@ async def test_an_older_gap_does_not(tmp_path: Path, slot_s: float) -> None:
     await ready(tmp_path, slot_s)
 
 
-async def test_a_gap_is_told_of_while_the_pace_is_not_known(tmp_path: Path) -> None:
+async def test_a_gap_is_reported_while_the_pace_is_unknown(tmp_path: Path) -> None:
     await fill(tmp_path, GAP, at(10_000_000))
     with pytest.raises(ServiceUnavailable):
         await ready(tmp_path, None)

@@ -45,8 +45,8 @@ async def test_two_processes_admit_exactly_the_limit(config: Config) -> None:
     clock = ManualClock(START)
     async with AsyncExitStack() as stack:
         both = [await stack.enter_async_context(open_limits(config, clock)) for _ in range(2)]
-        told = await asyncio.gather(*(taken(each, REQUESTS // 2) for each in both))
-    admitted = [each for some in told for each in some if isinstance(each, Admitted)]
+        reported = await asyncio.gather(*(taken(each, REQUESTS // 2) for each in both))
+    admitted = [each for some in reported for each in some if isinstance(each, Admitted)]
     assert len(admitted) == THIRTY.count
 
 

@@ -123,7 +123,7 @@ def test_sales_are_off_where_payments_are(tmp_path: Path, monkeypatch: pytest.Mo
     assert resumed.stdout == "off: payments.enabled is false\n"
 
 
-async def test_a_fee_payer_that_is_short_is_told(
+async def test_a_fee_payer_without_enough_sol_is_reported(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = world.vm.genesis.key("short of SOL")
@@ -133,18 +133,18 @@ async def test_a_fee_payer_that_is_short_is_told(
     async with money_in(tmp_path) as money:
         books = money.maintenance_books
         await books.fill_fund(2_890_879, mark=await books.fund_mark())
-        told = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
+        reported = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
         await books.fill_fund(2_890_880, mark=await books.fund_mark())
         open_again = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
 
     assert any(
         finding.level is Level.FAIL and "nothing is sold" in finding.what for finding in found
     )
-    assert told.stdout.startswith("closed: the fee payer has 2890879 lamports")
+    assert reported.stdout.startswith("closed: the fee payer has 2890879 lamports")
     assert open_again.stdout.startswith("open\n")
 
 
-async def test_a_frozen_treasury_is_told(world: World) -> None:
+async def test_a_frozen_treasury_is_reported(world: World) -> None:
     """Its mint's freeze authority has closed it: every payment would be refused by the chain."""
     tokens = world.vm.genesis.treasury_tokens
     account = world.vm.bank.account(tokens)
@@ -227,20 +227,20 @@ async def test_an_api_that_is_started_again_serves_credits_though_nothing_can_be
         assert sales.payment_tokens[0].price_cache.doubt is not None
 
 
-async def test_stopped_sales_are_told_and_resumed(
+async def test_stopped_sales_are_reported_and_resumed(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with money_in(tmp_path) as money:
         await money.audit_books.stop_sales(now=world.clock.now(), why="a test")
     found = await findings(world)
     enable(monkeypatch, world, tmp_path)
-    told = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
+    reported = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
     resumed = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "resume"])
 
     assert any(
         finding.level is Level.FAIL and "stopped: a test" in str(finding) for finding in found
     )
-    assert told.stdout == "stopped: a test\n0 payments pending\n"
+    assert reported.stdout == "stopped: a test\n0 payments pending\n"
     assert resumed.stdout == "open\n"
     async with money_in(tmp_path) as money:
         assert await money.sales_books.why_stopped() is None

@@ -6,7 +6,7 @@ from mintscope.app.running.tracing import Siblings
 from mintscope.kit.errors import ServiceUnavailable
 
 
-async def test_a_process_that_is_stopped_for_good_is_told() -> None:
+async def test_a_process_that_is_stopped_for_good_is_reported() -> None:
     siblings = Siblings(has_parent=True)
     (check,) = siblings.checks
     siblings.hear(b'{"ingest": {"restarts": 3}, "api": {}}\n')

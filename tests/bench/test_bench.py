@@ -178,7 +178,7 @@ def test_the_makefile_takes_an_interpreter_that_mintscope_runs_on(tmp_path: Path
     ours.parent.mkdir()
     ours.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     ours.chmod(0o755)
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, ROOT / "bench" / "interpreter.py"],
         env={"PATH": f"{too_old.parent}:{ours.parent}"},
         capture_output=True,
@@ -187,5 +187,5 @@ def test_the_makefile_takes_an_interpreter_that_mintscope_runs_on(tmp_path: Path
         check=True,
     )
 
-    assert told.stdout == f"{ours}\n"
-    assert "profile-guided optimisation" in told.stderr
+    assert reported.stdout == f"{ours}\n"
+    assert "profile-guided optimisation" in reported.stderr

@@ -46,12 +46,12 @@ def test_bars_go_right_where_ours_is_better_and_left_where_it_is_not(bars: Any) 
 
 
 @pytest.mark.process
-def test_the_machine_is_told_without_its_name_or_a_path(page: Any) -> None:
+def test_the_machine_is_described_without_its_name_or_a_path(page: Any) -> None:
     assert page
-    told = dict(importlib.import_module("prove.report.machine").rows())
+    reported = dict(importlib.import_module("prove.report.machine").rows())
 
-    assert told["Python"] == platform.python_version()
-    assert told["commit"]
-    for text in told.values():
+    assert reported["Python"] == platform.python_version()
+    assert reported["commit"]
+    for text in reported.values():
         assert (platform.node() or "/") not in text
         assert str(ROOT) not in text

@@ -193,9 +193,9 @@ async def test_what_was_cancelled_is_not_sent_when_it_is_signed_after_all(
     await state(buyer, "approve")
     await buyer.page.get_by_role("button", name="Cancel").click()
     await state(buyer, "cancelled")
-    async with buyer.page.expect_console_message() as told:
+    async with buyer.page.expect_console_message() as reported:
         wallet.goes_on.set()
-    assert (await told.value).text == "signed"
+    assert (await reported.value).text == "signed"
     assert len(wallet.signed) == 1
     assert shop.world.received() == before
     assert await buyer.page.evaluate("localStorage.length") == 0
@@ -328,7 +328,7 @@ async def test_credits_go_into_the_account_of_who_is_signed_in(
     assert await shop.world.audit() == []
 
 
-async def test_states_are_told_in_words(shop: Shopfront, buyer: Visitor) -> None:
+async def test_states_are_shown_in_words(shop: Shopfront, buyer: Visitor) -> None:
     poor, before = shop.wallet("poor", atoms=PRICES[10] - 1), shop.world.received()
     await begin(buyer, poor)
     await state(buyer, "again")

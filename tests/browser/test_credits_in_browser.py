@@ -72,7 +72,7 @@ async def paste(visitor: Visitor, text: str) -> None:
     await visitor.page.get_by_role("button", name="Check").click()
 
 
-async def test_a_pasted_token_is_told_of_and_stays_in_the_page(
+async def test_a_pasted_token_is_explained_and_stays_in_the_page(
     chromium: Browser, site: Website
 ) -> None:
     token, sent, faults = await used_token(site, 1), list[Request](), []

@@ -80,14 +80,14 @@ async def test_nothing_moves_as_scripts_come_late(
             assert [path, *await page.evaluate("window.moved")] == [path]
 
 
-@pytest.mark.parametrize("way", ["told", "asked for again"])
+@pytest.mark.parametrize("way", ["event", "asked for again"])
 async def test_what_is_live_changes_and_nothing_moves(
     chromium: Browser, shop: Website, way: str
 ) -> None:
     assert shop.market is not None
     async with visiting(chromium, shop.origin) as visitor:
         page = visitor.page
-        if way != "told":
+        if way != "event":
             await page.route("**/live/events", lambda route: route.fulfill(status=503))
         await page.add_init_script(MOVED)
         await visitor.open("/")
@@ -105,7 +105,7 @@ async def test_what_is_live_changes_and_nothing_moves(
         await expect(finder).to_have_value("ju")
         assert await page.evaluate("window.moved") == []
         visitor.mishaps.clear()  # the browser says what was refused
-        if way == "told":
+        if way == "event":
             await _be_hidden(page, shop)
             slot = shop.market.slot
             await shop.market.trade()

@@ -24,7 +24,7 @@ async def follow_email(visitor: Visitor, email: str, subject: str) -> None:
 
 
 @pytest.mark.parametrize("scripts", ["with", "without"])
-async def test_mistakes_at_signing_up_are_told_beside_the_field(
+async def test_mistakes_at_signing_up_are_shown_beside_the_field(
     chromium: Browser, live_site: Website, scripts: str
 ) -> None:
     async with visiting(chromium, live_site.origin, scripts=scripts == "with") as visitor:

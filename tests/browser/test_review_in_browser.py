@@ -115,7 +115,7 @@ async def test_notes_have_a_length(live_site: Website, visitor: Visitor) -> None
     await visitor.reads("Expected at most 2,000 characters; there were 2,001.")
 
 
-async def test_the_slower_administrator_is_told_what_was_decided(
+async def test_the_slower_administrator_sees_the_decision(
     chromium: Browser, live_site: Website, visitor: Visitor
 ) -> None:
     signup_id = await confirmed(live_site, "twice@review.example")

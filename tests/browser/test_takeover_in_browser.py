@@ -37,7 +37,7 @@ async def link_to(site: Website, email: str, path: str) -> str:
     return found[1]
 
 
-async def told_of(site: Website, text: str) -> str:
+async def reported_of(site: Website, text: str) -> str:
     """Return the newest e-mail that says *text*."""
     assert site.accounts.mailbox is not None
     posted = await site.accounts.mailbox.recent(limit=100)
@@ -71,7 +71,7 @@ async def test_nothing_of_the_thief_outlives_the_undo_and_all_of_the_owner_does(
         await owner.open("/settings/account")
         assert owner.path.startswith("/sign-in")
         for made in ("new API key", "authenticator app", THEIR_WALLET):
-            assert "/undo-email/" in await told_of(own_site, made)
+            assert "/undo-email/" in await reported_of(own_site, made)
         async with visiting(chromium, origin) as stranger:
             await stranger.open("/sign-up")
             await stranger.fill(E_mail_address=OWNER, Password=NEW_PASSWORD)

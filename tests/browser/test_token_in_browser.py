@@ -133,21 +133,21 @@ async def test_a_swap_is_drawn_a_few_times_and_not_for_a_second(
     await page.emulate_media(reduced_motion="no-preference")
     await watcher.open(f"/token/{SOL}?tf=m1")
     await moving(page)
-    told = await page.context.new_cdp_session(page)
-    await told.send("Performance.enable")
-    before = await style_count(told)
+    reported = await page.context.new_cdp_session(page)
+    await reported.send("Performance.enable")
+    before = await style_count(reported)
     for number in range(STYLED_SWAPS):
         swap = swap_of(SOL, 172.0 + number, dollars=50.0, number=300 + number)
         await market.trade(swap, after_s=1)
         await expect(page.locator("#swap-lines tr").first).to_contain_text(f"${172 + number}.00")
     await expect(page.locator("#swap-lines tr.new")).to_have_count(0)
 
-    assert await style_count(told) - before <= STYLED_SWAPS * STYLES_OF_A_SWAP_MAX
+    assert await style_count(reported) - before <= STYLED_SWAPS * STYLES_OF_A_SWAP_MAX
 
 
-async def style_count(told: CDPSession) -> int:
+async def style_count(reported: CDPSession) -> int:
     """Return the number of computations of styles, at most one a frame."""
-    metrics = (await told.send("Performance.getMetrics"))["metrics"]
+    metrics = (await reported.send("Performance.getMetrics"))["metrics"]
     return next(int(each["value"]) for each in metrics if each["name"] == "RecalcStyleCount")
 
 
@@ -198,9 +198,9 @@ async def test_scrolling_back_reads_older_candles_and_the_address_holds_what_is_
     page = watcher.page
     await watcher.open(f"/token/{BONE}?tf=m1")
     await moving(page)
-    async with page.expect_response("**/older?*") as told:
+    async with page.expect_response("**/older?*") as reported:
         await drag(page, 500)
-    answer = await (await told.value).json()
+    answer = await (await reported.value).json()
     assert not answer["has_older"]
     shown = json.loads(await page.locator("#chart").get_attribute("data-points") or "[]")
     times = [point[0] for point in answer["points"] + shown]
@@ -418,7 +418,7 @@ async def test_the_own_key_stays_on_the_page(watcher: Visitor) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_a_page_that_is_left_is_told_nothing_more(
+async def test_a_page_that_is_left_gets_no_more_events(
     token_site: Website, watcher: Visitor
 ) -> None:
     streams = _market(token_site).parts.streams

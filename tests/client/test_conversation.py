@@ -55,7 +55,7 @@ def refused(status: int, code: str, **headers: str) -> httpx.Response:
     return httpx.Response(status, json=body, headers=named)
 
 
-class Told:
+class Reported:
     """A conversation as it went: its clock moves by what it waits."""
 
     def __init__(
@@ -83,13 +83,13 @@ class Told:
 
 
 def test_an_answer_is_data_and_what_its_headers_say() -> None:
-    told = Told(session(), [answered(7)])
+    reported = Reported(session(), [answered(7)])
 
-    assert told.answer is not None
-    headers = told.answer.headers
-    assert told.answer == Answered(data=CreditBalance(7), credits_left=7, headers=headers)
+    assert reported.answer is not None
+    headers = reported.answer.headers
+    assert reported.answer == Answered(data=CreditBalance(7), credits_left=7, headers=headers)
     assert headers["x-credits-remaining"] == "7"
-    (request,) = told.sent
+    (request,) = reported.sent
     assert str(request.url) == "https://api.example/v1/token/abc"
     assert request.headers["Authorization"] == f"Bearer {CREDIT_TOKEN}"
     assert len(request.headers[IDEMPOTENCY_KEY]) >= 32
@@ -104,10 +104,10 @@ def test_an_answer_says_whether_its_data_and_its_token_move(
 ) -> None:
     reply = answered()
     reply.headers["X-Data-Status"] = status
-    told = Told(session(), [reply]).answer
+    reported = Reported(session(), [reply]).answer
 
-    assert told is not None
-    assert (told.is_degraded, told.is_idle) == expected
+    assert reported is not None
+    assert (reported.is_degraded, reported.is_idle) == expected
 
 
 @pytest.mark.parametrize(
@@ -125,15 +125,15 @@ def test_an_answer_that_was_paid_for_has_its_receipt(
     reply, other = answered(), answered()
     reply.headers["PAYMENT-RESPONSE"] = b64encode(json.dumps(response).encode()).decode()
     other.headers["PAYMENT-RESPONSE"] = "no base64!"
-    told, nothing = (Told(session(), [each]).answer for each in (reply, other))
+    reported, nothing = (Reported(session(), [each]).answer for each in (reply, other))
 
-    assert told is not None
+    assert reported is not None
     assert nothing is not None
-    assert (told.receipt, nothing.receipt) == (expected, None)
+    assert (reported.receipt, nothing.receipt) == (expected, None)
 
 
 def test_what_passes_is_sent_again_with_the_same_key_as_the_service_asks() -> None:
-    told = Told(
+    reported = Reported(
         session(),
         [
             refused(429, "RATE_LIMITED", Retry_After="7"),
@@ -143,8 +143,8 @@ def test_what_passes_is_sent_again_with_the_same_key_as_the_service_asks() -> No
         ],
     )
 
-    assert told.waits == [7, 5, 2.0]  # the third one of its own, doubled twice
-    assert len({request.headers[IDEMPOTENCY_KEY] for request in told.sent}) == 1
+    assert reported.waits == [7, 5, 2.0]  # the third one of its own, doubled twice
+    assert len({request.headers[IDEMPOTENCY_KEY] for request in reported.sent}) == 1
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_refusal_is_raised_by_its_code_and_not_sent_again(
 ) -> None:
     here = session(budget=CreditBudget(credits_in_all=1))
     with pytest.raises(errors.RefusedError) as raised:
-        Told(here, [refused(status, code, X_Request_Id="r-1")])
+        Reported(here, [refused(status, code, X_Request_Id="r-1")])
 
     assert type(raised.value) is kind
     assert (raised.value.status, raised.value.code) == (status, code)
@@ -177,7 +177,7 @@ def test_a_refusal_is_raised_by_its_code_and_not_sent_again(
 
 def test_a_wait_beyond_its_patience_is_raised_with_what_to_wait() -> None:
     with pytest.raises(errors.TooManyRequestsError) as raised:
-        Told(session(patience_s=30), [refused(429, "RATE_LIMITED", Retry_After="31")])
+        Reported(session(patience_s=30), [refused(429, "RATE_LIMITED", Retry_After="31")])
 
     assert raised.value.retry_after_s == 31
 
@@ -185,7 +185,7 @@ def test_a_wait_beyond_its_patience_is_raised_with_what_to_wait() -> None:
 def test_a_service_that_stays_away_is_given_up() -> None:
     here = session(patience_s=30)
     with pytest.raises(errors.UnreachableError, match="refused") as raised:
-        Told(here, [NOT_SENT] * 100)
+        Reported(here, [NOT_SENT] * 100)
 
     assert here.clock.monotonic_s() <= 30
     assert not raised.value.may_be_charged
@@ -195,23 +195,25 @@ def test_a_limit_without_room_is_waited_for_before_sending() -> None:
     here = session()
     full = answered()
     full.headers["RateLimit"] = '"public";r=0;t=12'
-    Told(here, [full])
+    Reported(here, [full])
 
-    assert Told(here, [answered()]).waits == [12]
-    assert Told(here, [answered()]).waits == []
+    assert Reported(here, [answered()]).waits == [12]
+    assert Reported(here, [answered()]).waits == []
 
 
 @pytest.mark.parametrize("text", ["12", "Sun, 15 Jun 2025 15:06:52 GMT", "soon"])
 def test_retry_after_is_seconds_or_a_date(text: str) -> None:
-    told = Told(session(), [refused(503, "SERVICE_UNAVAILABLE", Retry_After=text), answered()])
+    reported = Reported(
+        session(), [refused(503, "SERVICE_UNAVAILABLE", Retry_After=text), answered()]
+    )
 
-    assert told.waits == [{"soon": 0.5}.get(text, 12)]
+    assert reported.waits == [{"soon": 0.5}.get(text, 12)]
 
 
 def test_a_success_that_is_none_is_counted_and_not_asked_for_again() -> None:
     here = session(budget=CreditBudget(credits_in_all=3))
     with pytest.raises(errors.UnreadableError, match="200"):
-        Told(here, [httpx.Response(200, text="<html>welcome to the hotel</html>")])
+        Reported(here, [httpx.Response(200, text="<html>welcome to the hotel</html>")])
 
     assert here.budget.spent == 1
 
@@ -220,17 +222,19 @@ def test_a_call_over_the_budget_is_not_sent() -> None:
     here = session(budget=CreditBudget(credits_per_call=4, credits_in_all=10))
     dear = ApiCall(name="b", method="POST", path="/b", kind=CreditBalance, credits_max=5)
     with pytest.raises(errors.OverBudgetError, match="at most 4"):
-        Told(here, [], dear)
+        Reported(here, [], dear)
     for _ in range(10):
-        Told(here, [answered()])
+        Reported(here, [answered()])
     with pytest.raises(errors.OverBudgetError, match="10 are spent"):
-        Told(here, [])
+        Reported(here, [])
 
 
 def test_free_calls_need_no_budget_and_carry_no_key() -> None:
-    told = Told(session(budget=CreditBudget(credits_in_all=0)), [answered()], purchases.balance())
+    reported = Reported(
+        session(budget=CreditBudget(credits_in_all=0)), [answered()], purchases.balance()
+    )
 
-    assert IDEMPOTENCY_KEY not in told.sent[0].headers
+    assert IDEMPOTENCY_KEY not in reported.sent[0].headers
 
 
 def test_a_call_counts_what_it_delivered() -> None:
@@ -243,7 +247,7 @@ def test_a_call_counts_what_it_delivered() -> None:
         credits_of=lambda data: data.balance,
     )
     here = session(budget=CreditBudget(credits_in_all=60))
-    Told(here, [answered(3)], batch)
+    Reported(here, [answered(3)], batch)
 
     assert here.budget.spent == 3
 
@@ -276,7 +280,7 @@ def test_what_is_counted_is_what_may_have_been_charged(names: list[str], most: i
     while waiting:
         before = len(sent)
         try:
-            Told(here, Service())  # type: ignore[arg-type]
+            Reported(here, Service())  # type: ignore[arg-type]
         except errors.OverBudgetError:
             break
         except (errors.ClientError, KeyboardInterrupt):
@@ -289,11 +293,11 @@ def test_what_is_counted_is_what_may_have_been_charged(names: list[str], most: i
 @given(st.binary() | st.text().map(str.encode), st.sampled_from([200, 201, 400, 402, 429, 503]))
 def test_no_answer_is_too_strange(body: bytes, status: int) -> None:
     with pytest.raises(errors.ClientError):
-        Told(session(patience_s=0), [httpx.Response(status, content=body)])
+        Reported(session(patience_s=0), [httpx.Response(status, content=body)])
 
 
 def test_no_secret_is_in_what_is_raised() -> None:
     with pytest.raises(errors.ClientError) as raised:
-        Told(session(patience_s=0), [LOST])
+        Reported(session(patience_s=0), [LOST])
 
     assert CREDIT_TOKEN not in json.dumps([str(raised.value), repr(raised.value)])

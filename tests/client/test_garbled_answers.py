@@ -199,7 +199,7 @@ def test_an_answer_that_comes_too_slowly_is_given_up_and_its_payment_sent_again(
 
 
 @pytest.mark.timeout(20)
-def test_a_price_that_is_told_too_slowly_is_paid_by_no_one() -> None:
+def test_a_price_that_arrives_too_slowly_is_paid_by_no_one() -> None:
     async def story(visit: Visit) -> None:
         visit.street.price = dripping
         with pytest.raises(UnreachableError, match="the whole answer within"):

@@ -108,9 +108,9 @@ def test_every_failure_of_a_client_ends_a_command_in_a_way_of_its_own() -> None:
 
 
 def test_the_page_tells_each_exit_code() -> None:
-    told = dict(re.findall(r"^\| (\d+) \| (.+) \|$", PAGE, re.MULTILINE))
+    reported = dict(re.findall(r"^\| (\d+) \| (.+) \|$", PAGE, re.MULTILINE))
 
-    assert {int(number) for number in told} == set(Exit)
+    assert {int(number) for number in reported} == set(Exit)
 
 
 def test_settings_of_a_server_know_what_the_client_reads() -> None:

@@ -181,10 +181,10 @@ async def test_only_a_challenge_for_the_call_is_signed(
         @override
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             answer = await super().handle_async_request(request)
-            told = json.dumps(json.loads(b64decode(answer.headers["payment-required"])),
+            reported = json.dumps(json.loads(b64decode(answer.headers["payment-required"])),
                               separators=(",", ":"))  # fmt: skip
-            assert was in told
-            forged = b64encode(told.replace(was, becomes).encode()).decode()
+            assert was in reported
+            forged = b64encode(reported.replace(was, becomes).encode()).decode()
             return httpx.Response(402, headers={"payment-required": forged})
 
     way = Evil(buyer.shop)

@@ -79,15 +79,15 @@ def test_an_update_takes_the_place_of_what_it_names_and_of_nothing_else() -> Non
 
 
 def test_a_price_has_what_it_rests_on_and_none_of_an_older_service() -> None:
-    told = {
+    reported = {
         "usd": 2.0, "sol": 0.5, "pool": "pool", "ageMs": 3_000, "liquidityUsd": 1.5, "pools": 2,
         "confidence": "high", "rejectedShareH1": 0.25,
     }  # fmt: skip
-    update = UPDATE | {"price": told}
+    update = UPDATE | {"price": reported}
     older, newer = live().feed(
         event("snapshot", SNAPSHOT | {"price": UPDATE["price"]}) + event("update", update)
     )
-    assert astuple(newer.report.price) == tuple(told.values())
+    assert astuple(newer.report.price) == tuple(reported.values())
     assert astuple(older.report.price) == (2.0, 0.5, *[None] * 6)
 
 

@@ -122,12 +122,12 @@ class Buying(RuleBasedStateMachine):
         return RecentBlockhash(blockhash=_blockhash(height), slot=1, last_valid_height=1)
 
     def _receive(self, payment: str) -> bytes:
-        told = json.loads(b64decode(payment))
-        wire = b64decode(told["payload"]["transaction"])
+        reported = json.loads(b64decode(payment))
+        wire = b64decode(reported["payload"]["transaction"])
         message = VersionedTransaction.from_bytes(wire).message
         signed_at = int.from_bytes(bytes(message.recent_blockhash)[:8])
         memo = bytes(message.instructions[-1].data).decode()
-        self.sent[wire] = memo, int(told["accepted"]["amount"]), signed_at + VALID_BLOCKS
+        self.sent[wire] = memo, int(reported["accepted"]["amount"]), signed_at + VALID_BLOCKS
         return wire
 
     def _node(self, call: dict[str, Any]) -> httpx.Response:

@@ -185,17 +185,17 @@ class Waiting:
     """Waits for a debit without a task."""
 
     def __init__(self) -> None:
-        self.told: list[Spent | Empty | Exception] = []
+        self.reported: list[Spent | Empty | Exception] = []
         self.has_left = False
 
     def done(self) -> bool:
-        return self.has_left or bool(self.told)
+        return self.has_left or bool(self.reported)
 
     def set_result(self, outcome: Spent | Empty, /) -> None:
-        self.told.append(outcome)
+        self.reported.append(outcome)
 
     def set_exception(self, failure: Exception, /) -> None:
-        self.told.append(failure)
+        self.reported.append(failure)
 
 
 def instant(ledger: CreditLedger) -> InstantLedger:
@@ -226,16 +226,16 @@ async def test_an_account_that_was_empty_is_not_recalled(ledger: CreditLedger) -
         assert instant(ledger).recall(FIRST.encode()) is None
 
 
-async def test_debits_are_told_in_turn(ledger: CreditLedger) -> None:
+async def test_debits_are_answered_in_order(ledger: CreditLedger) -> None:
     account = await ledger.issue(FIRST, 2, "")
     waiting = [Waiting() for _ in range(3)]
     for each in waiting:
         instant(ledger).spend_for(account, each)
-    assert [each.told for each in waiting] == [[]] * 3
+    assert [each.reported for each in waiting] == [[]] * 3
 
     assert await ledger.spend(account) == Empty()
 
-    assert [each.told for each in waiting] == [[Spent(1)], [Spent(0)], [Empty()]]
+    assert [each.reported for each in waiting] == [[Spent(1)], [Spent(0)], [Empty()]]
 
 
 async def test_one_that_has_left_is_not_charged(ledger: CreditLedger) -> None:
@@ -246,5 +246,5 @@ async def test_one_that_has_left_is_not_charged(ledger: CreditLedger) -> None:
     await ledger.expect_writable()
     await ledger.spend(account)
 
-    assert waiting.told == []
+    assert waiting.reported == []
     assert await ledger.balance(account) == 1

@@ -146,7 +146,7 @@ async def test_whatever_is_moved_the_books_agree(
         await scene.expect_sound()
 
 
-async def test_what_is_spent_is_told_by_day_however_far_it_is_added_up(scene: Scene) -> None:
+async def test_spending_is_listed_by_day_however_far_it_is_added_up(scene: Scene) -> None:
     mine = await scene.ledger.issue(credit_token(1), 50, "")
     other = await scene.ledger.issue(credit_token(2), 50, "")
     days = [(FIRST_DAY, 4), (FIRST_DAY + 2, 8)]
@@ -155,7 +155,7 @@ async def test_what_is_spent_is_told_by_day_however_far_it_is_added_up(scene: Sc
         before = UnixMs(scene.clock.now() - 1)
         return await scene.store.transact(lambda rows: rows.credits.fold_days(before, entries_max))
 
-    async def told(account: CreditAccount) -> list[tuple[int, int]]:
+    async def reported(account: CreditAccount) -> list[tuple[int, int]]:
         statement = await scene.ledger.statement(account)
         return [(each.day, each.credits) for each in reversed(statement.days)]
 
@@ -166,20 +166,20 @@ async def test_what_is_spent_is_told_by_day_however_far_it_is_added_up(scene: Sc
     assert isinstance(debited, Debited)
     await scene.ledger.give_back(debited, 2)
     await scene.ledger.debit(Debit(other, 1))
-    assert await told(mine) == days
+    assert await reported(mine) == days
     scene.clock.advance(1)
     assert not await fold(100)  # what is so young may still be written
     scene.clock.advance(DAY_MS)
     while await fold(2):
-        assert await told(mine) == days
-    assert await told(mine) == days
-    assert await told(other) == [(FIRST_DAY + 2, 1)]
+        assert await reported(mine) == days
+    assert await reported(mine) == days
+    assert await reported(other) == [(FIRST_DAY + 2, 1)]
     await scene.ledger.spend(mine)
     assert not await fold()
-    assert await told(mine) == [*days, (FIRST_DAY + 3, 1)]
+    assert await reported(mine) == [*days, (FIRST_DAY + 3, 1)]
 
 
-async def test_use_is_told_by_day_key_and_endpoint_however_far_it_is_added_up(
+async def test_usage_is_listed_by_day_key_and_endpoint_however_far_it_is_added_up(
     scene: Scene,
 ) -> None:
     user_id, other = await scene.user(1), await scene.user(2)
@@ -191,7 +191,7 @@ async def test_use_is_told_by_day_key_and_endpoint_however_far_it_is_added_up(
         before = UnixMs(scene.clock.now() - 1)
         return await scene.store.transact(lambda rows: rows.credits.fold_days(before, entries_max))
 
-    async def told(since: int = 0, limit: int = 100) -> list[tuple[int | None, ...]]:
+    async def reported(since: int = 0, limit: int = 100) -> list[tuple[int | None, ...]]:
         found = await scene.store.read(lambda rows: rows.credits.usage(user_id, since, limit))
         return [(day - FIRST_DAY, *others) for day, *others in found]
 
@@ -210,13 +210,13 @@ async def test_use_is_told_by_day_key_and_endpoint_however_far_it_is_added_up(
         [(2, key, 14, 1, 6)],
         [(0, None, 0, 4, 4), (0, key, 3, 3, 13), (0, key, 11, 1, 7)],
     )
-    assert await told() == [*today, *before]
+    assert await reported() == [*today, *before]
     scene.clock.advance(DAY_MS)
     while await fold(3):
-        assert await told() == [*today, *before]
-    assert await told() == [*today, *before]
-    assert await told(FIRST_DAY + 1) == today
-    assert await told(limit=2) == [*today, before[0]]
+        assert await reported() == [*today, *before]
+    assert await reported() == [*today, *before]
+    assert await reported(FIRST_DAY + 1) == today
+    assert await reported(limit=2) == [*today, before[0]]
     assert await scene.store.read(lambda rows: rows.credits.usage(other, 0, 9)) == []
 
     def forgets(limit: int) -> Awaitable[bool]:
@@ -224,7 +224,7 @@ async def test_use_is_told_by_day_key_and_endpoint_however_far_it_is_added_up(
 
     assert await forgets(2)
     assert not await forgets(2)
-    assert await told() == today
+    assert await reported() == today
     await scene.expect_sound()
 
 
@@ -338,7 +338,7 @@ async def test_no_bearer_string_is_the_account_of_a_user(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("table", ["key_month", "credit_move"])
-async def test_books_that_do_not_agree_are_told(scene: Scene, table: str) -> None:
+async def test_books_that_do_not_agree_are_reported(scene: Scene, table: str) -> None:
     user_id = await scene.user(1)
     token = await scene.ledger.issue(credit_token(1), 20, "")
     await scene.credits.deposit(user_id, token, 5, None)

@@ -561,7 +561,7 @@ async def test_a_name_that_is_bought_again_while_old_ones_are_forgotten_stays(sc
     assert await scene.ledger.balance(account) == 4
 
 
-async def test_a_lack_of_credits_is_told_before_the_cap(scene: Scene) -> None:
+async def test_a_lack_of_credits_is_reported_before_the_cap(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 2, "")
     key = await scene.key(1, 1)
     assert await scene.ledger.debit(Debit(account, 3, key)) == TooFew(2)

@@ -25,7 +25,7 @@ from mintscope.market.screening.snapshot import FactPlace, FoldedTo, ListReader,
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 from support.fakes.facts import FACTS
 from support.fakes.made_chain import MINTS, START
-from support.oracles.slow_list import Expected, Told, expected, in_order
+from support.oracles.slow_list import Expected, Reported, expected, in_order
 from support.oracles.slow_screen import values_of
 from support.scenes.listing import LIST_ENGINES, ListedMarket, listed_market
 
@@ -54,7 +54,7 @@ def lister_of(reader: ListReader) -> ListCache:
     return ListCache(reader, ManualClock(UnixMs(START * 1000)), wait=look_again_soon)
 
 
-def told(listed: ListedTokens, sort: Sort = Sort.VOLUME) -> dict[str, Expected]:
+def reported(listed: ListedTokens, sort: Sort = Sort.VOLUME) -> dict[str, Expected]:
     """Return the lines of the list, in its order, read page by page."""
     found: dict[str, Expected] = {}
     asked = ListQuestion(sort=sort, limit=3)
@@ -89,7 +89,7 @@ def expect_values(shown: dict[str, Any], expected: dict[str, float | None]) -> N
     assert {name: shown[name] for name in known} == pytest.approx(known, rel=1e-9, abs=1e-7)
 
 
-def expect_closes(listed: ListedTokens, swaps: list[Told]) -> None:
+def expect_closes(listed: ListedTokens, swaps: list[Reported]) -> None:
     """Expect the closes of the newest closed candles of each mint, by their age."""
     for row, mint in mints_by_row(listed).items():
         own = [swap for swap in swaps if swap.mint == mint and swap.usd is not None]
@@ -126,7 +126,7 @@ async def test_a_list_says_what_the_swaps_say_since_a_mint_is_followed(ports: Po
     """Whenever it was loaded, whatever was tracked meanwhile, over days with long pauses."""
     market, reader = ports
     random = Random(7)
-    swaps: list[Told] = []
+    swaps: list[Reported] = []
     followed: set[Mint] = set()
     listers = [lister_of(reader)]
     time: int = START
@@ -144,7 +144,7 @@ async def test_a_list_says_what_the_swaps_say_since_a_mint_is_followed(ports: Po
         ]
         await market.append(slot, time, *traded)
         swaps += [
-            Told(each.mint, time, each.volume, each.price_usd, each.price_sol, each.is_buy)
+            Reported(each.mint, time, each.volume, each.price_usd, each.price_sol, each.is_buy)
             for each in traded
             if each.mint in followed
         ]
@@ -155,7 +155,7 @@ async def test_a_list_says_what_the_swaps_say_since_a_mint_is_followed(ports: Po
         if slot % 20 == 0:
             for lister in listers:
                 await lister.refresh()
-                assert told(lister.newest()) == {
+                assert reported(lister.newest()) == {
                     mint: about(expected(mint, swaps, time)) for mint in followed
                 }
                 expect_closes(lister.newest(), swaps)
@@ -180,7 +180,7 @@ async def test_a_price_from_before_the_day_is_found_where_its_minute_is_no_longe
     lister = lister_of(reader)
     await lister.refresh()
 
-    assert told(lister.newest())[A].changes == (0.0, 0.0, 6.0 / 5.0 - 1.0)
+    assert reported(lister.newest())[A].changes == (0.0, 0.0, 6.0 / 5.0 - 1.0)
 
 
 @pytest.mark.parametrize("sort", Sort)
@@ -200,7 +200,7 @@ async def test_every_sort_lists_each_mint_once_in_order(ports: Ports, sort: Sort
     lister = lister_of(reader)
     await lister.refresh()
 
-    lines = {each: expected(each, [], 0) for each in MINTS} | told(lister.newest())
+    lines = {each: expected(each, [], 0) for each in MINTS} | reported(lister.newest())
     values: dict[str, float | None] = {
         mint: {
             Sort.VOLUME: line.volume,
@@ -284,7 +284,7 @@ async def test_trades_are_those_of_folded_slots_in_order(ports: Ports) -> None:
     assert await reader.trades(slots[1].folded.seq, folded.seq, 1_000) == slots[2:]
 
 
-async def test_what_was_tracked_and_untracked_is_told_once(ports: Ports) -> None:
+async def test_tracked_and_untracked_tokens_are_reported_once(ports: Ports) -> None:
     market, reader = ports
     await market.track(A)
     _, before = await reader.folded()
@@ -315,7 +315,7 @@ async def test_a_log_that_was_trimmed_is_loaded_again(ports: Ports) -> None:
         await reader.tracked(0, 99)
     await lister.refresh()
     await lister.refresh()
-    assert told(lister.newest())[A].swaps == 5
+    assert reported(lister.newest())[A].swaps == 5
 
 
 async def test_facts_come_in_the_order_in_which_they_were_read(ports: Ports) -> None:
@@ -379,6 +379,6 @@ async def test_a_mint_that_takes_a_spare_row_has_no_price_from_before(ports: Por
     await lister.refresh()
     await market.append(4, START + 3_660)
     await lister.refresh()
-    swaps = [Told(B, START + 130, 10, 2.0, 0.02, is_buy=True)]
-    assert told(lister.newest())[B] == about(expected(B, swaps, START + 3_660))
-    assert told(lister.newest())[B].changes[1] is None
+    swaps = [Reported(B, START + 130, 10, 2.0, 0.02, is_buy=True)]
+    assert reported(lister.newest())[B] == about(expected(B, swaps, START + 3_660))
+    assert reported(lister.newest())[B].changes[1] is None

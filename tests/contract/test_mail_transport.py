@@ -38,7 +38,7 @@ def email(number: int = 0) -> Email:
     )
 
 
-def told(sent: Email) -> tuple[str, str, str, str]:
+def reported(sent: Email) -> tuple[str, str, str, str]:
     return sent.recipient, sent.subject, sent.text, sent.message_id
 
 
@@ -78,7 +78,7 @@ async def page() -> AsyncIterator[Engine]:
 @asynccontextmanager
 async def kept() -> AsyncIterator[Engine]:
     sent = SentEmails()
-    yield Engine(sent, lambda: [told(each) for each in sent.arrived], sent.refuse)
+    yield Engine(sent, lambda: [reported(each) for each in sent.arrived], sent.refuse)
 
 
 def _text(content: str) -> str:
@@ -99,7 +99,7 @@ async def test_an_email_arrives_as_it_was_written_as_often_as_it_is_sent(name: s
         for _ in range(2):
             await engine.transport.send(email())
 
-        assert engine.arrived() in ([told(email())] * 2, None)
+        assert engine.arrived() in ([reported(email())] * 2, None)
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -108,7 +108,9 @@ async def test_several_are_sent_at_once(name: str) -> None:
         await asyncio.gather(*(engine.transport.send(email(number)) for number in range(4)))
 
         arrived = engine.arrived()
-        assert arrived is None or sorted(arrived) == [told(email(number)) for number in range(4)]
+        assert arrived is None or sorted(arrived) == [
+            reported(email(number)) for number in range(4)
+        ]
 
 
 @pytest.mark.parametrize("name", REFUSING)
@@ -129,7 +131,7 @@ async def test_a_refusal_says_whether_it_is_final(
         assert engine.arrived() == []
         engine.refuse("250 OK")
         await engine.transport.send(email())
-        assert engine.arrived() == [told(email())]
+        assert engine.arrived() == [reported(email())]
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

@@ -205,7 +205,7 @@ class History:
 async def lived(engine: str, folder: Path, seed: int, *, follows_all: bool) -> list[str]:
     """Return the rows and answers of *engine* after each part of the history of *seed*."""
     random = Random(seed)
-    history, told, clock = History(random), [], HurryingClock(UnixMs(0))
+    history, reported, clock = History(random), [], HurryingClock(UnixMs(0))
     for _ in range(RESTARTS):
         async with market_of(
             engine, folder, follows_all=follows_all, retention=RETENTION
@@ -216,10 +216,10 @@ async def lived(engine: str, folder: Path, seed: int, *, follows_all: bool) -> l
             fold = FinalFold(market.store, floor, clock, mints_max=mints_max)
             for _ in range(STEPS):
                 await step(random, history, market, fold, clock)
-            told.append(await all_of(market, engine, folder))
+            reported.append(await all_of(market, engine, folder))
             await fold.finish()
-            told.append(await all_of(market, engine, folder))
-    return told
+            reported.append(await all_of(market, engine, folder))
+    return reported
 
 
 async def step(
@@ -248,7 +248,7 @@ async def all_of(market: Market, engine: str, folder: Path) -> str:
     rows = [row for statement in KEPT.split(";") for row in ask(statement)]
     reader, trimmed = market.reader, ask("SELECT trimmed_seq FROM progress")[0][0]
     tracked_at, tracked = await reader.tracked()
-    told = [
+    reported = [
         await reader.tip(),
         (tracked_at, sorted(tracked)),
         await reader.overview(),
@@ -264,7 +264,7 @@ async def all_of(market: Market, engine: str, folder: Path) -> str:
         [await market.tracking.one(mint) for mint in MINTS],
         sorted(await market.store.price_pools(), key=repr),
     ]
-    return "\n".join(repr(each) for each in (*rows, *told))
+    return "\n".join(repr(each) for each in (*rows, *reported))
 
 
 def _ordered(event: Event) -> Event:

@@ -517,7 +517,7 @@ async def test_the_first_chain_that_claims_the_log_keeps_it(open_market: Open) -
     assert await (await open_market()).store.claim("other") == "one"
 
 
-async def test_days_are_told_apart_within_one_batch(open_market: Open) -> None:
+async def test_days_are_distinguished_within_one_batch(open_market: Open) -> None:
     market = await open_market(follows_all=True)
     floor = Floor(swaps_min=1, volume_min=1, dead_after_days=1)
     await market.store.start(mints=[A], follows_files=False)
@@ -562,11 +562,11 @@ async def test_what_a_day_adds_is_estimated_once_there_is_an_hour(market: Market
         await market.store.write([added, FinalSlot(Slot(number + 1))])
         if number in (59, 120):
             await fold(market)
-            told = (await market.reader.overview()).candles_a_day
-            assert (told is None) == (number == 59)
+            reported = (await market.reader.overview()).candles_a_day
+            assert (reported is None) == (number == 59)
 
     # Counts of two hours, of which the last minute has just begun.
-    assert told == dict(zip(Timeframe, [121 * 12, 25 * 12, 9 * 12, 3 * 12], strict=True))
+    assert reported == dict(zip(Timeframe, [121 * 12, 25 * 12, 9 * 12, 3 * 12], strict=True))
 
 
 async def test_gaps_are_listed_newest_first(market: Market) -> None:
@@ -643,7 +643,7 @@ async def test_which_pool_decides_outlives_the_log(market: Market) -> None:
     assert all(each < 1 for each, *_ in kept[:2])
 
 
-async def test_readers_are_told_which_pools_a_price_rests_on(market: Market) -> None:
+async def test_readers_get_the_pools_that_a_price_rests_on(market: Market) -> None:
     await market.store.write(
         [
             with_standings(slot(1, trade(A), trade(B)), (A, decided(1)), (B, decided(1, "b"))),
@@ -661,8 +661,8 @@ async def test_readers_are_told_which_pools_a_price_rests_on(market: Market) -> 
         ]
     )
 
-    told = [e.standings for e in await market.reader.events(0, 100) if isinstance(e, Appended)]
-    assert told == [
+    reported = [e.standings for e in await market.reader.events(0, 100) if isinstance(e, Appended)]
+    assert reported == [
         {A: pack(decided(1)), B: pack(decided(1, "b"))},
         {A: pack(decided(2))},
         {},

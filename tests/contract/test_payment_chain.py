@@ -108,7 +108,7 @@ async def test_a_payment_that_was_sent_is_seen_to_land_and_arrives(
     assert unknown.height > 0
 
 
-async def test_the_history_of_the_treasury_is_told_from_its_newest_end(
+async def test_the_history_of_the_treasury_begins_at_its_newest_end(
     world: World, open_chain: Callable[..., Chain]
 ) -> None:
     facilitator = world.facilitator()

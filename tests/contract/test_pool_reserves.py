@@ -116,7 +116,7 @@ async def read(reserves: PoolReserves) -> TokenReserves:
 @pytest.mark.parametrize(
     ("sold", "quotes"), [(5, QUOTES), (0, {WSOL: 0}), (U64_MAX, {USDC: U64_MAX})]
 )
-async def test_what_all_pools_hold_together_is_told_by_mint(
+async def test_the_sum_of_all_pools_is_reported_by_mint(
     engine: Callable[..., AbstractAsyncContextManager[Engine]],
     sold: int,
     quotes: dict[Mint, int],

@@ -120,7 +120,7 @@ async def test_a_signal_is_kept_as_it_was_given(two: tuple[AccountStore, Account
     assert again > second, "a number is never used again"
 
 
-async def test_what_fired_is_told_by_the_page_and_in_the_order_of_all(
+async def test_firings_are_listed_by_page_in_the_order_of_all(
     two: tuple[AccountStore, AccountStore],
 ) -> None:
     here, there = two
@@ -169,9 +169,9 @@ async def test_no_webhook_is_sent_of_what_was_given_up(
 
     signals = await here.transact(write)
     found = await there.read(lambda rows: rows.firings.since(FiringId(0), 9))
-    told = [(each.fired.signal_id, each.given_up_at, each.reason) for each in found]
+    reported = [(each.fired.signal_id, each.given_up_at, each.reason) for each in found]
     ended, by_no_webhook = (signals[0], at(50), "enough"), (signals[0], None, None)
-    assert told == [ended, by_no_webhook, *[(signals[1], None, None)] * 2]
+    assert reported == [ended, by_no_webhook, *[(signals[1], None, None)] * 2]
     numbers = [*signals, *(SignalId(number) for number in range(-600, 0))]
     assert set(await there.read(lambda rows: rows.firings.deleted(numbers))) == set(numbers[2:])
 

@@ -65,7 +65,7 @@ class AllFinal(Blockstore):
         return self.tip
 
 
-class Told:
+class Reported:
     """The chain of the fake node, as the devchain keeps its own, to be streamed."""
 
     def __init__(self, node: FakeNode) -> None:
@@ -89,7 +89,7 @@ class Told:
 @asynccontextmanager
 async def geyser(_: Path) -> AsyncGenerator[Source, None]:
     node = chain()
-    server = GeyserServer(Told(node), Faults())
+    server = GeyserServer(Reported(node), Faults())
     await server.start("127.0.0.1:0")
     rpc = Rpc(
         Endpoint(url="http://node"), clock=node.clock, transport=node.transport(), sleep=node.sleep

@@ -54,8 +54,10 @@ async def test_what_is_taken_in_waits_once(two: tuple[SqlWebhookQueue, SqlWebhoo
     await take_in(there, [*new(ONE, 2), *new(THIRD, 5)])
     assert await there.read(lambda queue: queue.taken_until()) == 5
     assert await there.read(lambda queue: queue.length()) == QueueLength(4, at(1))
-    told = await here.read(lambda queue: queue.outcomes([FiringId(1), FiringId(4), FiringId(9)]))
-    assert told == {
+    reported = await here.read(
+        lambda queue: queue.outcomes([FiringId(1), FiringId(4), FiringId(9)])
+    )
+    assert reported == {
         1: WebhookOutcome(at(100), 0, None, None, None),
         4: WebhookOutcome(None, 2, None, at(5), "late"),
     }
@@ -95,8 +97,8 @@ async def test_what_is_over_is_not_due_again(two: tuple[SqlWebhookQueue, SqlWebh
     await here.transact(lambda rows: rows.give_up(OTHER, at(102), "enough"))
     assert await claimed(there, 5_000) == []
     assert not await there.read(lambda queue: queue.is_due(at(5_000)))
-    told = await there.read(lambda queue: queue.outcomes([FiringId(2), FiringId(4)]))
-    assert told == {2: done, 4: WebhookOutcome(None, 0, None, at(102), "enough")}
+    reported = await there.read(lambda queue: queue.outcomes([FiringId(2), FiringId(4)]))
+    assert reported == {2: done, 4: WebhookOutcome(None, 0, None, at(102), "enough")}
     assert await there.read(lambda queue: queue.length()) == QueueLength(0, None)
 
 

@@ -120,12 +120,12 @@ def test_a_failed_transaction_lands_with_its_error_and_pays_its_fee(chain: Payin
 def test_the_priority_fee_is_taken(chain: PayingChain) -> None:
     budget = [set_compute_unit_limit(60_000), set_compute_unit_price(1_000_000)]  # a lamport each
     message = Message.new_with_blockhash(budget, chain.buyer.pubkey(), chain.blockhash())
-    told = chain.call("getFeeForMessage", b64encode(bytes(message)).decode())["value"]
+    reported = chain.call("getFeeForMessage", b64encode(bytes(message)).decode())["value"]
     signature = chain.send(VersionedTransaction(message, [chain.buyer]))
     chain.slots(2)
     meta = chain.entry(signature)["meta"]
 
-    assert told == meta["fee"] == 65_000
+    assert reported == meta["fee"] == 65_000
     assert meta["preBalances"][0] - meta["postBalances"][0] == 65_000
 
 
@@ -206,9 +206,9 @@ def test_an_unknown_blockhash_is_not_valid(chain: PayingChain) -> None:
 
 def test_the_epoch_tells_slot_and_height_of_one_block(chain: PayingChain) -> None:
     for commitment in COMMITMENTS:
-        told = chain.call("getEpochInfo", {"commitment": commitment})
+        reported = chain.call("getEpochInfo", {"commitment": commitment})
         slot, height = (
             chain.call(each, {"commitment": commitment}) for each in ("getSlot", "getBlockHeight")
         )
-        assert (told["absoluteSlot"], told["blockHeight"]) == (slot, height)
-        assert told["epoch"] * told["slotsInEpoch"] + told["slotIndex"] == slot
+        assert (reported["absoluteSlot"], reported["blockHeight"]) == (slot, height)
+        assert reported["epoch"] * reported["slotsInEpoch"] + reported["slotIndex"] == slot

@@ -43,11 +43,11 @@ async def test_the_faucet_gives(chain: PayingChain, url: str) -> None:
 
 async def test_faults_are_set_shown_and_healed(chain: PayingChain, url: str) -> None:
     knobs = '{"landing": {"kind": "late", "ms": 5}, "blind": ["getTransaction"]}'
-    told = [await run("faults", *given, "--url", url) for given in ([knobs], [], ["{}"])]
+    reported = [await run("faults", *given, "--url", url) for given in ([knobs], [], ["{}"])]
 
-    assert [each.exit_code for each in told] == [0, 0, 0]
-    assert told[0].stdout == told[1].stdout != told[2].stdout
-    assert '"kind": "late"' in told[1].stdout
+    assert [each.exit_code for each in reported] == [0, 0, 0]
+    assert reported[0].stdout == reported[1].stdout != reported[2].stdout
+    assert '"kind": "late"' in reported[1].stdout
     assert chain.vm.faults.knobs.landing is None
 
 

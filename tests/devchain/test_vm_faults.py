@@ -138,10 +138,10 @@ def test_a_final_transaction_does_not_vanish(chain: PayingChain) -> None:
 @pytest.mark.storm
 @settings(max_examples=20, derandomize=True, deadline=None)
 def test_a_vanished_transaction_leaves_no_trace(story: list[tuple[int, bool]]) -> None:
-    assert _told(story, "vanish") == _told(story, "never")
+    assert _reported(story, "vanish") == _reported(story, "never")
 
 
-def _told(story: list[tuple[int, bool]], fate: str) -> tuple[list[object], list[object]]:
+def _reported(story: list[tuple[int, bool]], fate: str) -> tuple[list[object], list[object]]:
     """Pay amount after amount, some with *fate*; return who holds what, and what failed."""
     chain = PayingChain(pace=TOWER)
     genesis, first = chain.vm.genesis, chain.blockhash()
@@ -216,7 +216,7 @@ async def test_a_healthy_wire_is_not_there(node: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-async def test_http_refuses_as_often_as_told(
+async def test_http_refuses_as_often_as_set(
     node: httpx.AsyncClient, chain: PayingChain, status: int
 ) -> None:
     fault = {"kind": "http", "status": status, "times": 2}

@@ -199,7 +199,7 @@ def test_one_sale_among_purchases_is_exact_and_of_two_none_is_guessed(
 
 
 @PROGRAMS
-def test_sales_on_two_curves_of_one_transaction_are_told_apart(program: str) -> None:
+def test_sales_on_two_curves_of_one_transaction_are_distinguished(program: str) -> None:
     scene = Scene(program)
     scene.sell(700, 321)
     words = {"curve": "curve 2", "vault a": "vault 2", "user a": "user a 2"}

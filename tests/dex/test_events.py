@@ -108,8 +108,8 @@ V2 = [
 
 def test_the_event_must_agree_with_the_tokens_that_moved() -> None:
     moved = transfer("curve tokens", "user tokens", 500)
-    told = event(PUMPFUN, pumpfun_event(MINT, 7, 501))
-    call = Ix(PUMPFUN, V1, bytes.fromhex("66063d1201daebea"), [moved, told])
+    reported = event(PUMPFUN, pumpfun_event(MINT, 7, 501))
+    call = Ix(PUMPFUN, V1, bytes.fromhex("66063d1201daebea"), [moved, reported])
 
     assert [q.reason for q in decode_transaction(Tx(call).raw(), 0).quarantined] == [
         "event_disagrees"
@@ -140,8 +140,8 @@ def test_a_curve_may_be_quoted_in_dollars(head: str, quote: str) -> None:
 
 
 def test_an_event_of_nothing_is_no_trade() -> None:
-    told = event(PUMPFUN, pumpfun_event(MINT, 0, 0))
-    call = Ix(PUMPFUN, V1, bytes.fromhex("66063d1201daebea"), [told])
+    reported = event(PUMPFUN, pumpfun_event(MINT, 0, 0))
+    call = Ix(PUMPFUN, V1, bytes.fromhex("66063d1201daebea"), [reported])
 
     assert decode_transaction(Tx(call).raw(), 0) == ([], [], [], [])
 

@@ -50,7 +50,7 @@ def protobuf(entry: dict[str, Any]) -> geyser_pb2.SubscribeUpdateTransactionInfo
     """Return *entry* as the stream has it."""
     info = geyser_pb2.SubscribeUpdateTransactionInfo(index=0)
     message, meta = info.transaction.message, info.meta
-    given, told = entry["transaction"]["message"], entry["meta"]
+    given, reported = entry["transaction"]["message"], entry["meta"]
     info.signature = unb58(entry["transaction"]["signatures"][0])
     message.header.num_required_signatures = given["header"]["numRequiredSignatures"]
     message.account_keys.extend(unb58(key) for key in given["accountKeys"])
@@ -60,7 +60,7 @@ def protobuf(entry: dict[str, Any]) -> geyser_pb2.SubscribeUpdateTransactionInfo
             accounts=bytes(one["accounts"]),
             data=unb58(one["data"]),
         )
-    for group in told["innerInstructions"]:
+    for group in reported["innerInstructions"]:
         inner = meta.inner_instructions.add(index=group["index"])
         for one in group["instructions"]:
             inner.instructions.add(
@@ -70,8 +70,8 @@ def protobuf(entry: dict[str, Any]) -> geyser_pb2.SubscribeUpdateTransactionInfo
                 stack_height=one["stackHeight"],
             )
     for balances, listed in (
-        (meta.pre_token_balances, told["preTokenBalances"]),
-        (meta.post_token_balances, told["postTokenBalances"]),
+        (meta.pre_token_balances, reported["preTokenBalances"]),
+        (meta.post_token_balances, reported["postTokenBalances"]),
     ):
         for one in listed:
             balance = balances.add(

@@ -203,15 +203,15 @@ def test_recorded_fills_have_their_fields_where_the_layout_says(shared_data: Pat
         raw = (folder / json.loads(line)["file"]).read_bytes()
         entry = json.loads(raw)
         log = entry["meta"].get("logMessages") or []
-        told = [one for one in log if one.startswith(data_line(bytes.fromhex(FILL_LOG))[:22])]
+        reported = [one for one in log if one.startswith(data_line(bytes.fromhex(FILL_LOG))[:22])]
         swaps = [s for s in decode_transaction(raw, 0).swaps if s.program == "manifest"]
-        if len(swaps) != 1 or not told:
+        if len(swaps) != 1 or not reported:
             continue
         # The same log, of a batch of orders on the same market.
         (swap,) = swaps
         batch = Ix(MANIFEST, [swap.signer, swap.pool, "system"], b"\x06" + bytes(9))
         made = Tx(batch, signers=(swap.signer,))
-        made.log = ran(MANIFEST, *told)
+        made.log = ran(MANIFEST, *reported)
         (read,) = decode(made).swaps
         assert read.pool == swap.pool
         assert (read.in_mint, read.in_amount) == (swap.in_mint, swap.in_amount)

@@ -43,6 +43,6 @@ def test_curves_are_as_far_as_their_reserves_say(curves: list[Swap]) -> None:
 
 
 def test_every_curve_tells_how_far_it_is(curves: list[Swap]) -> None:
-    told = {one.program: one.progress for one in curves}
-    assert told.keys() == CURVES
+    reported = {one.program: one.progress for one in curves}
+    assert reported.keys() == CURVES
     assert all(one.progress is not None and 0 <= one.progress <= 10**6 for one in curves)

@@ -292,12 +292,12 @@ def test_decimals_of_a_checked_transfer_in_a_batch() -> None:
 @pytest.mark.parametrize("moved", [400, 399])
 def test_a_pumpfun_event_is_confirmed_by_a_batch(moved: int) -> None:
     fields = unb58(A) + u64(9, 400) + b"\x01"
-    told = event(PUMPFUN, SELF_CALL + bytes.fromhex("bddb7fd34ee661ee") + fields)
+    reported = event(PUMPFUN, SELF_CALL + bytes.fromhex("bddb7fd34ee661ee") + fields)
     names = ["global", "fee", A, "curve", "curve tokens", "user tokens", USER]
     calls = [
         lamports(USER, "curve", 9),
         batch(transfer("curve tokens", "user tokens", moved)),
-        told,
+        reported,
     ]
     decoded = decode(Tx(Ix(PUMPFUN, names, bytes.fromhex("66063d1201daebea"), calls)))
 

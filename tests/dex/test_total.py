@@ -50,7 +50,7 @@ def everything() -> Tx:
         b"\x09" + bytes(16),
         [with_fee("user a", A, "vault a", 100, 4), checked("vault b", B, "user b", 70, 9)],
     )
-    told = struct.pack("<32sQQ?", unb58(MINT), 9, 400, True)  # noqa: FBT003 - is_buy
+    reported = struct.pack("<32sQQ?", unb58(MINT), 9, 400, True)  # noqa: FBT003 - is_buy
     bought = Ix(
         PUMPFUN,
         ["global", "fee", MINT, "curve", "curve tokens", "user tokens", USER],
@@ -58,7 +58,7 @@ def everything() -> Tx:
         [
             lamports(USER, "curve", 9),
             transfer("curve tokens", "user tokens", 400),
-            event(PUMPFUN, SELF_CALL + bytes.fromhex("bddb7fd34ee661ee") + told),
+            event(PUMPFUN, SELF_CALL + bytes.fromhex("bddb7fd34ee661ee") + reported),
         ],
     )
     fields = bytearray(300)
@@ -259,16 +259,16 @@ def short(ix: Ix, *, data: int | None = None, accounts: int | None = None) -> Ix
 
 
 def pumpswap(fields: bytes) -> bytes:
-    told = event(PUMPSWAP, SELF_CALL + bytes.fromhex("67f4521f2cf57777") + fields)
-    moved = [transfer("user a", "pump a", 100), transfer("pump b", "user b", 70), told]
+    reported = event(PUMPSWAP, SELF_CALL + bytes.fromhex("67f4521f2cf57777") + fields)
+    moved = [transfer("user a", "pump a", 100), transfer("pump b", "user b", 70), reported]
     tx = Tx(Ix(PUMPSWAP, ["pool", USER], BUY, moved)).holds("user a", A, USER)
     return tx.holds("pump a", A, "pool").holds("pump b", B, "pool").raw()
 
 
 def pumpfun(fields: bytes, accounts: int = 7) -> bytes:
-    told = event(PUMPFUN, SELF_CALL + bytes.fromhex("bddb7fd34ee661ee") + fields)
+    reported = event(PUMPFUN, SELF_CALL + bytes.fromhex("bddb7fd34ee661ee") + fields)
     names = ["global", "fee", MINT, "curve", "curve tokens", "user tokens", USER]
-    return Tx(Ix(PUMPFUN, names[:accounts], BUY, [told])).raw()
+    return Tx(Ix(PUMPFUN, names[:accounts], BUY, [reported])).raw()
 
 
 def enriched(entry: dict[str, Any], amount: int | str) -> dict[str, Any]:

@@ -135,8 +135,8 @@ def test_pumpswap_v2_keeps_fees_in_the_vault_and_its_event_decides(
     """The vault got 1,000, of which 980 were traded; it paid 900 of the 920 that were."""
     accounts = ["pool", USER, "config", A, B, "user a", "user b", "vault a", "vault b"]
     received, paid = ((B, 980), (A, 7_000)) if is_buy else ((A, 7_000), (B, 920))
-    told = swap_event("pool", received[1], paid[1], is_buy=is_buy)
-    moved = [*(EXCHANGE if is_buy else SALE), told]
+    reported = swap_event("pool", received[1], paid[1], is_buy=is_buy)
+    moved = [*(EXCHANGE if is_buy else SALE), reported]
     call = Ix(PUMPSWAP, accounts, bytes.fromhex(head) + u64(1, 1), moved)
     decoded = decode(held(Tx(call), "pool"))
 
@@ -171,8 +171,8 @@ def test_a_new_instruction_of_meteora_is_read_by_its_event() -> None:
     fields = bytearray(160)
     fields[:32] = unb58(address("pool"))
     fields[72:88] = u64(1_000, 7_000)
-    told = event(DLMM, SELF_CALL + bytes.fromhex("516ce3becdd00ac4") + bytes(fields))
-    decoded = decode(held(Tx(Ix(DLMM, ["x"], NEW, [*EXCHANGE, told])), "pool"))
+    reported = event(DLMM, SELF_CALL + bytes.fromhex("516ce3becdd00ac4") + bytes(fields))
+    decoded = decode(held(Tx(Ix(DLMM, ["x"], NEW, [*EXCHANGE, reported])), "pool"))
 
     assert rows(decoded) == [("meteora_dlmm", address("pool"), B, 1_000, A, 7_000)]
 
@@ -181,8 +181,8 @@ def test_an_event_that_tells_other_amounts_is_quarantined() -> None:
     fields = bytearray(160)
     fields[:32] = unb58(address("pool"))
     fields[72:88] = u64(1_000, 6_999)
-    told = event(DLMM, SELF_CALL + bytes.fromhex("516ce3becdd00ac4") + bytes(fields))
-    decoded = decode(held(Tx(Ix(DLMM, ["x"], NEW, [*EXCHANGE, told])), "pool"))
+    reported = event(DLMM, SELF_CALL + bytes.fromhex("516ce3becdd00ac4") + bytes(fields))
+    decoded = decode(held(Tx(Ix(DLMM, ["x"], NEW, [*EXCHANGE, reported])), "pool"))
 
     assert decoded.swaps == []
     assert [q.reason for q in decoded.quarantined] == ["event_disagrees"]
@@ -192,9 +192,9 @@ def test_what_is_quarantined_says_what_it_moved_and_which_mints_it_names() -> No
     fields = bytearray(160)
     fields[:32] = unb58(address("pool"))
     fields[72:88] = u64(1_000, 6_999)
-    told = event(DLMM, SELF_CALL + bytes.fromhex("516ce3becdd00ac4") + bytes(fields))
+    reported = event(DLMM, SELF_CALL + bytes.fromhex("516ce3becdd00ac4") + bytes(fields))
     named = ["pool", "vault a", "vault b", "vault a", "no token account"]
-    decoded = decode(held(Tx(Ix(DLMM, named, NEW, [*EXCHANGE, told])), "pool", USDC))
+    decoded = decode(held(Tx(Ix(DLMM, named, NEW, [*EXCHANGE, reported])), "pool", USDC))
 
     assert [(q.moved, q.mints) for q in decoded.quarantined] == [(Moved(USDC, 1_000), (A, USDC))]
 
@@ -263,19 +263,19 @@ def test_a_router_counts_once_through_what_it_calls(router: str) -> None:
 
 
 @pytest.mark.parametrize("router", [JUPITER, *ROUTERS])
-def test_a_program_without_a_name_is_told_by_its_address_and_what_it_moved(router: str) -> None:
+def test_a_program_without_a_name_is_listed_with_its_address_and_transfers(router: str) -> None:
     hop = Ix("a program of next year", ["x"], NEW + b"1", EXCHANGE)
     call = Ix(router, [USER], bytes(8), [hop])
     decoded = decode(held(Tx(call), "pool", USDC))
 
     program = address("a program of next year")
     assert rows(decoded) == [(program, PAIR, USDC, 1_000, A, 7_000)]
-    (told,) = decoded.unlisted
-    assert told[1:] == (address("a program of next year"), NEW.hex(), (USDC, 1_000))
+    (reported,) = decoded.unlisted
+    assert reported[1:] == (address("a program of next year"), NEW.hex(), (USDC, 1_000))
 
 
 def test_an_unknown_instruction_tells_what_it_moved() -> None:
     call = Ix(CPMM, ["x", "y"], NEW + u64(1_000), EXCHANGE)
-    (told,) = decode(held(Tx(call), CPMM_AUTHORITY, WSOL)).quarantined
+    (reported,) = decode(held(Tx(call), CPMM_AUTHORITY, WSOL)).quarantined
 
-    assert told.moved == (WSOL, 1_000)
+    assert reported.moved == (WSOL, 1_000)

@@ -38,7 +38,7 @@ A, B, C, LP = (address(f"mint {name}") for name in ("A", "B", "C", "LP"))
 SOL = 10**9
 LAUNCHPAD, VAULTS, MARKET = "a launchpad", "a vault program", "a market"
 BLOOM = "b1oomGGqPKGD6errbyfbVMBuzSC8WtAAYo8MwNafWW1"
-Told = tuple[str, str, Moved | None]
+Reported = tuple[str, str, Moved | None]
 
 
 def anchor(name: str) -> bytes:
@@ -49,13 +49,13 @@ def decode(tx: Tx) -> Decoded:
     return decode_transaction(tx.raw(), 0)
 
 
-def told(decoded: Decoded) -> list[Told]:
+def answered(decoded: Decoded) -> list[Reported]:
     """Return the reported calls; nothing else was found."""
     assert (decoded.swaps, decoded.unlisted) == ([], [])
     return [(one.program, one.reason, one.moved) for one in decoded.quarantined]
 
 
-def reported(program: str, moved: Moved | None) -> list[Told]:
+def reported(program: str, moved: Moved | None) -> list[Reported]:
     return [(address(program), "unknown_exchange", moved)]
 
 
@@ -98,7 +98,7 @@ def test_a_purchase_for_lamports_is_reported(callers: list[str], data: bytes) ->
     call = launchpad(data, *BOUGHT)
     tx = traded(callers, call, curve=(SOL, 2 * SOL), user=(5 * SOL, 3 * SOL))
 
-    assert told(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, SOL))
+    assert answered(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, SOL))
 
 
 @CALLERS
@@ -107,7 +107,7 @@ def test_a_sale_paid_by_a_transfer_is_reported(callers: list[str], data: bytes) 
     call = launchpad(data, SOLD, lamports("curve", USER, SOL))
     tx = traded(callers, call, curve=(2 * SOL, SOL), user=(5 * SOL, 6 * SOL))
 
-    assert told(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, SOL))
+    assert answered(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, SOL))
 
 
 @CALLERS
@@ -117,7 +117,7 @@ def test_a_sale_that_only_the_balances_show_is_reported(callers: list[str]) -> N
         callers, launchpad(b"\x03", SOLD), curve=(2 * SOL, SOL), user=(5 * SOL, 6 * SOL - 5_000)
     )
 
-    assert told(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, SOL))
+    assert answered(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, SOL))
 
 
 def test_two_sales_out_of_one_curve_are_reported_without_an_amount() -> None:
@@ -125,7 +125,7 @@ def test_two_sales_out_of_one_curve_are_reported_without_an_amount() -> None:
     tx = traded([], launchpad(b"\x03", SOLD), curve=(3 * SOL, SOL), user=(5 * SOL, 7 * SOL))
     tx.calls.append(launchpad(b"\x03", SOLD))
 
-    assert told(decode(tx)) == reported(LAUNCHPAD, None) * 2
+    assert answered(decode(tx)) == reported(LAUNCHPAD, None) * 2
 
 
 def test_a_sale_that_closes_the_seller_s_account_is_reported() -> None:
@@ -135,14 +135,14 @@ def test_a_sale_that_closes_the_seller_s_account_is_reported() -> None:
     opened = Ix(SPL, ["user a", A, USER], b"\x01")
     tx.calls.insert(0, opened)
 
-    assert told(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, SOL))
+    assert answered(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, SOL))
 
 
 def test_a_purchase_in_a_batch_of_the_token_program_is_reported() -> None:
     call = launchpad(b"\x02", BOUGHT[0], batch(BOUGHT[2]))
     tx = traded([], call, curve=(SOL, 2 * SOL), user=(5 * SOL, 4 * SOL))
 
-    assert told(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, SOL))
+    assert answered(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, SOL))
 
 
 def test_a_purchase_whose_lamports_are_wrapped_in_the_vault_is_reported() -> None:
@@ -150,7 +150,7 @@ def test_a_purchase_whose_lamports_are_wrapped_in_the_vault_is_reported() -> Non
     tx = traded([], launchpad(b"\x02", *wrap), curve=(1, 1), user=(5 * SOL, 4 * SOL))
     tx.holds("vault sol", WSOL, "authority")
 
-    assert told(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, SOL))
+    assert answered(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, SOL))
 
 
 def test_a_bot_whose_account_traded_with_the_launchpad_is_reported() -> None:
@@ -162,7 +162,7 @@ def test_a_bot_whose_account_traded_with_the_launchpad_is_reported() -> None:
     tx = Tx(Ix("a bot", [USER], b"\x01", calls)).holds("user a", A, USER)
     tx.holds("vault a", A, "authority").holds("bot's a", A, "bot's")
 
-    assert told(decode(tx)) == reported("a bot", Moved(WSOL, SOL))
+    assert answered(decode(tx)) == reported("a bot", Moved(WSOL, SOL))
 
 
 @pytest.mark.parametrize("name", ["buy", "sell", "swap"])
@@ -173,7 +173,7 @@ def test_a_trade_by_its_name_is_reported_however_small(name: str, amount: int) -
     moved.append(BOUGHT[2] if is_buy else SOLD)
     tx = traded([], launchpad(anchor(name), *moved), curve=(1, 1), user=(1, 1))
 
-    assert told(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, amount))
+    assert answered(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, amount))
 
 
 CREATE = Ix(SYSTEM, [USER, "user a"], b"\0\0\0\0" + u64(2_039_280, 165) + bytes(32))
@@ -261,7 +261,7 @@ def test_a_sale_below_a_router_that_only_the_balances_show_is_reported(router: s
     call = launchpad(b"\x03", SOLD)
     tx = traded([router], call, curve=(2 * SOL, SOL), user=(5 * SOL, 6 * SOL - 5_000))
 
-    assert told(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, SOL))
+    assert answered(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, SOL))
 
 
 # --- through others --------------------------------------------------------------------------
@@ -301,7 +301,7 @@ def test_a_program_whose_vault_program_moves_the_tokens_is_reported(
 ) -> None:
     decoded = decode(in_vaults(*called(callers, THROUGH[name])))
 
-    assert told(decoded) == reported(MARKET, Moved(USDC, 9_000))
+    assert answered(decoded) == reported(MARKET, Moved(USDC, 9_000))
 
 
 NOT_THROUGH = {
@@ -445,7 +445,7 @@ def test_traders_that_did_not_sign_are_reported_if_it_is_not_known_who_traded_wi
     for owner in ("own", "one", "two"):
         tx.holds(f"{owner} a", A, owner).holds(f"{owner} dollars", USDC, owner)
 
-    assert told(decode(tx)) == reported(MARKET, Moved(USDC, 990))
+    assert answered(decode(tx)) == reported(MARKET, Moved(USDC, 990))
 
 
 # --- of any form -----------------------------------------------------------------------------

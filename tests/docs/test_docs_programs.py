@@ -137,7 +137,7 @@ class Documented:
         assert running.returncode == 0, (output + trouble).decode()
         return output.decode()
 
-    def expect_told(self, slug: str, status: int, body: str) -> bool:
+    def expect_reported(self, slug: str, status: int, body: str) -> bool:
         """Return whether *body* is a success; a refusal must be one that the page names."""
         if slug.startswith(GUIDE):
             return status in {200, 201, 402}
@@ -210,7 +210,7 @@ async def test_every_line_of_curl_is_answered(documented: Documented) -> None:
     for slug, line in lines.items():
         printed = await documented.run("/bin/sh", "-euc", SHELL + line)
         body, _, status = printed.strip().rpartition("\n")
-        if not documented.expect_told(slug, int(status), body):
+        if not documented.expect_reported(slug, int(status), body):
             refused.add(slug)
 
     assert refused <= documented.need_more
@@ -257,7 +257,7 @@ def expect_answers(documented: Documented, printed_by: Mapping[str, str]) -> Non
         status = re.match(r"([2-5]\d\d) ", text)
         if status is None:
             assert text.strip() or slug in EMPTY, slug
-        elif not documented.expect_told(slug, int(status[1]), text):
+        elif not documented.expect_reported(slug, int(status[1]), text):
             assert slug in documented.need_more, (slug, text)
 
 

@@ -78,8 +78,8 @@ def test_an_example_is_refused_wherever_a_secret_is_expected(
             with pytest.raises(ConfigError) as caught:
                 load()
         key = variable.removeprefix("MINTSCOPE_").replace("__", ".").lower()
-        (told,) = (each for each in caught.value.problems if each.startswith((key, variable)))
-        problem = told.partition(": ")[2]
+        (reported,) = (each for each in caught.value.problems if each.startswith((key, variable)))
+        problem = reported.partition(": ")[2]
         assert problem.startswith("expected "), file
         assert value not in problem
 

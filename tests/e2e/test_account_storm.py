@@ -34,7 +34,7 @@ from support.scenes.stores import PEPPER
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 KILLS = 200 if FULL else 8
 CLERKS, AGENTS = 2, 4
-TOLD: Final = "told.jsonl"
+REPORTED: Final = "reported.jsonl"
 MISTAKEN_STORMS_MAX, MISTAKEN_KILLS = 10, 3
 
 
@@ -48,7 +48,7 @@ class Shift:
 
 
 @dataclass(frozen=True)
-class Told:
+class Reported:
     """The answers to an agent, by name."""
 
     email: str
@@ -63,24 +63,24 @@ class Agent:
         self._accounts = accounts
         self._form = parse_form(signup_body(email))
 
-    async def come_to_a_key(self) -> AsyncIterator[Told]:
+    async def come_to_a_key(self) -> AsyncIterator[Reported]:
         """Go all the way, from wherever it was left; yield its answers."""
         accounts, email = self._accounts, self._form.email
         made = await accounts.signup.apply(self._form, redelivery_key=self._key("signup"))
-        yield Told(email, "secret", made.secret)
+        yield Reported(email, "secret", made.secret)
         await accounts.signup.confirm_by_code(email, made.secret, accounts.code(email))
-        yield Told(email, "confirmed", "")
+        yield Reported(email, "confirmed", "")
         if await accounts.signup.state(email, made.secret) is ApplicationState.AWAITING_APPROVAL:
             await accounts.review.approve(
                 made.signup_id, scopes=READ_SCOPES, note="", actor=COMMAND_LINE
             )
-        yield Told(email, "approved", "")
+        yield Reported(email, "approved", "")
         applicant = await accounts.exchange.recognise(email, made.secret)
         assert applicant is not None
         issued = await accounts.exchange.exchange(
             applicant, made.secret, redelivery_key=self._key("exchange")
         )
-        yield Told(email, "key", issued.api_key)
+        yield Reported(email, "key", issued.api_key)
 
     def _key(self, what: str) -> str:
         return f"the-{what}-key-of-{self._form.email}"
@@ -99,7 +99,7 @@ async def _work(tells: Any, shift: Shift) -> None:
             )
             accounts.review = review
         tells.send("ready")
-        with (shift.folder / TOLD).open("a", buffering=1) as notes:  # a line, a write
+        with (shift.folder / REPORTED).open("a", buffering=1) as notes:  # a line, a write
             await asyncio.gather(
                 *(_apply_for_ever(accounts, f"{shift.name}-{n}", notes) for n in range(AGENTS))
             )
@@ -108,8 +108,8 @@ async def _work(tells: Any, shift: Shift) -> None:
 async def _apply_for_ever(accounts: Accounts, name: str, notes: TextIO) -> None:
     for number in count():
         agent = Agent(accounts, f"{name}-{number}@example.org")
-        async for told in agent.come_to_a_key():
-            notes.write(json.dumps(astuple(told)) + "\n")
+        async for reported in agent.come_to_a_key():
+            notes.write(json.dumps(astuple(reported)) + "\n")
 
 
 def storm(folder: Path, kills: int, *, is_mistaken: bool = False) -> None:
@@ -123,13 +123,13 @@ def storm(folder: Path, kills: int, *, is_mistaken: bool = False) -> None:
             sleep(random.uniform(0.02, 0.25))
 
 
-def told_in(folder: Path) -> list[Told]:
+def reported_in(folder: Path) -> list[Reported]:
     """Return the stored answers; a line that the kill cut is left out."""
-    lines = (folder / TOLD).read_text().splitlines(keepends=True)
-    return [Told(*json.loads(line)) for line in lines if line.endswith("]\n")]
+    lines = (folder / REPORTED).read_text().splitlines(keepends=True)
+    return [Reported(*json.loads(line)) for line in lines if line.endswith("]\n")]
 
 
-def lost(folder: Path, told: list[Told]) -> list[str]:
+def lost(folder: Path, reported: list[Reported]) -> list[str]:
     """Return the answers that the file does not know."""
     money = folder / "money.sqlite"
     columns = "email, state, confirmed_at IS NOT NULL, secret_hash"
@@ -139,7 +139,7 @@ def lost(folder: Path, told: list[Told]) -> list[str]:
     }
     keys = {digest for (digest,) in rows(money, "SELECT key_hash FROM api_key")}
     missing = []
-    for each in told:
+    for each in reported:
         state, is_confirmed, digest = kept.get(each.email, ("", 0, b""))
         is_kept = {
             "secret": digest == hash_credential(each.value, pepper=PEPPER),
@@ -152,11 +152,11 @@ def lost(folder: Path, told: list[Told]) -> list[str]:
     return missing
 
 
-async def go_on(folder: Path, told: list[Told]) -> list[str]:
+async def go_on(folder: Path, reported: list[Reported]) -> list[str]:
     """Let each client that was cut off go on; return those whose answer has changed."""
-    emails = {each.email for each in told}
+    emails = {each.email for each in reported}
     emails |= {email for (email,) in rows(folder / "money.sqlite", "SELECT email FROM application")}
-    before = {(each.email, each.what): each.value for each in told}
+    before = {(each.email, each.what): each.value for each in reported}
     other: list[str] = []
     async with open_accounts_service(folder, pepper=PEPPER, clock=SystemClock()) as accounts:
         for email in sorted(emails):
@@ -171,11 +171,11 @@ async def go_on(folder: Path, told: list[Told]) -> list[str]:
 async def found_after(folder: Path, kills: int, *, is_mistaken: bool = False) -> list[str]:
     """Storm, look, go on, look again; return what is wrong."""
     await asyncio.to_thread(partial(storm, folder, kills, is_mistaken=is_mistaken))
-    money, told = folder / "money.sqlite", told_in(folder)
-    wrong = contradictions(money) + lost(folder, told)
+    money, reported = folder / "money.sqlite", reported_in(folder)
+    wrong = contradictions(money) + lost(folder, reported)
     if wrong:
         return wrong
-    wrong = await go_on(folder, told) + contradictions(money)
+    wrong = await go_on(folder, reported) + contradictions(money)
     applications, keys = rows(
         money, "SELECT (SELECT count(*) FROM application), (SELECT count(*) FROM api_key)"
     )[0]
@@ -186,11 +186,11 @@ async def found_after(folder: Path, kills: int, *, is_mistaken: bool = False) ->
 
 @pytest.mark.storm
 @pytest.mark.timeout(1_800 if FULL else 120)
-async def test_nothing_told_is_lost_to_kill_9(tmp_path: Path) -> None:
+async def test_nothing_confirmed_is_lost_to_kill_9(tmp_path: Path) -> None:
     assert await found_after(tmp_path, KILLS) == []
 
-    finished = sum(each.what == "key" for each in told_in(tmp_path))
-    begun = len({each.email for each in told_in(tmp_path)})
+    finished = sum(each.what == "key" for each in reported_in(tmp_path))
+    begun = len({each.email for each in reported_in(tmp_path)})
     assert finished >= KILLS  # it was a storm, not a calm
     assert begun > finished  # and it cut someone off
 

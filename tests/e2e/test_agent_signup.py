@@ -49,7 +49,7 @@ def test_every_step_is_answered_as_the_specification_says(tmp_path: Path) -> Non
         )
 
     assert ran.returncode == 0, ran.stderr
-    told = [re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in ran.stdout.splitlines()]
-    assert [what for what, _ in told] == [what for what, _ in STEPS]
-    for (what, outcome), (_, expected) in zip(told, STEPS, strict=True):
+    reported = [re.split(r"\s{2,}", line.strip(), maxsplit=1) for line in ran.stdout.splitlines()]
+    assert [what for what, _ in reported] == [what for what, _ in STEPS]
+    for (what, outcome), (_, expected) in zip(reported, STEPS, strict=True):
         assert re.fullmatch(expected, outcome), f"{what}: {outcome}"

@@ -157,7 +157,7 @@ def honest_trades(seed: int) -> list[Trade]:
 
 async def seen(service: Service, token: str, name: str) -> dict[str, Any]:
     """Return candles and indicators of a token, as the API has them."""
-    told: dict[str, Any] = {}
+    reported: dict[str, Any] = {}
     for path in (
         *(f"candles?tf={tf}&limit=1000&fill=previous" for tf in ("m1", "m5", "m15", "h1", "d1")),
         "indicators?tf=m1&limit=1000&names=fibonacci,rsi,atr,vwap,ema9",
@@ -166,8 +166,8 @@ async def seen(service: Service, token: str, name: str) -> dict[str, Any]:
         response = await service.client.get(url, headers=bearer(token))
         assert response.status_code == 200, response.text
         data = response.json()["data"]
-        told[path] = data.get("candles") or data["points"]
-    return told
+        reported[path] = data.get("candles") or data["points"]
+    return reported
 
 
 @pytest.mark.timeout(1_200 if STORM_IS_FULL else 120)

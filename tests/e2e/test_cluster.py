@@ -137,35 +137,37 @@ def test_clients_and_books_of_a_cluster_whatever_befalls_it(
     capsys: pytest.CaptureFixture[str],
     record_property: Callable[[str, object], None],
 ) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     with cluster_in(tmp_path) as cluster:
         cluster.command("faucet", str(GENESIS.key("buyer").pubkey()), "--url", cluster.rpc_url)
         issue = ("credits", "issue", "--credits", f"{CREDITS}")
         heard = Heard([Spent(cluster.command(*issue).strip()) for _ in range(SPENDERS)])
         try:
-            asyncio.run(_through_all(cluster, heard, told))
+            asyncio.run(_through_all(cluster, heard, reported))
         finally:
-            record_property("figure", "; ".join(told))
+            record_property("figure", "; ".join(reported))
             with capsys.disabled():
-                sys.stdout.write("\n" + "\n".join(told) + f"\n{dict(heard.answers)}\n")
+                sys.stdout.write("\n" + "\n".join(reported) + f"\n{dict(heard.answers)}\n")
         assert heard.wrong == []
-        expect_serial(cluster, tmp_path, told)
+        expect_serial(cluster, tmp_path, reported)
 
 
-async def _through_all(cluster: Cluster, heard: Heard, told: list[str]) -> None:
+async def _through_all(cluster: Cluster, heard: Heard, reported: list[str]) -> None:
     balancer = Balancer(list(cluster.api_ports.values()))
     async with balancer.serving() as url:
         async with paying_load(url, cluster.rpc_url, heard) as shopper:
             await _calm(heard)
             for trouble in troubles(cluster):
-                await _go_through(trouble, cluster, heard, told)
-            await _upgrade(cluster, heard, told)
-        await _expect_books(cluster, heard, shopper, told)
-        await _expect_limit(url, told)
-    told.append(await expect_emails(cluster.postgres.dsn, cluster.mail_room, EMAILS))
+                await _go_through(trouble, cluster, heard, reported)
+            await _upgrade(cluster, heard, reported)
+        await _expect_books(cluster, heard, shopper, reported)
+        await _expect_limit(url, reported)
+    reported.append(await expect_emails(cluster.postgres.dsn, cluster.mail_room, EMAILS))
 
 
-async def _go_through(trouble: Trouble, cluster: Cluster, heard: Heard, told: list[str]) -> None:
+async def _go_through(
+    trouble: Trouble, cluster: Cluster, heard: Heard, reported: list[str]
+) -> None:
     heard.begin()
     start_s = time.monotonic()
     with trouble.begin():
@@ -174,7 +176,7 @@ async def _go_through(trouble: Trouble, cluster: Cluster, heard: Heard, told: li
     assert cluster.keep_alive() == [], f"{trouble.name}: no process may end for a store"
     await _calm(heard)
     refused_s = max((at_s for at_s, _ in heard.unavailable), default=start_s) - start_s
-    told.append(
+    reported.append(
         f"{trouble.name}: slots visible again after {heard.hidden_s:.1f} s,"
         f" {len(heard.lost)} answers lost, {len(heard.unavailable)} x 503 for {refused_s:.1f} s,"
         f" longest wait {heard.wait_s:.1f} s,"
@@ -182,12 +184,12 @@ async def _go_through(trouble: Trouble, cluster: Cluster, heard: Heard, told: li
     )
     is_of_store = "PostgreSQL" in trouble.name
     allowed_s = VISIBLE_S_MAX + (trouble.lasts_s if is_of_store else 0)
-    assert heard.hidden_s <= allowed_s, told[-1]
+    assert heard.hidden_s <= allowed_s, reported[-1]
     if not is_of_store:
-        assert not [kind for _, kind in heard.unavailable if kind != "buy"], told[-1]
+        assert not [kind for _, kind in heard.unavailable if kind != "buy"], reported[-1]
 
 
-async def _upgrade(cluster: Cluster, heard: Heard, told: list[str]) -> None:
+async def _upgrade(cluster: Cluster, heard: Heard, reported: list[str]) -> None:
     """Let a version with migrations of its own take the place of each process, one by one."""
     heard.begin()
     cluster.use_next_version()
@@ -201,12 +203,12 @@ async def _upgrade(cluster: Cluster, heard: Heard, told: list[str]) -> None:
         else:
             await _stands(process)
     await _calm(heard)
-    told.append(
+    reported.append(
         f"a rolling upgrade with a migration: slots visible again after {heard.hidden_s:.1f} s,"
         f" {len(heard.lost)} answers lost, {len(heard.unavailable)} x 503"
     )
-    assert heard.hidden_s <= VISIBLE_S_MAX, told[-1]
-    assert heard.unavailable == [], told[-1]
+    assert heard.hidden_s <= VISIBLE_S_MAX, reported[-1]
+    assert heard.unavailable == [], reported[-1]
     assert heard.lost == [], heard.lost
 
 
@@ -231,7 +233,9 @@ async def _calm(heard: Heard) -> None:
         await asyncio.sleep(0.05)
 
 
-async def _expect_books(cluster: Cluster, heard: Heard, shopper: Shopper, told: list[str]) -> None:
+async def _expect_books(
+    cluster: Cluster, heard: Heard, shopper: Shopper, reported: list[str]
+) -> None:
     """Hold the books against what clients heard, and against the chain."""
     entries = await asyncio.to_thread(_moved, cluster)
     lost = found = reversed_ = 0
@@ -249,7 +253,7 @@ async def _expect_books(cluster: Cluster, heard: Heard, shopper: Shopper, told: 
     async with httpx.AsyncClient(base_url=cluster.rpc_url) as rpc:
         assert await _received(rpc) == prices
     assert len(entries) == SPENDERS + len({paid.token for paid in bought})
-    told.append(
+    reported.append(
         f"books: {found} debits, {reversed_} of them given back, for"
         f" {sum(one.answered for one in heard.spent)} answers and {lost} that never arrived;"
         f" {len(bought)} tokens for as many payments on chain"
@@ -272,7 +276,7 @@ async def _received(rpc: httpx.AsyncClient) -> int:
     return int((await rpc.post("/", json=call)).json()["result"]["value"]["amount"])
 
 
-async def _expect_limit(url: str, told: list[str]) -> None:
+async def _expect_limit(url: str, reported: list[str]) -> None:
     async def ask() -> int:
         async with httpx.AsyncClient(base_url=url, timeout=30) as client:
             return (
@@ -281,10 +285,10 @@ async def _expect_limit(url: str, told: list[str]) -> None:
 
     answers = await asyncio.gather(*(ask() for _ in range(AT_ONCE)))
     assert answers.count(429) == AT_ONCE - LIMIT
-    told.append(f"limit: {AT_ONCE} at once over {len(APIS)} replicas, {LIMIT} admitted")
+    reported.append(f"limit: {AT_ONCE} at once over {len(APIS)} replicas, {LIMIT} admitted")
 
 
-def expect_serial(cluster: Cluster, folder: Path, told: list[str]) -> None:
+def expect_serial(cluster: Cluster, folder: Path, reported: list[str]) -> None:
     """Hold candles and states against those of one serial run on SQLite over the same blocks."""
     for name in INGESTS:
         cluster.processes[name].running.terminate()
@@ -297,7 +301,7 @@ def expect_serial(cluster: Cluster, folder: Path, told: list[str]) -> None:
     expected = kept(folder / "serial")
     for what in ("candles", "states", "tracking"):
         assert rows(found[what]) == rows(expected[what]), what
-    told.append(
+    reported.append(
         f"market: {len(found['candles'])} candles and {len(found['states'])} states are those of"
         " one serial run on SQLite"
     )

@@ -37,7 +37,7 @@ class History:
     for good. It has once the minute of another stream has begun.
     """
 
-    told: Counter[int] = field(default_factory=Counter)
+    reported: Counter[int] = field(default_factory=Counter)
     unseen: Counter[int] = field(default_factory=Counter)
     met: Counter[str] = field(default_factory=Counter)
 
@@ -67,18 +67,18 @@ async def call(
     kind, cost = random.choice([("single", 1), ("batch", 2), ("candles", 1), ("stream", 2)])
     try:
         if kind == "stream":
-            told = await minutes(client, headers)
+            reported = await minutes(client, headers)
         else:
-            told = await answered(client, kind, headers)
+            reported = await answered(client, kind, headers)
     except httpx.HTTPError:
         history.unseen[number] += cost
         raise
     if kind == "stream":
-        history.told.update(doubted)
+        history.reported.update(doubted)
         doubted.clear()
-        doubted[number] += told
+        doubted[number] += reported
     else:
-        history.told[number] += told
+        history.reported[number] += reported
     history.met[kind] += 1
 
 
@@ -123,7 +123,7 @@ async def minutes(client: httpx.AsyncClient, headers: dict[str, str]) -> int:
 
 async def events(address: str, headers: dict[str, str]) -> list[str]:
     """Read a stream until the service dies; return the names of its events."""
-    told, path = list[str](), f"/v1/stream?mints={TRACKED},{SECOND}"
+    reported, path = list[str](), f"/v1/stream?mints={TRACKED},{SECOND}"
     with suppress(httpx.HTTPError):
         async with (
             httpx.AsyncClient(base_url=address, timeout=READY_S) as client,
@@ -131,8 +131,8 @@ async def events(address: str, headers: dict[str, str]) -> list[str]:
         ):
             async for line in response.aiter_lines():
                 if line.startswith("event: "):
-                    told.append(line.removeprefix("event: "))
-    return told
+                    reported.append(line.removeprefix("event: "))
+    return reported
 
 
 async def client_of(address: str, history: History, random: Random) -> None:
@@ -174,8 +174,8 @@ async def test_a_minute_of_which_nothing_was_sent_is_given_back_after_kill_9(
     with closing(open_book(tmp_path, dsn)) as book:
         issue_all(book)
     with running(tmp_path, partial(serve_quiet, dsn=dsn)) as address:
-        told = await events(address, bearer(credit_token(0)))
-    assert told == ["minute", "snapshot", "snapshot", "minute"]
+        reported = await events(address, bearer(credit_token(0)))
+    assert reported == ["minute", "snapshot", "snapshot", "minute"]
     for _ in range(2):  # of the third minute nothing was sent; the second was quiet, and is over
         with closing(open_book(tmp_path, dsn)) as book:
             assert taken(book)[0] == 4
@@ -198,13 +198,13 @@ async def test_credits_taken_are_those_of_answers_over_kill_9(
             await answering(history)
             await asyncio.sleep(random.uniform(0.2, 1.0))
         await asyncio.gather(*calling)
-    told = sum(history.told.values())
-    record_property("figure", f"{KILLS} kills: {told:,} credits of answers, all kept")
+    reported = sum(history.reported.values())
+    record_property("figure", f"{KILLS} kills: {reported:,} credits of answers, all kept")
 
     assert history.met["killed"] == KILLS * CLIENTS
     assert set(history.met) == {"single", "batch", "candles", "stream", "killed"}
     with closing(open_book(tmp_path)) as book:
         found = taken(book)
     for number, credit_count in found.items():
-        least = history.told[number]
+        least = history.reported[number]
         assert least <= credit_count <= least + history.unseen[number]

@@ -38,7 +38,7 @@ ANSWER = "answer"
 class History:
     """The knowledge of clients: by token, balances they got, and answers that never came."""
 
-    told: defaultdict[CreditToken, list[int]] = field(default_factory=lambda: defaultdict(list))
+    reported: defaultdict[CreditToken, list[int]] = field(default_factory=lambda: defaultdict(list))
     unanswered: Counter[CreditToken] = field(default_factory=Counter)
 
 
@@ -73,7 +73,7 @@ async def spend(server: Served, history: History, random: Random) -> None:
                 history.unanswered[token] += 1
                 return
             assert status == 200
-            history.told[token].append(int(headers["x-credits-remaining"]))
+            history.reported[token].append(int(headers["x-credits-remaining"]))
 
 
 async def storm(folder: Path, ledger: str, kills: int, history: History) -> None:
@@ -103,13 +103,13 @@ def violations(folder: Path, history: History) -> list[str]:
         account = book.find(token)
         assert account is not None
         spent = CREDITS - book.balance(account)
-        told = history.told[token]
-        if len(set(told)) < len(told):
+        reported = history.reported[token]
+        if len(set(reported)) < len(reported):
             found.append(f"token {number}: a balance was sent twice, so a debit was lost")
-        if told and CREDITS - min(told) > spent:
-            found.append(f"token {number}: {CREDITS - min(told)} debits answered, {spent} kept")
-        if not len(told) <= spent <= len(told) + history.unanswered[token]:
-            found.append(f"token {number}: {spent} kept for {len(told)} answers")
+        if reported and CREDITS - min(reported) > spent:
+            found.append(f"token {number}: {CREDITS - min(reported)} debits answered, {spent} kept")
+        if not len(reported) <= spent <= len(reported) + history.unanswered[token]:
+            found.append(f"token {number}: {spent} kept for {len(reported)} answers")
     book.close()
     return found
 
@@ -123,7 +123,7 @@ async def test_no_answered_debit_is_lost_to_kill_9(
     issue(tmp_path)
 
     await storm(tmp_path, SOUND, KILLS, history)
-    debits = sum(map(len, history.told.values()))
+    debits = sum(map(len, history.reported.values()))
     record_property("figure", f"{KILLS} kills: {debits:,} debits answered, none lost")
 
     assert violations(tmp_path, history) == []

@@ -171,8 +171,8 @@ def _expect_an_agent(lines: list[str]) -> None:
     assert ran.returncode == 0, ran.stderr
     assert "404 ACCOUNT_NOT_FOUND" in ran.stdout
     (pages,) = [line.split()[-1] for line in lines if line.startswith("  pages ")]
-    (told,) = [line for line in lines if line.startswith("  administrator ")]
-    email, password = told.split()[1].rstrip(","), told.split()[-1]
+    (reported,) = [line for line in lines if line.startswith("  administrator ")]
+    email, password = reported.split()[1].rstrip(","), reported.split()[-1]
     signed_in = httpx.post(
         f"{pages}sign-in",
         data={"email": email, "password": password},

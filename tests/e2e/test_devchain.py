@@ -38,9 +38,9 @@ def devchain(*options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     ) as process:
         assert process.stderr is not None
         try:
-            told = process.stderr.readline()
-            found = re.search(r"http://\S+", told)
-            assert found, told
+            reported = process.stderr.readline()
+            found = re.search(r"http://\S+", reported)
+            assert found, reported
             yield process, found[0]
         finally:
             if process.poll() is None:

@@ -68,11 +68,11 @@ async def test_redocly_finds_no_error(world: World, tmp_path: Path) -> None:
         document = tmp_path / "openapi.json"
         document.write_bytes((await shop.client.get("/openapi.json")).content)
 
-    told = await node(
+    reported = await node(
         "node_modules/@redocly/cli/bin/cli.js", "lint", str(document), "--format", "json"
     )
 
-    assert json.loads(told)["totals"]["errors"] == 0
+    assert json.loads(reported)["totals"]["errors"] == 0
 
 
 async def test_the_prober_of_x402scan_finds_and_classifies_every_paid_route(world: World) -> None:
@@ -103,7 +103,7 @@ async def test_the_prober_of_x402scan_finds_and_classifies_every_paid_route(worl
 
 
 @pytest.mark.usefixtures("official_client")
-async def test_the_official_python_client_pays_in_usdc_without_being_told_anything(
+async def test_the_official_python_client_pays_in_usdc_without_any_setting(
     world: World,
 ) -> None:
     world.fund("buyer", usdc_atoms=10**6)
@@ -170,14 +170,14 @@ async def test_the_official_python_client_needs_an_address_alone(world: World) -
 
 async def test_the_official_typescript_client_needs_an_address_alone(world: World) -> None:
     async with shop_at_its_address(world) as (origin, _), listening(world.node) as rpc_url:
-        told = await node(
+        reported = await node(
             "buy_with_x402.mjs",
             origin,
             SOLANA_PRIVATE_KEY=str(world.buyer),
             SOLANA_RPC_URL=rpc_url,
         )
 
-    answers = json.loads(told)
+    answers = json.loads(reported)
     assert answers["POST /v1/credits/purchase"]["status"] == 201
     assert {answers[each]["status"] for each in READ} == {200}
     assert world.received() == BUNDLE_ATOMS + len(READ) * REQUEST_ATOMS

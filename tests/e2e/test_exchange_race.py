@@ -124,11 +124,11 @@ def answers(race: Race) -> list[str]:
             assert hears.poll(START_S)
             assert hears.recv() == "ready"
         go.set()
-        told: list[str] = []
+        reported: list[str] = []
         for hears, _ in racers:
             assert hears.poll(RACE_S)
-            told += hears.recv()
-        return told
+            reported += hears.recv()
+        return reported
     finally:
         for hears, process in racers:
             process.kill()
@@ -139,10 +139,10 @@ def answers(race: Race) -> list[str]:
 async def test_a_thousand_exchanges_of_one_secret_give_one_key(tmp_path: Path) -> None:
     made = await approved(tmp_path)
 
-    told = answers(Race(tmp_path, made.secret))
+    reported = answers(Race(tmp_path, made.secret))
 
     money = tmp_path / "money.sqlite"
-    counted = Counter(told)
+    counted = Counter(reported)
     assert counted.pop("KEY_ALREADY_EXISTS") == PROCESSES * TASKS - 1
     assert [key[:9] for key in counted] == ["svc_live_"]
     assert rows(money, "SELECT count(*) FROM api_key") == [(1,)]
@@ -153,10 +153,10 @@ async def test_a_thousand_exchanges_of_one_secret_give_one_key(tmp_path: Path) -
 async def test_with_one_idempotency_key_all_of_them_get_that_key(tmp_path: Path) -> None:
     made = await approved(tmp_path)
 
-    told = answers(Race(tmp_path, made.secret, key=KEY))
+    reported = answers(Race(tmp_path, made.secret, key=KEY))
 
-    assert len(set(told)) == 1
-    assert told[0].startswith("svc_live_")
+    assert len(set(reported)) == 1
+    assert reported[0].startswith("svc_live_")
     assert rows(tmp_path / "money.sqlite", "SELECT count(*) FROM api_key") == [(1,)]
     assert contradictions(tmp_path / "money.sqlite") == []
 
@@ -169,8 +169,8 @@ async def test_the_race_finds_an_exchange_that_selects_then_updates(tmp_path: Pa
         db = apsw.Connection(str(folder / "money.sqlite"))
         db.execute("DROP INDEX api_key_signup")
         db.close()
-        told = answers(Race(folder, made.secret, is_mistaken=True))
-        if len({each for each in told if each.startswith("svc_live_")}) > 1:
+        reported = answers(Race(folder, made.secret, is_mistaken=True))
+        if len({each for each in reported if each.startswith("svc_live_")}) > 1:
             assert contradictions(folder / "money.sqlite") != []
             return
     pytest.fail("no race found it")

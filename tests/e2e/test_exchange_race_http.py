@@ -96,24 +96,24 @@ async def answers(ports: Sequence[int], secret: str) -> list[tuple[int, str, byt
         for client in clients:
             client.writer.write(request * PIPELINED)
         async with asyncio.timeout(ANSWER_S):
-            told = await asyncio.gather(*map(hear, clients))
-    return [each for heard in told for each in heard]
+            reported = await asyncio.gather(*map(hear, clients))
+    return [each for heard in reported for each in heard]
 
 
 async def test_one_of_a_thousand_is_answered_with_the_key(tmp_path: Path) -> None:
     secret = await approved(tmp_path)
     with ExitStack() as stack:
         ports = [stack.enter_context(running(serve, tmp_path))[0] for _ in range(PROCESSES)]
-        told = await answers(ports, secret)
+        reported = await answers(ports, secret)
     money = tmp_path / "money.sqlite"
 
-    assert Counter((status, code) for status, code, _ in told) == {
+    assert Counter((status, code) for status, code, _ in reported) == {
         (200, ""): 1,
         (409, "KEY_ALREADY_EXISTS"): PROCESSES * CONNECTIONS * PIPELINED - 1,
     }
-    assert len({body for status, _, body in told if status == 409}) == 1
+    assert len({body for status, _, body in reported if status == 409}) == 1
     ((hint,),) = rows(money, "SELECT hint FROM api_key")
-    (issued,) = [json.loads(body) for status, _, body in told if status == 200]
+    (issued,) = [json.loads(body) for status, _, body in reported if status == 200]
     assert issued["keyHint"] == hint == f"...{issued['apiKey'][-8:]}"
     assert rows(money, "SELECT count(*) FROM user") == [(1,)]
     assert contradictions(money) == []

@@ -88,8 +88,8 @@ async def served(
     """Return the prices that the API says were set, in order."""
     lines = {line["signature"]: line for line in await answered(service, token, name)}
     assert len(lines) == len(mine), name
-    told = [lines[one.signature] for one in mine]
-    return [(one["t"], one["price"]["usd"]) for one in told if one["setsPrice"]]
+    reported = [lines[one.signature] for one in mine]
+    return [(one["t"], one["price"]["usd"]) for one in reported if one["setsPrice"]]
 
 
 @pytest.mark.timeout(3_600 if STORM_IS_FULL else 400)
@@ -101,7 +101,7 @@ async def test_the_price_of_a_launch_is_that_of_its_deepest_pool(
         pytest.skip(f"did not run: the launches are not there: {path}")
     made = launches(read_launches(path))
     curves = {name: CURVES for name, launch in made.items() if launch.is_migrated}
-    told: dict[bool, list[Seconds]] = {True: [], False: []}
+    reported: dict[bool, list[Seconds]] = {True: [], False: []}
     markets = {name: launch.trades for name, launch in made.items()}
     async with replayed(tmp_path, markets, curves) as (service, swapped):
         token = await service.issue(CREDITS)
@@ -109,8 +109,8 @@ async def test_the_price_of_a_launch_is_that_of_its_deepest_pool(
             mine = [one for one in swapped if one.mint == mint_of(name)]
             prices = await served(service, token, name, mine)
             true = [(one.trade.offer.time, one.trade.offer.usd) for one in mine]
-            told[launch.is_migrated].append(seconds_off(true, prices, START + launch.since_s))
-    for is_migrated, all_seconds in told.items():
+            reported[launch.is_migrated].append(seconds_off(true, prices, START + launch.since_s))
+    for is_migrated, all_seconds in reported.items():
         judged = sum(one.judged for one in all_seconds)
         off = sum(one.off for one in all_seconds)
         longest = max(one.longest for one in all_seconds)

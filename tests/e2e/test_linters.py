@@ -85,8 +85,8 @@ async def test_tdqs_finds_no_error_in_the_tools(shop: SellingApi, tmp_path: Path
     async with mcp_beside(shop.service.app, shop.world.clock) as app:
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
-            told = (await http.post("/mcp", json=LISTING, headers=READS)).text
-    listed = json.loads(told[told.index("{") :].splitlines()[0])["result"]
+            reported = (await http.post("/mcp", json=LISTING, headers=READS)).text
+    listed = json.loads(reported[reported.index("{") :].splitlines()[0])["result"]
     (tmp_path / "tools.json").write_text(json.dumps(listed))
     code, text = await said(str(BIN / "tdqs"), "lint", "--file", "tools.json", folder=tmp_path)
 

@@ -95,8 +95,8 @@ class ForX402:
             meta=meta,
             read_timeout_seconds=read_timeout_seconds.total_seconds(),
         )
-        told = result.model_dump(by_alias=True)
-        return SimpleNamespace(**{**told, "_meta": told["_meta"] or {}})
+        reported = result.model_dump(by_alias=True)
+        return SimpleNamespace(**{**reported, "_meta": reported["_meta"] or {}})
 
 
 def paying(service: DocumentedService, client: Client) -> x402MCPClient:
@@ -129,11 +129,12 @@ def expect_delivered(results: dict[str, CallToolResult], token_credits: int) -> 
     alert = results.pop("create_alert")  # of an account: a credit token has none
     assert alert.structured_content["error"]["code"] == "INVALID_TOKEN"
     assert not [result for result in results.values() if result.is_error]
-    charged = sum(told_by(each)["meta"]["creditsCharged"] for each in results.values())
+    charged = sum(reported_by(each)["meta"]["creditsCharged"] for each in results.values())
     left = results["get_balance"].structured_content["data"]["balance"]
     before_balance = list(results).index("get_balance")
     paid_before = sum(
-        told_by(each)["meta"]["creditsCharged"] for each in list(results.values())[:before_balance]
+        reported_by(each)["meta"]["creditsCharged"]
+        for each in list(results.values())[:before_balance]
     )
     assert left == token_credits - paid_before
     assert charged == sum(map(is_paid_for, results, results.values()))
@@ -141,14 +142,14 @@ def expect_delivered(results: dict[str, CallToolResult], token_credits: int) -> 
 
 def is_paid_for(name: str, result: CallToolResult) -> bool:
     """Return whether a credit is due: a page with nothing in it is free."""
-    parts = told_by(result)["data"].values()
+    parts = reported_by(result)["data"].values()
     tables = [each for each in parts if isinstance(each, dict) and "rows" in each]
     return name not in {"get_balance", "search_tokens", "try_token"} and all(
         each["rows"] for each in tables
     )
 
 
-def told_by(result: CallToolResult) -> dict[str, Any]:
+def reported_by(result: CallToolResult) -> dict[str, Any]:
     """Return the data and the cost in *result*, as a client reads them that knows text alone."""
     return dict(json.loads(result.content[0].text))  # type: ignore[union-attr]
 
@@ -182,10 +183,10 @@ async def test_the_official_payer_buys_by_call_and_by_bundle(service: Documented
         assert not result.is_error, result.content
         assert result.payment_response is not None
         assert result.payment_response.success
-    told = json.loads(bought.content[0]["text"])
-    async with over_http(service, **bearer(told["data"]["token"])) as client:
+    reported = json.loads(bought.content[0]["text"])
+    async with over_http(service, **bearer(reported["data"]["token"])) as client:
         balance = await client.call_tool("get_balance", {})
-    assert balance.structured_content["data"]["balance"] == told["data"]["credits"] == 10
+    assert balance.structured_content["data"]["balance"] == reported["data"]["credits"] == 10
 
 
 @official_client
@@ -203,7 +204,7 @@ async def test_the_official_payer_pays_through_standard_input_and_output(
     assert "0.0025 USD" in over.content[0]["text"]
 
 
-async def test_a_budget_is_told_and_costs_nothing(service: DocumentedService) -> None:
+async def test_a_budget_is_reported_and_costs_nothing(service: DocumentedService) -> None:
     token = await issued(service, 10)
     stated = {"Mintscope-Budget": "credits=2, session=e2e"}
     async with over_http(service, **bearer(token), **stated) as client:
@@ -217,21 +218,21 @@ async def test_a_budget_is_told_and_costs_nothing(service: DocumentedService) ->
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (["--url", "http://127.0.0.1:9"], "expected an MCP service at http://127.0.0.1:9/mcp"),
         (["--max-credits", "0"], "Mintscope-Budget: expected"),
         (["--credential-file", "none.txt"], "none.txt"),
     ],
 )
-def test_what_cannot_be_bridged_is_told(
-    service: DocumentedService, words: list[str], told: str
+def test_a_gap_that_cannot_be_bridged_is_reported(
+    service: DocumentedService, words: list[str], reported: str
 ) -> None:
     url = [] if "--url" in words else ["--url", service.url]
     command = " ".join([sys.executable, "-m", "mintscope", "mcp", *url, *words])
     printed = service.sh(f"{command} </dev/null 2>&1 || echo ended with $?")
 
-    assert told in printed
+    assert reported in printed
     assert "Traceback" not in printed
     assert "ended with" in printed
 

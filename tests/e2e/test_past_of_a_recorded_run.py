@@ -73,11 +73,11 @@ async def served(reader: LogReader, mints: list[Mint]) -> Served:
                 continue
             for mint in mints:
                 for kind in KINDS:
-                    found[mint, event.header.slot, kind] = told(live, mint, kind)
+                    found[mint, event.header.slot, kind] = reported(live, mint, kind)
     return found
 
 
-def told(live: LiveMarket, mint: Mint, kind: ReportKind) -> bytes | str:
+def reported(live: LiveMarket, mint: Mint, kind: ReportKind) -> bytes | str:
     try:
         return live.report(mint, kind)
     except InsufficientData as flaw:

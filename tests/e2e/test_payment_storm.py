@@ -43,7 +43,7 @@ MISTAKEN_REVERTS = 30  # of a hundred: a short storm has few payments
 
 
 @dataclass
-class Told:
+class Reported:
     """Answers to the clients: by token, balances and answers that never came."""
 
     balances: defaultdict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
@@ -51,9 +51,11 @@ class Told:
     restarts_s: list[float] = field(default_factory=list)
 
 
-async def storm(folder: Path, chain: Chain, kills: int, manner: Manner) -> tuple[list[Paid], Told]:
+async def storm(
+    folder: Path, chain: Chain, kills: int, manner: Manner
+) -> tuple[list[Paid], Reported]:
     """Buy and spend, kill and start again; return the payments and answers."""
-    random, told, paid = Random(5), Told(), list[Paid]()
+    random, reported, paid = Random(5), Reported(), list[Paid]()
     async with httpx.AsyncClient(base_url=chain.url, timeout=REQUEST_S) as rpc:
         shoppers = [
             Shopper(chain.genesis.key(f"buyer {n}"), chain.genesis, rpc, paid)
@@ -65,19 +67,19 @@ async def storm(folder: Path, chain: Chain, kills: int, manner: Manner) -> tuple
             lives += 1
             began_s = time.monotonic()
             with seller_running(folder, chain.url, manner) as seller:
-                told.restarts_s.append(time.monotonic() - began_s)
+                reported.restarts_s.append(time.monotonic() - began_s)
                 async with httpx.AsyncClient(base_url=seller.url, timeout=REQUEST_S) as shop:
                     busy = [
                         *(asyncio.create_task(_buy(shop, one, random)) for one in shoppers),
                         *(
-                            asyncio.create_task(_spend(shop, paid, told, random))
+                            asyncio.create_task(_spend(shop, paid, reported, random))
                             for _ in range(SPENDERS)
                         ),
                     ]
                     await asyncio.sleep(PACE * random.uniform(0.05, 0.5) + manner.patience_s / 10)
                     seller.process.kill()
                     await asyncio.gather(*busy)
-    return paid, told
+    return paid, reported
 
 
 def _sold(paid: list[Paid]) -> int:
@@ -95,7 +97,9 @@ async def _buy(shop: httpx.AsyncClient, shopper: Shopper, random: Random) -> Non
         pass
 
 
-async def _spend(shop: httpx.AsyncClient, paid: list[Paid], told: Told, random: Random) -> None:
+async def _spend(
+    shop: httpx.AsyncClient, paid: list[Paid], reported: Reported, random: Random
+) -> None:
     """Spend credits of tokens that were bought, until the connection breaks."""
     while True:
         tokens = [each.token for each in paid[-64:] if each.token is not None]
@@ -111,10 +115,10 @@ async def _spend(shop: httpx.AsyncClient, paid: list[Paid], told: Told, random: 
                 f"/v1/token/{TRACKED}", headers={"Authorization": f"Bearer {token}"}
             )
         except httpx.TransportError:
-            told.unanswered[token] += 1
+            reported.unanswered[token] += 1
             return
         if answer.status_code == 200:
-            told.balances[token].append(int(answer.headers["x-credits-remaining"]))
+            reported.balances[token].append(int(answer.headers["x-credits-remaining"]))
 
 
 async def _is_gone(shop: httpx.AsyncClient) -> bool:
@@ -178,7 +182,7 @@ def contradictions(folder: Path, chain: Chain) -> list[str]:
     return wrong + [f"{signature}: issued, never landed" for signature in issued - landed]
 
 
-def losses(folder: Path, chain: Chain, paid: list[Paid], told: Told) -> list[str]:
+def losses(folder: Path, chain: Chain, paid: list[Paid], reported: Reported) -> list[str]:
     """Hold the chain, the books and what the clients know against each other."""
     wrong = contradictions(folder, chain)
     landed = chain.landed()
@@ -197,20 +201,20 @@ def losses(folder: Path, chain: Chain, paid: list[Paid], told: Told) -> list[str
         wrong.append(f"{len(accounts - held)} tokens that no client holds; {keyless} had no key")
     if chain.received() != 25_000 * len(landed):
         wrong.append(f"{chain.received()} atoms for {len(landed)} payments")
-    return wrong + _debits(folder, tokens, told)
+    return wrong + _debits(folder, tokens, reported)
 
 
-def _debits(folder: Path, tokens: list[str], told: Told) -> list[str]:
+def _debits(folder: Path, tokens: list[str], reported: Reported) -> list[str]:
     wrong: list[str] = []
     book = CreditBook(folder / MONEY_FILE, pepper=PEPPER)
     wrong += [f"account {account} contradicts itself" for account in book.contradictions()]
     for token in tokens:
         account = book.find(token)
         assert account is not None
-        spent, answers = CREDITS - book.balance(account), told.balances[token]
+        spent, answers = CREDITS - book.balance(account), reported.balances[token]
         if len(set(answers)) < len(answers):
             wrong.append("a balance was sent twice")
-        if not len(answers) <= spent <= len(answers) + told.unanswered[token]:
+        if not len(answers) <= spent <= len(answers) + reported.unanswered[token]:
             wrong.append(f"{spent} spent for {len(answers)} answers")
     book.close()
     return wrong + [each for each in books(folder, "PRAGMA integrity_check") if each != "ok"]
@@ -218,7 +222,7 @@ def _debits(folder: Path, tokens: list[str], told: Told) -> list[str]:
 
 async def found_after(
     folder: Path, kills: int, manner: Manner
-) -> tuple[list[Paid], Told, list[str]]:
+) -> tuple[list[Paid], Reported, list[str]]:
     """Storm, let the weather clear, redeem; return what is wrong then.
 
     The answer is beyond repair before anyone redeems: to redeem takes long.
@@ -226,24 +230,24 @@ async def found_after(
     buyers = {f"buyer {n}": RICH for n in range(BUYERS)}
     reverts = MISTAKEN_REVERTS if manner.mistake else REVERTS
     with chain_running(buyers=buyers, stormy=True, reverts=reverts) as chain:
-        paid, told = await storm(folder, chain, kills, manner)
+        paid, reported = await storm(folder, chain, kills, manner)
         chain.go_wrong()
         await asyncio.sleep(SETTLE_S)
         if beyond_repair := contradictions(folder, chain):
-            return paid, told, beyond_repair
+            return paid, reported, beyond_repair
         stolen = await redeem_all(folder, chain, paid)
         violations = await settle(folder, chain)
-        return paid, told, [*violations, *stolen, *losses(folder, chain, paid, told)]
+        return paid, reported, [*violations, *stolen, *losses(folder, chain, paid, reported)]
 
 
-def figures(folder: Path, paid: list[Paid], told: Told, wrong: list[str]) -> str:
+def figures(folder: Path, paid: list[Paid], reported: Reported, wrong: list[str]) -> str:
     """Say in a line how hard it stormed."""
     issued = books(folder, "SELECT signature FROM payment WHERE state = 'issued'")
     return (
-        f"\n{len(told.restarts_s)} kills: {len(paid)} payments sent, {len(issued)} landed,"
+        f"\n{len(reported.restarts_s)} kills: {len(paid)} payments sent, {len(issued)} landed,"
         f" {len(books(folder, 'SELECT id FROM credit_account'))} tokens,"
-        f" {sum(map(len, told.balances.values()))} credits spent, {len(wrong)} wrong;"
-        f" median restart {median(told.restarts_s) * 1000:.0f} ms\n"
+        f" {sum(map(len, reported.balances.values()))} credits spent, {len(wrong)} wrong;"
+        f" median restart {median(reported.restarts_s) * 1000:.0f} ms\n"
     )
 
 
@@ -254,10 +258,10 @@ async def test_nothing_paid_is_lost_to_kill_9(
     capsys: pytest.CaptureFixture[str],
     record_property: Callable[[str, object], None],
 ) -> None:
-    paid, told, wrong = await found_after(tmp_path, KILLS, Manner())
-    record_property("figure", figures(tmp_path, paid, told, wrong).strip())
+    paid, reported, wrong = await found_after(tmp_path, KILLS, Manner())
+    record_property("figure", figures(tmp_path, paid, reported, wrong).strip())
     with capsys.disabled():
-        sys.stdout.write(figures(tmp_path, paid, told, wrong))
+        sys.stdout.write(figures(tmp_path, paid, reported, wrong))
 
     assert wrong == []
     assert _sold(paid) >= KILLS  # it was a storm, not a calm

@@ -142,7 +142,7 @@ async def test_a_slower_chain_is_redeemed_with_the_key_that_was_given(tmp_path: 
         assert tokens_issued(tmp_path) == 1
 
 
-async def test_a_blockhash_that_dies_is_told_at_once_by_processes_in_real_time(
+async def test_an_expired_blockhash_is_reported_at_once_by_processes_in_real_time(
     tmp_path: Path,
 ) -> None:
     """It dies after 6 s in slots of 40 ms, 30 s in those of mainnet; the shop measures that."""

@@ -233,6 +233,6 @@ async def test_no_answer_is_another_than_was_described(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
-        told, _ = await asyncio.wait_for(running.communicate(), 1_100)
+        answered, _ = await asyncio.wait_for(running.communicate(), 1_100)
 
-    assert running.returncode == 0, told.decode()
+    assert running.returncode == 0, answered.decode()

@@ -87,11 +87,11 @@ def serving(environment: dict[str, str]) -> Iterator[tuple[str, subprocess.Popen
     ) as process:
         try:
             assert process.stderr is not None
-            told, address, is_read = [], "", False
+            reported, address, is_read = [], "", False
             while not (address and is_read):
                 line = process.stderr.readline()
-                told.append(line)
-                assert line, told
+                reported.append(line)
+                assert line, reported
                 address = next(iter(addresses_in(line)), address)
                 is_read = is_read or "history read" in line
             yield address, process
@@ -174,8 +174,8 @@ def test_a_replay_of_sixty_mints_is_what_the_definitions_say(
             data.pop("coverage", None)  # counted once a minute, beside the log
             report = dict(expected)
             price = report.pop("price")
-            told = data.pop("price")
-            assert {key: told[key] for key in price} == pytest.approx(price, rel=1e-12)
+            reported = data.pop("price")
+            assert {key: reported[key] for key in price} == pytest.approx(price, rel=1e-12)
             wrong += definitions.disagreements(data, report, price["usd"], mint)
             served += 1
 

@@ -150,7 +150,7 @@ async def events_of(client: httpx.AsyncClient, signal_id: int) -> list[dict[str,
 @pytest.mark.process
 @pytest.mark.storm
 @pytest.mark.timeout(600)
-async def test_each_crossing_is_told_once_though_the_process_is_killed(tmp_path: Path) -> None:
+async def test_each_crossing_is_sent_once_though_the_process_is_killed(tmp_path: Path) -> None:
     data = old_folder(tmp_path / "data")
     with closing(apsw.Connection(str(data / MONEY_FILE))) as db:
         db.execute("UPDATE api_key SET scopes = ?", ('["signals:read","signals:write"]',))
@@ -180,12 +180,12 @@ async def test_each_crossing_is_told_once_though_the_process_is_killed(tmp_path:
         async with api(tmp_path) as client:
             expected = trading.crossings
 
-            async def told() -> list[dict[str, Any]]:
+            async def reported() -> list[dict[str, Any]]:
                 events = await events_of(client, made[0]["signalId"])
                 waits = any(each["webhook"]["state"] == "waiting" for each in events)
                 return [] if len(events) < len(expected) or waits else events
 
-            events = await until(told)
+            events = await until(reported)
             emailed, once = [await events_of(client, each["signalId"]) for each in made[1:]]
     server.close()
     assert [each["slot"] for each in events] == expected
@@ -206,12 +206,12 @@ async def test_each_crossing_is_told_once_though_the_process_is_killed(tmp_path:
 
 async def expect_emails(data: Path, events: list[dict[str, Any]], signal_id: int) -> None:
     """Each firing is in one e-mail, or says which limit kept it out; one e-mail says that."""
-    told = [each["email"] for each in events if each["email"]["state"] != "not_sent"]
+    reported = [each["email"] for each in events if each["email"]["state"] != "not_sent"]
     refused = [each["email"] for each in events if each["email"]["state"] == "not_sent"]
     assert {each["reason"] for each in refused} == {f"limit of {EMAILS_MAX} reached"}
     written = await emails(data, EmailKind.SIGNAL_FIRED, signal_id)
     assert len(written) == EMAILS_MAX
-    assert sum(len(each["lines"].splitlines()) for each in written) == len(told)
+    assert sum(len(each["lines"].splitlines()) for each in written) == len(reported)
     assert len(await emails(data, EmailKind.SIGNAL_LIMIT, signal_id)) == 1
 
 

@@ -45,9 +45,9 @@ def messages(socket: ClientConnection) -> Iterator[tuple[str, Any]]:
         yield message["type"], message["data"]
 
 
-def test_streams_end_cleanly_and_cost_what_they_were_told(service: DocumentedService) -> None:
+def test_streams_end_cleanly_and_cost_the_minutes_with_events(service: DocumentedService) -> None:
     token = service.mintscope(f"credits issue --credits {CREDITS}").strip()
-    told, ends = 0, []
+    reported, ends = 0, []
     with ExitStack() as stack:
         client = stack.enter_context(httpx.Client(base_url=service.url, timeout=READ_S))
         streams = [
@@ -65,12 +65,12 @@ def test_streams_end_cleanly_and_cost_what_they_were_told(service: DocumentedSer
         for one in heard:
             name, minute = next(one)
             assert name == "minute"
-            told += minute["credits"]
+            reported += minute["credits"]
         service.serve.send_signal(signal.SIGTERM)
         for one in heard:  # to its end: a body that is cut off would raise
             *_, (name, end) = one
             assert name == "end"
-            told -= end["creditsReturned"]
+            reported -= end["creditsReturned"]
             ends.append(end["reason"])
         assert service.serve.wait(READ_S) == 0
 
@@ -80,5 +80,5 @@ def test_streams_end_cleanly_and_cost_what_they_were_told(service: DocumentedSer
         for each in json.loads(service.mintscope("credits list --json"))
         if each["credits"] == CREDITS
     ]
-    assert line["left"] == CREDITS - told
+    assert line["left"] == CREDITS - reported
     assert "Traceback" not in (service.folder / "serve.log").read_text()

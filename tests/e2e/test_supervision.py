@@ -187,24 +187,24 @@ def mood(node: TroubledNode, mood: Mood) -> Iterator[None]:
 
 @pytest.mark.timeout(900 if FULL else 240)
 @pytest.mark.storm
-def test_clients_are_served_or_told_to_wait_whatever_dies(
+def test_clients_are_served_or_asked_to_wait_if_a_process_dies(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     record_property: Callable[[str, object], None],
 ) -> None:
     with documented_service(tmp_path, is_troubled=True) as service:
         token = service.mintscope("credits issue --credits 1000000").strip()
-        seen, told = Seen(), list[str]()
+        seen, reported = Seen(), list[str]()
         try:
-            asyncio.run(through_all_troubles(service, seen, token, told))
+            asyncio.run(through_all_troubles(service, seen, token, reported))
         finally:
-            record_property("figure", "; ".join(told))
+            record_property("figure", "; ".join(reported))
             with capsys.disabled():
-                sys.stdout.write("\n" + "\n".join(told) + f"\n{dict(seen.answers)}\n")
+                sys.stdout.write("\n" + "\n".join(reported) + f"\n{dict(seen.answers)}\n")
 
 
 async def through_all_troubles(
-    service: DocumentedService, seen: Seen, token: str, told: list[str]
+    service: DocumentedService, seen: Seen, token: str, reported: list[str]
 ) -> None:
     assert service.node is not None
     troubles: list[tuple[str, AbstractContextManager[None]]] = [
@@ -220,7 +220,7 @@ async def through_all_troubles(
             with trouble:
                 await asyncio.sleep(TROUBLE_S)
             ready_s = await until(lambda: ready(service))
-            told.append(
+            reported.append(
                 f"{name}: {len(seen.unanswered) - lost} connections lost, longest wait"
                 f" {seen.longest_s:.2f} s, ready {ready_s:.2f} s after it"
             )

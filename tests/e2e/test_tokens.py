@@ -42,12 +42,12 @@ def tokens(config: Path, *arguments: str) -> Result:
 @pytest.fixture
 def node() -> Iterator[dict[str, Any]]:
     """A node that answers every question with `accounts`, at slot 77."""
-    told: dict[str, Any] = {"accounts": []}
+    reported: dict[str, Any] = {"accounts": []}
 
     class Answering(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
-            result = {"context": {"slot": 77}, "value": told["accounts"]}
+            result = {"context": {"slot": 77}, "value": reported["accounts"]}
             body = json.dumps({"jsonrpc": "2.0", "id": 1, "result": result}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
@@ -59,9 +59,9 @@ def node() -> Iterator[dict[str, Any]]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
-        told["url"] = f"http://127.0.0.1:{server.server_port}"
+        reported["url"] = f"http://127.0.0.1:{server.server_port}"
         Thread(target=server.serve_forever, daemon=True).start()
-        yield told
+        yield reported
         server.shutdown()
 
 

@@ -51,10 +51,10 @@ def serving(folder: Path) -> Iterator[str]:
     ) as process:
         try:
             assert process.stderr is not None
-            told: list[str] = []
-            while len(addresses := addresses_in("".join(told))) < WORKERS:
-                told.append(process.stderr.readline())
-                assert told[-1], told
+            reported: list[str] = []
+            while len(addresses := addresses_in("".join(reported))) < WORKERS:
+                reported.append(process.stderr.readline())
+                assert reported[-1], reported
             yield addresses[0]
             process.send_signal(signal.SIGTERM)
             assert process.wait(END_S) == 0

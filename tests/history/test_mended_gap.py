@@ -202,8 +202,8 @@ async def test_a_block_that_comes_later_is_mended_bit_identically(scene: Scene) 
             scene.later(2 * AFTER_S)
             with capture_logs() as lines:
                 assert await scene.mended(mending, market)
-            told = [line["event"] for line in lines if line["event"].startswith("gap")]
-            assert told == ["gap_mending", "gap_mended"]
+            reported = [line["event"] for line in lines if line["event"].startswith("gap")]
+            assert reported == ["gap_mending", "gap_mended"]
             assert await market.reader.gaps(10) == []
             assert not await mending.mend_one()
         await scene.expect_as_if_nothing_was_missed(market)

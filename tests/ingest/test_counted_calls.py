@@ -178,7 +178,7 @@ async def test_a_transaction_that_breaks_the_decoder_is_missed_and_the_others_ar
     assert [(outcome, calls) for (_, outcome), calls in outcomes.items()] == [("read", 1)]
 
 
-async def test_a_block_that_is_told_twice_is_counted_once(tmp_path: Path) -> None:
+async def test_a_block_that_is_sent_twice_is_counted_once(tmp_path: Path) -> None:
     first = block(10, None, [sol_sale(100)])
     blocks = [first, block(12, first, [sol_sale(100)])]
     async with market_in(tmp_path) as market:

@@ -124,7 +124,7 @@ async def test_ingest_writes_the_same_rows_with_a_second_process(tmp_path: Path)
     assert kept(tmp_path / "beside") == kept(tmp_path / "alone")
 
 
-def test_a_worker_that_is_lost_is_told_once_and_asked_no_more() -> None:
+def test_a_lost_worker_is_reported_once_and_used_no_more() -> None:
     worker = FakeWorker(dies_at=1)
     ahead = ahead_with(worker)
     with capture_logs() as logs:

@@ -87,21 +87,21 @@ class StormySource:
     async def updates(self, after: Tip | None) -> AsyncIterator[Update]:
         """Begin a little before *after*: it may be on a branch that died."""
         self.calls += 1
-        told = -1
+        reported = -1
         if after is not None:
-            told = max(sum(one.slot <= after.slot for one in self.blocks) - OVERLAP, told)
-        calm_until = told + OVERLAP + 3 if self.calls % 2 == 0 else 0
-        for n in range(told + 1, len(self.blocks)):
+            reported = max(sum(one.slot <= after.slot for one in self.blocks) - OVERLAP, reported)
+        calm_until = reported + OVERLAP + 3 if self.calls % 2 == 0 else 0
+        for n in range(reported + 1, len(self.blocks)):
             is_calm = n <= calm_until
             for update in [self.blocks[n]] if is_calm else self._say(n):
                 yield update
             if self.random.random() < 0.2:
-                for again in self.blocks[told + 1 : n + 1]:
+                for again in self.blocks[reported + 1 : n + 1]:
                     yield again
-                told = n
+                reported = n
                 self.final = max(self.final, n)
                 yield Finalized(self.blocks[n].slot)
-        for again in self.blocks[told + 1 :]:
+        for again in self.blocks[reported + 1 :]:
             yield again
         yield Finalized(self.blocks[-1].slot)
 

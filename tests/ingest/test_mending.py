@@ -253,7 +253,7 @@ async def test_nothing_is_mended_if_no_request_is_allowed(scene: Scene) -> None:
 
 
 async def test_the_metrics_say_how_many_are_open_and_given_up(scene: Scene) -> None:
-    def told() -> list[float | None]:
+    def reported() -> list[float | None]:
         return [
             REGISTRY.get_sample_value(f"mintscope_gaps_{each}") for each in ("open", "given_up")
         ]
@@ -261,10 +261,10 @@ async def test_the_metrics_say_how_many_are_open_and_given_up(scene: Scene) -> N
     scene.source.no_blocks = NotMendable("never")
     await scene.attempt()
     assert not await scene.mending.count()
-    assert told() == [1, 1]
+    assert reported() == [1, 1]
     await scene.market.history_jobs.filled(GAP, NOW)
     await scene.mending.count()
-    assert told() == [0, 0]
+    assert reported() == [0, 0]
 
 
 async def test_the_alert_fires_while_a_gap_is_given_up(scene: Scene) -> None:

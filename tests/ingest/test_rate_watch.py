@@ -32,7 +32,7 @@ def age_s() -> float | None:
     return REGISTRY.get_sample_value("mintscope_sol_rate_age_s")
 
 
-def test_a_rate_that_goes_and_comes_back_is_told_once_each() -> None:
+def test_a_rate_that_goes_and_comes_back_is_logged_once_each() -> None:
     watch = RateWatch()
     with capture_logs() as lines:
         for at in range(10):

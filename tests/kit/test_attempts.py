@@ -25,7 +25,7 @@ class Tried:
             advice="look at the server",
         )
 
-    async def is_told(self) -> bool:
+    async def is_reported(self) -> bool:
         try:
             await self.attempts.expect_success()
         except ServiceUnavailable as trouble:
@@ -36,34 +36,34 @@ class Tried:
 @pytest.mark.parametrize("failures_max", [1, 3])
 async def test_failures_in_a_row_are_reported_until_one_succeeds(failures_max: int) -> None:
     tried = Tried(failures_max)
-    assert not await tried.is_told()
+    assert not await tried.is_reported()
     for number in range(1, failures_max + 2):
         tried.counter.labels("bad").inc()
-        assert await tried.is_told() is (number >= failures_max)
-    assert await tried.is_told()
+        assert await tried.is_reported() is (number >= failures_max)
+    assert await tried.is_reported()
     tried.counter.labels("good").inc()
-    assert not await tried.is_told()
-    assert not await tried.is_told()
+    assert not await tried.is_reported()
+    assert not await tried.is_reported()
 
 
 async def test_one_that_succeeds_between_two_looks_ends_the_row() -> None:
     tried = Tried(2)
     tried.counter.labels("bad").inc()
-    assert not await tried.is_told()
+    assert not await tried.is_reported()
     tried.counter.labels("good").inc()
     tried.counter.labels("bad").inc()
-    assert not await tried.is_told()
+    assert not await tried.is_reported()
     tried.counter.labels("bad").inc()
-    assert not await tried.is_told()
+    assert not await tried.is_reported()
     tried.counter.labels("bad").inc()
-    assert await tried.is_told()
+    assert await tried.is_reported()
 
 
 async def test_without_further_attempts_the_check_passes() -> None:
     tried = Tried(1)
     tried.counter.labels("bad").inc()
-    assert await tried.is_told()
+    assert await tried.is_reported()
     tried.clock.advance(59 * 60_000)
-    assert await tried.is_told()
+    assert await tried.is_reported()
     tried.clock.advance(60_000)
-    assert not await tried.is_told()
+    assert not await tried.is_reported()

@@ -35,7 +35,7 @@ def test_what_was_confirmed_before_anyone_looked_is_no_sample() -> None:
     assert meter.behind == Behind(0, 2.0)
 
 
-def test_a_slot_between_two_that_were_told_is_confirmed_with_the_later_one() -> None:
+def test_a_slot_between_two_confirmed_ones_is_confirmed_with_the_later_one() -> None:
     meter = FinalityMeter()
     meter.note_confirmed(Slot(10), 1.0)
     meter.note_confirmed(Slot(20), 2.0)

@@ -72,9 +72,9 @@ def test_a_leader_whose_time_stands_still_or_runs_ahead_changes_little(slot_s: f
     def lying() -> Iterator[tuple[Slot, UnixS]]:
         newest = 0
         for slot, time in chain(slot_s, 180):
-            told = START + 60 if START + 60 <= time < START + 68 else int(time)
-            told = time + 15 if START + 100 <= time < START + 108 else told
-            newest = max(newest, told)  # the log's times never go back
+            reported = START + 60 if START + 60 <= time < START + 68 else int(time)
+            reported = time + 15 if START + 100 <= time < START + 108 else reported
+            newest = max(newest, reported)  # the log's times never go back
             yield slot, UnixS(newest)
 
     pace = measured(lying())

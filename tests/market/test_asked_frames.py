@@ -47,7 +47,7 @@ def begun(kept: Sequence[Trade], dropped_until: int = 0) -> Frames:
     return frames
 
 
-def told(frames: Frames, now: int, *, is_closed: bool = False) -> dict[str, Any]:
+def reported(frames: Frames, now: int, *, is_closed: bool = False) -> dict[str, Any]:
     read = frames.read(tuple(AskedFrame), UnixS(now), leaves_out_open=is_closed)
     return {name: msgspec.to_builtins(timeframe_of(of.tolist())) for name, of in read.items()}
 
@@ -80,7 +80,7 @@ def test_frames_are_the_definitions_wherever_they_were_begun(every_s: int, count
             frames = Frames(frames.packed())
             now = trade.time + random.choice([0, 7, every_s])
             for is_closed in (False, True):
-                ours = told(frames, now, is_closed=is_closed)
+                ours = reported(frames, now, is_closed=is_closed)
                 wanted = expected(trades[: number + 1], now, is_closed=is_closed)
                 for name, of in wanted.items():
                     assert disagreements(ours[name], of, trade.price) == [], (name, number)
@@ -92,14 +92,14 @@ def test_averages_without_their_beginning_are_right_or_null() -> None:
     wanted = expected(trades, end)
     known: dict[str, set[str]] = {"h4": set(), "d1": set(), "m30": set()}
     for kept_s in (30 * DAY, 9 * DAY, DAY):
-        ours = told(begun(trades, end - kept_s), end)
+        ours = reported(begun(trades, end - kept_s), end)
         for name, values in known.items():
             for value, of in ours[name].items():
                 if of is not None:
                     values.add(value)
                     flaws = disagreements({value: of}, {value: wanted[name][value]}, 1.0)
                     assert flaws == [], name
-        assert ours["s15"] == told(begun(trades), end)["s15"]
+        assert ours["s15"] == reported(begun(trades), end)["s15"]
     assert {"ema9", "ema50", "rsi", "macd", "fibonacci"} <= known["m30"]
     assert "ema200" not in known["h4"]
     assert known["d1"] == set()

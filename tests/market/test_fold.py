@@ -218,7 +218,7 @@ def test_what_was_loaded_and_not_touched_has_no_row_to_write() -> None:
     assert loaded.changed() == {timeframe: [] for timeframe in Timeframe}
 
 
-def test_a_row_that_begins_is_told_once() -> None:
+def test_a_new_row_is_sent_once() -> None:
     """Old candles are looked for then, and only then."""
     fold = MintFold()
     for time, opened in [

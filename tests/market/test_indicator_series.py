@@ -138,7 +138,7 @@ def test_a_series_that_begins_at_a_waypoint_has_the_values_of_the_whole_one(drop
         assert not np.isnan(found["atr"][514 - 10 :]).any()
 
 
-def test_without_a_waypoint_nothing_is_told() -> None:
+def test_without_a_waypoint_nothing_is_reported() -> None:
     assert start_of(Series(CANDLES[5:], has_older=False, closed=5), []) is None
 
 

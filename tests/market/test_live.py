@@ -85,8 +85,8 @@ class Script:
             priced(mint, n, self.rng) for n, mint in enumerate(mints * self.rng.choice((1, 2)))
         ]
         time = tip + self.rng.choice((0, 1, 40, 200))
-        told = {mint: stood(time, self.rng) for mint in mints if self.rng.random() < 0.8}
-        self.log.append(self.slot, time, *swaps, standings=told)
+        reported = {mint: stood(time, self.rng) for mint in mints if self.rng.random() < 0.8}
+        self.log.append(self.slot, time, *swaps, standings=reported)
 
     def retract(self) -> None:
         alive = self.log.slots_at(self.log.seq)

@@ -66,5 +66,5 @@ def test_what_is_shown_hides_nothing(text: str | None) -> None:
 
 
 @pytest.mark.parametrize("sign", ["\x00", "\x07", "\n", "\u200b", "\u202e", "\u2060", "\ue000"])
-def test_what_is_never_shown_is_told(sign: str) -> None:
+def test_removed_characters_are_reported(sign: str) -> None:
     assert hides(f"US{sign}DC")

@@ -67,7 +67,7 @@ def traded(  # noqa: PLR0913 - what a market is made of
     ]
 
 
-def told(standing: Standing, after_s: int) -> Confidence:
+def reported(standing: Standing, after_s: int) -> Confidence:
     return basis_by(standing).confidence(UnixS(START + after_s))
 
 
@@ -89,16 +89,16 @@ def test_what_stands_in_the_pools_and_how_long_ago_decide(
     depth: int | None, age_s: int, expected: str
 ) -> None:
     standing = stood(traded(900, depth=depth))
-    assert told(standing, 900 + age_s) == expected
+    assert reported(standing, 900 + age_s) == expected
 
 
 @pytest.mark.parametrize(("after_s", "expected"), [(0, "low"), (595, "low"), (600, "high")])
 def test_the_first_ten_minutes_are_low(after_s: int, expected: str) -> None:
-    assert told(stood(traded(after_s)), after_s) == expected
+    assert reported(stood(traded(after_s)), after_s) == expected
 
 
 def test_three_swaps_and_ten_minutes_of_silence_are_low() -> None:
-    assert told(stood(traded(10)), 900) == "low"
+    assert reported(stood(traded(10)), 900) == "low"
 
 
 def test_pools_that_agree_strengthen_each_other() -> None:
@@ -111,7 +111,7 @@ def test_pools_that_agree_strengthen_each_other() -> None:
     basis = basis_by(stood(offers))
     assert (basis.pool_count, basis.depth) == (3, 120_000 * USD)
     assert basis.confidence(UnixS(START + 900)) == "high"
-    assert told(stood([one for one in offers if one.pool == "one"]), 900) == "medium"
+    assert reported(stood([one for one in offers if one.pool == "one"]), 900) == "medium"
 
 
 def test_money_that_stood_once_is_no_liquidity_for_long() -> None:
@@ -260,7 +260,7 @@ def test_a_price_without_pools_says_that_it_knows_nothing() -> None:
     }  # fmt: skip
 
 
-def test_a_price_is_told_in_dollars_and_milliseconds() -> None:
+def test_a_price_is_printed_in_dollars_and_milliseconds() -> None:
     basis = PriceBasis(
         "deep", UnixS(START), UnixS(START - 900), 123_456_789_012, 2, is_agreed=True, flow=NO_FLOW
     )

@@ -98,8 +98,8 @@ def test_moving_a_price_takes_a_tenth_of_its_depth(
 ) -> None:
     """Less moves nothing; what it takes moves the price to wherever its owner likes."""
     least = least_capital(ByStanding, RICH[name], most=400_000.0)
-    told = "more than 400,000" if least is None else f"{least:,.0f}"
-    record_property("figure", f"to move 100,000 USD {name}: {told} USD, less moves nothing")
+    reported = "more than 400,000" if least is None else f"{least:,.0f}"
+    record_property("figure", f"to move 100,000 USD {name}: {reported} USD, less moves nothing")
     assert least is None or least >= AT_RISK_MIN
 
 

@@ -217,8 +217,8 @@ def test_whatever_moves_stays_finite_and_exact(
     is_dust = base_amount < 1_000 or quote_amount < (100_000 if quote == WSOL else 20_000)
     is_rejected = (is_dust or decimals is not None) and seen.price_usd is None and volume > 100_000
     assert seen.volume == (0 if is_rejected else volume) <= 10**15
-    is_told = seen.price_usd is not None or is_dust or decimals is not None
-    assert (seen.evidence is not None) == is_told
+    is_reported = seen.price_usd is not None or is_dust or decimals is not None
+    assert (seen.evidence is not None) == is_reported
     if seen.price_usd is not None and seen.price_sol is not None:
         assert decimals is not None
         exact = dollars / Fraction(base_amount, 10**decimals)
@@ -359,10 +359,10 @@ def test_real_swaps_of_a_mint_with_one_pool_all_set_the_price(
         pools.begin(Slot(slot))
         now = max(now, time or 0)
         rate = Rate(200.0, UnixS(now))
-        told = price_slot([made], rate, pools.sets_price, BASIC, UnixS(now))
-        if all(len(traded[one.mint]) == 1 for one in told.swaps):
+        reported = price_slot([made], rate, pools.sets_price, BASIC, UnixS(now))
+        if all(len(traded[one.mint]) == 1 for one in reported.swaps):
             alone += 1
-            assert told == price_slot([made], rate)
+            assert reported == price_slot([made], rate)
     assert alone > 40
 
 

@@ -104,7 +104,7 @@ def test_half_of_all_dollars_do_not_take_the_others_along(count: int, price: flo
     assert market(honest | bought).dollars == honest.keys()
 
 
-def test_how_far_each_dollar_is_off_is_told() -> None:
+def test_the_deviation_of_each_dollar_is_reported() -> None:
     off = market({USDC: 1.0, PYUSD: 1.0, USD1: 0.9}).off_peg
 
     assert off == {USDC: 0.0, USDT: 0.0, PYUSD: 0.0, USD1: pytest.approx(-0.1)}
@@ -217,13 +217,13 @@ def test_amounts_in_a_staking_token_are_exact(
     amount: int, base: int, worth: float, decimals: tuple[int, int]
 ) -> None:
     one = swap(JITOSOL, amount, TOKEN, base, decimals=decimals)
-    told = price_slot([one], RATE, None, market({JITOSOL: worth}))
+    reported = price_slot([one], RATE, None, market({JITOSOL: worth}))
 
     exact = Fraction(amount, 10 ** decimals[0]) * Fraction(worth) * 10**6
-    if not told.swaps:
-        assert told.unpriced
+    if not reported.swaps:
+        assert reported.unpriced
         return
-    (priced,) = told.swaps
+    (priced,) = reported.swaps
     is_rejected = priced.price_usd is None and exact > 100_000  # its price is absurd
     assert priced.volume == (0 if is_rejected else int(exact))
     if priced.price_usd is not None:
@@ -303,9 +303,9 @@ def test_what_stands_in_a_pool_is_bounded_by_what_is_behind_its_quote() -> None:
     pools = Standings()
     for slot in range(1_801):
         pools.begin(Slot(slot))
-        told = offer(0.5, UnixS(NOW + 2 * slot))
-        pools.sets_price(OTHER, replace(told, depth=10_000 * 10**6))
-        far = replace(told, pool="far", usd=0.6, depth=1_000 * 10**6)
+        reported = offer(0.5, UnixS(NOW + 2 * slot))
+        pools.sets_price(OTHER, replace(reported, depth=10_000 * 10**6))
+        far = replace(reported, pool="far", usd=0.6, depth=1_000 * 10**6)
         pools.sets_price(OTHER, far)
         pools.finalize(Slot(slot))
     quotes = Quotes(pools.of, UnixS(NOW + 3_600))

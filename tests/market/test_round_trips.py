@@ -83,12 +83,12 @@ def pool_prices(standings: Standings) -> dict[str, float]:
 def test_a_round_trip_in_a_pool_sets_no_price() -> None:
     standings = begun("honest")
     trip = leg(10.0, signer="x"), leg(9.9, signer="x", is_buy=False, inner=1)
-    told = then(standings, *trip, leg(2.25, inner=2)._replace(transaction_index=1))
+    reported = then(standings, *trip, leg(2.25, inner=2)._replace(transaction_index=1))
 
-    assert prices(told) == [None, None, 2.25]
-    assert [one.offered and one.offered[0] for one in told.swaps] == [10.0, 9.9, None]
-    assert [one.volume > 0 for one in told.swaps] == [False, False, True]
-    assert told.unpriced[Unpriced.ROUND_TRIP] == 2
+    assert prices(reported) == [None, None, 2.25]
+    assert [one.offered and one.offered[0] for one in reported.swaps] == [10.0, 9.9, None]
+    assert [one.volume > 0 for one in reported.swaps] == [False, False, True]
+    assert reported.unpriced[Unpriced.ROUND_TRIP] == 2
 
 
 def test_the_pool_of_a_round_trip_stands_where_it_stood() -> None:
@@ -97,45 +97,45 @@ def test_the_pool_of_a_round_trip_stands_where_it_stood() -> None:
     then(standings, leg(10.0, signer="x"), leg(9.9, signer="x", is_buy=False, inner=1))
     assert pool_prices(standings) == {"honest": 2.0, "second": 2.0}
     standings.begin(Slot(1_001))
-    told = price_slot(
+    reported = price_slot(
         [leg(2.02, pool="second")], RATE, standings.sets_price, BASIC, UnixS(START + 1_202)
     )
-    assert prices(told) == [2.02]
+    assert prices(reported) == [2.02]
 
 
 def test_a_sandwich_in_one_transaction_sets_no_price() -> None:
     """Nor what its victim paid, which is no volume either."""
-    told = then(
+    reported = then(
         begun("honest"),
         leg(4.0, signer="x"),
         leg(8.0, signer="victim", inner=1),
         leg(7.0, signer="x", is_buy=False, inner=2),
     )
-    assert prices(told) == [None, None, None]
-    assert [one.volume for one in told.swaps] == [0, 0, 0]
-    victim = told.swaps[1].evidence
+    assert prices(reported) == [None, None, None]
+    assert [one.volume for one in reported.swaps] == [0, 0, 0]
+    victim = reported.swaps[1].evidence
     assert victim is not None
     assert (victim.flow, victim.uncounted) == (800 * 10**6, Uncounted.NOT)
 
 
 def test_an_arbitrage_loop_sets_no_price_and_moves_its_pools() -> None:
     standings = begun("honest", "second")
-    told = then(
+    reported = then(
         standings,
         leg(2.03, signer="x"),
         leg(2.035, pool="second", signer="x", is_buy=False, inner=1),
     )
-    assert prices(told) == [None, None]
+    assert prices(reported) == [None, None]
     assert pool_prices(standings) == pytest.approx({"honest": 2.03, "second": 2.035})
 
 
 def test_a_route_through_a_token_is_no_round_trip() -> None:
-    told = then(
+    reported = then(
         begun("honest", "second"),
         leg(2.01, signer="x", quote=WSOL),
         leg(2.0, pool="second", signer="x", is_buy=False, inner=1),
     )
-    assert None not in prices(told)
+    assert None not in prices(reported)
 
 
 def test_a_loop_over_three_mints_sets_no_price() -> None:
@@ -147,13 +147,13 @@ def test_a_loop_over_three_mints_sets_no_price() -> None:
     home = swap(
         WSOL, USDC, base_amount=10**9, quote_amount=150 * 10**6, base_decimals=9, signer="x"
     )._replace(inner=2, pool="sol", in_left=10**12)
-    told = then(begun("honest", "second"), *legs, home)
-    assert prices(told) == [None, None, None]
-    assert [one.evidence and one.evidence.trip for one in told.swaps] == [Trip.LOOP] * 3
+    reported = then(begun("honest", "second"), *legs, home)
+    assert prices(reported) == [None, None, None]
+    assert [one.evidence and one.evidence.trip for one in reported.swaps] == [Trip.LOOP] * 3
 
     another = home._replace(signer="y")
-    told = then(begun("honest", "second"), *legs, another)
-    assert [one.evidence and one.evidence.trip for one in told.swaps] == [Trip.NONE] * 3
+    reported = then(begun("honest", "second"), *legs, another)
+    assert [one.evidence and one.evidence.trip for one in reported.swaps] == [Trip.NONE] * 3
 
 
 def test_a_loop_through_a_token_without_a_price_sets_none() -> None:
@@ -166,49 +166,49 @@ def test_a_loop_through_a_token_without_a_price_sets_none() -> None:
         ),
         swap(other, USDC, base_amount=10**8, quote_amount=10**8, is_buy=False, signer="x", inner=2),
     )
-    told = then(begun("honest"), *legs)
-    assert prices(told) == [None, None]
+    reported = then(begun("honest"), *legs)
+    assert prices(reported) == [None, None]
     assert prices(then(begun("honest"), *legs[:2])) == [2.2]
 
 
 def test_a_split_purchase_is_no_loop() -> None:
     """A part for SOL, the rest for dollars that SOL paid for."""
-    told = then(
+    reported = then(
         begun("honest", "second"),
         leg(2.01, signer="x", quote=WSOL),
         swap(WSOL, USDC, base_amount=10**9, quote_amount=150 * 10**6, base_decimals=9, signer="x",
              is_buy=False, inner=1)._replace(pool="sol", out_left=10**12),
         leg(2.0, pool="second", signer="x", inner=2),
     )  # fmt: skip
-    assert None not in prices(told)
+    assert None not in prices(reported)
 
 
 def test_two_keys_of_one_transaction_are_a_round_trip() -> None:
     """No one else could trade between them."""
-    told = then(
+    reported = then(
         begun("honest"),
         leg(4.0, signer="x"),
         leg(3.9, signer="x too", is_buy=False, inner=1),
         leg(2.02, signer="z", inner=2)._replace(transaction_index=1),
     )
-    assert prices(told) == [None, None, 2.02]
-    assert [one.volume for one in told.swaps] == [0, 0, 202 * 10**6]
+    assert prices(reported) == [None, None, 2.02]
+    assert [one.volume for one in reported.swaps] == [0, 0, 202 * 10**6]
 
 
 def test_what_is_bought_and_sold_in_two_transactions_sets_prices() -> None:
-    told = then(
+    reported = then(
         begun("honest"),
         leg(2.5, signer="x"),
         leg(2.4, signer="x", is_buy=False)._replace(transaction_index=1),
     )
-    assert prices(told) == [2.5, 2.4]
+    assert prices(reported) == [2.5, 2.4]
 
 
 def test_a_round_trip_is_no_first_price() -> None:
     standings = Standings()
-    told = then(standings, leg(10.0, signer="x"), leg(9.9, signer="x", is_buy=False, inner=1))
+    reported = then(standings, leg(10.0, signer="x"), leg(9.9, signer="x", is_buy=False, inner=1))
 
-    assert prices(told) == [None, None]
+    assert prices(reported) == [None, None]
     assert standings.of(TOKEN) is None
 
 
@@ -235,18 +235,18 @@ def folded(swaps: Sequence[PricedSwap]) -> MintFold:
 def test_the_legs_of_a_round_trip_make_no_candle() -> None:
     """They are in the log, for their evidence on their pool."""
     trip = leg(10.0, signer="x"), leg(9.9, signer="x", is_buy=False, inner=1)
-    told = then(begun("honest"), *trip).swaps
+    reported = then(begun("honest"), *trip).swaps
 
-    assert len(told) == 2
-    assert swaps_blob(swaps_of(TOKEN, swaps_blob(told))) == swaps_blob(told)
-    assert not any(folded(told).changed().values())
-    assert len(as_trades([(0, UnixS(START), one) for one in told]).rows) == 0
+    assert len(reported) == 2
+    assert swaps_blob(swaps_of(TOKEN, swaps_blob(reported))) == swaps_blob(reported)
+    assert not any(folded(reported).changed().values())
+    assert len(as_trades([(0, UnixS(START), one) for one in reported]).rows) == 0
 
 
 def test_the_log_decides_round_trips_again_as_they_were() -> None:
     standings = begun("honest", "second")
     before: Standing | None = standings.of(TOKEN)
-    told = then(
+    reported = then(
         standings,
         leg(10.0, signer="x"),
         leg(9.9, signer="x", is_buy=False, inner=1),
@@ -254,9 +254,9 @@ def test_the_log_decides_round_trips_again_as_they_were() -> None:
         leg(2.035, pool="second", signer="y", is_buy=False, inner=3),
         leg(50.0, tokens=0.001, signer="z", inner=4)._replace(transaction_index=1),
     )
-    again, decided = decide_again(before, UnixS(START + 1_201), told.swaps)
+    again, decided = decide_again(before, UnixS(START + 1_201), reported.swaps)
 
-    assert again == told.swaps
+    assert again == reported.swaps
     assert decided == standings.of(TOKEN)
 
 
@@ -264,14 +264,16 @@ def test_the_log_decides_again_that_a_route_through_a_token_is_no_volume() -> No
     """It sets prices, so that only the log's own word keeps its volume out."""
     standings = begun("honest", "second")
     before = standings.of(TOKEN)
-    told = then(
+    reported = then(
         standings,
         leg(2.01, signer="x", quote=WSOL),
         leg(2.0, pool="second", signer="x", is_buy=False, inner=1),
     ).swaps
-    assert [one.evidence and one.evidence.uncounted for one in told] == [Uncounted.ROUND_TRIP] * 2
-    assert [one.volume for one in told] == [0, 0]
-    logged = swaps_of(TOKEN, swaps_blob(told))
+    assert [one.evidence and one.evidence.uncounted for one in reported] == [
+        Uncounted.ROUND_TRIP
+    ] * 2
+    assert [one.volume for one in reported] == [0, 0]
+    logged = swaps_of(TOKEN, swaps_blob(reported))
     again, _ = decide_again(before, UnixS(START + 1_201), logged)
 
     assert None not in [one.price_usd for one in again]

@@ -404,16 +404,16 @@ def test_the_log_decides_the_price_of_sol_again_as_it_was() -> None:
     rate, at = Rate(150.5, UnixS(NOW + 60)), UnixS(NOW + 60)
     standings.begin(Slot(60))
     made = [sale("first", 150.9, depth=10**7), sale("second", 155.0, depth=6 * 10**6, at=1)]
-    told = price_slot(made, rate, standings.sets_price, Quotes(standings.of, at), at).swaps
-    assert [(one.price_usd, one.offered) for one in told] == [
+    reported = price_slot(made, rate, standings.sets_price, Quotes(standings.of, at), at).swaps
+    assert [(one.price_usd, one.offered) for one in reported] == [
         (150.5, (150.9, 1.0)),
         (None, (155.0, 1.0)),
     ]
-    again, decided = decide_again(before, at, told, rate.usd)
+    again, decided = decide_again(before, at, reported, rate.usd)
 
-    assert again == told
+    assert again == reported
     assert decided == standings.of(WSOL)
-    assert told[0].volume == Fraction(2 * 1509, 10) * 10**6
+    assert reported[0].volume == Fraction(2 * 1509, 10) * 10**6
 
 
 def test_the_log_of_sol_in_one_pool_is_decided_again_as_it_was() -> None:

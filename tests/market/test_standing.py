@@ -49,8 +49,8 @@ def priced(trades: Iterable[Trade], pools: Standings | None = None) -> list[tupl
     pools, rows = pools or Standings(), []
     for slot, (time, one) in enumerate(trades):
         pools.begin(Slot(slot))
-        told = price_slot([one], RATE, pools.sets_price, BASIC, UnixS(time))
-        rows += [(time, row) for row in told.swaps]
+        reported = price_slot([one], RATE, pools.sets_price, BASIC, UnixS(time))
+        rows += [(time, row) for row in reported.swaps]
     return rows
 
 
@@ -174,11 +174,11 @@ def test_a_round_trip_in_a_pool_does_not_take_its_weight() -> None:
         swap(TOKEN, USDC, base_amount=10**6, quote_amount=3 * 10**6, is_buy=False, signer="x")
         ._replace(pool="honest", out_left=int(DEPTH * 10**6), inner=2),
     ]  # fmt: skip
-    told = price_slot(trip, RATE, pools.sets_price, BASIC, UnixS(at + 1)).swaps
+    reported = price_slot(trip, RATE, pools.sets_price, BASIC, UnixS(at + 1)).swaps
     state = pools.of(TOKEN)
     assert state is not None
 
-    assert [one.volume for one in told] == [0, 0, 0]
+    assert [one.volume for one in reported] == [0, 0, 0]
     assert weights(state.pools, UnixS(at + 1))[0] > DEPTH * 10**6 / 8
 
 

@@ -63,9 +63,9 @@ class Market:
     def slot(self, *swaps: Swap, wait_s: int = 1) -> list[PricedSwap]:
         self.time += wait_s
         self.standings.begin(Slot(len(self.rows)))
-        told = price_slot(swaps, RATE, self.standings.sets_price, BASIC, UnixS(self.time)).swaps
-        self.rows.append((self.time, told))
-        return told
+        reported = price_slot(swaps, RATE, self.standings.sets_price, BASIC, UnixS(self.time)).swaps
+        self.rows.append((self.time, reported))
+        return reported
 
     def curve(self, seconds: int, *, stranger: float | None = None) -> None:
         """Trade on the curve at 2 USD, and in the pool of a *stranger* with so much at 3."""
@@ -88,8 +88,8 @@ def test_it_decides_from_its_first_swap_on_at_any_price(usd: float, is_in_one_sl
     market.curve(300, stranger=4_000.0)
     moved, first = leaves("curve", "pool"), trade("pool", usd, at=1)
     if is_in_one_slot:
-        told = market.slot(moved, first)
-        assert prices(told) == [None, usd]
+        reported = market.slot(moved, first)
+        assert prices(reported) == [None, usd]
     else:
         market.slot(moved)
         assert prices(market.slot(first)) == [usd]
@@ -109,20 +109,20 @@ def test_without_a_migration_its_first_swap_decides_nothing() -> None:
 def test_the_curve_trades_until_it_is_left() -> None:
     market = Market()
     market.curve(300)
-    told = market.slot(
+    reported = market.slot(
         trade("curve", 2.02), leaves("curve", "pool", at=1), trade("pool", 3.0, at=2)
     )
 
-    assert prices(told) == [2.02, None, 3.0]
+    assert prices(reported) == [2.02, None, 3.0]
 
 
 def test_a_curve_that_is_not_known_leaves_nothing() -> None:
     market = Market()
     market.curve(300)
     before = market.standings.of(TOKEN)
-    told = market.slot(leaves("another curve", "private"))
+    reported = market.slot(leaves("another curve", "private"))
 
-    assert prices(told) == [None]
+    assert prices(reported) == [None]
     assert market.standings.of(TOKEN) == before
     assert prices(market.slot(trade("private", 9.0, depth=10**6))) == [None]
 
@@ -173,10 +173,10 @@ def test_a_migration_is_no_side_of_a_round_trip() -> None:
     market.curve(300)
     moved = leaves("curve", "pool")._replace(signer="sniper")
     bought = trade("pool", 2.5, signer="sniper")._replace(inner=1)
-    told = market.slot(moved, bought)
+    reported = market.slot(moved, bought)
 
-    assert prices(told) == [None, 2.5]
-    assert told[1].volume == 250 * 10**6
+    assert prices(reported) == [None, 2.5]
+    assert reported[1].volume == 250 * 10**6
 
 
 def test_a_slot_that_dies_leaves_nothing() -> None:
@@ -193,8 +193,8 @@ def test_a_slot_that_dies_leaves_nothing() -> None:
 def test_a_restart_between_a_migration_and_the_first_swap_changes_nothing() -> None:
     market = Market()
     market.curve(300, stranger=4_000.0)
-    told = market.slot(leaves("curve", "pool"))
-    assert told  # so that the log has a row, and what decides after it
+    reported = market.slot(leaves("curve", "pool"))
+    assert reported  # so that the log has a row, and what decides after it
     state = market.standings.changed()[TOKEN]
     blob = standing_blob(state)
     assert blob is not None

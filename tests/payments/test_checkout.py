@@ -91,7 +91,7 @@ async def test_a_credit_buys_a_report_and_a_failure_costs_nothing(front: Front) 
     assert await front.call() == (REPORT, 0)
 
 
-async def test_the_lack_of_credits_is_told_before_a_failure(front: Front) -> None:
+async def test_the_lack_of_credits_is_reported_before_a_failure(front: Front) -> None:
     await front.ledger.issue(TOKEN, 1, "")
     await front.call()
     failure = TokenNotFound("This service does not track it.")

@@ -172,11 +172,11 @@ def test_a_sender_hears_where_it_was_expected(path: list[str], value: Any, expec
     assert refusal(header) == f"PAYMENT-SIGNATURE: expected {expected}"
 
 
-def test_an_identifier_that_is_none_is_told_its_form() -> None:
-    told = refusal(with_identifier({"info": {"id": "short"}}))
+def test_an_invalid_identifier_is_refused_with_its_form() -> None:
+    reported = refusal(with_identifier({"info": {"id": "short"}}))
 
-    assert told.startswith("PAYMENT-SIGNATURE: expected a key of 16 to 128 ")
-    assert told.endswith("s, digits, '-' and '_'")
+    assert reported.startswith("PAYMENT-SIGNATURE: expected a key of 16 to 128 ")
+    assert reported.endswith("s, digits, '-' and '_'")
 
 
 def test_an_identifier_may_be_as_short_or_as_long_as_was_offered() -> None:

@@ -139,7 +139,7 @@ async def test_one_process_audits_and_the_others_measure(world: World, sales: Sa
     assert metric("mintscope_audits_total", outcome="sound") == before + 1
 
 
-async def test_a_payment_without_a_row_is_told_once_and_stops_nothing(
+async def test_a_payment_without_a_row_is_reported_once_and_stops_nothing(
     world: World, sales: Sales
 ) -> None:
     facilitator = world.facilitator()
@@ -151,8 +151,8 @@ async def test_a_payment_without_a_row_is_told_once_and_stops_nothing(
         await sales.maintenance.look()
         await sales.maintenance.look()
 
-    told = [line for line in lines if line["event"] == "a payment on chain has no row"]
-    assert [(line["signature"], line["bought"]) for line in told] == [
+    reported = [line for line in lines if line["event"] == "a payment on chain has no row"]
+    assert [(line["signature"], line["bought"]) for line in reported] == [
         (outcome.payment.signature, RESOURCE)
     ]
     assert metric("mintscope_orphans") == 1

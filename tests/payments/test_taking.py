@@ -84,7 +84,7 @@ SLOT_S: Final = 0.4
 
 
 @dataclass
-class ToldChain:
+class ReportedChain:
     """A chain that answers as it is set; None for a node that does not answer."""
 
     trial: Trial | None = field(
@@ -137,7 +137,7 @@ class World:
     def __init__(self) -> None:
         self.clock = ManualClock(NOW)
         self.store = MemoryPaymentStore()
-        self.chain = ToldChain()
+        self.chain = ReportedChain()
         self.drawn = 0
         self.aside: list[tuple[Signature, str]] = []
         self.recorded: bytes | None = None
@@ -289,8 +289,8 @@ async def test_a_payment_that_has_expired_is_refused_as_soon_as_that_is_final(
     world: World,
 ) -> None:
     world.slot_s, world.chain.lost = 0.2, 10**9
-    payment, told = world.quoted(), iter([LAST - 9, LAST - 1, LAST, LAST, LAST, LAST + 1])
-    world.chain.look_at = lambda: Unseen(height=next(told))
+    payment, reported = world.quoted(), iter([LAST - 9, LAST - 1, LAST, LAST, LAST, LAST + 1])
+    world.chain.look_at = lambda: Unseen(height=next(reported))
     outcome = await world.buy(payment)
 
     assert outcome == Refused(RefusalReason.EXPIRED, world.row().signature)
@@ -543,7 +543,7 @@ async def test_an_old_quote_may_have_been_paid_before_a_restore(
     assert await world.buy(payment) == outcome
 
 
-async def test_a_lost_payment_that_failed_is_told_with_its_signature(world: World) -> None:
+async def test_a_lost_payment_that_failed_is_reported_with_its_signature(world: World) -> None:
     payment = world.quoted()
     await world.buy(payment)
     signature = world.row().signature
@@ -791,7 +791,7 @@ async def test_arrivals_that_are_issued_are_not_looked_for_again(world: World) -
     assert await world.reconciler().issue_arrived([]) == []
 
 
-async def test_a_frozen_payment_is_told_to_the_holder_of_its_key_alone(world: World) -> None:
+async def test_a_frozen_payment_is_shown_to_the_holder_of_its_key_alone(world: World) -> None:
     payment = world.quoted()
     await world.buy(payment)
     row = world.row()

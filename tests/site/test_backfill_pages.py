@@ -37,7 +37,7 @@ def asking(mint: str = BONK, days: str = "10") -> dict[str, str]:
     return {"do": "ask", "mint": mint, "days": days}
 
 
-async def test_a_past_is_asked_for_confirmed_and_told_to_its_end(
+async def test_a_backfill_is_requested_confirmed_and_shown_to_its_end(
     administrator: Person, market: Market
 ) -> None:
     assert "No history was requested yet." in words(await administrator.open(BACKFILLS))
@@ -82,14 +82,14 @@ async def test_one_is_cancelled_by_its_button(administrator: Person, market: Mar
 
 
 async def test_what_cannot_be_is_refused_in_words(administrator: Person, market: Market) -> None:
-    for mint, days, told in (
+    for mint, days, reported in (
         ("none", "10", "Expected"),
         (WSOL, "10", "SOL is always tracked"),
         (USDC, "10", "Track it first"),
         *[(BONK, days, "1 to 180") for days in ("", "0", "181", "1.5", "x", "-1")],
     ):
         refused = await administrator.send(BACKFILLS, asking(mint, days))
-        assert (refused.status_code, told in words(refused)) == (422, True), (mint, days)
+        assert (refused.status_code, reported in words(refused)) == (422, True), (mint, days)
     assert await market.history_asks.newest(1) == []
 
 

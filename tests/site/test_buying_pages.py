@@ -70,7 +70,7 @@ async def pay(person: Person, transaction: str, **fields: str) -> httpx.Response
     return await person.send("/buy/10", {"transaction": transaction, "key": KEY} | fields)
 
 
-async def test_what_is_proposed_is_taken_once_and_told_again_to_the_holder_of_the_key(
+async def test_a_proposal_is_taken_once_and_repeated_to_the_holder_of_the_key(
     shop: Shopfront, person: Person
 ) -> None:
     wallet = shop.world.buyer
@@ -116,7 +116,7 @@ def with_another_memo(asked: VersionedTransaction) -> VersionedTransaction:
     return VersionedTransaction.populate(MessageV0.from_bytes(spoiled), asked.signatures)
 
 
-async def test_what_is_refused_is_told_in_words_and_nothing_is_paid(
+async def test_a_refusal_is_shown_in_words_and_nothing_is_paid(
     shop: Shopfront, person: Person
 ) -> None:
     wallet = shop.world.buyer
@@ -167,7 +167,7 @@ async def test_payments_are_written_out_within_the_budget_of_questions(tmp_path:
         assert (await propose(person, shop.world.buyer)).status_code == 200
 
 
-async def test_what_keeps_us_from_selling_is_told_before_anything_is_signed(
+async def test_a_reason_not_to_sell_is_reported_before_anything_is_signed(
     shop: Shopfront, person: Person
 ) -> None:
     async def expect(title: str) -> None:
@@ -292,12 +292,12 @@ async def test_what_each_call_costs_is_what_the_routes_say(shop: Shopfront, pers
     page = words(await person.open("/pricing"))
     operations = [each for each in shop.site.api.router if isinstance(each, Operation)]
     charged = [each for each in operations if each.is_charged]
-    untold = [each for each in operations if not each.is_charged and each.tag != "Market data"]
+    unreported = [each for each in operations if not each.is_charged and each.tag != "Market data"]
 
     assert {"/v1/token/{tokenAddress}", "/v1/credits/purchase"} < {each.path for each in charged}
     for each in charged:
         assert f"{each.method} {each.path} {each.cost}" in page
-    assert f"{len(untold)} more calls" in page
+    assert f"{len(unreported)} more calls" in page
 
 
 async def test_where_nothing_is_sold_nothing_can_be_bought(site: Website) -> None:

@@ -57,13 +57,15 @@ async def test_every_endpoint_has_a_page_that_says_all_of_it(
     for endpoint in reference.endpoints.values():
         operation = document["paths"][endpoint.path][endpoint.method.lower()]
         shown = words(await person.open(endpoint.address))
-        told = [operation["description"], operation["x-cost"], endpoint.path]
+        reported = [operation["description"], operation["x-cost"], endpoint.path]
         for parameter in operation.get("parameters", ()):
-            told += [parameter["name"], parameter["description"]]
+            reported += [parameter["name"], parameter["description"]]
         for each in operation["responses"].values():
-            told += list(each["headers"])
-            told += list(each.get("content", {}).get("application/json", {}).get("examples", ()))
-        assert [text for text in told if plain(text) not in shown] == [], endpoint.path
+            reported += list(each["headers"])
+            reported += list(
+                each.get("content", {}).get("application/json", {}).get("examples", ())
+            )
+        assert [text for text in reported if plain(text) not in shown] == [], endpoint.path
         assert endpoint.path in index
 
 

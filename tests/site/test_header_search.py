@@ -85,7 +85,7 @@ def slow_near(one: str, other: str) -> bool:
 
 
 @given(st.text("abc", max_size=5), st.text("abc", max_size=5))
-def test_one_typo_is_told_from_two(one: str, other: str) -> None:
+def test_one_typo_differs_from_two(one: str, other: str) -> None:
     assert is_near(one.encode(), other.encode()) == slow_near(one, other)
 
 

@@ -216,13 +216,13 @@ async def test_a_reason_reaches_the_applicant_and_a_note_does_not(
     await site.accounts.signup.confirm_by_link(
         (await site.link("agent@example.org")).rpartition("/")[2]
     )
-    told, note = "Please say {what} you trade.", "Looks like spam."
+    reported, note = "Please say {what} you trade.", "Looks like spam."
     await administrator.send(
         f"/admin/applications/{signup_id}",
-        {"decision": "reject", "reject-note": note, "told": told},
+        {"decision": "reject", "reject-note": note, "told": reported},
     )
     email = await site.email("agent@example.org")
-    assert told in email
+    assert reported in email
     assert note not in email
     shown = words(await administrator.open(f"/admin/applications/{signup_id}"))
     assert f"by {ADMINISTRATOR}" in shown

@@ -118,7 +118,7 @@ async def test_an_address_that_says_nothing_is_400(site: Website, path: str) -> 
     assert "That request cannot be read" in words(response)
 
 
-async def test_a_method_that_is_not_meant_is_told_in_words(site: Website) -> None:
+async def test_an_unsupported_method_is_refused_in_words(site: Website) -> None:
     async with Person(site) as person:
         response = await person.open("/sign-out")
     assert "That is not how this page is used" in words(response)

@@ -104,7 +104,7 @@ async def test_other_methods_are_405(site: Website) -> None:
         assert (await person.send("/")).status_code == 405
 
 
-async def test_without_tls_browsers_are_not_told_to_insist_on_it(tmp_path: Path) -> None:
+async def test_without_tls_the_answer_has_no_hsts_header(tmp_path: Path) -> None:
     async with website(tmp_path, origin="http://127.0.0.1:8402") as site, Person(site) as person:
         response = await person.open("/")
     assert "strict-transport-security" not in response.headers

@@ -96,7 +96,7 @@ def covered(*rows: tuple[str, Tally]) -> Coverage:
     return Coverage(since, UnixS(since + 60), found, 200, skipped_slots=7, missing_slots=2)
 
 
-async def test_what_was_read_is_told_in_plain_words(tmp_path: Path) -> None:
+async def test_the_parsed_condition_is_shown_in_plain_words(tmp_path: Path) -> None:
     some = covered(("read", Tally(98, 98, 9_999)), ("no_movement", Tally(2, 1, 1)))
     page = await shown(tmp_path, coverage=some)
     assert (
@@ -163,7 +163,7 @@ async def test_it_is_that_of_the_market_that_runs(tmp_path: Path) -> None:
         assert "No blocks missed since tracking began (" in page
 
 
-async def test_data_that_is_late_is_told_with_what_it_means(tmp_path: Path) -> None:
+async def test_late_data_is_reported_with_its_meaning(tmp_path: Path) -> None:
     """The checks of this scene find nothing wrong, whatever the age."""
     async with website(tmp_path, has_market=True) as site, Person(site) as person:
         newest = f"no block read since {utc_text(NOW)}"

@@ -59,7 +59,7 @@ def rows(response: httpx.Response) -> dict[str, dict[str, str]]:
     """Return the cells of each token by what they are called; whole numbers where there are."""
     return {
         mint: {
-            found[1]: told(cell)
+            found[1]: reported(cell)
             for attributes, cell in CELL.findall(body)
             if (found := re.search(r'data-label="([^"]+)"', attributes))
         }
@@ -67,7 +67,7 @@ def rows(response: httpx.Response) -> dict[str, dict[str, str]]:
     }
 
 
-def told(cell: str) -> str:
+def reported(cell: str) -> str:
     whole = re.search(r'<span class="number" title="([^"]*)"', cell)
     text = whole[1] if whole else re.sub(r"<[^>]*>", " ", cell)
     return unescape(text).replace("\xa0", "").replace(" ", "").replace(MINUS, "-").strip()

@@ -245,7 +245,7 @@ async def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     assert message == f"{path}: cannot be read: No such file or directory"
 
 
-async def test_files_in_the_wrong_order_are_told_before_anything_is_read(tmp_path: Path) -> None:
+async def test_files_in_the_wrong_order_are_refused_before_any_is_read(tmp_path: Path) -> None:
     later = written(tmp_path, [line(10), line(11)], "later.jsonl")
     empty = written(tmp_path, [], "empty.jsonl")
     earlier = written(tmp_path, [line(1), line(2)], "earlier.jsonl")
@@ -260,7 +260,7 @@ async def test_files_in_the_wrong_order_are_told_before_anything_is_read(tmp_pat
     assert slots(await read(earlier, empty, later)) == [1, 2, 10, 11]
 
 
-async def test_a_block_below_what_is_final_is_told_once(tmp_path: Path) -> None:
+async def test_a_block_below_the_final_one_is_reported_once(tmp_path: Path) -> None:
     """Delivered all the same: files may overlap, and saying a block again is harmless."""
     lines = [line(5), line(6), line(7), line(5, parentSlot=4), line(6), line(7), line(8)]
     path = written(tmp_path, lines)
@@ -279,7 +279,7 @@ async def test_a_block_below_what_is_final_is_told_once(tmp_path: Path) -> None:
     ]
 
 
-async def test_each_file_without_a_block_after_the_tip_is_told_once(tmp_path: Path) -> None:
+async def test_each_file_without_a_block_after_the_tip_is_reported_once(tmp_path: Path) -> None:
     older = written(tmp_path, [line(1), line(3), line(5)], "older.jsonl")
     over = written(tmp_path, [line(104), line(105)], "over.jsonl")
     with capture_logs() as logs:

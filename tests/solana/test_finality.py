@@ -33,7 +33,7 @@ def at(node: FakeNode, index: int) -> Position:
     return Position(Slot(node.blocks[index].slot), node.blocks[index].blockhash)
 
 
-async def test_finality_is_told_once() -> None:
+async def test_finality_is_reported_once() -> None:
     node = node_of(20)
     finality = await following(node)
 

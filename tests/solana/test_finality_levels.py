@@ -171,13 +171,13 @@ async def test_whatever_is_asked_first_finds_out(ask: Callable[[Rpc], object]) -
     node = growing(lag=0)
     node.clock.advance(10_000)
     node.levels = frozenset({"finalized"})
-    told = []
+    answered = []
     for levels in ({"finalized"}, {"confirmed", "finalized"}):
         node.levels = frozenset(levels)
         async with client(node) as rpc:
-            told.append(await ask(rpc))  # type: ignore[misc]
+            answered.append(await ask(rpc))  # type: ignore[misc]
 
-    assert str(told[0])[:120] == str(told[1])[:120]  # what follows are addresses of objects
+    assert str(answered[0])[:120] == str(answered[1])[:120]  # what follows are addresses of objects
 
 
 async def test_parameters_that_are_refused_for_another_reason_change_no_level() -> None:

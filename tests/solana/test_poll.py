@@ -168,7 +168,7 @@ async def test_the_parameters_are_those_any_provider_takes() -> None:
     ]
 
 
-async def test_the_poller_starts_where_it_is_told() -> None:
+async def test_the_poller_starts_at_the_given_position() -> None:
     for polling, first in [
         (Polling(start=Slot(7)), 7),
         (Polling(start="latest"), 19),
@@ -298,14 +298,14 @@ async def test_a_block_in_hand_whose_parent_died_is_asked_for_again() -> None:
     assert node.clock.monotonic_s() < 30
 
 
-async def test_a_block_that_is_waited_for_and_its_gap_are_told_once() -> None:
+async def test_a_missing_block_and_its_gap_are_reported_once() -> None:
     node = node_of(30)
     node.unfetchable = {12: -32007}
     with capture_logs() as lines:
         consumer = await follow(node, Polling(start="first"))
 
-    told = [(line["event"], line.get("slot", line.get("first"))) for line in lines]
-    assert told == [("block_awaited", 12), ("gap", 12)]
+    reported = [(line["event"], line.get("slot", line.get("first"))) for line in lines]
+    assert reported == [("block_awaited", 12), ("gap", 12)]
     assert lines[1]["reason"] == consumer.gaps[0].reason
     assert 15 <= node.clock.monotonic_s() < 30, "before answers are degraded"
 
@@ -557,7 +557,7 @@ async def test_a_node_that_turns_us_away_later_is_waited_for() -> None:
     assert max(node.sleeps) <= 30
 
 
-async def test_the_progress_of_the_backfill_is_told() -> None:
+async def test_the_progress_of_the_backfill_is_reported() -> None:
     node = node_of(300)
     heard: list[tuple[int, int]] = []
     rpc = Rpc(

@@ -130,7 +130,7 @@ async def test_trouble_is_retried_and_forgotten(fault: Fault) -> None:
     assert node.sleeps == [0.25, 0.5, 1.0, 2.0]
 
 
-async def test_the_last_trouble_is_told_when_patience_ends() -> None:
+async def test_the_last_trouble_is_reported_when_patience_ends() -> None:
     node = node_with(*[status(500)] * 4, failing(httpx.ReadTimeout))
     async with client(node) as rpc:
         with pytest.raises(Unreachable) as caught:

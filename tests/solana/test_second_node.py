@@ -80,7 +80,7 @@ async def test_while_the_first_gives_no_answer_the_second_is_followed() -> None:
     assert len(first.requests) < 100, "a node that gives no answer is passed over for a while"
 
 
-async def test_without_any_answer_the_failure_of_the_first_is_told() -> None:
+async def test_without_any_answer_the_failure_of_the_first_is_reported() -> None:
     first, second = node_of(3), node_of(3)
     first.faults = second.faults = [failing(httpx.ConnectError)] * 99
 

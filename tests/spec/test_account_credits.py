@@ -43,7 +43,7 @@ async def account(service: Service, key: str) -> dict[str, Any]:
     return data
 
 
-async def test_an_account_is_told_with_what_each_key_spent(service: Service, key: str) -> None:
+async def test_an_account_is_shown_with_the_credits_of_each_key(service: Service, key: str) -> None:
     before = await account(service, key)
     assert before["balance"] == 0
     assert before["monthEndsAt"] == month_end(month_of(NOW)) // 1000
@@ -166,7 +166,9 @@ async def test_what_cannot_be_moved_is_refused(
     assert service.accounts.rows("SELECT id FROM credit_move") == []
 
 
-async def test_a_body_of_another_shape_is_told_in_plain_words(service: Service, key: str) -> None:
+async def test_a_body_of_another_shape_is_refused_in_plain_words(
+    service: Service, key: str
+) -> None:
     token = await service.issue(2)
     for path, body, message in (
         (WITHDRAW, {"credits": 0}, "credits: expected an integer of at least 1; there was 0"),

@@ -72,8 +72,8 @@ async def tell(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     result = await client.call_tool(tool, arguments)
     text = result.content[0].text  # type: ignore[union-attr]
     assert not result.is_error, text
-    told: dict[str, Any] = loads(text)
-    return told
+    reported: dict[str, Any] = loads(text)
+    return reported
 
 
 async def test_an_agent_finds_a_token_tries_the_rule_and_makes_an_alert(service: Service) -> None:

@@ -21,7 +21,7 @@ async def ask(service: Service, secret: Any, email: Any = EMAIL) -> httpx.Respon
     )
 
 
-async def test_the_state_is_told_in_words_too(service: Service, secret: str) -> None:
+async def test_the_state_is_shown_in_words_too(service: Service, secret: str) -> None:
     response = await ask(service, secret)
 
     assert response.status_code == 200
@@ -33,7 +33,7 @@ async def test_the_state_is_told_in_words_too(service: Service, secret: str) -> 
     }
 
 
-async def test_the_state_is_told_with_the_secret_only(service: Service, secret: str) -> None:
+async def test_the_state_needs_the_secret(service: Service, secret: str) -> None:
     answers = [
         await ask(service, "svc_app_" + "0" * 64),
         await ask(service, "svc_app_" + "0" * 64, "stranger@example.org"),
@@ -53,4 +53,4 @@ async def test_400_validation_error_names_the_field(service: Service, field: str
     response = await service.client.post(STATUS_PATH, json=body | {field: None})
 
     assert response.status_code == 400
-    assert [told["field"] for told in response.json()["messages"]] == [field]
+    assert [reported["field"] for reported in response.json()["messages"]] == [field]

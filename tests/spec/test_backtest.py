@@ -148,7 +148,7 @@ async def test_a_page_without_a_look_is_free(market: SeriesService) -> None:
         ({"where": RISING, "from_": 2, "to": 1}, "from: expected at most 1, which is `to`"),
     ],
 )
-async def test_a_wrong_question_is_told_where_and_costs_nothing(
+async def test_an_invalid_condition_is_refused_with_its_place_and_costs_nothing(
     market: SeriesService, asked: dict[str, Any], problem: str
 ) -> None:
     token = await market.service.issue(1)

@@ -59,7 +59,7 @@ async def test_nothing_delivered_costs_nothing(service: Service) -> None:
     assert await service.left(token) == 1
 
 
-async def test_stale_data_is_told_of_each_mint_and_costs_nothing(service: Service) -> None:
+async def test_stale_data_is_reported_for_each_mint_and_costs_nothing(service: Service) -> None:
     token = await service.issue(1)
     service.reports.age_ms = 300_001
 

@@ -154,10 +154,10 @@ async def test_an_idempotency_key_that_could_be_guessed_is_refused(service: Serv
 async def test_400_validation_error_names_the_field(
     service: Service, fields: dict[str, Any], field: str, message: str
 ) -> None:
-    (told,) = await refused(service, json=signup_body() | fields)
+    (reported,) = await refused(service, json=signup_body() | fields)
 
-    assert told["field"] == field
-    assert told["message"].startswith(message)
+    assert reported["field"] == field
+    assert reported["message"].startswith(message)
 
 
 async def test_every_mistake_is_named_at_once(service: Service) -> None:
@@ -188,10 +188,10 @@ async def test_an_unreadable_body_is_a_400_about_all_of_it(
     service: Service, body: bytes, message: str
 ) -> None:
     json = {"content-type": "application/json"}
-    (told,) = await refused(service, content=body, headers=json)
+    (reported,) = await refused(service, content=body, headers=json)
 
-    assert told["field"] == "general"
-    assert told["message"].startswith(message)
+    assert reported["field"] == "general"
+    assert reported["message"].startswith(message)
 
 
 async def test_eight_levels_are_not_too_deep(service: Service) -> None:
@@ -208,11 +208,11 @@ async def test_eight_levels_are_not_too_deep(service: Service) -> None:
     "kind", ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""]
 )
 async def test_all_bodies_are_json(service: Service, kind: str) -> None:
-    (told,) = await refused(
+    (reported,) = await refused(
         service, content=b'{"email": "agent@example.org"}', headers={"content-type": kind}
     )
 
-    assert told == {
+    assert reported == {
         "field": "general",
         "message": f"expected Content-Type: application/json; was {kind!r}",
     }
@@ -260,9 +260,9 @@ async def test_other_methods_are_405_in_both_shapes(service: Service) -> None:
     ],
 )
 async def test_no_address_adds_a_header_to_an_email(service: Service, email: str) -> None:
-    (told,) = await refused(service, json=signup_body(email))
+    (reported,) = await refused(service, json=signup_body(email))
 
-    assert told["field"] == "email"
+    assert reported["field"] == "email"
     assert service.accounts.rows("SELECT count(*) FROM letter") == [(0,)]
 
 

@@ -51,7 +51,7 @@ async def shop(world: World) -> AsyncIterator[SellingApi]:
         yield shop
 
 
-def told(answer: httpx.Response) -> Any:
+def reported(answer: httpx.Response) -> Any:
     """Return the reason why a payment is refused, once a new demand comes with it."""
     assert answer.status_code == 402, answer.text
     assert answer.json()["error"]["code"] == "PAYMENT_FAILED"
@@ -77,7 +77,7 @@ async def test_a_payment_that_is_dead_when_it_comes_is_402_with_a_new_demand(
     before = world.vm.block("processed").slot
     answer = await shop.send("POST", PURCHASE, payment, key=KEY)
 
-    assert told(answer) == reason(pace)
+    assert reported(answer) == reason(pace)
     assert world.vm.block("processed").slot - before <= 4
     assert "sendTransaction" not in world.calls
     again = shop.pay(demanded(answer))
@@ -96,7 +96,7 @@ async def test_one_that_names_the_blockhash_of_the_402_costs_one_question(
     world.calls.clear()
     answer = await shop.send("POST", PURCHASE, payment, key=KEY)
 
-    assert told(answer) == reason(pace)
+    assert reported(answer) == reason(pace)
     assert world.calls.count("simulateTransaction") == int(reason(pace) == "blockhash_not_found")
 
 
@@ -161,12 +161,12 @@ async def test_no_payment_is_in_doubt_longer_than_its_blockhash_lives_and_that_i
     assert world.vm.block("processed").height - last <= pace.lag("finalized") + 5
 
     await world.chains[-1].refresh_offer()
-    assert told(await shop.send("POST", PURCHASE, payment, key=KEY)) == "transaction_expired"
+    assert reported(await shop.send("POST", PURCHASE, payment, key=KEY)) == "transaction_expired"
     assert world.fees() == 0
 
 
 @paces_of_today
-async def test_the_request_that_waits_is_told_that_its_payment_is_dead(world: World) -> None:
+async def test_the_waiting_request_is_answered_once_its_payment_has_expired(world: World) -> None:
     world.go_wrong(landing={"kind": "never"})
     async with opened(world, patience_s=HELD_OPEN_S) as patient:
         payment = await patient.paid("POST", PURCHASE)

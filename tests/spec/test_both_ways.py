@@ -257,10 +257,10 @@ async def test_both_ways_give_the_same_answers_and_take_the_same_credits(
                     changes(each.service)
         counted: Any = fast.service.app
         taken_count = counted.fast_path.taken_count
-    told = journal(tmp_path / "fast")
+    reported = journal(tmp_path / "fast")
 
-    assert told == journal(tmp_path / "ordinary")
-    assert len(told) > 200
+    assert reported == journal(tmp_path / "ordinary")
+    assert len(reported) > 200
     assert taken_count > 200
     assert {b"200", b"400", b"401", b"402", b"404", b"405", b"429", b"500", b"503"} <= set(statuses)
 

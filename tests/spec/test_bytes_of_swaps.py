@@ -99,7 +99,7 @@ class Lived:
             reason = "roundTrip"
         has_flow = swap.evidence is not None and not swap.volume
         excluded = 1e-06 if has_flow else None
-        told = "null" if price[0] is None else '{{"usd":{},"sol":{}}}'.format(*map(sent, price))
+        reported = "null" if price[0] is None else '{{"usd":{},"sol":{}}}'.format(*map(sent, price))
         (amount, in_whole), (quote_amount, quote_in_whole) = (
             (raw, sent(None if decimals is None else whole(raw, decimals)))
             for raw, decimals in amounts
@@ -107,7 +107,7 @@ class Lived:
         return ONE % (
             one.place[0], one.time, detail.signature, sent(swap.pool),
             "buy" if swap.is_buy else "sell", amount, in_whole, detail.quote,
-            quote_amount, quote_in_whole, told, sent(swap.price_usd is not None),
+            quote_amount, quote_in_whole, reported, sent(swap.price_usd is not None),
             sent(one.place[0] <= self._final), sent(reason),
             sent(excluded), sent(None if excluded is None else "roundTrip"),
         )  # fmt: skip

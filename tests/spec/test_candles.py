@@ -126,9 +126,12 @@ async def test_the_newest_candle_is_that_of_the_report_at_the_same_slot(
             continue
         candles = await market.ask("candles", credit_token=token, tf=tf)
         report = await market.report(token)
-        newest, told = candles.json()["data"]["candles"][-1], report.json()["data"]
+        newest, reported = candles.json()["data"]["candles"][-1], report.json()["data"]
         assert candles.headers["x-data-slot"] == report.headers["x-data-slot"]
-        assert (newest["c"], newest["sol"]["c"]) == (told["price"]["usd"], told["price"]["sol"])
+        assert (newest["c"], newest["sol"]["c"]) == (
+            reported["price"]["usd"],
+            reported["price"]["sol"],
+        )
 
 
 class Counted(FakeSeries):

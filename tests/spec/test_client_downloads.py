@@ -67,8 +67,8 @@ async def test_the_wheel_holds_the_client_and_adds_up(service: Service) -> None:
     assert lines.keys() == content.keys()
     for name, (digest, size) in lines.items():
         if name != record:
-            told = urlsafe_b64encode(sha256(content[name]).digest()).rstrip(b"=").decode()
-            assert (digest, size) == (f"sha256={told}", str(len(content[name])))
+            reported = urlsafe_b64encode(sha256(content[name]).digest()).rstrip(b"=").decode()
+            assert (digest, size) == (f"sha256={reported}", str(len(content[name])))
     metadata = content[record.replace("RECORD", "METADATA")].decode()
     assert "Name: mintscope-client\n" in metadata
     commands = content[record.replace("RECORD", "entry_points.txt")]

@@ -192,8 +192,8 @@ async def test_a_batch_and_a_stream_say_the_same(scene: Followed, tmp_path: Path
         )
     (line,) = response.json()["data"]["results"]
     assert line["report"]["price"] == price
-    told = scene.live.read(TOKEN)  # as streams send it
-    update = update_of(told, Slot(1), changes(told, told))
+    reported = scene.live.read(TOKEN)  # as streams send it
+    update = update_of(reported, Slot(1), changes(reported, reported))
     assert msgspec.to_builtins(update.price) == price
 
 

@@ -62,7 +62,7 @@ async def test_a_wrong_code_is_a_400_about_the_code(service: Service, secret: st
 
     assert response.status_code == 400
     assert response.json()["error"]["code"] == "VALIDATION_ERROR"
-    assert [told["field"] for told in response.json()["messages"]] == ["code"]
+    assert [reported["field"] for reported in response.json()["messages"]] == ["code"]
     assert await state(service, secret) == "awaiting_confirmation"
 
 
@@ -116,4 +116,4 @@ async def test_400_validation_error_names_the_field(
         response = await service.client.post(CONFIRM_PATH, json=body | {field: value})
 
         assert response.status_code == 400
-        assert [told["field"] for told in response.json()["messages"]] == [field]
+        assert [reported["field"] for reported in response.json()["messages"]] == [field]

@@ -75,7 +75,7 @@ class Calls:
     random: Random
     credentials: dict[str, str] = field(default_factory=dict)
     issued: Counter[str] = field(default_factory=Counter)
-    told: Counter[str] = field(default_factory=Counter)
+    reported: Counter[str] = field(default_factory=Counter)
     unseen: Counter[str] = field(default_factory=Counter)  # what answers may have said
     met: Counter[str] = field(default_factory=Counter)
     streams: list[Kept] = field(default_factory=list)
@@ -124,7 +124,7 @@ class Calls:
         if response.status_code == 200:
             if "etag" in response.headers:
                 self.etags.append(response.headers["etag"])
-            self.told[who] += delivered(kind, response.json()["data"])
+            self.reported[who] += delivered(kind, response.json()["data"])
 
     def note(self, kind: str, response: httpx.Response) -> None:
         is_paid = response.status_code == 402
@@ -186,7 +186,7 @@ class Calls:
             kept = self.streams.pop(self.random.randrange(len(self.streams)))
             await self.read(kept)
             await kept.stack.aclose()
-            self.told[kept.who] += kept.credits
+            self.reported[kept.who] += kept.credits
             self.met["end" if kept.end is None else f"end {kept.end.data['reason']}"] += 1
 
     async def read(self, kept: Kept) -> None:
@@ -281,7 +281,7 @@ async def test_credits_taken_equal_what_was_delivered(
     record_property("figure", f"{calls.count:,} calls: credits taken are credits delivered")
 
     exact = {who: credit_count for who, credit_count in taken.items() if who != "leaves"}
-    assert exact == {who: calls.told[who] for who in exact}
+    assert exact == {who: calls.reported[who] for who in exact}
     assert 0 <= taken["leaves"] <= calls.unseen["leaves"]
     assert taken["key"] <= CAP
     assert set(calls.met) >= MEET, calls.met

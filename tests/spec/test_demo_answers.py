@@ -76,8 +76,8 @@ async def test_a_payment_is_refused_and_sent_nowhere(service: Service) -> None:
 
     assert response.status_code == 402
     assert response.json()["error"]["code"] == "PAYMENT_FAILED"
-    told = header_of(response.headers["payment-response"])
-    assert (told["success"], told["errorReason"]) == (False, "demo_sells_nothing")
+    reported = header_of(response.headers["payment-response"])
+    assert (reported["success"], reported["errorReason"]) == (False, "demo_sells_nothing")
     assert header_of(response.headers["payment-required"])["accepts"] == demand["accepts"]
 
 

@@ -189,7 +189,7 @@ async def test_the_catalogue_leads_to_what_is_there(listed: SellingApi) -> None:
         assert (await listed.client.get(href.removeprefix(ORIGIN))).status_code == 200
 
 
-async def test_the_contact_is_told_with_an_end(listed: SellingApi) -> None:
+async def test_the_contact_is_given_with_an_end(listed: SellingApi) -> None:
     lines = (await listed.client.get("/.well-known/security.txt")).text.splitlines()
 
     assert lines[0] == f"Contact: {CONTACT}"

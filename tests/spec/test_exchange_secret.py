@@ -36,7 +36,7 @@ def expect_refusal(response: httpx.Response, status: int, code: str) -> dict[str
     body = response.json()
     assert body["status"] == "error"
     assert body.keys() == {"status", "messages"} | ({"retryAfter"} if status == 429 else set())
-    assert all(told.keys() == {"field", "message"} for told in body["messages"])
+    assert all(reported.keys() == {"field", "message"} for reported in body["messages"])
     return dict(body)
 
 
@@ -82,7 +82,7 @@ async def test_409_key_already_exists(agent: Agent) -> None:
     assert body["messages"][0]["field"] == "general"
 
 
-async def test_409_is_told_with_the_right_secret_only(agent: Agent) -> None:
+async def test_409_needs_the_right_secret(agent: Agent) -> None:
     await approved(agent)
     await agent.exchange()
     agent.service.clock.advance(WINDOW_MS)
@@ -90,7 +90,7 @@ async def test_409_is_told_with_the_right_secret_only(agent: Agent) -> None:
     expect_refusal(await agent.exchange(STRANGER), 401, "INVALID_CREDENTIALS")
 
 
-async def test_401_one_body_for_everything_that_must_not_be_told_apart(agent: Agent) -> None:
+async def test_401_has_one_body_for_all_credentials_that_are_refused(agent: Agent) -> None:
     other = {"email": "no-one@example.org", "applicationSecret": agent.secret}
     answers = {
         "unknown e-mail": await agent.post(EXCHANGE_PATH, other),
@@ -128,7 +128,7 @@ async def test_401_one_body_for_everything_that_must_not_be_told_apart(agent: Ag
     }
 
 
-async def test_answers_not_to_be_told_apart_have_the_same_headers(agent: Agent) -> None:
+async def test_indistinguishable_answers_have_the_same_headers(agent: Agent) -> None:
     answers = [
         await agent.post(EXCHANGE_PATH, {"email": "x@example.org", "applicationSecret": STRANGER}),
         await agent.exchange(STRANGER),
@@ -204,7 +204,7 @@ async def test_400_validation_error_names_the_field(
     response = await agent.post(EXCHANGE_PATH, agent.credentials() | {field: value})
 
     body = expect_refusal(response, 400, "VALIDATION_ERROR")
-    assert [told["field"] for told in body["messages"]] == [field]
+    assert [reported["field"] for reported in body["messages"]] == [field]
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"email":"a","email":"b"}', b"\x00"])
@@ -216,7 +216,7 @@ async def test_an_unreadable_body_is_a_400_about_all_of_it(
     )
 
     body = expect_refusal(response, 400, "VALIDATION_ERROR")
-    assert [told["field"] for told in body["messages"]] == ["general"]
+    assert [reported["field"] for reported in body["messages"]] == ["general"]
 
 
 async def test_every_refusal_has_this_one_shape(agent: Agent) -> None:
@@ -275,7 +275,7 @@ async def test_the_address_may_be_written_differently(agent: Agent) -> None:
     assert (await agent.exchange()).status_code == 200
 
 
-async def test_every_state_of_an_application_is_told_in_turn(agent: Agent) -> None:
+async def test_every_state_of_an_application_is_reported_in_turn(agent: Agent) -> None:
     async def state() -> str:
         return str((await agent.status()).json()["state"])
 

@@ -87,10 +87,10 @@ async def test_the_newest_point_is_the_report_as_of_the_same_slot(
     await market.traded.finalize(100)
     await market.trade(3_000 * 120, 1.0)
 
-    told = (await page(market, token, tf=tf, names=ALL, limit=3))["points"][-1]
+    reported = (await page(market, token, tf=tf, names=ALL, limit=3))["points"][-1]
     report = (await market.report(token)).json()["data"]["indicators"][tf]
 
-    assert {name: told[name] for name in report} == report
+    assert {name: reported[name] for name in report} == report
 
 
 async def test_values_are_exact_where_older_candles_were_dropped(market: SeriesService) -> None:
@@ -106,10 +106,10 @@ async def test_values_are_exact_where_older_candles_were_dropped(market: SeriesS
     cursor: dict[str, str] = {}
     exact_from = None
     while exact_from is None:
-        told = await page(market, token, tf="m5", names="ema200,rsi", limit=30, **cursor)
-        points = told["points"] + points
-        exact_from, cursor = told["exactFrom"], {"cursor": told["nextCursor"]}
-    assert told["nextCursor"] is None
+        reported = await page(market, token, tf="m5", names="ema200,rsi", limit=30, **cursor)
+        points = reported["points"] + points
+        exact_from, cursor = reported["exactFrom"], {"cursor": reported["nextCursor"]}
+    assert reported["nextCursor"] is None
     assert points[0]["t"] == exact_from
     assert 46 <= len(points) < count
     for value, expected in zip(points, range(count - len(points), count), strict=True):
@@ -136,15 +136,15 @@ async def test_filled_indicators_see_a_candle_in_each_span(
     points: list[dict[str, Any]] = []
     cursor: dict[str, str] = {}
     while len(points) < len(closes):
-        told = await page(
+        reported = await page(
             market, token, tf="m1", names="ema200,rsi,fibonacci", fill="previous", limit=900,
             **cursor,
         )  # fmt: skip
-        points = told["points"] + points
-        assert told["exactFrom"] is None
-        if told["nextCursor"] is None:
+        points = reported["points"] + points
+        assert reported["exactFrom"] is None
+        if reported["nextCursor"] is None:
             break
-        cursor = {"cursor": told["nextCursor"]}
+        cursor = {"cursor": reported["nextCursor"]}
 
     base = points[0]["t"]
     assert [point["t"] for point in points] == [base + 60 * n for n in range(len(closes))]
@@ -212,9 +212,9 @@ async def test_pages_of_indicators_with_parameters_agree(market: SeriesService, 
     points: list[dict[str, Any]] = []
     cursor: dict[str, str] = {}
     while len(points) < len(whole):
-        told = await page(market, token, tf="m1", names=names, fill=fill, limit=20, **cursor)
-        points = told["points"] + points
-        cursor = {"cursor": told["nextCursor"]}
+        reported = await page(market, token, tf="m1", names=names, fill=fill, limit=20, **cursor)
+        points = reported["points"] + points
+        cursor = {"cursor": reported["nextCursor"]}
 
     assert points == whole
     assert points[-1]["values"]["ema(34)"] is not None

@@ -236,7 +236,7 @@ async def test_unknown_mistyped_and_malformed_credit_tokens_read_the_same(
     assert len(texts) == 1
 
 
-async def test_an_unknown_api_key_is_told_so(service: Service) -> None:
+async def test_an_unknown_api_key_is_refused_as_unknown(service: Service) -> None:
     headers = bearer("svc_live_" + "0" * 80)
 
     response = await service.client.get(f"/v1/token/{TRACKED}", headers=headers)

@@ -62,7 +62,7 @@ async def test_a_key_takes_a_credit_of_its_user(service: Service, key: str) -> N
     assert [(each["kind"], each["credits"]) for each in data["entries"]] == [("deposit", 2)]
 
 
-async def test_a_user_who_never_had_credits_is_told_so_and_loses_nothing(
+async def test_a_user_who_never_had_credits_gets_that_answer_and_loses_nothing(
     service: Service, key: str
 ) -> None:
     assert refusal(await service.client.get(DATA, headers=bearer(key))) == (
@@ -112,7 +112,7 @@ async def test_a_key_counts_its_requests_by_itself(service: Service, key: str) -
     assert [each.status_code for each in ours] == [200] * 30 + [429]
 
 
-async def test_a_cap_is_told_with_the_moment_it_ends(service: Service, key: str) -> None:
+async def test_a_refusal_by_a_cap_names_the_moment_that_it_ends(service: Service, key: str) -> None:
     await fill(service, 10)
     cap(service, 2)
     answers = [await service.client.get(DATA, headers=bearer(key)) for _ in range(3)]
@@ -126,7 +126,7 @@ async def test_a_cap_is_told_with_the_moment_it_ends(service: Service, key: str)
     assert (await service.client.get(DATA, headers=bearer(key))).status_code == 200
 
 
-async def test_a_key_at_its_cap_is_told_for_nothing_that_nothing_has_changed(
+async def test_a_key_at_its_cap_gets_an_unchanged_report_for_free(
     service: Service, key: str
 ) -> None:
     await fill(service, 10)

@@ -64,7 +64,7 @@ async def test_a_purchase_is_quoted_paid_and_delivered(shop: SellingApi, world: 
     assert [entry["event"] for entry in logs].count("confirmed_unknown") == int(is_refused)
 
 
-async def test_a_payment_that_never_lands_is_told_to_be_dead(
+async def test_a_payment_that_never_lands_is_reported_as_expired(
     shop: SellingApi, world: World
 ) -> None:
     payment = await signed(shop)

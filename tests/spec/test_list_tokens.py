@@ -136,12 +136,12 @@ async def test_a_look_alike_of_a_larger_token_says_so_wherever_it_is_shown(
     assert found[USDC]["lookAlikeOf"] is None
     path = "/v1/token/{}/metadata"
     for mint in imitations:
-        told = (await listed.client.get(path.format(mint))).json()["data"]
+        reported = (await listed.client.get(path.format(mint))).json()["data"]
         for field in ("lookAlikeOf", "nameCleaned"):
-            assert told[field] == found[mint][field]
-        words = " ".join(told["inWords"])
-        assert (f"looks like that of {USDC}" in words) == (told["lookAlikeOf"] is not None)
-        assert ("characters that are never shown" in words) == told["nameCleaned"]
+            assert reported[field] == found[mint][field]
+        words = " ".join(reported["inWords"])
+        assert (f"looks like that of {USDC}" in words) == (reported["lookAlikeOf"] is not None)
+        assert ("characters that are never shown" in words) == reported["nameCleaned"]
 
 
 async def test_the_multiplier_is_the_one_at_the_time_of_the_list(listed: Service) -> None:

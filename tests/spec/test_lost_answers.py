@@ -127,8 +127,8 @@ async def test_an_answer_that_cannot_be_read_after_the_broadcast_is_503_and_its_
     hasty: SellingApi, world: World, ruin: Callable[[bytes], bytes]
 ) -> None:
     payment = await hasty.paid("POST", PURCHASE)
-    told_after = ("sendTransaction", "getSignatureStatuses", "getTransaction")
-    world.spoil = dict.fromkeys(told_after, ruin)
+    lost_after = ("sendTransaction", "getSignatureStatuses", "getTransaction")
+    world.spoil = dict.fromkeys(lost_after, ruin)
     pending = await hasty.send("POST", PURCHASE, payment)
     assert refusal(pending) == (503, "PAYMENT_PENDING")
     key = pending.headers["idempotency-key"]

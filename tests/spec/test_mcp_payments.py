@@ -91,9 +91,9 @@ async def test_unpaid_is_an_error_with_the_terms(client: Client) -> None:
     required = extract_payment_required_from_result(as_x402(result))
     assert isinstance(required, PaymentRequired)
     assert required.accepts[0].amount == "2500"
-    told = result.structured_content
-    assert told["resource"]["url"] == f"{ORIGIN}/v1/token/{TRACKED}"
-    assert (told["code"], told["charged"]) == ("PAYMENT_REQUIRED", False)
+    reported = result.structured_content
+    assert reported["resource"]["url"] == f"{ORIGIN}/v1/token/{TRACKED}"
+    assert (reported["code"], reported["charged"]) == ("PAYMENT_REQUIRED", False)
     as_text = json.loads(result.content[0].text)  # type: ignore[union-attr]
     assert PaymentRequired.model_validate(as_text) == required
     assert result.meta is not None
@@ -141,7 +141,7 @@ async def test_credits_go_onto_the_token_that_is_shown(shop: SellingApi, app: AS
     assert await shop.service.left(token) == 11
 
 
-async def test_a_token_without_credits_is_told_the_terms(shop: SellingApi, app: ASGIApp) -> None:
+async def test_a_token_without_credits_gets_the_terms(shop: SellingApi, app: ASGIApp) -> None:
     token = await shop.service.issue(1)
     async with mcp_client(app, bearer(token)) as client:
         assert not (await client.call_tool("get_token", READ)).is_error
@@ -175,7 +175,7 @@ async def test_a_payment_for_what_there_is_not_is_not_taken(
     assert world.received() == 0
 
 
-async def test_a_payment_that_is_refused_is_told_why(
+async def test_a_refused_payment_gets_the_reason(
     shop: SellingApi, world: World, client: Client
 ) -> None:
     unpaid = await client.call_tool("get_token", READ)
@@ -232,11 +232,11 @@ async def test_many_calls_stop_at_the_budget_of_their_session(
         assert not (await client.call_tool("get_token", READ)).is_error
 
     assert [result.is_error for result in first] == [False] * 3
-    told = error_of(last)
-    assert told["code"] == "BUDGET_EXCEEDED"
-    assert "session morning" in told["message"]
-    assert "3 credits" in told["message"]
-    assert 0 < told["retryAfterS"] <= 86_400
+    reported = error_of(last)
+    assert reported["code"] == "BUDGET_EXCEEDED"
+    assert "session morning" in reported["message"]
+    assert "3 credits" in reported["message"]
+    assert 0 < reported["retryAfterS"] <= 86_400
     assert await shop.service.left(token) == 6
 
 

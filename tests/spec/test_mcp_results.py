@@ -92,12 +92,12 @@ async def test_errors_conform_to_the_output_schema_of_their_tool(
         async with mcp_client(app, headers) as client:
             schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
             result = await client.call_tool(name, arguments)
-        told, schema = result.structured_content, schemas[name]
+        reported, schema = result.structured_content, schemas[name]
         assert result.is_error
         assert schema is not None
-        jsonschema.validate(told, schema)
-        assert code == (told.get("code") or told["error"]["code"]), told
-        assert told["charged"] is False
+        jsonschema.validate(reported, schema)
+        assert code == (reported.get("code") or reported["error"]["code"]), reported
+        assert reported["charged"] is False
 
 
 async def test_successes_conform_to_the_output_schema_of_their_tool(

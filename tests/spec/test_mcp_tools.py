@@ -54,13 +54,13 @@ async def test_a_credit_buys_a_report(service: Service, app: ASGIApp, mode: str)
         result = await client.call_tool("get_token", {"mint": TRACKED})
 
     assert not result.is_error
-    told = result.structured_content
-    assert told["data"] == msgspec.json.decode(whole_report())  # nulls are there, too
-    assert told["meta"].items() >= {
+    reported = result.structured_content
+    assert reported["data"] == msgspec.json.decode(whole_report())  # nulls are there, too
+    assert reported["meta"].items() >= {
         "creditsCharged": 1, "usdPaid": 0, "creditsRemaining": 1, "dataSlot": 350_000_000,
         "dataAgeMs": 412, "dataStatus": "live",
     }.items()  # fmt: skip
-    assert text_of(result) == told
+    assert text_of(result) == reported
     assert await service.left(token) == 1
 
 

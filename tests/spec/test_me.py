@@ -14,7 +14,7 @@ async def key(service: Service) -> str:
     return await Agent(service).key(Scope.TRADE_WRITE)
 
 
-async def test_the_owner_and_the_scopes_of_the_key_are_told(service: Service, key: str) -> None:
+async def test_the_owner_and_the_scopes_of_the_key_are_returned(service: Service, key: str) -> None:
     service.clock.advance(7_000)
     response = await service.client.get(ME, headers=bearer(key))
 
@@ -42,7 +42,9 @@ async def test_the_owner_and_the_scopes_of_the_key_are_told(service: Service, ke
     assert data["lastUsedAt"] is None  # before this very request
 
 
-async def test_the_last_use_of_a_key_is_told_once_it_is_written(service: Service, key: str) -> None:
+async def test_the_last_use_of_a_key_is_shown_once_it_is_written(
+    service: Service, key: str
+) -> None:
     await service.client.get(ME, headers=bearer(key))
     await service.accounts.keys.flush()
 
@@ -77,7 +79,7 @@ async def test_401_invalid_token_for_a_key_that_is_none_of_ours(service: Service
     assert len(messages) == 1
 
 
-async def test_a_credit_token_is_told_what_it_is(service: Service) -> None:
+async def test_a_credit_token_gets_its_own_kind(service: Service) -> None:
     token = await service.issue(1)
 
     response = await service.client.get(ME, headers=bearer(token))

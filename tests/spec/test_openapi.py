@@ -140,11 +140,11 @@ async def test_every_refusal_of_an_account_is_announced_in_its_shape(
     announced = document["paths"][path]["post"]["responses"][str(response.status_code)]
     reference = announced["content"]["application/json"]["schema"]["$ref"]
     schema = document["components"]["schemas"][reference.rpartition("/")[2]]
-    told = response.json()
-    code = response.headers.get("x-error-code") or told["error"]["code"]
+    reported = response.json()
+    code = response.headers.get("x-error-code") or reported["error"]["code"]
 
     assert code in announced["description"]
-    assert set(told) == set(schema["properties"]) - {"retryAfter"}
+    assert set(reported) == set(schema["properties"]) - {"retryAfter"}
     assert ("X-Error-Code" in announced["headers"]) == ("x-error-code" in response.headers)
 
 
@@ -275,8 +275,8 @@ async def test_what_may_be_304_is_announced(service: Service, document: dict[str
         "/v1/demo/token",
     }
     for path in conditional:
-        told = document["paths"][path]["get"]
-        assert "If-None-Match" in {each["name"] for each in told["parameters"]}
+        reported = document["paths"][path]["get"]
+        assert "If-None-Match" in {each["name"] for each in reported["parameters"]}
         headers = bearer(await service.issue(1)) | {"If-None-Match": "*"}
         url = path.replace("{tokenAddress}", TRACKED)
         assert (await service.client.get(url, headers=headers)).status_code == 304

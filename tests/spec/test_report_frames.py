@@ -87,9 +87,9 @@ async def test_a_report_has_the_frames_that_are_asked_for(market: SeriesService)
     for name in ("m30", "h4", "d1"):
         series = await data(market, token, "indicators", tf=name, names="ema9,rsi,macd,fibonacci")
         newest = series["points"][-1]
-        told = live["indicators"][name]
+        reported = live["indicators"][name]
         assert {key: newest[key] for key in ("ema9", "rsi", "macd", "fibonacci")} == {
-            key: told[key] for key in ("ema9", "rsi", "macd", "fibonacci")
+            key: reported[key] for key in ("ema9", "rsi", "macd", "fibonacci")
         }
     assert live["indicators"]["h4"]["ema21"] is not None
     assert live["indicators"]["d1"]["ema9"] is None
@@ -113,8 +113,8 @@ async def test_alerts_of_conditions_look_at_the_numbers_of_the_series(
     tracks.begin(loaded.seq, tip.slot, tip.time)
     tracks.take(loaded)
     for is_closed, candles in ((False, "all"), (True, "closed")):
-        told = tracks.report(Mint(TOKEN), is_closed=is_closed)
-        assert told is not None
+        reported = tracks.report(Mint(TOKEN), is_closed=is_closed)
+        assert reported is not None
         for tf in ("m30", "h4", "d1"):
             names = "ema9,ema21,rsi,macd,fibonacci"
             series = await data(market, token, "indicators", tf=tf, names=names, candles=candles)
@@ -132,7 +132,7 @@ async def test_alerts_of_conditions_look_at_the_numbers_of_the_series(
                 "swing_low": levels["swingLow"],
             }.items():
                 watched = watched_by(parse_condition(f"{name}_{tf} > 1", ALL_FIELDS))
-                assert read_field(told, watched.field) == value, (name, tf, candles)
+                assert read_field(reported, watched.field) == value, (name, tf, candles)
 
 
 @pytest.mark.parametrize("tf", ["m30", "h4"])

@@ -80,7 +80,7 @@ async def test_its_key_gets_what_was_paid_for(
 
 
 @pytest.mark.parametrize("page", ["candles?tf=m5", "candles?tf=d1", "indicators?tf=h1"])
-async def test_the_newest_page_of_a_series_is_told_by_its_transaction_alone(
+async def test_the_newest_page_of_a_series_is_found_by_its_transaction_alone(
     world: World, page: str
 ) -> None:
     path = f"{REPORT}/{page}"
@@ -200,7 +200,7 @@ async def test_it_is_taken_at_the_price_it_was_quoted_at(world: World) -> None:
         assert (await shop.send("POST", PURCHASE, payment, key=KEY)).status_code == 201
 
 
-async def test_a_payment_that_failed_on_chain_is_told_as_that(world: World) -> None:
+async def test_a_payment_that_failed_on_chain_is_reported_as_failed(world: World) -> None:
     async with opened(world) as shop:
         copy = back_up(world)
         world.go_wrong(landing={"kind": "failed"})

@@ -262,7 +262,7 @@ async def test_a_token_and_a_body_are_two_proofs(shop: SellingApi, world: World)
          "expected the fields purchase, wallet, each a string, and no other field"),
     ],
 )  # fmt: skip
-async def test_a_body_that_cannot_be_read_is_told_as_on_every_route(
+async def test_an_unreadable_body_is_refused_as_on_every_route(
     shop: SellingApi, body: bytes, said: str
 ) -> None:
     headers = {"Content-Type": "application/json"}

@@ -150,7 +150,7 @@ async def test_an_empty_page_is_free(screened: Service) -> None:
         ({"cursor": "x"}, "cursor: expected"),
     ],
 )
-async def test_a_wrong_question_is_told_before_a_payment_is_asked_for(
+async def test_an_invalid_request_is_refused_before_a_payment_is_requested(
     screened: Service, query: dict[str, Any], message: str
 ) -> None:
     response = await screened.client.get(PATH, params=query)

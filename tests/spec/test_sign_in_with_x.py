@@ -46,8 +46,8 @@ def signed(challenge: dict[str, Any], wallet: Keypair, **changes: Any) -> str:
     """Return SIGN-IN-WITH-X as the official client makes it; *changes* are made before signing."""
     extension = SIWxExtension.model_validate(challenge)
     chain = extension.supported_chains[0]
-    told = extension.info.model_dump(by_alias=True, exclude_none=True)
-    info = told | {"chainId": chain.chain_id, "type": chain.type} | changes
+    reported = extension.info.model_dump(by_alias=True, exclude_none=True)
+    info = reported | {"chainId": chain.chain_id, "type": chain.type} | changes
     address = str(wallet.pubkey())
     text = create_siwx_message(info, address)
     signature = str(wallet.sign_message(text.encode()))

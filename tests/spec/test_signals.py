@@ -244,8 +244,8 @@ async def test_a_secret_is_renewed_and_shown_once(service: Service, key: str) ->
     assert renewed.json()["data"]["webhookSecret"] != made["webhookSecret"]
     assert "webhookSecret" not in (await call(service, key, "GET", path)).json()["data"]
     kept = service.accounts.rows("SELECT * FROM signal")
-    for told in (made, renewed.json()["data"]):
-        secret = b64decode(told["webhookSecret"].removeprefix("whsec_"))
+    for reported in (made, renewed.json()["data"]):
+        secret = b64decode(reported["webhookSecret"].removeprefix("whsec_"))
         assert all(secret not in row for row in kept)
     nonce = service.accounts.rows("SELECT nonce FROM signal")[0][0]
     secret = b64decode(renewed.json()["data"]["webhookSecret"].removeprefix("whsec_"))
@@ -370,15 +370,15 @@ async def test_of_one_signal_so_many_webhooks_wait_and_the_oldest_is_dropped(
 
     path = f"{SIGNALS}/{dead}/events"
     events = (await call(service, key, "GET", path)).json()["data"]["events"]
-    told = [(each["webhook"]["state"], each["webhook"]["reason"]) for each in events]
+    reported = [(each["webhook"]["state"], each["webhook"]["reason"]) for each in events]
     dropped = ("given_up", "3 others waited")
     waiting = ("waiting", None)
-    assert len(told) > 4
-    assert told == [waiting, waiting, *[dropped] * (len(told) - 3), waiting]
-    assert dropped_now == len(told) - 3
+    assert len(reported) > 4
+    assert reported == [waiting, waiting, *[dropped] * (len(reported) - 3), waiting]
+    assert dropped_now == len(reported) - 3
     path = f"{SIGNALS}/{quiet}/events"
     events = (await call(service, key, "GET", path)).json()["data"]["events"]
-    assert [each["webhook"] for each in events] == [None] * len(told)
+    assert [each["webhook"] for each in events] == [None] * len(reported)
 
 
 async def test_another_address_or_a_test_ends_the_rest_of_a_rule_that_failed(

@@ -55,21 +55,21 @@ async def test_the_first_events_are_the_minute_and_a_whole_snapshot_of_each_mint
     assert snapshots[0].data["slot"] == 12
 
 
-async def test_updates_add_up_to_what_a_new_client_is_told(streaming: Streaming) -> None:
+async def test_updates_add_up_to_the_snapshot_of_a_new_client(streaming: Streaming) -> None:
     token = await streaming.service.issue(1)
 
     async with streaming.open(token) as reader:
         _, snapshot = await reader.some(2)
-        told = snapshot.data
+        reported = snapshot.data
         for number in range(20):
             if number % 5 == 0:  # others who join meanwhile were sent something else
                 await now(streaming, TRADED[0])
             await streaming.trade()
             update = await reader.next()
             assert (update.name, update.event_id) == ("update", streaming.service.log.seq)
-            told = merged(told, update.data)
+            reported = merged(reported, update.data)
 
-        assert told == await now(streaming, TRADED[0])
+        assert reported == await now(streaming, TRADED[0])
 
 
 async def test_an_update_leaves_out_what_has_not_changed(streaming: Streaming) -> None:
@@ -85,7 +85,7 @@ async def test_an_update_leaves_out_what_has_not_changed(streaming: Streaming) -
     assert "candleCounts" not in update["dataSpan"]
 
 
-async def test_only_the_mints_that_trade_are_told_of(streaming: Streaming) -> None:
+async def test_only_the_mints_that_trade_are_sent(streaming: Streaming) -> None:
     token = await streaming.service.issue(2)
 
     async with streaming.open(token, TRADED) as reader:
@@ -102,7 +102,7 @@ async def test_at_most_four_updates_a_second_and_none_is_lost(streaming: Streami
     async with streaming.open(token) as reader:
         _, snapshot = await reader.some(2)
         await streaming.trade()
-        told = merged(snapshot.data, (await reader.next()).data)
+        reported = merged(snapshot.data, (await reader.next()).data)
         for _ in range(3):
             await streaming.trade(after_ms=50)
         service.clock.advance(100)
@@ -110,7 +110,7 @@ async def test_at_most_four_updates_a_second_and_none_is_lost(streaming: Streami
         update = await reader.next()
 
         assert update.event_id == service.log.seq
-        assert merged(told, update.data) == await now(streaming, TRADED[0])
+        assert merged(reported, update.data) == await now(streaming, TRADED[0])
 
 
 async def test_a_retraction_is_followed_by_a_corrected_snapshot(streaming: Streaming) -> None:
@@ -206,7 +206,7 @@ async def test_what_happens_while_a_minute_is_paid_for_is_made_up_for(
 
 
 @pytest.mark.parametrize("ends_by", ["a trade", "leaving", "the next"])
-async def test_a_minute_is_under_way_until_something_was_told_or_it_is_over(
+async def test_a_minute_is_under_way_until_an_event_was_sent_or_it_is_over(
     streaming: Streaming, ends_by: str
 ) -> None:
     service = streaming.service
@@ -263,7 +263,7 @@ async def test_minutes_in_which_the_process_stood_still_are_not_paid(streaming: 
         assert await service.left(token) == 8
 
 
-async def test_stale_data_ends_it_and_a_minute_in_which_nothing_was_told_is_given_back(
+async def test_stale_data_ends_it_and_a_minute_without_events_is_refunded(
     streaming: Streaming,
 ) -> None:
     token, service = await streaming.service.issue(10), streaming.service
@@ -304,7 +304,7 @@ async def test_a_minute_that_is_given_back_at_the_end_stays_so_though_the_next_o
     assert await service.left(token) == 6
 
 
-async def test_a_stop_ends_it_and_keeps_a_minute_in_which_something_was_told(
+async def test_a_stop_ends_it_and_keeps_a_minute_with_events(
     streaming: Streaming,
 ) -> None:
     token, service = await streaming.service.issue(10), streaming.service

@@ -46,7 +46,7 @@ async def test_a_plain_mint(service: Service) -> None:
     }
 
 
-async def test_what_its_issuer_can_do_is_told_in_words(service: Service) -> None:
+async def test_the_powers_of_its_issuer_are_described_in_words(service: Service) -> None:
     facts = replace(
         FACTS,
         program=TokenProgram.SPL_2022,

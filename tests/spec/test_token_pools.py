@@ -120,7 +120,7 @@ async def test_candles_of_one_pool(market: SeriesService) -> None:
     assert await market.service.left(token) == 1
 
 
-async def test_what_cannot_be_told_is_free(market: SeriesService) -> None:
+async def test_a_refusal_is_free(market: SeriesService) -> None:
     token = await market.service.issue(1)
     await market.traded.slot(1, BEGIN_S, swap(0))
     quiet = await market.ask("pools", credit_token=token, mint=QUIET)

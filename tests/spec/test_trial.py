@@ -36,10 +36,10 @@ async def test_ten_a_day_and_address_then_429_says_how_to_go_on(service: Service
 
     assert refused.status_code == 429
     assert refused.json()["error"]["code"] == "RATE_LIMITED"
-    told = refused.json()["error"]["message"]
-    assert "10 free reports" in told
-    assert "GET /v1/token/{tokenAddress}" in told
-    assert "POST /v1/credits/purchase" in told
+    reported = refused.json()["error"]["message"]
+    assert "10 free reports" in reported
+    assert "GET /v1/token/{tokenAddress}" in reported
+    assert "POST /v1/credits/purchase" in reported
     assert int(refused.headers["retry-after"]) == DAY_MS // 1000
     service.clock.advance(DAY_MS)
     assert (await service.client.get(PATH)).status_code == 200

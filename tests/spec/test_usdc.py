@@ -81,8 +81,8 @@ async def test_the_402_offers_both_its_own_token_first(
             "transactionVersions": [0],
         },
     }
-    told = response.json()["error"]["details"]["accepts"]
-    assert [(each["symbol"], each["amount"]) for each in told] == [
+    reported = response.json()["error"]["details"]["accepts"]
+    assert [(each["symbol"], each["amount"]) for each in reported] == [
         ("SCOPE", own["amount"]),
         ("USDC", usdc["amount"]),
     ]
@@ -122,13 +122,13 @@ async def test_the_worth_of_a_payment_is_that_of_its_moment(shop: SellingApi, wo
 
 
 class SlowPrice:
-    """A dollar, once *is_told*."""
+    """A dollar, once *is_reported*."""
 
     def __init__(self) -> None:
-        self.is_told = asyncio.Event()
+        self.is_reported = asyncio.Event()
 
     async def read(self, now: UnixMs) -> Quote:
-        await self.is_told.wait()
+        await self.is_reported.wait()
         return Quote(usd=Decimal(1), observed_at=now)
 
 
@@ -138,7 +138,7 @@ async def test_a_payment_does_not_break_off_the_reading_of_a_slow_price(world: W
     token = AcceptedToken(terms=world.terms, price_cache=cache, name="", symbol="")
     worth = worth_by_prices_of([token], patience_s=0)
     assert await worth(world.terms.asset, 10**world.terms.decimals) is None
-    price.is_told.set()
+    price.is_reported.set()
     for _ in range(10):
         await asyncio.sleep(0)
     assert cache.latest() is not None
@@ -213,12 +213,12 @@ async def test_without_usdc_a_402_says_what_it_said_before_there_was_a_choice(wo
     async with opened(world) as shop:
         for method, path, atoms, _ in SOLD:
             response = await shop.client.request(method, path)
-            told, error = decoded(response, "payment-required"), response.json()["error"]
-            (offer,) = told["accepts"]
+            reported, error = decoded(response, "payment-required"), response.json()["error"]
+            (offer,) = reported["accepts"]
             expected = {
                 "x402Version": 2,
                 "error": "Payment required",
-                "resource": told["resource"] | {"url": f"{ORIGIN}{path}"},
+                "resource": reported["resource"] | {"url": f"{ORIGIN}{path}"},
                 "accepts": [
                     {
                         "scheme": "exact",
@@ -236,7 +236,7 @@ async def test_without_usdc_a_402_says_what_it_said_before_there_was_a_choice(wo
                     }
                 ],
                 "extensions": {
-                    name: told["extensions"][name]
+                    name: reported["extensions"][name]
                     for name in ("payment-identifier", "bazaar", "sign-in-with-x")
                     if name != "sign-in-with-x" or method == "GET"
                 },
@@ -329,7 +329,7 @@ async def test_funds_in_one_token_cover_nothing_in_the_other(
     assert paid.status_code == 201, paid.text
 
 
-async def test_what_was_paid_in_usdc_is_told_again_once_it_is_taken_no_more(
+async def test_a_payment_in_usdc_is_answered_again_once_usdc_is_not_accepted(
     shop: SellingApi, world: World
 ) -> None:
     asked = await shop.client.post(PURCHASE, headers={"Idempotency-Key": KEY})

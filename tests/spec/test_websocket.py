@@ -70,15 +70,15 @@ async def test_it_gives_the_events_of_server_sent_events_at_their_price(
                 case _:
                     await streaming.trade(random.choice(TRADED), after_ms=random.choice([0, 250]))
         streaming.service.streams.stop()
-        told, said = [each for each in await telling if each.name], await saying
+        reported, said = [each for each in await telling if each.name], await saying
     await streaming.until_closed()
 
     assert {each.name for each in said} == {"minute", "snapshot", "update", "end"}
     # How long each client waits before it comes back is random.
     assert [*said[:-1], replace(said[-1], retry_ms=None)] == [
-        *told[:-1], replace(told[-1], retry_ms=None)
+        *reported[:-1], replace(reported[-1], retry_ms=None)
     ]  # fmt: skip
-    assert (said[-1].retry_ms is None) == (told[-1].retry_ms is None)
+    assert (said[-1].retry_ms is None) == (reported[-1].retry_ms is None)
     left = await streaming.service.left(two)
     assert left == await streaming.service.left(one) < credit_count
 

@@ -341,12 +341,12 @@ def test_a_copy_that_is_made_under_load_is_of_one_moment(folder: Path, tmp_path:
     with closing(apsw.Connection(str(folder / MONEY_FILE))) as db:
         db.execute("UPDATE credit_account SET note = ?", ("a long note " * 100_000,))
         page_count = db.execute("PRAGMA page_count").get
-    told: list[str] = []
+    reported: list[str] = []
     with spending(folder):
-        copy_files(folder, tmp_path / "backup", lambda name, _count: told.append(name))
+        copy_files(folder, tmp_path / "backup", lambda name, _count: reported.append(name))
         copied(SqliteSide(folder), SqliteSide(tmp_path / "other", is_new=True))
     assert [wrong_in(tmp_path / place) for place in ("backup", "other")] == [0, 0]
-    assert told.count(MONEY_FILE) <= page_count // PAGES + 2  # each page once
+    assert reported.count(MONEY_FILE) <= page_count // PAGES + 2  # each page once
 
 
 def test_a_backup_of_postgresql_is_made_under_load_and_restored_into_another(

@@ -36,7 +36,7 @@ def frozen(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-def test_what_waits_for_an_answer_is_told_and_asks_another_connection(tmp_path: Path) -> None:
+def test_a_waiting_statement_fails_and_uses_another_connection(tmp_path: Path) -> None:
     with closing(PostgresDatabase(dsn_in(tmp_path), statement_ms=100)) as db:
         pid = db.execute(PID).get
         with frozen(pid):
@@ -45,7 +45,7 @@ def test_what_waits_for_an_answer_is_told_and_asks_another_connection(tmp_path: 
             assert db.execute(PID).get != pid
 
 
-def test_what_sends_more_than_is_taken_is_told(tmp_path: Path) -> None:
+def test_a_statement_with_more_values_than_the_limit_is_refused(tmp_path: Path) -> None:
     with (
         closing(PostgresDatabase(dsn_in(tmp_path), statement_ms=100)) as db,
         frozen(db.execute(PID).get),

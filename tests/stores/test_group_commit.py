@@ -240,7 +240,7 @@ async def test_it_rests_again_soon_if_it_is_asked_to(
     assert await group.submit(2) == 4
 
 
-class Told:
+class Reported:
     """Waits without a task; may have left, may fail at its outcome."""
 
     def __init__(self, *, has_left: bool = False, failure: Exception | None = None) -> None:
@@ -264,7 +264,7 @@ async def test_a_waiter_that_fails_is_unheard_and_keeps_nothing_from_the_others(
     writer: Writer, group: GroupCommit[int, int], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("CRITICAL")
-    waiters = [Told(), Told(failure=ZeroDivisionError("a bug")), Told()]
+    waiters = [Reported(), Reported(failure=ZeroDivisionError("a bug")), Reported()]
     for item, waiter in enumerate(waiters):
         group.submit_for(item, waiter)
     await group.submit(3)
@@ -274,7 +274,7 @@ async def test_a_waiter_that_fails_is_unheard_and_keeps_nothing_from_the_others(
 
 
 async def test_one_that_has_left_is_left_out(writer: Writer, group: GroupCommit[int, int]) -> None:
-    group.submit_for(1, Told(has_left=True))
+    group.submit_for(1, Reported(has_left=True))
     await group.submit(2)
 
     assert writer.batches == [[2]]

@@ -136,7 +136,7 @@ async def test_a_frozen_transaction_of_the_holder_before_is_undone_for_the_new_e
     database.close()
 
 
-async def test_a_database_that_does_not_answer_is_told() -> None:
+async def test_a_database_that_does_not_answer_is_reported() -> None:
     lock = IngestLock("host=127.0.0.1 port=1 user=postgres connect_timeout=1")
     with pytest.raises(StoreUnavailable, match="does not answer"):
         async with lock.held():

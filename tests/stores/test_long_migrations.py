@@ -75,8 +75,8 @@ def test_one_that_takes_longer_than_a_statement_may_ends(
             migrate_tables(dsn, "money")
         usual.execute("SELECT * FROM slow")
 
-    told = [(line["event"], line["migration"]) for line in lines]
-    assert told == [("migrating", SLOW.name), ("migrated", SLOW.name)]
+    reported = [(line["event"], line["migration"]) for line in lines]
+    assert reported == [("migrating", SLOW.name), ("migrated", SLOW.name)]
     assert lines[1]["took_s"] >= 0.3
     assert migrations_left() == 0
 

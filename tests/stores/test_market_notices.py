@@ -58,7 +58,7 @@ async def test_without_a_write_it_looks_again_after_a_second(notices: MarketNoti
     assert loop.time() - began_s == pytest.approx(1, abs=0.5)
 
 
-async def test_a_lost_connection_is_told_once_and_the_poll_goes_on(
+async def test_a_lost_connection_is_reported_once_and_the_poll_goes_on(
     dsn: str, notices: MarketNotices
 ) -> None:
     await send(dsn, END_OTHERS)

@@ -100,10 +100,10 @@ def _refusal(database: psycopg.Connection, statement: str | Batch) -> str:
     while True:
         types = [kinds.get(number, 0) for number in range(1, max(kinds, default=0) + 1)]
         result = database.pgconn.prepare(b"", text.encode(), types or None)
-        told = INCONSISTENT.search(result.error_message)
-        if told is None or int(told[1]) in kinds:
+        reported = INCONSISTENT.search(result.error_message)
+        if reported is None or int(reported[1]) in kinds:
             break
-        kinds[int(told[1])] = BIGINT
+        kinds[int(reported[1])] = BIGINT
     is_prepared = result.status == psycopg.pq.ExecStatus.COMMAND_OK
     return "" if is_prepared else result.error_message.decode() or "no message"
 

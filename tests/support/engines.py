@@ -107,8 +107,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     passed = [report.nodeid for report in terminalreporter.stats.get("passed", [])]
     counts = engine_counts(passed)
     if counts:
-        told = ", ".join(f"{NAMES[name]} {counts[name]:,}" for name in NAMES if counts[name])
-        terminalreporter.write_line(f"passed by engine: {told}")
+        reported = ", ".join(f"{NAMES[name]} {counts[name]:,}" for name in NAMES if counts[name])
+        terminalreporter.write_line(f"passed by engine: {reported}")
 
 
 def engine_counts(nodeids: Sequence[str]) -> Counter[str]:

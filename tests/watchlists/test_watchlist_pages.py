@@ -84,7 +84,7 @@ async def test_what_is_known_of_a_token_stands_beside_it(alice: Person) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "field", "text", "told"),
+    ("form", "field", "text", "reported"),
     [
         ("", "name", " ", "Give it a name"),
         ("", "name", "x" * 65, "Give it a name"),
@@ -95,14 +95,14 @@ async def test_what_is_known_of_a_token_stands_beside_it(alice: Person) -> None:
     ],
 )
 async def test_what_is_typed_wrong_is_asked_for_again(
-    alice: Person, form: str, field: str, text: str, told: str
+    alice: Person, form: str, field: str, text: str, reported: str
 ) -> None:
     path = await make(alice, "Mine") if form else "/watchlists"
 
     answer = await alice.send(f"{path}{form}", {field: text})
 
     assert answer.status_code == 422
-    assert told in words(answer)
+    assert reported in words(answer)
 
 
 async def test_there_is_room_for_so_many_lists_and_tokens(site: Website, alice: Person) -> None:

@@ -103,7 +103,7 @@ class AddressChanges:
     async def undo(self, link: str) -> TakenBack | None:
         """Restore the old address, and end everything made since the intruder's session began.
 
-        Every session ends, the password opens nothing any more.  None: it is not good.
+        Every session ends, and the password no longer works.  None: it is not good.
         Raises    EmailTaken: the address has another account by now
         """
         proof = await self._find(link, Purpose.UNDO_EMAIL)

@@ -1,7 +1,7 @@
 """Users, their second factors, and sign-ins that wait for one.
 
 Passkeys as browsers speak of them (WebAuthn), by the library `webauthn`. The library is loaded
-when the first passkey is asked for: it takes 70 ms and 14 MB, which most processes never need.
+when the first passkey is requested: it takes 70 ms and 14 MB, which most processes never need.
 """
 
 import json

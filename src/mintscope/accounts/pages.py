@@ -39,7 +39,7 @@ TAKEN: Final = (
     " forgot yours."
 )
 NO_PASSWORD: Final = "Enter your password."  # noqa: S105  not a password
-NOT_TOLD_APART: Final = "The e-mail address or the password is wrong."
+WRONG_CREDENTIALS: Final = "The e-mail address or the password is wrong."
 
 
 class EntryPages:
@@ -114,7 +114,7 @@ class EntryPages:
                 await self._leave(request)
                 return Redirect(request.next_path, cookie=cookie)
         except WrongPassword:
-            errors[""] = NOT_TOLD_APART
+            errors[""] = WRONG_CREDENTIALS
         except SecondFactorDue as due:
             await self._leave(request)
             return await self._second_step.ask(request, due.ticket)

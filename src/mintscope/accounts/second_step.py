@@ -25,7 +25,7 @@ from mintscope.accounts.session import (
     draw_cookie,
     draw_text,
 )
-from mintscope.accounts.sessions import TOLD_MAX, expect_session, taken_back_at
+from mintscope.accounts.sessions import NOTICES_MAX, expect_session, taken_back_at
 from mintscope.accounts.user import LoginLimit, LoginLimits, keep_session
 from mintscope.kit.audit import UserId, user_actor
 from mintscope.kit.clock import Clock
@@ -413,7 +413,7 @@ def _refuse_copy(rows: AccountRows, passkey: Passkey, at: UnixMs) -> _Outcome:
     rows.events.note(at, actor, "used copied passkey", f"user:{user_id}", passkey=number)
     since = UnixMs(at - DAY_MS)
     kind = EmailKind.SECOND_FACTOR
-    if len(rows.emails.written_to(kept.user.email, kind, since)) < TOLD_MAX:
+    if len(rows.emails.written_to(kept.user.email, kind, since)) < NOTICES_MAX:
         tell_owner(rows.emails, kept.user, kind, {"what": COPY_REFUSED}, at)
     return _Outcome.COPIED
 

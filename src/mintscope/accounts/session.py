@@ -42,7 +42,7 @@ class Session:
     """A signed-in person at one browser.
 
     proved_at   when the password was last entered in it
-    agent       what the browser says it is, cut to 200 characters; not to be trusted
+    agent       User-Agent of the browser, cut to 200 characters; untrusted
     csrf        the text that every form of this session carries
     """
 

@@ -199,7 +199,7 @@ CAPPED: Final = "capped"  # the audit log, of a key whose cap was changed
 NETWORKS_CHANGED: Final = "changed networks"  # likewise, of its networks, which are in no log
 SPEND_ALERT_SET: Final = "set spend alert"  # the audit log
 EVENTS_AT_ONCE: Final = 100  # events of a key that are searched for its earlier cap at once
-TOLD_MAX: Final = 20  # e-mails of a kind in a day
+NOTICES_MAX: Final = 20  # e-mails of a kind in a day
 TAKEN_BACK: Final = "the account was taken back"
 TOOK_BACK: Final = "took account back"  # the audit log
 RESET_BACK_MS: Final = Purpose.UNDO_EMAIL.lifetime_ms  # how far a reset may reach back
@@ -373,7 +373,7 @@ def announce(  # noqa: PLR0913, PLR0917 - one argument for each part
     if owner.verified_at is None:
         tell_owner(rows.emails, owner, kind, facts, at)
         return
-    if len(rows.emails.written_to(owner.email, kind, UnixMs(at - DAY_MS))) >= TOLD_MAX:
+    if len(rows.emails.written_to(owner.email, kind, UnixMs(at - DAY_MS))) >= NOTICES_MAX:
         return  # the reader knows by now
     proof_id = None
     if owner.kind is UserKind.PERSON:

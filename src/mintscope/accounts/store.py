@@ -97,7 +97,7 @@ class Table(Generic[IdT, RowT]):
 
     NAME     of the table
     COLUMNS  of its records
-    SOURCE   what they are selected from, with the condition that all of them meet
+    SOURCE   the FROM clause, with the condition that all records meet
     """
 
     NAME: ClassVar[str]

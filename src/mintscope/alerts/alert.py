@@ -110,10 +110,10 @@ def has_passed(asked: AlertRule, before: AlertRule | None, at: UnixMs) -> bool:
 class Alert:
     """A stored rule and its state.
 
-    nonce        what its webhook secret derives from; old_nonce: the one before, good until
+    nonce        the source of its webhook secret; old_nonce: the one before, good until
                  old_nonce_until
     revision     one more at each change of its rule; its state is that of this revision
-    state        what the rule remembers, JSON; None: it has not seen a report yet
+    state        memory of the rule, JSON; None: it has not seen a report yet
     webhook_failed_at   when its webhook was disabled; None: it is not
     webhook_at   when the address of its webhooks was last changed; None: not since it was made
     hour_since   when the hour began in which it has fired hour_count times; None: it never fired

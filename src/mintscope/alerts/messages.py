@@ -220,7 +220,7 @@ async def read_present(
 ) -> Present | None:
     """Return the current numbers of *mint*; None if there are none or they are unreadable.
 
-    looked_at   fields whose timeframes are read, too, if a report has these only when asked for
+    looked_at   fields whose timeframes are read, too, if a report has these only when requested
     is_closed   without the candles that are open
     """
     if reports is None or mint is None:

@@ -2,7 +2,7 @@
 
 A credit token moves all of its credits, a wallet those that its own purchases brought.
 
-A lost answer is asked for again by sending the same request: with the old
+A lost answer is requested again by sending the same request: with the old
 token and the same Idempotency-Key, or with the same signed challenge.
 """
 

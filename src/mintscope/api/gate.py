@@ -1,7 +1,8 @@
-"""Callers: admission, kept answers, sign-in by wallet.
+"""Callers: their admission, repeated answers, and sign-in by wallet.
 
-The store knows their names, and takes no second credit for one.  The answers themselves are kept
-here, in memory: another replica, or one that was started again, reads its answer again for nothing.
+An answer that is requested again with its Idempotency-Key costs no second credit: the store knows
+the key.  The answers are kept in memory, so another replica, or a restarted one, reads the answer
+again for free.
 """
 
 from collections import OrderedDict

@@ -223,7 +223,7 @@ class StatusReader:
     sales        None if nothing is sold
     started_at   when this process began to answer
     rules        how late data may be
-    coverage     what was read and missed lately
+    coverage     recently read and missed exchanges
     """
 
     checks: Sequence[Check]

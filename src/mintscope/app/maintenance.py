@@ -1,4 +1,4 @@
-"""Maintenance and checks that processes run."""
+"""Periodic work of each process: its metrics, and its checks of machine, backups and e-mails."""
 
 import asyncio
 import signal
@@ -62,7 +62,7 @@ async def _run_forever(work: Work, name: str, sleep: Sleep) -> None:
         trouble: Exception | None = None
         try:
             await work()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it must be told
+        except Exception as error:  # noqa: BLE001 - any error must be logged
             trouble = error
         wait_s = backoff.after(loop.time() - began_s)
         TASK_FAILURES.labels(name).inc()

@@ -35,7 +35,7 @@ def stream_of(  # noqa: PLR0913 - one argument for each part
 
     The token programs are the filter: what exchanges tokens calls one of them, also a program that
     the table does not list.  Order books that fill without a call stand beside them.  A server
-    that does not take so many addresses is asked for all transactions.
+    that does not take so many addresses is requested all transactions.
     """
     return GeyserSource(
         endpoints(config.geyser),

@@ -99,7 +99,7 @@ class CreditLedger(Protocol):
 
         A credit token that was rotated has none any more.
 
-        Any text may be asked for: malformed, mistyped and unknown ones go the
+        Any text may be requested: malformed, mistyped and unknown ones go the
         same way, in the same time.
         """
 

@@ -155,7 +155,7 @@ class UnreadTransaction(NamedTuple):
 
 
 class ReadTransaction(NamedTuple):
-    """A transaction that was asked for; *swaps* is None if the node did not give it."""
+    """A transaction that was requested; *swaps* is None if the node did not give it."""
 
     slot: Slot
     signature: Signature

@@ -288,7 +288,7 @@ class DecodeAhead:
         self._unwaited_count = 0  # since one that waited
 
     def offer(self, block: Block) -> None:
-        """Record that *block* will be asked for, after others."""
+        """Record that *block* will be requested, after others."""
         self._waited_count += 1
         self._unwaited_count = 0
         if self._state is WorkerState.RESTS and self._waited_count >= self._starts_after:

@@ -25,7 +25,9 @@ from mintscope.solana.transaction import Transaction, UnreadableTransaction
 
 log = structlog.get_logger()
 
-TOLD_EVERY_S: Final = 60  # of one dollar: at the edge of its peg it may come and go with each block
+REPORTED_EVERY_S: Final = (
+    60  # of one dollar: at the edge of its peg it may come and go with each block
+)
 
 
 class Pegs:
@@ -49,7 +51,7 @@ class Pegs:
     def _tell(self, mint: Mint, share: float, time: UnixS) -> None:
         is_off = abs(share) > PEG_MAX
         was_off, reported_at = self._reported.get(mint, (False, UnixS(0)))
-        if is_off == was_off or time - reported_at < TOLD_EVERY_S:
+        if is_off == was_off or time - reported_at < REPORTED_EVERY_S:
             return
         self._reported[mint] = is_off, time
         log.warning("dollar_off_peg" if is_off else "dollar_on_peg", mint=mint, off=round(share, 4))

@@ -8,10 +8,9 @@ The last 8 hex digits are the CRC-32 (ISO 3309, as in zlib) of everything before
 them, prefix included, so that a secret scanner can check a find offline.  All
 hex is lower case.  "Token" alone is never a bearer string in this package.
 
-    made:hex    Unix seconds from which it signs, and 64 hexadecimal digits
-
-The pepper stays the key of stored hashes: these cannot be made again without the credentials, and
-a thief who knows the pepper and the hashes still knows no credential.
+A root is written `made:hex`: the Unix seconds from which it signs, and 64 hex digits.  The pepper
+stays the key of stored hashes: these cannot be computed again without the credentials, and a thief
+with the pepper and the hashes still has no credential.
 """
 
 import hmac

@@ -195,20 +195,24 @@ class DuplicateApplication(ServiceError, code=ErrorCode.DUPLICATE_APPLICATION):
         super().__init__("There is an application for this e-mail address already.")
 
 
-NOT_TOLD_APART: Final = (
+INVALID_CREDENTIALS_TEXT: Final = (
     "The e-mail address or the secret is wrong, or the application is not approved yet."
 )
 
 
-class InvalidCredentials(ServiceError, code=ErrorCode.INVALID_CREDENTIALS, text=NOT_TOLD_APART):
+class InvalidCredentials(
+    ServiceError, code=ErrorCode.INVALID_CREDENTIALS, text=INVALID_CREDENTIALS_TEXT
+):
     """No application has this e-mail address and this secret."""
 
 
-class NotApproved(ServiceError, code=ErrorCode.NOT_APPROVED, text=NOT_TOLD_APART):
+class NotApproved(ServiceError, code=ErrorCode.NOT_APPROVED, text=INVALID_CREDENTIALS_TEXT):
     """The secret is right, but the application is not approved."""
 
 
-class InvalidSecretFormat(ServiceError, code=ErrorCode.INVALID_SECRET_FORMAT, text=NOT_TOLD_APART):
+class InvalidSecretFormat(
+    ServiceError, code=ErrorCode.INVALID_SECRET_FORMAT, text=INVALID_CREDENTIALS_TEXT
+):
     """The text cannot be a secret of this service."""
 
 

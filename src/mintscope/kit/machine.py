@@ -1,7 +1,7 @@
-"""Checks of the machine: disk, memory, public address.
+"""The machine of a process: free disk and memory, its certificate, and the memory of glibc.
 
-glibc keeps what was freed below anything that is still in use: after 1,900 connections that sent
-a body each it kept 90 MB, until as many came again.
+glibc keeps freed memory below memory that is still in use: after 1,900 connections that sent a
+body each it kept 90 MB, until as many came again.
 """
 
 import asyncio

@@ -223,7 +223,7 @@ class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
     imported_from   start of the first imported candle, whether it is still kept; None: none was
     standings   the pools after slots, packed as by `basis.packed`, oldest first: those after the
               newest folded slot that changed them, and after each one since
-    frames      the frames that were asked for, packed as by `engine.frames`, after what is folded
+    frames      the frames that were requested, packed as by `engine.frames`, after what is folded
     """
 
     mint: Mint

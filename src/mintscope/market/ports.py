@@ -1,7 +1,7 @@
-"""Ports of the market store, retention and readiness.
+"""Records of the market store: slots, folded and tracked mints, retention and activity.
 
-Which mints trade enough to be followed without being listed is decided by the finalized fold, slot
-by slot: a pure function of the final chain.
+The finalized fold decides slot by slot which mints trade enough to be followed without being
+listed: a pure function of the final chain.
 """
 
 from collections.abc import Mapping, Sequence

@@ -310,7 +310,7 @@ def token_report(  # noqa: PLR0913 - one argument for each part
     """Return the report of *mint* from its snapshot as of *now*, with its *coverage*.
 
     basis    what the price rests on; None if the log does not say
-    frames   the values of frames that were asked for, by name
+    frames   the values of frames that were requested, by name
 
     Raises InsufficientData without a priced swap, and below 9 m1 candles unless *is_partial*: no
     timeframe has more candles than m1, so none could have an average.

@@ -117,7 +117,7 @@ class PriceBasis(NamedTuple):
     depth       micro-USD in the pools that agree; None if no balance shows it
     pool_count  how many agree, that of *pool* among them
     is_agreed   the pools that agree weigh more than the others that count
-    flow        what changed hands of late
+    flow        recent volume
     """
 
     pool: str

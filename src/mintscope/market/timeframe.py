@@ -27,7 +27,7 @@ WIDTH_S: Final = {
 
 
 class AskedFrame(StrEnum):
-    """The widths that are made when they are asked for."""
+    """The widths that are made when they are requested."""
 
     S15 = "s15"
     M30 = "m30"

@@ -69,7 +69,7 @@ class CallResult(msgspec.Struct, frozen=True):
 
     structured   conforms to the tool's output schema, errors too; None for a page of rows
     text         the same, for clients that read text alone
-    meta         what stands in `_meta`
+    meta         the content of `_meta`
     """
 
     structured: Mapping[str, Any] | None

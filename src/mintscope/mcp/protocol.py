@@ -250,7 +250,7 @@ async def _call(
     assert context.request is not None
     meta = (context.params or {}).get("_meta")
     shown = meta if isinstance(meta, Mapping) else {}
-    result = await _told_as_an_error(call(shown, context.request.scope))
+    result = await _reported_as_an_error(call(shown, context.request.scope))
     return CallToolResult(
         content=[TextContent(text=result.text)],
         structured_content=result.structured,
@@ -259,7 +259,7 @@ async def _call(
     )
 
 
-async def _told_as_an_error(call: Awaitable[CallResult]) -> CallResult:
+async def _reported_as_an_error(call: Awaitable[CallResult]) -> CallResult:
     """Return the result of *call*; a bug in it is logged, and shown only by its request id."""
     try:
         return await call

@@ -64,8 +64,8 @@ class Body(NamedTuple):
     """The body of a request, as the OpenAPI document describes it.
 
     schema   its name among the components
-    fields   what a caller may give: names, and descriptions in fewer words
-    fixed    what is sent besides
+    fields   arguments: names, and shortened descriptions
+    fixed    arguments that are always sent
     """
 
     schema: str

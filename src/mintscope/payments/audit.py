@@ -172,7 +172,7 @@ class TreasuryBooks(Protocol):
         """Store the progress of the scan of *scope*."""
 
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
-        """Record that a look at *signatures* found nothing, unless settled by now."""
+        """Record that *signatures* were not found, unless they are settled by now."""
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
         """Return the arrivals due for a check; each waits as long as its doubt has lasted."""

@@ -63,7 +63,7 @@ class NothingForSale:
 class NoCredits(msgspec.Struct, frozen=True):
     """The credential is valid and holds *balance* credits, too few.
 
-    credit_count    what was asked for costs
+    credit_count    the cost
     """
 
     balance: int = 0
@@ -112,8 +112,8 @@ class CheckoutRefused(Exception):
     """Nothing was handed out, and nothing was charged unless *cause* says so.
 
     option       None if nothing can be bought now, or if nothing more is to be paid
-    failure     why what was asked for could not have been handed out anyway
-    is_ready    what was asked for can be handed out to a client that pays
+    failure     the reason why a paying client would get no answer
+    is_ready    a paying client would get an answer
     """
 
     def __init__(
@@ -158,8 +158,8 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     report     just read, or kept since its payment was settled before
     balance    credits left on the account that was charged; None for a payment, and for nothing
     payment    None for credits, and for nothing
-    credit_count   what the report costs, taken now or before
-    taken      what gives the credits back if the report cannot be sent; None if none were taken
+    credit_count   the cost of the report, taken now or before
+    taken      refunds the credits if the report cannot be sent; None if none were taken
     """
 
     report: ReadReport

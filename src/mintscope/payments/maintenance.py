@@ -47,7 +47,7 @@ class PaymentMaintenance:
 
     slot_s               returns how long a slot takes now, in seconds
     lamports_min         with less the fee payer is said to run low
-    budget               what may be lost in an hour, and what the fee payer must have
+    budget               greatest loss in an hour, and least balance of the fee payer
     closure              whom nothing is sold to, as of the last look
     """
 

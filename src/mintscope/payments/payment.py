@@ -70,15 +70,15 @@ class Payment:
 
     message_hash       its name, unique
     signature          of the transaction, known before it was broadcast
-    address            whom its failure is counted against beside the payer: the client's
+    address            of the client: its failures count, as those of the payer
     key_hash           of the redelivery key
-    fee_lamports       the most that landing it costs us
+    fee_lamports       upper bound for our network fee
     last_valid_height  above this finalized block height it can never land
-    asset              the token of its atoms; None: begun before two were taken at once
+    asset              the token of its atoms; None: begun before two tokens were accepted
     paid               atoms that arrived; 0 until they have
     reason             why it failed or is frozen
-    final              the chain cannot change its mind any more
-    touched            the new token it bought no longer holds exactly what it was given
+    final              its block is finalized
+    touched            the balance of the new token that it bought has changed
     missed_height      finalized height at which it was first missed since it was issued; 0: never
     """
 

@@ -145,7 +145,7 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
     uncovered    of those of payers that reverted more often within the day than they bought
     pending      of those under way
     new_payers   of those under way whose payers have bought nothing within the day
-    fund         what the fee payer has beyond *pending*, None before the first look
+    fund         balance of the fee payer beyond *pending*, None before the first look
     """
 
     reverted: int

@@ -266,7 +266,7 @@ def worth_of_atoms(atoms: int, quote: Quote, *, decimals: int) -> int:
 class PriceList(msgspec.Struct, frozen=True, kw_only=True):
     """Every price at one quote, so that the list and the demand for payment agree.
 
-    sol_usd          what network fees are counted at; None if it is unknown
+    sol_usd          price of SOL for network fees; None if it is unknown
     fee_share_max    of a request's price that the network fee of its payment may eat
     """
 

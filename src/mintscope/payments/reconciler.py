@@ -299,7 +299,7 @@ class AdoptionStore(Protocol):
     async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
         """Begin and issue *payment*, which has *landed* finally, in one transaction; return it.
 
-        No budget is asked: it is paid.  Of a payment that has a row, that row is returned.
+        It is paid, so no budget is checked.  Of a payment that has a row, that row is returned.
 
         by    who does it, for the audit log
         """

@@ -34,7 +34,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 class KeptPayment(msgspec.Struct, frozen=True, kw_only=True):
     """The record of a payment.
 
-    amount, paid    atoms of *asset* that were asked for, and that arrived; paid is 0 until then
+    amount, paid    atoms of *asset* that were requested, and that arrived; paid is 0 until then
     asset           None: begun before two tokens were accepted at once
     credit_count    0: it bought an answer
     hint            last eight characters of the credit token that it bought or topped up, ""

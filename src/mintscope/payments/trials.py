@@ -7,7 +7,7 @@ trials that do not succeed are counted, in three parts of what a minute allows:
     buyers    a quarter: wallets and addresses that have paid before, a few an hour each
     others    a quarter: anyone else, a few an hour of each network
 
-The second and third part are asked for once the first is used up.  So a flood of failing payments
+The second and third part are used once the first is used up.  So a flood of failing payments
 shuts out neither buyers nor clients that come for the first time.
 """
 

@@ -126,7 +126,7 @@ def draw_chart(
 
     levels    prices to mark, by their labels
     width_s   of a candle
-    label     what is read out
+    label     text for screen readers
     """
     panes = _panes(points)
     axis = axis_of(points, width_s)

@@ -288,7 +288,7 @@ class Field:
     children     the fields in it
     same_as      the field whose children it has too, where they are shown already; "" for none
     is_optional  it may be left out
-    default      what it is then; "" for nothing
+    default      its default; "" for none
     """
 
     name: str

@@ -96,7 +96,7 @@ class PageEndpoints:
         elif request.state is None:
             try:
                 await self._learn_session(request)
-            except Exception as failure:  # noqa: BLE001 - told like any other
+            except Exception as failure:  # noqa: BLE001 - shown like any other
                 error = failure
         if isinstance(error, SessionEnded):
             return self._write(request, self._to_sign_in(request, self._here(request)))

@@ -154,7 +154,7 @@ def draw_area(
 
     begin    when the first value was, Unix seconds
     step_s   between two values
-    label    what is read out
+    label    text for screen readers
     quiet    the places of values that are those before them: nothing was traded; a dotted line
     """
     low = min(values, default=0.0)
@@ -229,7 +229,7 @@ def sparkline(values: Sequence[float | None], label: str = "") -> Markup:
 
     A value that is the one before it was not traded: the line is dotted there.
 
-    label   what is read out; empty: it says nothing that is not beside it in words
+    label   text for screen readers; empty: the text beside it says the same
     It is coloured by its classes: `spark`, and `up`, `down` or `level`.
     """
     known = [value for value in values if value is not None]
@@ -285,7 +285,7 @@ def hour_plot(
 ) -> Markup:
     """Return the HOURS hours up to *now* as SVG; an hour without a number is zero.
 
-    label      what is read out
+    label      text for screen readers
     is_level   an hour without a number is as the one before; nothing is drawn before the first
     """
     line = _levels(values, now) if is_level else _numbers(values, now)

@@ -91,8 +91,8 @@ NOTICES: Final[Mapping[str, str]] = {
 class Page:
     """A template and its values.
 
-    errors  what is wrong with the form, by field; "" is about all of it
-    values  what the form's fields hold, so that they need not be typed again; never a password
+    errors  errors of the form, by field; "" is for the whole form
+    values  contents of the form's fields, so that they need not be typed again; never a password
     status  by default 422 with errors and 200 without
     kept_as names its text if that is the same for everybody, so that it is made once
     cookie  that of a new session, or END_SESSION

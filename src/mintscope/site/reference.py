@@ -36,7 +36,7 @@ class DescribedEndpoint:
     """An operation as shown to readers.
 
     slug        its part of the address of its page
-    proofs      what it may be called with, in words; empty if it is open to everyone
+    proofs      accepted credentials, in words; empty if it is open to everyone
     parameters  by the place they stand in: path, query, header
     body        the fields of the request's body, and an example of it; "" for none
     needs_body  it must be sent; else the credential will do

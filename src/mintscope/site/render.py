@@ -84,7 +84,7 @@ WHOLE_MAIN: Final[tuple[Header, ...]] = (
 class PageContext:
     """The context of a page: its reader, its address, and its notice.
 
-    notice  a key of NOTICES; any other text says nothing
+    notice  a key of NOTICES; any other text shows nothing
     """
 
     session: Session | None
@@ -114,8 +114,8 @@ NO_OPERATOR: Final = Operator()
 class Features:
     """The optional parts of the pages that are enabled.
 
-    has_people          what people need: accounts, settings; the API is at the same address
-    has_administration  what administrators need
+    has_people          accounts and settings are served; the API is at the same address
+    has_administration  pages of administrators are served
     has_mailbox         e-mails are shown at /mailbox
     has_payments        requests and credits are sold
     needs_second_factor administration is for administrators who have one

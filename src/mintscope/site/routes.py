@@ -180,7 +180,7 @@ class Access(IntEnum):
 
     ANYONE         forms are checked by their origin alone
     SIGNED_IN      a session; forms carry its `csrf`. Others are sent to sign in
-    FRESH          and the password was entered in the last ten minutes, else it is asked for
+    FRESH          and the password was entered in the last ten minutes, else it is requested
     """
 
     ANYONE = 0

@@ -34,7 +34,7 @@ class MarketParts:
 
     reports               reports of tokens as of the last applied slot
     series                candles and swaps
-    last_holders          the holders of a token that were last asked for; asks no node
+    last_holders          the holders of a token that were last requested; asks no node
     lists                 all tokens, and their facts on chain
     streams               reports as they change; pages have a part of its room
     ledger                takes a credit for a view

@@ -182,7 +182,7 @@ class ServiceStatus(NamedTuple):
     books        None if nothing is sold, or if they cannot be read now
     is_selling   payments are taken here
     rules        how late data may be
-    coverage     what was read and missed lately; None while that is not counted
+    coverage     recently read and missed exchanges; None while that is not counted
     """
 
     checks: Mapping[str, str]

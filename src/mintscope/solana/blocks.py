@@ -74,7 +74,7 @@ class Tip(msgspec.Struct, frozen=True):
 
 
 class SourceError(Exception):
-    """A source can yield no more blocks; the message is for the operator.
+    """A source cannot yield further blocks; the message is for the operator.
 
     is_refusal   the source will not yield them: only a change of configuration helps
     """

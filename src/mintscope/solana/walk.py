@@ -105,7 +105,7 @@ class Walk:
         self._settling: asyncio.Task[Settled] | None = None
         # Handed on from a following to the next: what is owed is not owed for longer by that.
         self._owed_since = {} if owed_since is None else owed_since
-        self._told_awaited = Slot(-1)
+        self._reported_awaited = Slot(-1)
 
     async def step(self) -> Sequence[Update]:
         """Do the next step; return its updates.
@@ -385,8 +385,8 @@ class Walk:
     def _tell_awaited(self, missing: Missing, owed_since: float) -> None:
         """Log once that the market waits for a block, after some seconds."""
         waited_s = self._clock.monotonic_s() - owed_since
-        if waited_s >= AWAITED_S and missing.slot != self._told_awaited:
-            self._told_awaited = missing.slot
+        if waited_s >= AWAITED_S and missing.slot != self._reported_awaited:
+            self._reported_awaited = missing.slot
             log.warning("block_awaited", slot=missing.slot, reason=missing.reason)
 
     async def _is_owed_still(self, slot: Slot) -> bool:

@@ -25,7 +25,7 @@ NOT_A_NAME: Final = (
 class WatchlistPages:
     """Watchlists of a user.
 
-    lines    what the list of tokens says of each; None if there is no list
+    lines    rows of the list of tokens; None if there is no list
     search   finds tokens in it
     """
 

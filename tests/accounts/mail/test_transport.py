@@ -58,7 +58,7 @@ async def test_an_email_arrives_as_it_was_written() -> None:
     assert b"https://example.org/reset/" + b"x" * 90 + b"\r\n" in room.raw[0]  # in one piece
 
 
-async def test_the_connection_is_protected_before_the_password_is_told() -> None:
+async def test_the_connection_is_protected_before_the_password_is_sent() -> None:
     async with mail_room("starttls", password="delivery:s3cret") as room:
         await send(room.server("starttls", username="delivery", password="s3cret"))
 
@@ -81,7 +81,7 @@ async def test_a_server_without_a_trusted_certificate_gets_nothing(security: Sec
     assert room.raw == []
 
 
-async def test_a_server_that_cannot_protect_is_told_nothing() -> None:
+async def test_a_server_without_tls_gets_no_password() -> None:
     async with mail_room() as room:
         with pytest.raises(Unsent, match="STARTTLS"):
             await send(room.server("starttls"))
@@ -200,7 +200,7 @@ async def test_a_domain_in_unicode_is_written_as_every_server_takes_it() -> None
     assert room.recipients == [["alice@xn--bcher-kva.example"]]
 
 
-async def test_emails_are_never_told_to_a_stranger_that_took_the_port() -> None:
+async def test_emails_are_never_sent_to_a_stranger_that_took_the_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         async with mail_room() as room:
             port = taken.getsockname()[1]

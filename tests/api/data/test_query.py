@@ -55,7 +55,7 @@ def test_a_list_is_one_field_or_several() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "answered"),
     [
         ("limit=0", "limit: expected an integer from 1 to 100; was '0'"),
         ("limit=many", "limit: expected an integer from 1 to 100; was 'many'"),
@@ -69,10 +69,10 @@ def test_a_list_is_one_field_or_several() -> None:
         ("&".join(f"a{n}=1" for n in range(40)), "expected a query of at most 32 fields, in UTF-8"),
     ],
 )
-def test_what_is_not_as_expected_is_told(query: str, told: str) -> None:
+def test_unexpected_answers_are_reported(query: str, answered: str) -> None:
     with pytest.raises(BadRequest, match=r".*") as refused:
         asked(query)
-    assert str(refused.value) == told
+    assert str(refused.value) == answered
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.text(max_size=50))

@@ -90,9 +90,9 @@ def test_an_application_goes_all_the_way(folder: Path) -> None:
         "agent@example.org",
     ]
 
-    told = well(folder, "applications", "approve", "1", "--scopes", "groups:write, trade:write")
+    reported = well(folder, "applications", "approve", "1", "--scopes", "groups:write, trade:write")
     scopes = "trade:read, trade:write, wallets:read, signals:read, groups:read, groups:write"
-    assert told.splitlines() == [
+    assert reported.splitlines() == [
         "approved application 1 of agent@example.org",
         f"its key will have {scopes}",
     ]
@@ -266,9 +266,9 @@ def test_a_store_that_does_not_answer_is_one_line_and_exit_1(folder: Path) -> No
 def test_the_first_administrator_is_made_with_a_password_of_standard_input(tmp_path: Path) -> None:
     folder = tmp_path / "new"
 
-    told = well(folder, "admin", "create", "Root@Example.org", typed=f"{PASSWORD}\nmore\n")
+    reported = well(folder, "admin", "create", "Root@Example.org", typed=f"{PASSWORD}\nmore\n")
 
-    assert told == f"made an account for {EMAIL}, who is an administrator now\n"
+    assert reported == f"made an account for {EMAIL}, who is an administrator now\n"
     assert well(folder, "users", "list").splitlines()[1].split()[:2] == ["1", "administrator"]
     assert matches(folder, PASSWORD)
     assert "is the last administrator" in run(folder, "users", "remove", "1").stderr
@@ -277,9 +277,9 @@ def test_the_first_administrator_is_made_with_a_password_of_standard_input(tmp_p
 def test_an_account_that_verified_nothing_is_taken_over(tmp_path: Path) -> None:
     well(tmp_path, "admin", "create", EMAIL, typed="a strangers password\n")
 
-    told = well(tmp_path, "admin", "create", EMAIL, typed=f"{PASSWORD}\n")
+    reported = well(tmp_path, "admin", "create", EMAIL, typed=f"{PASSWORD}\n")
 
-    assert "the account has the new password, and its sessions and keys have ended" in told
+    assert "the account has the new password, and its sessions and keys have ended" in reported
     assert matches(tmp_path, PASSWORD)
 
 
@@ -289,9 +289,9 @@ def test_an_account_with_a_verified_address_keeps_its_password(tmp_path: Path) -
     db.execute("UPDATE user SET verified_at = 1")
     db.close()
 
-    told = well(tmp_path, "admin", "create", EMAIL, typed=f"{PASSWORD}\n")
+    reported = well(tmp_path, "admin", "create", EMAIL, typed=f"{PASSWORD}\n")
 
-    assert told == f"{EMAIL} is an administrator; the password stays as it was\n"
+    assert reported == f"{EMAIL} is an administrator; the password stays as it was\n"
     assert matches(tmp_path, "her own password")
 
 

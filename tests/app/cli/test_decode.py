@@ -75,7 +75,7 @@ def test_a_file_may_have_any_of_the_shapes(
     assert rows(result.stdout) == [row for row in expected if row["signature"] == SWAP_TX] * times
 
 
-def test_unreadable_transactions_are_told_on_stderr(transactions: Path, tmp_path: Path) -> None:
+def test_unreadable_transactions_are_reported_on_stderr(transactions: Path, tmp_path: Path) -> None:
     entry = json.loads((transactions / "tx" / f"{SWAP_TX}.json").read_text())
     entry["meta"]["innerInstructions"] = None
     path = tmp_path / "file.json"
@@ -121,12 +121,12 @@ def test_a_bad_file_gets_one_message_and_exit_code_2(
     path = tmp_path / "bad.json"
     path.write_bytes(content)
     result = run(path)
-    told = [line for line in result.stderr.splitlines() if not line.startswith("{")]
+    reported = [line for line in result.stderr.splitlines() if not line.startswith("{")]
 
     assert result.exit_code == 2
-    assert len(told) == 1
-    assert told[0].startswith(f"{path}: expected")
-    assert said in told[0]
+    assert len(reported) == 1
+    assert reported[0].startswith(f"{path}: expected")
+    assert said in reported[0]
 
 
 def test_a_missing_file_is_a_bad_file(tmp_path: Path) -> None:
@@ -157,8 +157,8 @@ def test_a_folder_is_read_in_the_order_of_names_at_any_depth(
     for name, slot in slots.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        told = json.dumps({**json.loads(text), "slot": slot}).encode()
-        path.write_bytes(gzip.compress(told) if name.endswith("gz") else told)
+        reported = json.dumps({**json.loads(text), "slot": slot}).encode()
+        path.write_bytes(gzip.compress(reported) if name.endswith("gz") else reported)
     for left_out in ("b.jsonl", "README.md", "c/notes.txt"):
         (tmp_path / left_out).write_text("none of these is read")
     result = run(tmp_path)

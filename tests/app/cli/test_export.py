@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def trade(folder: Path) -> dict[Mint, list[definitions.Trade]]:
     random = Random(9)
-    told: dict[Mint, list[definitions.Trade]] = {A: [], B: []}
+    reported: dict[Mint, list[definitions.Trade]] = {A: [], B: []}
     async with market_of("sqlite", folder) as market:
         await market.store.start(mints=[A, B, SILENT], follows_files=False)
         time = DAY - 3_000
@@ -44,18 +44,18 @@ async def trade(folder: Path) -> dict[Mint, list[definitions.Trade]]:
             swap = PricedSwap(mint, 0, 0, -1, 0, random.random() < 0.5, volume, price, price / 100)
             header = SlotHeader(Slot(number), Slot(number - 1), str(number), UnixS(time))
             await market.store.write([NewSlot(header, (swap,))])
-            told[mint].append(definitions.Trade(time, price, price / 100, volume, swap.is_buy))
+            reported[mint].append(definitions.Trade(time, price, price / 100, volume, swap.is_buy))
             if number == 500:
                 await market.store.write([FinalSlot(Slot(number))])
     assert time > DAY + DAY_S
-    return told
+    return reported
 
 
 @pytest.mark.parametrize(("form", "tf", "width_s"), [("parquet", "m5", 300), ("csv", "h1", 3_600)])
 def test_the_files_hold_the_candles_of_that_day_of_every_mint(
     folder: Path, tmp_path: Path, form: str, tf: str, width_s: int
 ) -> None:
-    told = asyncio.run(trade(folder))
+    reported = asyncio.run(trade(folder))
     to = tmp_path / "out"
 
     words = ["export", "2025-06-16", "--to", str(to), "--tf", tf, "--format", form]
@@ -68,8 +68,8 @@ def test_the_files_hold_the_candles_of_that_day_of_every_mint(
     assert table.columns == ["token", *COLUMNS]
     expected = [
         (mint, c.start, c.open, c.high, c.low, c.close, c.swaps)
-        for mint in sorted(told)
-        for c in definitions.candles(told[mint], width_s)
+        for mint in sorted(reported)
+        for c in definitions.candles(reported[mint], width_s)
         if DAY <= c.start < DAY + DAY_S
     ]
     found = table.select("token", "t", "o", "h", "l", "c", "swaps").rows()

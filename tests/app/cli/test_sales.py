@@ -94,6 +94,6 @@ def test_a_note_and_a_signature_that_was_met_are_expected() -> None:
         ("adopt", ONE): (1, "payments."),
     }
     for words, (code, said) in refused.items():
-        found, _, told = run(*words)
-        assert (found, said in told) == (code, True), (words, told)
+        found, _, reported = run(*words)
+        assert (found, said in reported) == (code, True), (words, reported)
     assert listed() == {ONE: BOUGHT, OTHER: None}

@@ -82,13 +82,13 @@ def body(text: str) -> Callable[[httpx.Response], httpx.Response]:
 
 def terms(**changes: Any) -> Callable[[httpx.Response], None]:
     def change(answer: httpx.Response) -> None:
-        told: dict[str, Any] = {
+        reported: dict[str, Any] = {
             "x402Version": 2,
             "accepts": [{"network": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp", "asset": USDC}],
             "resource": {"url": f"{ORIGIN}/v1/token/x", "description": "d" * 40},
             "extensions": {"bazaar": {"info": {}, "schema": {}}},
         }
-        answer.headers["payment-required"] = encoded(told | changes)
+        answer.headers["payment-required"] = encoded(reported | changes)
 
     return change
 
@@ -146,11 +146,11 @@ async def test_without_a_contact_it_is_a_setting_that_is_missing(shop: Visited) 
 
 
 async def test_an_address_that_no_directory_takes(shop: Visited) -> None:
-    told = " ".join(each.what for each in await found(shop, "http://127.0.0.1"))
+    reported = " ".join(each.what for each in await found(shop, "http://127.0.0.1"))
 
-    assert "is not https" in told
-    assert "is no domain name" in told
-    assert "/llms.txt does not name http://127.0.0.1" in told
+    assert "is not https" in reported
+    assert "is no domain name" in reported
+    assert "/llms.txt does not name http://127.0.0.1" in reported
 
 
 async def test_what_is_not_configured_is_not_missed(world: World) -> None:

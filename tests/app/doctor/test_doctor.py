@@ -123,7 +123,7 @@ def test_a_healthy_node_is_ok() -> None:
     ("certificate", "said"),
     [({"block": {}}, "is on Alpenglow"), (None, "is not on Alpenglow yet")],
 )
-def test_alpenglow_is_told_as_the_node_tells_it(certificate: object, said: str) -> None:
+def test_alpenglow_is_reported_as_by_the_node(certificate: object, said: str) -> None:
     with node(**healthy(SystemClock().now() // 1000), getAgGenesisCert=certificate) as url:
         assert f"the cluster {said}" in chain_findings(url)[3].what
 
@@ -238,21 +238,21 @@ def test_the_folder_need_not_exist_yet_but_must_be_possible(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o750, 0o710, 0o702])
-def test_the_service_does_not_start_in_a_folder_open_to_others_unless_told(
+def test_the_service_does_not_start_in_a_folder_open_to_others_unless_allowed(
     tmp_path: Path, mode: int
 ) -> None:
     tmp_path.chmod(mode)
-    told = Config(data_dir=tmp_path, data_dir_may_be_open=True)
+    reported = Config(data_dir=tmp_path, data_dir_may_be_open=True)
 
     _, failure = check_folder(Config(data_dir=tmp_path))
-    _, warning = check_folder(told)
+    _, warning = check_folder(reported)
 
     assert (failure.level, warning.level) == (Level.FAIL, Level.WARN)
     assert failure.fix == f"chmod 700 {tmp_path}, or set data_dir_may_be_open"
     assert warning.fix == f"chmod 700 {tmp_path}"
     with pytest.raises(FolderOpen, match=f"its mode is {mode:o}: chmod 700"):
         held(Config(data_dir=tmp_path), "serve").__enter__()
-    with held(told, "serve"):
+    with held(reported, "serve"):
         pass
 
 
@@ -323,7 +323,7 @@ async def test_the_age_of_the_market_is_judged(tmp_path: Path) -> None:
     assert levels(await market_findings(tmp_path, 301)) == [Level.FAIL]
 
 
-async def test_what_a_day_costs_on_disk_is_told_and_what_is_kept(tmp_path: Path) -> None:
+async def test_the_disk_that_a_day_takes_and_the_retention_are_reported(tmp_path: Path) -> None:
     async with market_in(tmp_path) as market:
         await market.store.start(mints=[WSOL], follows_files=False)
         for number in range(121):  # a swap in each of two hours' minutes
@@ -346,7 +346,7 @@ async def test_what_a_day_costs_on_disk_is_told_and_what_is_kept(tmp_path: Path)
     assert float(kept_gib) == pytest.approx(kept * 120 / 1024**3, abs=0.006)
 
 
-async def test_gaps_are_told(tmp_path: Path) -> None:
+async def test_gaps_are_reported(tmp_path: Path) -> None:
     await market(tmp_path, gap=True)
 
     _, gap = await market_findings(tmp_path, 2)

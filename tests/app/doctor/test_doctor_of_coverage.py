@@ -144,7 +144,7 @@ async def test_a_program_that_begins_to_exchange_in_a_way_that_is_not_read_is_se
 
 
 @pytest.mark.parametrize(
-    ("made", "told"),
+    ("made", "reported"),
     [
         (purchase_for_lamports(MADE_UP), "4 calls, 0 USD (known of 0)"),
         (exchange_through_vaults(MADE_UP, 50), "4 calls, 200 USD, 12.50 %"),
@@ -152,7 +152,7 @@ async def test_a_program_that_begins_to_exchange_in_a_way_that_is_not_read_is_se
     ids=["for native SOL", "through a vault program"],
 )
 async def test_a_program_whose_exchanges_leave_no_vaults_to_read_is_seen_within_the_hour(
-    tmp_path: Path, made: msgspec.Raw, told: str
+    tmp_path: Path, made: msgspec.Raw, reported: str
 ) -> None:
     chain = Chain(tmp_path)
     await chain.go_on(50)
@@ -162,7 +162,7 @@ async def test_a_program_whose_exchanges_leave_no_vaults_to_read_is_seen_within_
     await chain.go_on(20, lambda: [made])
     shares, missed = await chain.doctor()
     assert missed.level is Level.WARN
-    assert f"{MADE_UP} is missed (unknown_exchange): {told}" in missed.what
+    assert f"{MADE_UP} is missed (unknown_exchange): {reported}" in missed.what
     # Of the calls, 14 were read and 4 missed.
     assert "77.77 % of the calls" in shares.what
 
@@ -182,18 +182,18 @@ def row(  # noqa: PLR0913 - a row
     return ProgramHour(hour, program, outcome, tally)
 
 
-def told(*rows: ProgramHour) -> list[str]:
+def reported(*rows: ProgramHour) -> list[str]:
     since = UnixS(BEGAN - 25 * HOUR_S)
     coverage = Coverage(since, UnixS(BEGAN + 60), rows, 9, skipped_slots=0, missing_slots=0)
     return [f"{finding.level}: {finding.what}" for finding in findings(coverage, 0.95)]
 
 
 def test_a_quiet_market_has_no_share() -> None:
-    assert told() == ["ok: coverage: no tokens were exchanged within the last day"]
+    assert reported() == ["ok: coverage: no tokens were exchanged within the last day"]
 
 
 def test_programs_are_named_with_their_part_of_the_volume_of_the_last_hour_and_of_the_day() -> None:
-    assert told(
+    assert reported(
         row("a", "read", 96, 9_600),
         row("a", "no_movement", 1, 100, valued=0),
         row("b", "overflow", 1, 100, back=1),
@@ -223,6 +223,6 @@ def test_what_is_missed_most_lately_is_named_beside_what_was_missed_most_in_the_
 ) -> None:
     rows = [row(f"day {each}", "overflow", 9, 900, back=9) for each in range(5)]
     rows += [row("lately", "overflow", 1, 1)] if lately else []
-    lines = [line for line in told(*rows) if "is missed" in line]
+    lines = [line for line in reported(*rows) if "is missed" in line]
     assert len(lines) == 5 + lately
     assert any("lately is missed" in line for line in lines) == lately

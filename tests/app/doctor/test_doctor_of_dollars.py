@@ -21,13 +21,13 @@ TIME: Final = UnixS(1_800_000_000)
 FOLLOWED: Final = (USDC, USDT, PYUSD, USD1)
 
 
-def told(prices: Mapping[Mint, float]) -> list[tuple[Level, str]]:
+def reported(prices: Mapping[Mint, float]) -> list[tuple[Level, str]]:
     return [(one.level, one.what) for one in findings(prices, DOLLARS)]
 
 
 def test_dollars_on_their_peg_are_fine() -> None:
     prices = {USDC: 1.0, USDT: 0.9995, PYUSD: 1.0005, USD1: 1.009}
-    assert told(prices) == [
+    assert reported(prices) == [
         (Level.OK, "dollars: the 4 that traded lately are within 1 % of their median")
     ]
 
@@ -43,7 +43,7 @@ def test_one_that_left_its_peg_is_named(price: float, where: str) -> None:
 
 
 def test_of_two_none_is_judged() -> None:
-    ((level, what),) = told({USDC: 0.5})
+    ((level, what),) = reported({USDC: 0.5})
     assert level is Level.OK
     assert "too few" in what
 

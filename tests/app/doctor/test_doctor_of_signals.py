@@ -41,7 +41,7 @@ def test_who_may_send_where(
 
 async def test_how_many_webhooks_wait_and_for_how_long(tmp_path: Path) -> None:
     config = Config(data_dir=tmp_path)
-    assert [each.level for each in await told(config)] == [Level.OK]
+    assert [each.level for each in await reported(config)] == [Level.OK]
     assert not (tmp_path / WEBHOOKS_FILE).exists(), "looking makes no file"
     now = SystemClock().now()
     old = UnixMs(now - (1 + config.signals.webhook_retry_s) * 1_000)
@@ -52,12 +52,12 @@ async def test_how_many_webhooks_wait_and_for_how_long(tmp_path: Path) -> None:
             await money.webhooks.transact(
                 lambda rows, new=new: rows.take_in(new[0].firing_id, new, now)  # type: ignore[misc]
             )
-            (finding,) = await told(config)
+            (finding,) = await reported(config)
             assert finding.level is (Level.OK if number == 1 else Level.WARN)
             assert f"{number} wait" in finding.what
     (tmp_path / WEBHOOKS_FILE).write_bytes(b"nothing that a database is" * 99)
-    assert [each.level for each in await told(config)] == [Level.FAIL]
+    assert [each.level for each in await reported(config)] == [Level.FAIL]
 
 
-async def told(config: Config) -> list[Finding]:
+async def reported(config: Config) -> list[Finding]:
     return await asyncio.to_thread(lambda: [*check_webhooks(config)])

@@ -60,7 +60,7 @@ def watched(
         (watched(0.1, failures=("HTTP 429",)), "1 requests without an answer (HTTP 429)"),
     ],
 )
-def test_a_node_that_will_not_do_is_told_why(watch: NodeWatch, reason: str) -> None:
+def test_an_unsuitable_node_is_refused_with_the_reason(watch: NodeWatch, reason: str) -> None:
     assert reason in _reasons(watch, 10)
 
 
@@ -87,7 +87,7 @@ def test_history_is_counted_in_days_of_the_chain(slot_s: float, days: float) -> 
     assert f"reaches back {days} days" in _history(watch).what
 
 
-def test_a_plan_that_ends_before_the_month_is_told() -> None:
+def test_a_plan_that_ends_before_the_month_is_reported() -> None:
     watch = watched(*[0.1] * 112)
     watch.calls = 30 * 7
     (enough,) = _plan(100_000_000, watch)

@@ -142,7 +142,7 @@ def test_a_flaw_says_what_was_expected_and_what_was_there(field: Any, said: str)
         (b'{"kind":"\xff"}', "expected a JSON object; the body is not JSON"),
     ],
 )
-def test_a_choice_of_shapes_is_told_by_its_kinds(body: bytes, said: str) -> None:
+def test_a_choice_of_shapes_is_described_by_its_kinds(body: bytes, said: str) -> None:
     message = flaw(body, Above | Moves)
     assert message.startswith(said)
     assert SECRET not in message
@@ -151,7 +151,7 @@ def test_a_choice_of_shapes_is_told_by_its_kinds(body: bytes, said: str) -> None
 @pytest.mark.parametrize(
     "problem", ["Expected `str` in a new way - at `$.name`", "Expected `int` - at `key in $.x`"]
 )
-def test_what_is_not_known_is_told_as_it_came(problem: str) -> None:
+def test_an_unknown_answer_is_shown_as_it_came(problem: str) -> None:
     assert described(problem, {"name": "a"}, Body) == problem
 
 

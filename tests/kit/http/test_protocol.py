@@ -148,9 +148,15 @@ async def test_a_request_refused_before_a_handler_gets_the_error_shape_of_its_pa
         async with server.connection() as client:
             await client.send(start + data)
             _, _, body = await client.answer()
-        told = json.loads(body)
-        assert (told["success"], told["status"], told["error"]["code"]) == (False, "error", code)
-        assert told["messages"] == [{"field": "general", "message": told["error"]["message"]}]
+        reported = json.loads(body)
+        assert (reported["success"], reported["status"], reported["error"]["code"]) == (
+            False,
+            "error",
+            code,
+        )
+        assert reported["messages"] == [
+            {"field": "general", "message": reported["error"]["message"]}
+        ]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ KINDS = [PLAIN, CLOSED, ReportKind(is_partial=True), ReportKind(timeframes=FRAME
 
 
 @dataclass(eq=False)
-class Told:
+class Reported:
     """A listener that adds up."""
 
     kind: ReportKind = PLAIN
@@ -50,9 +50,9 @@ class Told:
         name, number, data, *_ = event.decode().split("\n")
         self.names.append(name)
         self.ids.append(int(number.removeprefix("id: ")))
-        told = json.loads(data.removeprefix("data: "))
+        reported = json.loads(data.removeprefix("data: "))
         assert is_whole == (name == "event: snapshot")
-        self.reports[mint] = told if is_whole else merged(self.reports[mint], told)
+        self.reports[mint] = reported if is_whole else merged(self.reports[mint], reported)
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:
         self.lost.append(f"{failure.code} {mint}")
@@ -97,9 +97,9 @@ async def scene() -> Scene:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_what_is_told_adds_up_to_the_report(scene: Scene, seed: int) -> None:
+async def test_updates_add_up_to_the_report(scene: Scene, seed: int) -> None:
     random, log = Random(seed), scene.log
-    listeners = [Told()]
+    listeners = [Reported()]
     await scene.broadcaster.prepare(TRADED, None)
     scene.broadcaster.join(listeners[0], TRADED)
     for _ in range(60):
@@ -112,7 +112,7 @@ async def test_what_is_told_adds_up_to_the_report(scene: Scene, seed: int) -> No
             case "finalize":
                 log.finalize(random.randint(1, 8))
             case "join":
-                listeners.append(Told(random.choice(KINDS)))
+                listeners.append(Reported(random.choice(KINDS)))
                 scene.broadcaster.join(listeners[-1], TRADED)
             case "leave" if len(listeners) > 1:
                 scene.broadcaster.leave(listeners.pop(), TRADED)
@@ -128,8 +128,8 @@ async def test_what_is_told_adds_up_to_the_report(scene: Scene, seed: int) -> No
         assert listener.reports == {mint: scene.expected(mint, listener.kind) for mint in TRADED}
 
 
-async def test_closed_candles_are_told_as_their_minute_ends_without_a_swap(scene: Scene) -> None:
-    closed, plain, log = Told(CLOSED), Told(), scene.log
+async def test_closed_candles_are_sent_as_their_minute_ends_without_a_swap(scene: Scene) -> None:
+    closed, plain, log = Reported(CLOSED), Reported(), scene.log
     trade(log, TRADED[0])
     await scene.settle()
     await scene.broadcaster.prepare(TRADED[:1], None, CLOSED)
@@ -148,8 +148,8 @@ async def test_closed_candles_are_told_as_their_minute_ends_without_a_swap(scene
     assert plain.names == ["event: snapshot"]
 
 
-async def test_a_price_that_loses_its_confidence_is_told_without_a_swap(scene: Scene) -> None:
-    listener, log, mint = Told(), scene.log, TRADED[0]
+async def test_a_price_that_loses_its_confidence_is_sent_without_a_swap(scene: Scene) -> None:
+    listener, log, mint = Reported(), scene.log, TRADED[0]
     tip = log.tip_at(log.seq)
     assert tip.slot is not None
     assert tip.time is not None
@@ -172,7 +172,7 @@ async def test_a_price_that_loses_its_confidence_is_told_without_a_swap(scene: S
     ]  # fmt: skip
 
 
-async def test_many_mints_whose_candles_close_are_told_in_turns() -> None:
+async def test_many_mints_whose_candles_close_are_sent_in_batches() -> None:
     mints = [Mint(address(f"mint {number}")) for number in range(2 * RENEWED_IN_A_TURN + 20)]
     log, clock = FakeLog(), ManualClock(UnixMs(NOW_S * 1000))
     for mint in mints:
@@ -183,7 +183,7 @@ async def test_many_mints_whose_candles_close_are_told_in_turns() -> None:
     follower = LogTailer(log, market, clock)
     scene = Scene(log, clock, follower, Broadcaster(follower, market, clock))
     await follower.catch_up()
-    closed = Told(CLOSED)
+    closed = Reported(CLOSED)
     await scene.broadcaster.prepare(mints, None, CLOSED)
     scene.broadcaster.join(closed, mints)
     await scene.settle()
@@ -198,8 +198,8 @@ async def test_many_mints_whose_candles_close_are_told_in_turns() -> None:
     assert closed.reports == {mint: scene.expected(mint, CLOSED) for mint in mints}
 
 
-async def test_an_event_is_encoded_once_and_told_to_all_in_turns(scene: Scene) -> None:
-    others = [Told() for _ in range(2 * TOLD_IN_A_TURN)]
+async def test_an_event_is_encoded_once_and_sent_to_all_in_batches(scene: Scene) -> None:
+    others = [Reported() for _ in range(2 * TOLD_IN_A_TURN)]
     await scene.broadcaster.prepare(TRADED[:1], None)
     for each in others:
         scene.broadcaster.join(each, TRADED[:1])
@@ -207,13 +207,13 @@ async def test_an_event_is_encoded_once_and_told_to_all_in_turns(scene: Scene) -
     scene.clock.advance(250)
 
     await scene.follower.catch_up()
-    told_at_once = sum(len(each.names) == 2 for each in others)
-    late = Told()
+    reported_at_once = sum(len(each.names) == 2 for each in others)
+    late = Reported()
     scene.broadcaster.join(late, TRADED[:1])  # while the others get theirs
     trade(scene.log, TRADED[0])
     await scene.settle()
 
-    assert told_at_once == TOLD_IN_A_TURN
+    assert reported_at_once == TOLD_IN_A_TURN
     assert {tuple(each.names) for each in others} == {
         ("event: snapshot", "event: update", "event: update")
     }
@@ -222,14 +222,14 @@ async def test_an_event_is_encoded_once_and_told_to_all_in_turns(scene: Scene) -
 
 
 async def test_a_bug_of_one_listener_harms_no_other(scene: Scene) -> None:
-    class Broken(Told):
+    class Broken(Reported):
         @override
         def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
             if self.names:
                 raise RuntimeError("a bug")
             super().tell(mint, event, is_whole=is_whole)
 
-    broken, good = Broken(), Told()
+    broken, good = Broken(), Reported()
     await scene.broadcaster.prepare(TRADED[:1], None)
     for each in (broken, good):
         scene.broadcaster.join(each, TRADED[:1])
@@ -241,9 +241,9 @@ async def test_a_bug_of_one_listener_harms_no_other(scene: Scene) -> None:
 
 
 async def test_a_mint_that_left_memory_is_read_again(scene: Scene) -> None:
-    told = Told()
+    reported = Reported()
     await scene.broadcaster.prepare(TRADED[:1], None)
-    scene.broadcaster.join(told, TRADED[:1])
+    scene.broadcaster.join(reported, TRADED[:1])
     third = Mint("DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263")
     scene.log.track(third)
     for minute in range(10):
@@ -255,18 +255,18 @@ async def test_a_mint_that_left_memory_is_read_again(scene: Scene) -> None:
     trade(scene.log, TRADED[0])
     await scene.settle()
 
-    assert told.reports == {TRADED[0]: scene.expected(TRADED[0])}
+    assert reported.reports == {TRADED[0]: scene.expected(TRADED[0])}
 
 
-async def test_a_log_that_was_trimmed_is_told_as_a_snapshot(scene: Scene) -> None:
-    told = Told()
+async def test_a_trimmed_log_is_sent_as_a_snapshot(scene: Scene) -> None:
+    reported = Reported()
     await scene.broadcaster.prepare(TRADED[:1], None)
-    scene.broadcaster.join(told, TRADED[:1])
+    scene.broadcaster.join(reported, TRADED[:1])
     trade(scene.log, TRADED[0])
     trade(scene.log, TRADED[0])
     scene.log.trimmed = scene.log.seq
 
     await scene.settle()
 
-    assert told.names[-1] == "event: snapshot"
-    assert told.reports == {TRADED[0]: scene.expected(TRADED[0])}
+    assert reported.names[-1] == "event: snapshot"
+    assert reported.reports == {TRADED[0]: scene.expected(TRADED[0])}

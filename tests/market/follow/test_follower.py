@@ -255,7 +255,7 @@ async def test_a_follower_survives_whatever_the_store_does(log: FakeLog) -> None
         assert (await reports.read(MINTS[0])).body == expected(log, MINTS[0])
 
 
-async def test_told_to_stop_while_an_answer_arrives_it_stops(log: FakeLog) -> None:
+async def test_a_stop_while_an_answer_arrives_stops_it(log: FakeLog) -> None:
     arrived = asyncio.Event()
     log.asking = arrived.wait
     task = asyncio.create_task(follower(log).run())

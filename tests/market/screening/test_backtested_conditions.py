@@ -63,10 +63,10 @@ def trades() -> tuple[definitions.Trade, ...]:
     while at < NOW:
         at += random.choice((20, 60, 200, 700))
         price *= random.uniform(0.97, 1.031)
-        told = None if random.random() < 0.1 else price
-        sol = None if told is None else told / 100
+        reported = None if random.random() < 0.1 else price
+        sol = None if reported is None else reported / 100
         volume = random.randrange(10**9)
-        found.append(definitions.Trade(at, told, sol, volume, random.random() < 0.5))
+        found.append(definitions.Trade(at, reported, sol, volume, random.random() < 0.5))
     return tuple(found)
 
 

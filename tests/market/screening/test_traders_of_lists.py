@@ -39,7 +39,7 @@ def test_traders_are_the_distinct_signers_of_five_minutes() -> None:
     random = Random(6)
     tokens = listing()
     time = BEGIN
-    told: list[tuple[UnixS, Mint, str]] = []
+    reported: list[tuple[UnixS, Mint, str]] = []
     compared = 0
     for seq in range(1, 400):
         time = UnixS(time + random.choice((0, 1, 2, 20)))
@@ -47,7 +47,7 @@ def test_traders_are_the_distinct_signers_of_five_minutes() -> None:
         trades = []
         for mint in mints:
             wallets = {random.choice(WALLETS) for _ in range(random.randrange(1, 4))}
-            told += [(time, mint, wallet) for wallet in wallets]
+            reported += [(time, mint, wallet) for wallet in wallets]
             numbers = tuple(sorted(map(signer_number, wallets)))
             trades.append(MintTrades(mint, 10, 10, 1, 1.0, 0.1, 1.0, signers=numbers))
         tokens.apply([SlotTrades(FoldedTo(seq, Slot(seq), time), trades)])
@@ -55,7 +55,7 @@ def test_traders_are_the_distinct_signers_of_five_minutes() -> None:
         if time - BEGIN < 300:
             assert np.isnan(found).all()
             continue
-        recent = {(mint, wallet) for at, mint, wallet in told if at > time - 300}
+        recent = {(mint, wallet) for at, mint, wallet in reported if at > time - 300}
         assert found.tolist() == [sum(mint == each for mint, _ in recent) for each in MINTS]
         compared += 1
     assert compared > 200
@@ -81,7 +81,7 @@ def test_traders_of_a_token_that_was_traded_before_it_was_read_are_not_known_at_
             assert np.isnan(again_at) if 6 <= seq < 11 else again_at == 1.0, seq
 
 
-def test_signers_are_told_apart_by_the_beginning_that_the_log_keeps() -> None:
+def test_signers_are_distinguished_by_the_beginning_that_the_log_keeps() -> None:
     numbers = {signer_number(wallet) for wallet in (*WALLETS, "", "W", "Wa")}
     assert len(numbers) == len(WALLETS) + 3
     assert signer_number("Wa00Xyz9 and more") == signer_number("Wa00Xyz9")

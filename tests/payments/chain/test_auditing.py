@@ -267,12 +267,12 @@ async def test_a_landed_payment_that_cannot_be_issued_is_reported_in_the_end(
     world.go_wrong(blind=["getTransaction"])
     await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     world.seconds(60)
-    told = []
+    reported = []
     for _ in range(11):
-        told.append(bool(await world.audit()))
+        reported.append(bool(await world.audit()))
         world.seconds(60)
 
-    assert told == [False] * 7 + [True] * 4
+    assert reported == [False] * 7 + [True] * 4
     assert str(await money.sales_books.why_stopped()).startswith(Invariant.LANDED_IS_ISSUED)
 
 
@@ -283,13 +283,13 @@ async def test_a_payment_that_does_not_become_final_is_reported_in_the_end(
     facilitator = world.facilitator()
     await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
     world.go_wrong(blind=["getTransaction"])
-    told = []
+    reported = []
     for _ in range(14):
         world.seconds(60)
-        told.append([violation.invariant for violation in await world.audit()])
+        reported.append([violation.invariant for violation in await world.audit()])
 
-    assert [] in told[5:9]
-    assert told[-1] == [Invariant.ISSUED_IS_FINAL]
+    assert [] in reported[5:9]
+    assert reported[-1] == [Invariant.ISSUED_IS_FINAL]
     assert await money.sales_books.why_stopped() is not None
 
 

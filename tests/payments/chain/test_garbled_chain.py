@@ -174,9 +174,9 @@ def ask(sold: tuple[World, Signature], name: str, change: Callable[[bytes], byte
         chain = world.chain()
         try:
             with suppress(ChainUnavailable, UnusablePaymentToken):
-                told = await VERBS[name](chain, signature)
-                numbers = [each for each in _inside(told) if isinstance(each, int)]
-                assert all(abs(number) < 2**63 for number in numbers), told
+                reported = await VERBS[name](chain, signature)
+                numbers = [each for each in _inside(reported) if isinstance(each, int)]
+                assert all(abs(number) < 2**63 for number in numbers), reported
         finally:
             await chain.aclose()
 
@@ -187,14 +187,14 @@ def ask(sold: tuple[World, Signature], name: str, change: Callable[[bytes], byte
         world.spoil = {}
 
 
-def _inside(told: object) -> Iterator[object]:
-    yield told
-    if isinstance(told, Sequence) and not isinstance(told, str):
-        for each in told:
+def _inside(reported: object) -> Iterator[object]:
+    yield reported
+    if isinstance(reported, Sequence) and not isinstance(reported, str):
+        for each in reported:
             yield from _inside(each)
-    elif isinstance(told, Struct):
-        for name in told.__struct_fields__:
-            yield from _inside(getattr(told, name))
+    elif isinstance(reported, Struct):
+        for name in reported.__struct_fields__:
+            yield from _inside(getattr(reported, name))
 
 
 async def test_a_packed_answer_that_grows_without_end_takes_little_memory() -> None:

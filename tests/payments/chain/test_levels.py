@@ -166,7 +166,7 @@ finalities = pytest.mark.parametrize("finality_s", FINALITIES_S)
 @paces
 @finalities
 @pytest.mark.parametrize("age", [151, 200, 5_000])
-async def test_a_dead_blockhash_is_told_within_some_slots(
+async def test_an_expired_blockhash_is_reported_within_some_slots(
     slot_s: float, finality_s: float, age: int
 ) -> None:
     chain = Chain(slot_s, finality_s)
@@ -179,7 +179,7 @@ async def test_a_dead_blockhash_is_told_within_some_slots(
 
 
 @paces
-async def test_one_that_this_service_has_offered_is_told_at_once(slot_s: float) -> None:
+async def test_an_offer_of_this_service_is_recognised_at_once(slot_s: float) -> None:
     chain = Chain(slot_s, 0.15)
     scene = Scene(chain, [Node(chain)])
     await scene.settlement.refresh_offer()
@@ -291,7 +291,7 @@ async def test_samples_tell_the_pace_at_once() -> None:
     follows=st.booleans(),
     offered=st.booleans(),
 )
-async def test_only_what_is_dead_is_refused_and_its_end_is_never_told_too_early(  # noqa: PLR0913
+async def test_only_expired_blockhashes_are_refused_and_never_too_early(  # noqa: PLR0913
     *,
     slot_s: float,
     finality_s: float,

@@ -326,7 +326,7 @@ async def test_payments_that_come_together_ask_for_the_height_once() -> None:
     assert [method for method, _ in node.asked].count("getEpochInfo") == 1
 
 
-async def test_a_height_that_was_not_told_is_asked_for_again() -> None:
+async def test_a_height_that_was_not_answered_is_requested_again() -> None:
     node = Node(simulateTransaction=simulated(None, [holding(77)]), getEpochInfo=busy())
     async with chain(node) as settlement:
         with pytest.raises(ChainUnavailable):
@@ -372,7 +372,7 @@ async def test_an_answer_for_fewer_is_no_answer() -> None:
             await settlement.look([SIGNATURE, SIGNATURE])
 
 
-async def test_the_key_in_the_address_is_never_told() -> None:
+async def test_the_key_in_the_address_is_never_shown() -> None:
     def refuse(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("no route", request=request)
 
@@ -496,11 +496,11 @@ async def test_one_arrival_without_an_answer_does_not_keep_others_from_being_com
         )
     )
     async with chain(node) as settlement:
-        told = await settlement.sponsored([SIGNATURE, Signature("t" * 88)])
+        reported = await settlement.sponsored([SIGNATURE, Signature("t" * 88)])
         with pytest.raises(ChainUnavailable):
             await settlement.sponsored([SIGNATURE])
 
-    assert list(told.values()) == [None, True]
+    assert list(reported.values()) == [None, True]
 
 
 async def test_audits_leave_room_for_payments() -> None:

@@ -144,7 +144,7 @@ async def test_on_another_chain_nothing_is_quoted() -> None:
     assert closed == [False, False, False, True, True, False, False]
 
 
-async def test_a_source_that_breaks_is_told_and_is_no_price() -> None:
+async def test_a_source_that_breaks_is_reported_and_gives_no_price() -> None:
     class Broken:
         async def read(self, _now: UnixMs) -> Quote | Doubt:
             raise ZeroDivisionError("a bug")

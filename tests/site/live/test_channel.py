@@ -77,7 +77,7 @@ async def test_one_look_tells_all_and_each_what_it_does_not_know() -> None:
     assert not channel
 
 
-async def test_who_reads_slowly_is_told_all_of_it_later() -> None:
+async def test_a_slow_reader_gets_all_events_later() -> None:
     counter, slow = Counter(1), KeptOutlet()
     channel = Channel(counter.look, PAUSE_S)
     with channel.reading(stream_into(slow), "a"):
@@ -93,7 +93,7 @@ async def test_who_reads_slowly_is_told_all_of_it_later() -> None:
         assert counter.looks == looks
 
 
-async def test_a_look_that_fails_is_made_again_and_pages_are_told_then() -> None:
+async def test_a_failed_look_is_repeated_and_pages_are_updated_then() -> None:
     counter, failures = Counter(7), [ZeroDivisionError(), ZeroDivisionError()]
 
     async def look(views: Collection[str]) -> Mapping[str, News]:

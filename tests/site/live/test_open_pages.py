@@ -53,16 +53,16 @@ def rows(text: str) -> Rows:
     return {mint: [cell.strip() for cell in CELL.findall(row)] for mint, row in ROW.findall(text)}
 
 
-def put(known: Rows, told: dict[str, Any]) -> Rows:
+def put(known: Rows, reported: dict[str, Any]) -> Rows:
     """Return the content of a page that gets the changes to *known*."""
     shown = {}
-    for mint in told["order"]:
-        cells = dict(enumerate(known.get(mint, ()))) | dict(told["rows"].get(mint, ()))
+    for mint in reported["order"]:
+        cells = dict(enumerate(known.get(mint, ()))) | dict(reported["rows"].get(mint, ()))
         shown[mint] = [cells[number] for number in sorted(cells)]
     return shown
 
 
-async def test_the_first_page_is_told_what_a_new_one_would_show(tmp_path: Path) -> None:
+async def test_the_first_page_gets_the_rows_that_a_new_one_would_show(tmp_path: Path) -> None:
     async with served_website(tmp_path, has_market=True) as site, AsyncExitStack() as stack:
         assert site.market is not None
         first = await stack.enter_async_context(stream(site, "/live/events"))
@@ -71,22 +71,22 @@ async def test_the_first_page_is_told_what_a_new_one_would_show(tmp_path: Path) 
         assert (await late.next()).data == whole
         began_s = process_time()
         slot = await trade(site)
-        told = [(await reader.next()).data for reader in (first, late)]
+        reported = [(await reader.next()).data for reader in (first, late)]
         assert process_time() - began_s < SOON_S
         report = await site.market.follower.read(Mint(WSOL))
         shown = await page(site, "/")
 
-    assert told[0] == told[1]
-    assert (told[0]["slot"], told[0]["asOf"]) == (slot, site.clock.now() // 1000 * 1000)
-    assert {"slot", "price", "answer", "chart"} <= set(told[0]["parts"]) < set(whole["parts"])
-    for html in (whole["parts"] | told[0]["parts"]).values():
+    assert reported[0] == reported[1]
+    assert (reported[0]["slot"], reported[0]["asOf"]) == (slot, site.clock.now() // 1000 * 1000)
+    assert {"slot", "price", "answer", "chart"} <= set(reported[0]["parts"]) < set(whole["parts"])
+    for html in (whole["parts"] | reported[0]["parts"]).values():
         assert html in shown
-    answer = json.loads(unescape(re.sub("<[^>]*>", "", told[0]["parts"]["answer"])))
+    answer = json.loads(unescape(re.sub("<[^>]*>", "", reported[0]["parts"]["answer"])))
     price = json.loads(report.body)["price"]
     assert answer["price"] == {unit: price[unit] for unit in ("usd", "sol")}
 
 
-async def test_a_list_is_told_the_cells_that_change(tmp_path: Path) -> None:
+async def test_a_list_gets_the_cells_that_change(tmp_path: Path) -> None:
     async with served_website(tmp_path, has_market=True) as site, AsyncExitStack() as stack:
         assert site.market is not None
         asked, slot = "sort=d1&volume=1k", site.market.slot
@@ -104,13 +104,13 @@ async def test_a_list_is_told_the_cells_that_change(tmp_path: Path) -> None:
         assert [len(cells) for cells in few.values()] == [4]
         slot = await trade(site)
         after = rows(await page(site, f"/tokens?{asked}"))
-        told = [(await reader.next()).data for reader in (current, new)]
+        reported = [(await reader.next()).data for reader in (current, new)]
 
-        assert told[0] == told[1]
-        assert told[0]["slot"] == str(slot)
-        assert f'(slot <span class="number">{slot:,}</span>, finalized)' in told[0]["footing"]
-        assert put(before, told[0]) == after != before
-        assert sum(map(len, told[0]["rows"].values())) < sum(map(len, after.values()))
+        assert reported[0] == reported[1]
+        assert reported[0]["slot"] == str(slot)
+        assert f'(slot <span class="number">{slot:,}</span>, finalized)' in reported[0]["footing"]
+        assert put(before, reported[0]) == after != before
+        assert sum(map(len, reported[0]["rows"].values())) < sum(map(len, after.values()))
         assert len((await narrow.next()).data["rows"]) == 1
 
 

@@ -78,12 +78,12 @@ async def test_200_pages_show_a_swap_at_once_with_few_reads(tmp_path: Path) -> N
             began_s = process_time()
             swap = swap_of(SOL, usd, dollars=99.0, number=7 + number)
             await market.trade(swap, after_s=2)
-            told = await asyncio.gather(*(until(reader, "update") for reader in readers))
+            reported = await asyncio.gather(*(until(reader, "update") for reader in readers))
             report_s = process_time() - began_s
             candles = await asyncio.gather(*(until_candle(reader, usd) for reader in readers))
             all_s = process_time() - began_s
 
-            assert {event.data["price"]["usd"] for event in told} == {usd}
+            assert {event.data["price"]["usd"] for event in reported} == {usd}
             assert {candle[2] for candle in candles} == {usd}
             assert len({tuple(candle) for candle in candles}) == len(set(frames))
             assert report_s < SOON_S
@@ -91,20 +91,20 @@ async def test_200_pages_show_a_swap_at_once_with_few_reads(tmp_path: Path) -> N
             assert market.series.count - asked <= READS_A_LOOK * LOOKS_MAX
 
 
-async def test_a_candle_is_told_as_the_page_would_show_it(tmp_path: Path) -> None:
+async def test_a_candle_is_sent_as_the_page_would_show_it(tmp_path: Path) -> None:
     async with open_site(tmp_path) as (site, market), AsyncExitStack() as stack:
         await _page(site, BONE)  # a free view
         reader = await stack.enter_async_context(page_at(site, BONE))
         await until(reader, "market")
         await market.trade(swap_of(BONE, 0.00005, dollars=321.5, number=9), after_s=60)
-        told = (await until(reader, "market")).data
+        reported = (await until(reader, "market")).data
         page = await _page(site, BONE)
         shown = _attribute(page, "points")
 
-        assert told["candles"] == [point[:8] + [None] * 8 for point in shown[-2:]]
-        assert told["candles"][-1][5] == 321.5
-        assert told["swaps"][0]["signature"] == f"{'9':0>4}".replace("0", "Q") + "x" * 83
-        assert told["lastTrade"] == market.clock.now() // 1000
+        assert reported["candles"] == [point[:8] + [None] * 8 for point in shown[-2:]]
+        assert reported["candles"][-1][5] == 321.5
+        assert reported["swaps"][0]["signature"] == f"{'9':0>4}".replace("0", "Q") + "x" * 83
+        assert reported["lastTrade"] == market.clock.now() // 1000
 
 
 async def test_indicators_of_every_chart_move_with_a_swap(tmp_path: Path) -> None:
@@ -116,10 +116,10 @@ async def test_indicators_of_every_chart_move_with_a_swap(tmp_path: Path) -> Non
         }
         before = {each: (await until(reader, "snapshot")).data for each, reader in readers.items()}
         await market.trade(swap_of(SOL, 333.0, dollars=99.0, number=9), after_s=2)
-        told = {each: (await until(reader, "update")).data for each, reader in readers.items()}
+        reported = {each: (await until(reader, "update")).data for each, reader in readers.items()}
         pages = {frame: await _page(site, SOL, frame) for frame in CHARTED}
     for frame, page in pages.items():
-        change = told[frame]["indicators"][frame]
+        change = reported[frame]["indicators"][frame]
         now = before[frame]["indicators"][frame] | change
         macd = now["macd"] or dict.fromkeys(("line", "signal", "histogram"))
         expected = [*(now[name] for name in AVERAGES), *macd.values()]
@@ -132,32 +132,32 @@ async def test_indicators_of_every_chart_move_with_a_swap(tmp_path: Path) -> Non
         assert [usd for _, _, usd in _attribute(page, "levels")] == pytest.approx(levels), frame
 
 
-async def test_what_the_list_says_is_told_without_a_swap(tmp_path: Path) -> None:
+async def test_the_cells_of_the_list_are_sent_without_a_swap(tmp_path: Path) -> None:
     async with open_site(tmp_path) as (site, market), AsyncExitStack() as stack:
         await _page(site, BONE)  # a free view
         await market.trade(swap_of(BONE, 0.00005, dollars=321.5, number=9), after_s=60)
         async with page_at(site, BONE) as reader, asyncio.timeout(10):
             before = (await until(reader, "figures")).data
             await market.fold()
-            told = (await until(reader, "figures")).data
+            reported = (await until(reader, "figures")).data
         client = await stack.enter_async_context(httpx.AsyncClient(base_url=site.origin))
         answer = (await client.get(f"/v1/tokens?query={BONE}")).json()["data"]
         page = await _page(site, BONE)
 
     (line,) = answer["tokens"]
     assert answer["slot"] == market.slot
-    assert {f'data-figure="{name}">{html}<' in page for name, html in told.items()} == {True}
+    assert {f'data-figure="{name}">{html}<' in page for name, html in reported.items()} == {True}
     for span in ("m5", "h1", "d1"):
-        assert told[span] == percent(line["change"][span])
-    assert all(told[name] != before[name] for name in ("m5", "h1", "volume", "cap"))
-    assert told["volume"] == dollars(line["volumeUsdD1"])
-    assert told["cap"] == dollars(line["marketCapUsd"])
-    assert told["swaps"] == f"{line['swapsD1']:,}"
-    assert line["price"]["confidence"] in told["confidence"]
-    assert told["liquidity"] == dollars(line["price"]["liquidityUsd"])
+        assert reported[span] == percent(line["change"][span])
+    assert all(reported[name] != before[name] for name in ("m5", "h1", "volume", "cap"))
+    assert reported["volume"] == dollars(line["volumeUsdD1"])
+    assert reported["cap"] == dollars(line["marketCapUsd"])
+    assert reported["swaps"] == f"{line['swapsD1']:,}"
+    assert line["price"]["confidence"] in reported["confidence"]
+    assert reported["liquidity"] == dollars(line["price"]["liquidityUsd"])
 
 
-async def test_a_page_that_was_away_is_told_all_candles_again(tmp_path: Path) -> None:
+async def test_a_page_that_was_away_gets_all_candles_again(tmp_path: Path) -> None:
     async with open_site(tmp_path) as (site, _):
         page = await _page(site, SOL)
         shown = _attribute(page, "points")
@@ -167,7 +167,7 @@ async def test_a_page_that_was_away_is_told_all_candles_again(tmp_path: Path) ->
             assert (await reader.next()).name == "snapshot"
 
 
-async def test_who_may_not_see_a_token_is_told_nothing_of_it(tmp_path: Path) -> None:
+async def test_a_caller_who_may_not_see_a_token_gets_no_data_of_it(tmp_path: Path) -> None:
     async with open_site(tmp_path, WebConfig(free_views_per_day=1)) as (site, market):
         async with httpx.AsyncClient(base_url=site.origin) as client:
             assert (await client.get(f"/token/{BONE}/live")).status_code == 204

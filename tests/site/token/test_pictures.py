@@ -75,17 +75,17 @@ async def test_its_numbers_are_those_of_page_and_api_at_one_slot(
     listed = (await stranger.open("/v1/tokens?limit=100")).json()["data"]["tokens"]
     price = answer.json()["data"]["price"]["usd"]
     (change,) = [each["change"]["d1"] for each in listed if each["mint"] == BONE]
-    told = texts(svg)
+    reported = texts(svg)
 
-    assert told["usd"] == f"${short_price(price)}"
+    assert reported["usd"] == f"${short_price(price)}"
     assert f'title="${price!r}"' in page or short_price(price) in page
     shown = percent(change).striptags().replace("\xa0", " ")
-    assert told["change"] == f"{shown} in 24h"
+    assert reported["change"] == f"{shown} in 24h"
     slot = int(answer.headers["x-data-slot"])
     assert f">{slot:,}<" in page
-    assert told["as-of"].endswith(f", slot {slot:,}")
-    assert told["title"] == "BONE"
-    assert told["name"].endswith(f"{BONE[:4]}…{BONE[-4:]}")
+    assert reported["as-of"].endswith(f", slot {slot:,}")
+    assert reported["title"] == "BONE"
+    assert reported["name"].endswith(f"{BONE[:4]}…{BONE[-4:]}")
 
 
 @pytest.mark.process
@@ -93,11 +93,11 @@ async def test_a_link_to_a_token_names_its_picture_and_anyone_gets_it(
     shown_site: Website, stranger: Person
 ) -> None:
     page = (await stranger.open(f"/token/{BONE}?tf=h1")).text
-    told = dict(META.findall(page))
-    address = unescape(told["og:image"])
+    reported = dict(META.findall(page))
+    address = unescape(reported["og:image"])
     assert address == f"{shown_site.origin}/token/{BONE}/chart.png?tf=h1"
-    assert (told["og:image:width"], told["og:image:height"]) == ("1200", "630")
-    assert told["twitter:card"] == "summary_large_image"
+    assert (reported["og:image:width"], reported["og:image:height"]) == ("1200", "630")
+    assert reported["twitter:card"] == "summary_large_image"
     closed = (await stranger.open(f"/token/{SOL}")).text
     assert 'property="og:image"' in closed
 
@@ -212,7 +212,7 @@ async def test_a_client_has_few_drawn_and_few_wait_at_once() -> None:
 
 
 @pytest.mark.process
-async def test_what_cannot_be_drawn_is_told_and_tried_again() -> None:
+async def test_a_failed_drawing_is_reported_and_tried_again() -> None:
     pictures = Pictures(MemoryLimits(ManualClock(UnixMs(0))), rasterise)
 
     async def broken() -> str:

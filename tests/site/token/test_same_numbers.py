@@ -97,8 +97,8 @@ async def test_each_number_of_the_page_is_that_of_the_api(stranger: Person, mint
         assert float(shown.pop("sol").removesuffix(" SOL")) == report["price"]["sol"]
         assert {name: number_in(text) for name, text in shown.items()} == cells_of(report)
         levels = report["indicators"][timeframe]["fibonacci"]
-        told = [[field, f"Fib {name} %", levels[field]] for name, field in LEVELS.items()]
-        assert attribute(page, "levels") == told
+        reported = [[field, f"Fib {name} %", levels[field]] for name, field in LEVELS.items()]
+        assert attribute(page, "levels") == reported
         for name, share in report["indicators"]["buySellPressure"].items():
             assert text_of_share(page, name) == f"{share:.2f}"
 
@@ -133,8 +133,8 @@ async def test_the_chart_has_the_candles_and_indicators_of_the_api(stranger: Per
         series, _ = await data_of(stranger, f"/v1/token/{BONE}/indicators{query}")
         points = attribute(page, "points")
 
-        told = [[candle[name] for name in POINT] for candle in candles["candles"]]
-        assert [point[:7] for point in points] == told
+        reported = [[candle[name] for name in POINT] for candle in candles["candles"]]
+        assert [point[:7] for point in points] == reported
         assert [point[0] for point in points] == [each["t"] for each in series["points"]]
         for point, each in zip(points, series["points"], strict=True):
             macd = each["macd"] or dict.fromkeys(("line", "signal", "histogram"))
@@ -234,8 +234,8 @@ async def test_page_api_streams_email_and_picture_agree_at_one_slot(tmp_path: Pa
     shown = fields_of(page)
     assert report["price"]["usd"] == usd
     assert slot == market.slot
-    for told in streamed:
-        assert told == {**report, "slot": slot}, "every number, not the watched ones alone"
+    for reported in streamed:
+        assert reported == {**report, "slot": slot}, "every number, not the watched ones alone"
     assert fired == {name: (slot, number_at(report, name)) for name in WATCHED}
     assert int(shown["slot"].replace(",", "")) == slot
     assert {name: number_in(text) for name, text in shown.items() if "." in name} == cells_of(

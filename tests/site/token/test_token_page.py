@@ -22,23 +22,23 @@ def title_of(page: str) -> str:
 
 async def test_it_says_what_the_token_is_and_what_it_costs(stranger: Person) -> None:
     page = await stranger.open(f"/token/{BONE}")
-    told = words(page)
+    reported = words(page)
 
     assert page.status_code == 200
     assert re.match(r"BONE 0\.0₄\d{5} USD", title_of(page.text))
-    assert "BONE Bone Token" in told
-    assert BONE in told
-    assert "slot 380,054,000" in told
-    assert "under a second old" in told
+    assert "BONE Bone Token" in reported
+    assert BONE in reported
+    assert "slot 380,054,000" in reported
+    assert "under a second old" in reported
 
 
 async def test_a_link_to_it_is_shown_with_price_change_and_mint(stranger: Person) -> None:
     """As its title has them: a name may be that of another token, the mint is not."""
     page = (await stranger.open(f"/token/{BONE}")).text
-    told = dict(re.findall('<meta property="og:([a-z_]+)" content="([^"]*)">', page))
+    reported = dict(re.findall('<meta property="og:([a-z_]+)" content="([^"]*)">', page))
 
-    assert f"{told['title']} · mintscope" == title_of(page)
-    assert re.match(rf"[+\u2212][\d.]+\W%? in 24h\. Mint {BONE}\.", told["description"])
+    assert f"{reported['title']} · mintscope" == title_of(page)
+    assert re.match(rf"[+\u2212][\d.]+\W%? in 24h\. Mint {BONE}\.", reported["description"])
 
 
 async def test_it_has_no_script_and_no_style_of_its_own(stranger: Person) -> None:
@@ -93,7 +93,7 @@ def _points(page: str) -> list[list[Any]]:
     return points
 
 
-async def test_power_over_holders_is_told_as_a_risk(stranger: Person) -> None:
+async def test_power_over_holders_is_reported_as_a_risk(stranger: Person) -> None:
     page = await stranger.open(f"/token/{RISKY}")
 
     for risk in (
@@ -104,26 +104,26 @@ async def test_power_over_holders_is_told_as_a_risk(stranger: Person) -> None:
     assert f"https://solscan.io/account/{ISSUER}" in page.text
 
 
-async def test_a_scaled_amount_is_told_beside_the_price(stranger: Person) -> None:
+async def test_a_scaled_amount_is_shown_beside_the_price(stranger: Person) -> None:
     """And what is announced, with its time."""
-    told = words(await stranger.open(f"/token/{RISKY}"))
+    reported = words(await stranger.open(f"/token/{RISKY}"))
 
-    assert "For one unscaled token: wallets show 2.5 for each." in told
-    assert "Wallets show 2.5 for each token" in told
-    assert "From 2100-01-01T00:00:00Z on they show 5." in told
+    assert "For one unscaled token: wallets show 2.5 for each." in reported
+    assert "Wallets show 2.5 for each token" in reported
+    assert "From 2100-01-01T00:00:00Z on they show 5." in reported
     assert "unscaled" not in words(await stranger.open(f"/token/{BONE}"))
 
 
-async def test_no_trades_are_told_from_no_buyers(shown_site: Website, stranger: Person) -> None:
+async def test_no_trades_differ_from_no_buyers(shown_site: Website, stranger: Person) -> None:
     assert shown_site.token_market is not None
     await shown_site.token_market.trade(swap_of(SOL, 171.0, is_buy=False), after_s=1_200)
     await shown_site.token_market.trade(swap_of(BONE, 0.00003), after_s=30)
-    told = words(await stranger.open(f"/token/{SOL}"))
+    reported = words(await stranger.open(f"/token/{SOL}"))
 
-    assert re.search(r"Buy share 1m 0\.00 5m 0\.00 15m 0\.00 1h 0\.\d\d", told)
+    assert re.search(r"Buy share 1m 0\.00 5m 0\.00 15m 0\.00 1h 0\.\d\d", reported)
     await shown_site.token_market.trade(swap_of(BONE, 0.00003), after_s=200)
-    told = words(await stranger.open(f"/token/{SOL}"))
-    assert re.search(r"Buy share 1m no trades 5m 0\.00 15m 0\.00", told)
+    reported = words(await stranger.open(f"/token/{SOL}"))
+    assert re.search(r"Buy share 1m no trades 5m 0\.00 15m 0\.00", reported)
 
 
 async def test_a_price_of_days_ago_says_so_and_how_it_moved_does_not(
@@ -132,13 +132,15 @@ async def test_a_price_of_days_ago_says_so_and_how_it_moved_does_not(
     assert shown_site.token_market is not None
     before = words(await stranger.open(f"/token/{SOL}"))
     await shown_site.token_market.trade(swap_of(BONE, 0.00003), after_s=3 * 86_400)
-    told = words(await stranger.open(f"/token/{SOL}"))
+    reported = words(await stranger.open(f"/token/{SOL}"))
 
-    assert re.search(r"Last trade \d+ \w{3} \d{4} , 3 days ago\. The price is from then\.", told)
-    assert re.search(r"newest block (\S+ )+old", told), "the block is new, the price is not"
+    assert re.search(
+        r"Last trade \d+ \w{3} \d{4} , 3 days ago\. The price is from then\.", reported
+    )
+    assert re.search(r"newest block (\S+ )+old", reported), "the block is new, the price is not"
     assert "newest block" not in before
     assert "+13.83 %" in before.partition("slot")[0]
-    assert "%" not in told.partition("slot")[0]
+    assert "%" not in reported.partition("slot")[0]
     assert "Last trade" not in before + words(await stranger.open(f"/token/{BONE}"))
 
 
@@ -155,10 +157,10 @@ async def test_the_lines_for_programs_have_a_place_for_the_key(stranger: Person)
 
 
 async def test_each_number_has_its_meaning_one_click_away(stranger: Person) -> None:
-    told = words(await stranger.open(f"/token/{SOL}"))
+    reported = words(await stranger.open(f"/token/{SOL}"))
 
-    assert "Relative strength index, 14 How one-sided the last moves were" in told
-    assert "rsi = 100 x G / (G + L) Begins Null below 15 candles" in told
+    assert "Relative strength index, 14 How one-sided the last moves were" in reported
+    assert "rsi = 100 x G / (G + L) Begins Null below 15 candles" in reported
 
 
 async def test_holders_are_those_last_asked_for_and_a_view_asks_no_node(

@@ -64,13 +64,13 @@ async def test_addresses_are_counted_apart_and_networks_together(shown_site: Web
 
 async def test_what_is_free_stays_on_a_closed_page(stranger: Person) -> None:
     await sees(stranger, BONE)
-    told = words(await stranger.open(f"/token/{RISKY}"))
+    reported = words(await stranger.open(f"/token/{RISKY}"))
 
-    assert "More can be made at any time" in told
-    assert "Volume 24h $" in told
-    assert "Price, at a final block $" in told
-    assert "Sign in" in told
-    assert "EMA" not in told
+    assert "More can be made at any time" in reported
+    assert "Volume 24h $" in reported
+    assert "Price, at a final block $" in reported
+    assert "Sign in" in reported
+    assert "EMA" not in reported
 
 
 async def test_the_operator_shows_tokens_for_nothing(tmp_path: Path) -> None:

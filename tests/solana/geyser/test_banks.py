@@ -63,7 +63,7 @@ def buffer_after(*updates: Update) -> BlockBuffer:
     return buffer
 
 
-def told(buffer: BlockBuffer, slot: int) -> tuple[str, list[str]] | None:
+def reported(buffer: BlockBuffer, slot: int) -> tuple[str, list[str]] | None:
     """Return the hash of the block at *slot*, and what its transactions are marked with."""
     block = buffer.block(Slot(slot))
     if block is None:
@@ -90,7 +90,7 @@ def test_the_first_of_two_banks_dies_and_the_second_is_given_out() -> None:
         *two_banks(), status(10, DEAD, 1), status(10, CONFIRMED, 2), part(11, 0, 3)
     )
 
-    assert told(buffer, 10) == ("10b", ["b", "b"])
+    assert reported(buffer, 10) == ("10b", ["b", "b"])
 
 
 @pytest.mark.parametrize(("bank", "left"), [(1, ("10a", ["a"] * 3)), (2, ("10b", ["b"] * 2))])
@@ -99,7 +99,7 @@ def test_the_bank_that_a_status_confirms_is_given_out(
 ) -> None:
     buffer = buffer_after(*two_banks(), part(11, 0, 3), status(10, CONFIRMED, bank))
 
-    assert told(buffer, 10) == left
+    assert reported(buffer, 10) == left
 
 
 @pytest.mark.parametrize(("fork", "left"), [("a", ("10a", ["a"] * 3)), ("b", ("10b", ["b"] * 2))])
@@ -111,13 +111,13 @@ def test_without_a_status_the_parent_of_the_next_block_says_which(
     slot = two_banks()
     ordered = [*slot[:-2], *child, *slot[-2:]] if is_late else [*slot, *child]
 
-    assert told(buffer_after(*ordered), 10) == left
+    assert reported(buffer_after(*ordered), 10) == left
 
 
 def test_none_of_two_banks_is_given_out_while_neither_is_confirmed() -> None:
     buffer = buffer_after(*two_banks(), part(11, 0, 3), part(12, 0, 4))
 
-    assert told(buffer, 10) is None
+    assert reported(buffer, 10) is None
 
 
 @pytest.mark.parametrize("bank", [None, 2])
@@ -131,8 +131,8 @@ def test_a_slot_whose_banks_all_die_has_no_block(bank: int | None) -> None:
         part(12, 0, 4),
     )
 
-    assert told(buffer, 10) is None
-    assert told(buffer, 11) is not None
+    assert reported(buffer, 10) is None
+    assert reported(buffer, 11) is not None
     assert buffer.passes_over(Slot(10))
 
 
@@ -141,27 +141,27 @@ def test_what_comes_of_a_dead_bank_later_is_not_taken() -> None:
         status(10, DEAD, 1), *two_banks(), part(10, 3, 1, b"a"), meta(11, 3, parent_fork="b")
     )
 
-    assert told(buffer, 10) == ("10b", ["b", "b"])
+    assert reported(buffer, 10) == ("10b", ["b", "b"])
 
 
 def test_a_bank_that_was_given_out_alone_makes_room_for_the_confirmed_one() -> None:
     buffer = buffer_after(part(10, 0, 1, b"a"), meta(10, 1, "a"), part(11, 0, 3))
-    assert told(buffer, 10) == ("10a", ["a"])
+    assert reported(buffer, 10) == ("10a", ["a"])
 
     joined = Assembler(buffer, ManualClock(UnixMs(NOW)), is_joined=True)
     for update in (part(9, 0), part(10, 0, 1, b"a"), meta(10, 1, "a"), part(11, 0, 3)):
         joined.take(update)
     joined.take(status(10, CONFIRMED, 2))
 
-    assert told(buffer, 10) is None
+    assert reported(buffer, 10) is None
 
 
 def test_the_death_of_another_bank_leaves_the_one_that_was_given_out() -> None:
     alone = (part(10, 0, 1, b"a"), meta(10, 1, "a"), part(11, 0, 3))
 
-    assert told(buffer_after(*alone, status(10, DEAD, 2)), 10) == ("10a", ["a"])
-    assert told(buffer_after(*alone, status(10, DEAD, 1)), 10) is None
-    assert told(buffer_after(*alone, status(10, DEAD)), 10) is None
+    assert reported(buffer_after(*alone, status(10, DEAD, 2)), 10) == ("10a", ["a"])
+    assert reported(buffer_after(*alone, status(10, DEAD, 1)), 10) is None
+    assert reported(buffer_after(*alone, status(10, DEAD)), 10) is None
 
 
 def test_what_names_no_bank_is_of_the_only_one() -> None:
@@ -169,7 +169,7 @@ def test_what_names_no_bank_is_of_the_only_one() -> None:
         part(10, 0, 1, b"a"), part(10, 1, 0, b"x"), meta(10, 0, "a"), part(11, 0, 3)
     )
 
-    assert told(buffer, 10) == ("10a", ["a", "x"])
+    assert reported(buffer, 10) == ("10a", ["a", "x"])
 
 
 @pytest.mark.parametrize("said", [(DEAD, 1), (CONFIRMED, 2)])
@@ -178,7 +178,7 @@ def test_what_names_no_bank_beside_several_is_left_to_the_repair(
 ) -> None:
     buffer = buffer_after(*two_banks(), part(10, 2, 0, b"x"), status(10, *said), part(11, 0, 3))
 
-    assert told(buffer, 10) is None
+    assert reported(buffer, 10) is None
 
 
 def test_a_bank_of_which_a_part_was_dropped_is_left_to_the_repair() -> None:
@@ -192,7 +192,7 @@ def test_a_bank_of_which_a_part_was_dropped_is_left_to_the_repair() -> None:
         part(11, 0, 3),
     )
 
-    assert told(buffer, 10) is None
+    assert reported(buffer, 10) is None
 
 
 def test_two_banks_that_no_message_names_are_left_to_the_repair() -> None:
@@ -200,7 +200,7 @@ def test_two_banks_that_no_message_names_are_left_to_the_repair() -> None:
         part(10, 0, 0, b"a"), part(10, 1, 0, b"a"), part(10, 1, 0, b"b"), meta(10), part(11, 0)
     )
 
-    assert told(buffer, 10) is None
+    assert reported(buffer, 10) is None
 
 
 def test_more_banks_than_a_slot_has_are_not_kept() -> None:
@@ -211,7 +211,7 @@ def test_more_banks_than_a_slot_has_are_not_kept() -> None:
         part(11, 0, 300),
     )
 
-    assert told(buffer, 10) is None
+    assert reported(buffer, 10) is None
 
 
 @pytest.mark.parametrize(("name", "most"), [("PARTIAL_SLOTS_MAX", 4), ("PARTIAL_BYTES_MAX", 2_000)])
@@ -312,8 +312,8 @@ def loser(random: Random, block: ChainBlock, bank: int, slot: int | None = None)
         infos[at] = type(info)()
         infos[at].CopyFrom(info)
         infos[at].index = indexes[at]
-    told = bank_messages(block, infos, bank, slot, f"{bank}{block.blockhash}")
-    return told if random.random() < 0.5 else told[:-1]
+    reported = bank_messages(block, infos, bank, slot, f"{bank}{block.blockhash}")
+    return reported if random.random() < 0.5 else reported[:-1]
 
 
 def order_of(random: Random) -> tuple[list[Update], set[int]]:
@@ -323,26 +323,28 @@ def order_of(random: Random) -> tuple[list[Update], set[int]]:
     died: set[int] = set()
     for number, block in enumerate(calm().blocks):
         slot, base = int(block.slot), 10 * (number + 1)
-        told = bank_messages(block, calm().infos[block.slot], base)
+        reported = bank_messages(block, calm().infos[block.slot], base)
         for bank in range(base + 1, base + 1 + random.choice([0, 0, 1, 2])):
-            told += loser(random, block, bank)
+            reported += loser(random, block, bank)
             if random.random() < 0.5:
-                told.append(status(slot, DEAD, bank))
+                reported.append(status(slot, DEAD, bank))
         if block.parent_slot < slot - 1 and random.random() < 0.7:
             died.add(slot - 1)
             for bank in (base + 7, base + 8):
-                told += [*loser(random, block, bank, slot - 1), status(slot - 1, DEAD, bank)]
+                reported += [*loser(random, block, bank, slot - 1), status(slot - 1, DEAD, bank)]
         confirmed = status(slot, CONFIRMED, base)
         match random.choice(["now", "late", "never"]):
             case "now":
-                told.append(confirmed)
+                reported.append(confirmed)
             case "late":
                 late.append(confirmed)
             case _:
                 pass
-        told += random.sample(told, random.randint(0, len(told) // 4))  # some of it twice
-        random.shuffle(told)
-        ordered += told
+        reported += random.sample(
+            reported, random.randint(0, len(reported) // 4)
+        )  # some of it twice
+        random.shuffle(reported)
+        ordered += reported
         while late and random.random() < 0.4:
             ordered.append(late.pop(0))
     return [*ordered, *late, status(int(calm().blocks[-1].slot), CONFIRMED, 10 * SLOTS)], died

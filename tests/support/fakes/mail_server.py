@@ -94,8 +94,8 @@ class MailRoom:
         self, _server: Any, _session: Any, _envelope: Any, _mechanism: str, data: Any
     ) -> AuthResult:
         assert isinstance(data, LoginPassword)
-        told = f"{data.login.decode()}:{data.password.decode()}"
-        return AuthResult(success=told == self.password, handled=False)
+        reported = f"{data.login.decode()}:{data.password.decode()}"
+        return AuthResult(success=reported == self.password, handled=False)
 
 
 @dataclass

@@ -46,8 +46,8 @@ class FakeReports:
         price_age_ms = self.price_age_ms.get(mint, 0)
         body = self.body
         if mint in self.price_age_ms and b'"price":{' in body:
-            told = b"null" if price_age_ms is None else b"%d" % price_age_ms
-            body = body.replace(b'"price":{', b'"price":{"ageMs":%b,' % told)
+            reported = b"null" if price_age_ms is None else b"%d" % price_age_ms
+            body = body.replace(b'"price":{', b'"price":{"ageMs":%b,' % reported)
         return ReadReport(body, Slot(350_000_000), self.age_ms, self.tag, price_age_ms)
 
 

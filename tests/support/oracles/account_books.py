@@ -91,7 +91,7 @@ def _opened(path: Path) -> Iterator[apsw.Connection]:
 
 def _log_against_states(db: apsw.Connection) -> list[str]:
     """Replay the log: it says how every application is, and that nothing was issued unasked."""
-    told: dict[str, str | None] = {}
+    reported: dict[str, str | None] = {}
     wrong = []
     for action, subject, because, now in db.execute(
         "SELECT action, subject, detail ->> 'because', detail ->> 'now' FROM account_event"
@@ -100,20 +100,20 @@ def _log_against_states(db: apsw.Connection) -> list[str]:
         application = because if action == "issued" else subject
         if not application.startswith("application:"):
             continue
-        if action == "issued" and told.get(application) != "approved":
-            wrong.append(f"{application}: issued when {told.get(application)}")
+        if action == "issued" and reported.get(application) != "approved":
+            wrong.append(f"{application}: issued when {reported.get(application)}")
         if action == "confirmed":
-            if told[application] == "awaiting_confirmation":
-                told[application] = "awaiting_approval"
+            if reported[application] == "awaiting_confirmation":
+                reported[application] = "awaiting_approval"
         elif action == "reopened":
-            told[application] = now
+            reported[application] = now
         elif action in STATE_AFTER:
-            told[application] = STATE_AFTER[action]
+            reported[application] = STATE_AFTER[action]
     kept = {
         f"application:{number}": state
         for number, state in db.execute("SELECT id, state FROM application")
     }
-    said = {name: state for name, state in told.items() if state is not None}
+    said = {name: state for name, state in reported.items() if state is not None}
     if kept != said:
         wrong.append(f"the log says {said}, the table {kept}")
     return wrong

@@ -5,10 +5,10 @@ from typing import Any
 
 def merged(report: dict[str, Any], update: dict[str, Any]) -> dict[str, Any]:
     """Return *report* after *update*."""
-    told = report | update
-    told["dataSpan"] = report["dataSpan"] | update["dataSpan"]
-    told["indicators"] = report["indicators"] | {
+    reported = report | update
+    reported["dataSpan"] = report["dataSpan"] | update["dataSpan"]
+    reported["indicators"] = report["indicators"] | {
         name: value if name == "buySellPressure" else report["indicators"][name] | value
         for name, value in update["indicators"].items()
     }
-    return told
+    return reported

@@ -12,7 +12,7 @@ WIDTHS = {"m1": 60, "m5": 300, "m15": 900, "h1": 3600}
 FOR_ALL = 200
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """A swap of a followed mint, of a slot that is final."""
 
     mint: str
@@ -44,7 +44,7 @@ def starts(now: int) -> tuple[int, int, int]:
     return minute - 4 * 60, minute - 59 * 60, part - 59 * 1440
 
 
-def expected(mint: str, swaps: Sequence[Told], now: int) -> Expected:
+def expected(mint: str, swaps: Sequence[Reported], now: int) -> Expected:
     """Return the expected line of *mint* at *now*; *swaps* are all since it is followed."""
     own = [swap for swap in swaps if swap.mint == mint]
     priced = [(swap.time, swap.usd) for swap in own if swap.usd is not None]

@@ -98,8 +98,8 @@ def _sol_for_dollars(swaps: Sequence[Swap]) -> Iterator[Sample]:
         left = swap.out_left if is_sale else swap.in_left
         price = Fraction(dollars, 10**6) / Fraction(pair[WSOL], 10**9)
         signer = first.setdefault(swap.transaction_index, swap.signer)
-        told = swap.pool, signer, price, pair[WSOL], left, is_sale
-        by_place[swap.pool, swap.transaction_index].append(told)
+        reported = swap.pool, signer, price, pair[WSOL], left, is_sale
+        by_place[swap.pool, swap.transaction_index].append(reported)
     for of_place in by_place.values():
         if len({is_sale for *_, is_sale in of_place}) == 1:
             yield Sample(*of_place[-1][:-1])

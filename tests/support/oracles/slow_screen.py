@@ -10,7 +10,7 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final
 
 from support.oracles import definitions
-from support.oracles.slow_list import Told, expected, starts
+from support.oracles.slow_list import Reported, expected, starts
 
 Tree = tuple[Any, ...]
 Values = Mapping[str, float | None]
@@ -129,7 +129,7 @@ def number_of(tree: Tree, values: Values) -> float | None:
     return None if found != found else found  # noqa: PLR0124 - NaN
 
 
-def values_of(mint: str, swaps: Sequence[Told], now: int) -> dict[str, float | None]:
+def values_of(mint: str, swaps: Sequence[Reported], now: int) -> dict[str, float | None]:
     """Return every number that is known of *mint* at *now*, but for what its price rests on."""
     listed = expected(mint, swaps, now)
     own = [swap for swap in swaps if swap.mint == mint]

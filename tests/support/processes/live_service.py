@@ -37,26 +37,26 @@ SWAPS_EVERY_S = 1.0
 QUIET_S = 0.1
 
 
-def serve_all(folder: Path, told: Connection) -> None:
+def serve_all(folder: Path, reported: Connection) -> None:
     """Serve until killed."""
-    asyncio.run(_serve(folder, told.send, _trades, _on_sqlite))
+    asyncio.run(_serve(folder, reported.send, _trades, _on_sqlite))
 
 
-def serve_answers(told: Connection, folder: Path, dsn: str = "") -> None:
+def serve_answers(reported: Connection, folder: Path, dsn: str = "") -> None:
     """Serve until killed, with a page of swaps that is never old.
 
     dsn   of the credits in PostgreSQL; "": they are in the folder
     """
-    asyncio.run(_serve(folder, told.send, _swaps, partial(_ledger_on, dsn)))
+    asyncio.run(_serve(folder, reported.send, _swaps, partial(_ledger_on, dsn)))
 
 
-def serve_quiet(folder: Path, told: Connection, dsn: str = "") -> None:
+def serve_quiet(folder: Path, reported: Connection, dsn: str = "") -> None:
     """Serve short minutes of a market in which nothing trades; die when it has taken the third.
 
     dsn   of the credits in PostgreSQL; "": they are in the folder
     """
     vars(periods)["PERIOD_S"] = QUIET_S
-    asyncio.run(_serve(folder, told.send, _nothing, partial(_ledger_that_dies, dsn)))
+    asyncio.run(_serve(folder, reported.send, _nothing, partial(_ledger_that_dies, dsn)))
 
 
 def _ledger_that_dies(dsn: str, folder: Path) -> GroupCreditLedger:

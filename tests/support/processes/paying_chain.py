@@ -145,11 +145,11 @@ def chain_running(
             yield Chain(url, Genesis(SEED), http)
 
 
-def _serve(told: Connection, buyers: dict[str, int], reverts: int | None) -> None:
-    asyncio.run(_run(told, buyers, reverts))
+def _serve(reported: Connection, buyers: dict[str, int], reverts: int | None) -> None:
+    asyncio.run(_run(reported, buyers, reverts))
 
 
-async def _run(told: Connection, buyers: dict[str, int], reverts: int | None) -> None:
+async def _run(reported: Connection, buyers: dict[str, int], reverts: int | None) -> None:
     vm = Vm(clock=SystemClock(), seed=SEED, pace=PACE)
     for name, atoms in buyers.items():
         vm.genesis.endow(vm.bank, vm.genesis.key(name).pubkey(), lamports=10**9, atoms=atoms)
@@ -160,7 +160,7 @@ async def _run(told: Connection, buyers: dict[str, int], reverts: int | None) ->
     with socket.create_server(("127.0.0.1", 0)) as listener:
         # Inherited by what it accepts; asyncio sets it only for sockets that name their protocol.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        told.send(listener.getsockname()[1])
+        reported.send(listener.getsockname()[1])
         config = uvicorn.Config(
             app, log_level="critical", lifespan="off", timeout_keep_alive=KEEP_ALIVE_S
         )

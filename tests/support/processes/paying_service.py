@@ -55,10 +55,10 @@ LEDGERS = {
 }
 
 
-def serve(folder: Path, told: Connection, ledger: str, trace: Path | None) -> None:
+def serve(folder: Path, reported: Connection, ledger: str, trace: Path | None) -> None:
     """Serve until killed; flushes are noted in *trace*."""
     files = None if trace is None else TracedFiles(FlushTrace(trace))
-    asyncio.run(_serve(folder, ledger, told.send))
+    asyncio.run(_serve(folder, ledger, reported.send))
     del files  # as long as one of them is open
 
 

@@ -124,8 +124,8 @@ def config_of(folder: Path, rpc_url: str, genesis: Genesis) -> Config:
     )
 
 
-def _serve(told: Connection, folder: Path, rpc_url: str, manner: Manner) -> None:
-    asyncio.run(_run(told.send, folder, rpc_url, manner))
+def _serve(reported: Connection, folder: Path, rpc_url: str, manner: Manner) -> None:
+    asyncio.run(_run(reported.send, folder, rpc_url, manner))
 
 
 async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner: Manner) -> None:

@@ -32,7 +32,7 @@ class TroubledNode:
         self.mood: Mood = "well"
         self.closing = threading.Event()
         self._address = urlsplit(behind).netloc
-        self._told = 0
+        self._reported = 0
 
     def answer(self, path: str, body: bytes) -> bytes | None:
         """Return the body of the answer to *body*; None: there is none."""
@@ -40,8 +40,8 @@ class TroubledNode:
             self.closing.wait(HANG_S)
             return None
         if self.mood == "garbage":
-            self._told += 1
-            return GARBAGE[self._told % len(GARBAGE)]
+            self._reported += 1
+            return GARBAGE[self._reported % len(GARBAGE)]
         with closing(HTTPConnection(self._address, timeout=TIMEOUT_S)) as connection:
             connection.request("POST", path, body, {"content-type": "application/json"})
             return connection.getresponse().read()

@@ -38,12 +38,12 @@ class CountedAccounts(AccountConnections):
         writing, reading = SqliteDatabase(path, "money"), SqliteDatabase(path, "money")
         super().__init__(writing, AccessAtOnce(reading))
 
-        def told(_cursor: object, statement: str, _values: object) -> bool:
+        def reported(_cursor: object, statement: str, _values: object) -> bool:
             count(statement)
             return True
 
-        reading.connection.set_exec_trace(told)
-        writing.connection.set_exec_trace(told)
+        reading.connection.set_exec_trace(reported)
+        writing.connection.set_exec_trace(reported)
 
 
 Opener = Callable[[Path], AbstractAsyncContextManager[AccountStore]]

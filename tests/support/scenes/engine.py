@@ -76,15 +76,17 @@ def _migrated_file() -> bytes:
 def rows_of(path: Path, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     """Run a statement over a connection of its own; return its rows."""
     if is_postgresql():
-        return _told_by(database_in(path.parent, ("money",)), statement, values)
+        return _reported_by(database_in(path.parent, ("money",)), statement, values)
     database = SqliteDatabase(path, "money", busy_timeout_ms=5_000)  # another file may be there now
     try:
-        return _told_by(database, statement, values)
+        return _reported_by(database, statement, values)
     finally:
         database.close()
 
 
-def _told_by(database: Database, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+def _reported_by(
+    database: Database, statement: str, values: Sequence[Any]
+) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in database.execute(statement, values)]
 
 

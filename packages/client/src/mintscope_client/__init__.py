@@ -5,8 +5,8 @@
     with Client("https://api.example", credential="svc_credit_...") as client:
         report = client.token("So11111111111111111111111111111111111111112")
 
-Needs httpx and msgspec; what pays by a wallet (`auth`, `wallet`) needs solders and x402 as well.
-The names are imported when they are first used: what needs a part alone need not wait for all.
+Needs httpx and msgspec; payments by a wallet (`auth`, `wallet`) need solders and x402 as well.
+The names are imported when they are first used: a program that needs one part loads no other.
 `__init__.pyi` declares them to type checkers.
 """
 

@@ -40,7 +40,7 @@ class AsyncClient(Methods, PagedMethods, Async):
     A sending takes REQUEST_S_MAX at most, however slowly the service answers.
     """
 
-    def __init__(  # noqa: PLR0913 - a client has an argument for each thing that it is told
+    def __init__(  # noqa: PLR0913 - a client has one argument for each setting
         self,
         url: str,
         *,

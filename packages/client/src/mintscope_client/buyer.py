@@ -31,7 +31,7 @@ class BoughtCredits:
 class Buyer:
     """Pays for requests and bundles at the service that is the base_url of *http*.
 
-    Before anything is paid, what goes wrong is raised at once; afterwards the request is sent
+    Before anything is paid, each error is raised at once; afterwards the request is sent
     again, with the same payment, for as long as that may land.
 
     request_s_max   for each sending of a request, with all that it asks the seller and the node,

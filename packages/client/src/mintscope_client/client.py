@@ -49,7 +49,7 @@ class Client(Methods, PagedMethods, Blocking):
     after the time that the service asks for, with the same Idempotency-Key.
     """
 
-    def __init__(  # noqa: PLR0913 - a client has an argument for each thing that it is told
+    def __init__(  # noqa: PLR0913 - a client has one argument for each setting
         self,
         url: str,
         *,

@@ -1,7 +1,7 @@
 """The journal of payments that were sent and may still land.
 
-One leaves the journal when its purchase has arrived, or when the chain proves that
-it can land no more; never because of what a seller says.
+A payment leaves the journal if its purchase has arrived, or if the chain proves that
+it can no longer land; never because a seller says so.
 """
 
 import fcntl
@@ -30,7 +30,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     """A payment that was signed, and so may land.
 
     key                its redelivery key: a secret
-    request            what it pays for, as in "POST https://api.example/v1/..."
+    request            the request that it pays for, as in "POST https://api.example/v1/..."
     header             the PAYMENT-SIGNATURE, to be sent again
     amount             in atoms
     memo               in its message, and on chain if it lands

@@ -18,7 +18,7 @@ class AnswerTooLarge(httpx.ReadError):
 class BoundedTransport(httpx.AsyncBaseTransport):
     """Sends requests with *inner*, and aborts responses longer than ANSWER_BYTES_MAX bytes.
 
-    Answers are asked for as they are, because httpx unpacks a packed one to any length.
+    Answers are requested as they are, because httpx unpacks a packed one to any length.
     Raises AnswerTooLarge, a httpx.RequestError: the outcome of the request is unknown.
     """
 

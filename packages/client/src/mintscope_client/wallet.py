@@ -42,7 +42,7 @@ class OverSpendLimit(WillNotPay):
 class Pin:
     """The only asset and payee that are ever paid, learned from a trusted source.
 
-    usd_per_token    what a whole token is worth at most, in your own judgement: 1 for USDC.
+    usd_per_token    upper bound for the worth of a whole token: 1 for USDC.
                      A limit in USD needs it; the seller's word is never taken for it
     """
 

@@ -22,7 +22,7 @@ class SlotPace(NamedTuple):
     land       from the node until the next block may hold a transaction
     confirm    from the block to `confirmed`
     finalize   from the block to `finalized`
-    finality   that was asked for, which sets the kind of chain: `finalize` is two slots at least
+    finality   that was requested, which sets the kind of chain: `finalize` is two slots at least
     """
 
     slot: int = SLOT_MS

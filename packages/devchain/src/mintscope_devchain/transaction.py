@@ -34,8 +34,8 @@ class Move(NamedTuple):
 class Invocation(NamedTuple):
     """One instruction, with those its program invokes.
 
-    says     what the program logs first
-    moves    what it moves by itself
+    says     first lines that the program logs
+    moves    its own transfers
     log      lines after those of its inner calls
     fill     set on the instruction of an AMM that swaps
     """

@@ -433,7 +433,7 @@ class OwnKeys:
         return await self.keys.store.transact(lambda rows: _ask(rows, holder.key, scopes, why, now))
 
     async def asked(self, holder: Holder) -> frozenset[Scope]:
-        """Return the scopes that were asked for and await a decision."""
+        """Return the scopes that were requested and await a decision."""
 
         def read(rows: AccountRows) -> frozenset[Scope]:
             kept = _application(rows, holder.key.user_id)

@@ -31,7 +31,7 @@ class Scope(StrEnum):
 class Area(NamedTuple):
     """The two scopes of an area, and a description of each for people.
 
-    title   what people call it
+    title   its name on pages
     """
 
     name: str

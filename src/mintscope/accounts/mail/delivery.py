@@ -60,7 +60,7 @@ class MailServer:
                 first byte; none
     username    empty: do not sign in
     sender      the address e-mails come from
-    name        what stands before it
+    name        of the sender
     timeout_s   for an e-mail, from connecting to its acceptance
     context     None: certificates that the machine trusts
     """

@@ -60,10 +60,10 @@ class Draft:
             of that user alone: the name and message of an alert
             approved: `scopes`; rejected: `reason`, an administrator's words;
             new key: `hint`, `scopes`; wider networks of a key: `hint`; claim: `username`;
-            second factor: `what` was done, in words of ours;
+            second factor: `what` was done, in our words;
             wallet linked: `wallet`; spend alert: `spent`, `level`, `day`;
             signal fired, signal limit: the facts of `signals.emails`; webhook disabled: `signal`
-    proof   what its link and code derive from; None: it has none
+    proof   the source of its link and code; None: it has neither
     reason  why the last attempt failed, or why it was given up
     """
 
@@ -138,7 +138,7 @@ class EmailRows(Protocol):
     def purge(self, before: UnixMs, now: UnixMs) -> None:
         """Delete e-mails finished earlier than *before*, then ended proofs without an e-mail.
 
-        Proofs of no user, which strangers asked for, are deleted once they have expired by *now*.
+        Proofs of no user, which strangers requested, are deleted once they have expired by *now*.
         """
 
 

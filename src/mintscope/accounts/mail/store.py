@@ -107,7 +107,7 @@ class SqlEmailRows(Table[EmailId, Draft]):
     def purge(self, before: UnixMs, now: UnixMs) -> None:
         """Delete e-mails finished earlier than *before*, then ended proofs without an e-mail.
 
-        Proofs of no user, which strangers asked for, are deleted once they have expired by *now*.
+        Proofs of no user, which strangers requested, are deleted once they have expired by *now*.
         """
         statement = "DELETE FROM letter WHERE coalesce(sent_at, given_up_at) < ?"
         self._db.execute(statement, (before,))

@@ -50,7 +50,7 @@ class EmailWithoutLink(ValueError):
 def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) -> Email:
     """Return the e-mail of *draft*, which is always the same.
 
-    origin    what links begin with, as configured, never as a request says
+    origin    beginning of links, as configured, never of a request
     name      of this installation
     Raises    EmailWithoutLink
     """

@@ -57,7 +57,7 @@ UNDECIDED: Final = frozenset(
 class Form:
     """A sign-up form whose fields were all checked.
 
-    asked_scopes   what the key shall be allowed, beside what every key may read
+    asked_scopes   the requested scopes of the key, besides the read scopes
     """
 
     email: EmailAddress
@@ -77,7 +77,7 @@ class Application:
     decided_by    who reviewed it, as the audit log names actors
     note          the administrator's, never shown to the applicant
     user_removed  the account that its key belonged to was removed
-    asked_at      when its key asked for further scopes; None: no request to decide about
+    asked_at      when its key requested further scopes; None: no request to decide about
     asked_why     the reason, in its words
     """
 
@@ -102,7 +102,7 @@ class Application:
 
     @property
     def is_of_scopes(self) -> bool:
-        """Whether the newest decision was on scopes that the issued key had asked for."""
+        """Whether the newest decision was on scopes that the issued key had requested."""
         is_issued = self.state is ApplicationState.KEY_ISSUED and self.issued_at is not None
         return is_issued and (self.decided_at or 0) > (self.issued_at or 0)
 
@@ -124,10 +124,10 @@ class Application:
 class KeptApplication:
     """An application, with the hashes and nonces of its secrets.
 
-    secret_nonce     what its secret derives from, together with a redelivery key
+    secret_nonce     the source of its secret, together with a redelivery key
     signup_redeem    hash of the redelivery key of the signup; None if none was sent
     owner            the user that its key belongs to; None before the first exchange
-    key_nonce        what its key derives from, together with the secret; None: it has no key
+    key_nonce        the source of its key, together with the secret; None: it has no key
     exchange_redeem  as signup_redeem, of the exchange
     """
 

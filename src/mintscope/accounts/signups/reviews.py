@@ -89,8 +89,8 @@ class Decision:
 class Reviews:
     """Actions of administrators, each one transaction with its audit row and e-mail.
 
-    Each does nothing and raises SessionEnded for a session that was ended meanwhile, or whose user
-    is no administrator any more.
+    Each does nothing and raises SessionEnded if the session has ended meanwhile, or if its user is
+    no longer an administrator.
     """
 
     store: AccountStore
@@ -365,7 +365,7 @@ def _undo(
 def _undo_asked(
     rows: AccountRows, before: Application, decided_at: UnixMs, actor: Actor, at: UnixMs
 ) -> Application:
-    """Undo a decision on scopes that a key asked for: keys lose what it gave them.
+    """Undo a decision on scopes that a key requested: keys lose what it gave them.
 
     The log has what there was before it, and the decision before it.  A request that was made since
     waits instead: a key cannot keep what it got by asking again.

@@ -260,7 +260,7 @@ class IssuedKey:
 class Offer:
     """The key to be issued for an application.
 
-    key_nonce  what it derives from, together with the secret
+    key_nonce  the source of the key, together with the secret
     redeem     hash of the redelivery key; None if none was sent
     username   of the agent account, if one has to be made
     """

@@ -164,7 +164,7 @@ class WalletRoutes:
     async def unlink_wallet(self, request: Request) -> Response:
         """Unlink a wallet.
 
-        Unlinks a wallet from the account; its payments are not listed there any more. Costs
+        Unlinks a wallet from the account; its payments are no longer listed there. Costs
         nothing.
         """
         holder = await self.gate.authorize(request)
@@ -190,7 +190,7 @@ class WalletRoutes:
         """Payments of the linked wallets, newest first.
 
         Returns the payments of the wallets that are linked to the account, newest first: what was
-        asked for, what arrived, and what became of it. Costs nothing.
+        requested, what arrived, and what became of it. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         query = read_query(request, wire.PaymentsQuery)
@@ -293,7 +293,7 @@ class AccountCreditRoutes:
         scope=Scope.TRADE_READ,
     )
     async def get_account(self, request: Request) -> Response:
-        """Credits of the user of an API key, and what each key spent this month.
+        """Credits of the user of an API key, and the spending of each key this month.
 
         Returns the credits of the account of the API key, and of each of its active keys what it
         has spent this month and may spend. Costs nothing.

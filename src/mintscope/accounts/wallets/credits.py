@@ -85,7 +85,7 @@ class CreditSummary:
 class Usage:
     """The newest USAGE_LINES_MAX lines of use, and the keys that they name, if these still exist.
 
-    The credits of a line are of all its requests, less what was given back since.
+    The credits of a line are of all its requests, less later refunds.
     """
 
     lines: Sequence[UsedLine]
@@ -126,7 +126,7 @@ class AccountCredits:
         return await self.store.transact(lambda rows: rows.credits.open(user_id, now))
 
     async def summary(self, user_id: UserId) -> CreditSummary:
-        """Return the credits of a user, and what the active keys have spent this month."""
+        """Return the credits of a user, and the spending of the active keys this month."""
         now = self.clock.now()
         return await self.store.read(lambda rows: _summary(rows, user_id, now))
 

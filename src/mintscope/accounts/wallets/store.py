@@ -157,7 +157,7 @@ class SqlCreditRows:
         return None if row is None else int(row[0])
 
     def set_spend_level(self, user_id: UserId, level: int | None, told_day: int) -> None:
-        """Notify the user at *level* credits of a day after *told_day*; None: not any more.
+        """Notify the user at *level* credits of a day after *told_day*; None: never.
 
         A level that replaces another keeps the day of which the user was notified last.
         """

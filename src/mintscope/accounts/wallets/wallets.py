@@ -29,8 +29,8 @@ class LinkedWallet:
 class WalletPayment:
     """A payment of a wallet, as its receipt shows it.
 
-    resource      what was paid for
-    amount        atoms that were asked for
+    resource      the paid resource
+    amount        atoms that were requested
     paid          atoms that arrived; 0 until they have
     credit_count  that it bought; 0 for a request of its own
     state         pending, issued, failed or frozen
@@ -97,7 +97,7 @@ class UsedLine(NamedTuple):
     key_id     None: views and tests on pages
     endpoint   the number in `credits.endpoints`; 0: none is noted
     requests   that cost credits
-    credits    less what was given back
+    credits    less refunds
     """
 
     day: int

@@ -53,7 +53,7 @@ CursorText = Annotated[str | None, about("nextCursor of the page before.", EXAMP
 
 
 class KeyUse(Wire):
-    """An active API key: what it has spent this month, and its cap."""
+    """An active API key: its spending of this month, and its cap."""
 
     key_id: KeyNumber
     name: Annotated[str, about("The name its owner gave it.", "agent")]
@@ -80,7 +80,7 @@ Networks = Annotated[
 
 
 class KeyLimits(Wire, forbid_unknown_fields=True):
-    """The limits of a key to be tightened; what is absent stays as it is."""
+    """The limits of a key to be tightened; absent fields do not change."""
 
     month_credits_max: Cap | msgspec.UnsetType = msgspec.UNSET
     networks: (

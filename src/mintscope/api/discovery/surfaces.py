@@ -299,7 +299,7 @@ class Surfaces:
     merchant      who sells; None if nothing is sold
     """
 
-    def __init__(  # noqa: PLR0913 - one argument for each thing that is told
+    def __init__(  # noqa: PLR0913 - one argument for each fact
         self,
         operations: Sequence[Operation],
         *,

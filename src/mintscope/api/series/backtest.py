@@ -262,7 +262,7 @@ class BacktestRoutes:
         scope=Scope.TRADE_READ,
     )
     async def get_backtest(self, request: Request) -> Response:
-        """Backtest a condition on a token: each firing, and what followed.
+        """Backtest a condition on a token: each firing, and its returns.
 
         Returns the times at which a condition of screens became true for a Solana token, by candle,
         oldest first, and the returns after 5 minutes, 1 and 4 hours and a day, fees taken off,
@@ -296,7 +296,7 @@ class BacktestRoutes:
         scope=Scope.TRADE_READ,
     )
     async def backtest_tokens(self, request: Request) -> Response:
-        """Backtest a condition on up to 50 tokens: each firing, and what followed.
+        """Backtest a condition on up to 50 tokens: each firing, and its returns.
 
         Returns the times at which a condition became true at the end of a candle of each of up to
         50 Solana tokens, as those of a watchlist, and the returns that followed, of all of them
@@ -452,7 +452,7 @@ def checked_condition(query: BacktestQuery) -> Condition:
 
 
 def _read_condition(query: BacktestQuery) -> Condition:
-    """Return the condition that is asked for.  Raises BadRequest."""
+    """Return the condition that is requested.  Raises BadRequest."""
     try:
         condition = parse_condition(query.where, ALL_FIELDS)
         needed_timeframes(condition, BY_NAME[query.tf])

@@ -246,7 +246,7 @@ NO_RUN: Final = _Run([], [])
 class EncodedCandles:
     """Encodes pages of candles, and caches the newest candles of each series.
 
-    Up to RUNS_MAX series are kept, those that were asked for last.
+    Up to RUNS_MAX series are kept, those that were requested last.
     """
 
     def __init__(self) -> None:

@@ -64,7 +64,7 @@ class _Window(NamedTuple):
 class NewestCandles:
     """Reads candles; the newest candles of a mint are cached and read again when they change.
 
-    Up to ROWS_MAX are kept, those of the mints that were asked for last.
+    Up to ROWS_MAX are kept, those of the mints that were requested last.
     """
 
     def __init__(self, reader: SeriesReader, clock: Clock) -> None:

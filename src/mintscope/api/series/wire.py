@@ -483,7 +483,7 @@ Asked = UnsetType
 
 
 class IndicatorPoint(Wire, gc=False):
-    """The values after one candle: those that were asked for, null while they warm up."""
+    """The values after one candle: those that were requested, null while they warm up."""
 
     t: Annotated[int, Meta(description="When the candle begins, Unix seconds.")]
     is_open: Annotated[

@@ -1,4 +1,4 @@
-"""Command line: table of commands, tables, progress."""
+"""The command `mintscope`: its subcommands, each imported only if it is run."""
 
 import gc
 import os

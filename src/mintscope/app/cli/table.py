@@ -1,4 +1,4 @@
-"""CSV files written by people, and the command `mintscope secrets`.
+"""The command `mintscope secrets`, and the CSV files that people write for other commands.
 
 Every malformed cell is reported, and no value is guessed.  Columns are found by name, in any order;
 other columns and blank lines are ignored.

@@ -25,12 +25,12 @@ REST_AFTER_S: Final = 0.05
 REST_AGAIN_S: Final = 10.0
 
 Commit = Callable[[Sequence[Any]], Sequence[Any]]
-Told_contra = TypeVar("Told_contra", contravariant=True)
+Outcome_contra = TypeVar("Outcome_contra", contravariant=True)
 
 log = structlog.get_logger()
 
 
-class Waiter(Protocol[Told_contra]):
+class Waiter(Protocol[Outcome_contra]):
     """Gets its outcome once, in the event loop; a future is one.
 
     Its reaction is short: others of its batch wait for it.
@@ -39,7 +39,7 @@ class Waiter(Protocol[Told_contra]):
     def done(self) -> bool:
         """Return whether the waiter is done: it has its outcome, or it has left."""
 
-    def set_result(self, outcome: Told_contra, /) -> None:
+    def set_result(self, outcome: Outcome_contra, /) -> None:
         """Report the outcome."""
 
     def set_exception(self, failure: Exception, /) -> None:

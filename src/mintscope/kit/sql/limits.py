@@ -59,7 +59,7 @@ class WindowStore(Protocol):
     async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
         """Give back and take; return the earlier counts, in the same order.
 
-        No key is asked for twice.  Raises LimitStoreAway; then the next call connects again.
+        No key is requested twice.  Raises LimitStoreAway; then the next call connects again.
         """
 
     async def aclose(self) -> None:
@@ -264,7 +264,7 @@ class SharedLimits:
 class SharedWindow:
     """A Limiter whose admissions are in a store.
 
-    A refused key is not asked for again while it must be refused, at most for a second.
+    A refused key is not requested again while it must be refused, at most for a second.
     alone   decides while the store is away
     """
 

@@ -1,4 +1,4 @@
-"""The frames that are made when they are asked for: 15 seconds, 30 minutes, 4 hours and a day.
+"""The frames that are made when they are requested: 15 seconds, 30 minutes, 4 hours and a day.
 
 Wide frames are made of the candles that are kept: m30 of m15, h4 and d1 of h1, by UTC.  Averages
 begin with the first candle since tracking began.  If older candles were dropped, they begin with
@@ -8,7 +8,7 @@ what it began with is left.
 s15 is made of the swaps of the newest 15 minutes, which every installation keeps: its indicators
 are those of the 60 spans that end with the current one, and of nothing before.
 
-The arithmetic is that of `kernels`; a mint has these frames only while they are asked for.
+The arithmetic is that of `kernels`; a mint has these frames only while they are requested.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -84,13 +84,13 @@ def mean(values: Floats, size: int) -> Floats:
 
 
 def highest(values: Floats, size: int) -> Floats:
-    """Return, at each place, the greatest of the newest *size* of *values*."""
+    """Return the maximum of the newest *size* of *values* at each place."""
     found: Floats = windows(values, size).max(axis=1)
     return found
 
 
 def lowest(values: Floats, size: int) -> Floats:
-    """Return, at each place, the least of the newest *size* of *values*."""
+    """Return the minimum of the newest *size* of *values* at each place."""
     found: Floats = windows(values, size).min(axis=1)
     return found
 

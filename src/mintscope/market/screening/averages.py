@@ -50,7 +50,7 @@ MakeRecords: TypeAlias = Callable[[int, np.dtype[Any]], Any]
 
 
 class RecentRows:
-    """The newest candles of the rows of one timeframe: *of* each that has a closed one.
+    """The newest candles of the rows of one timeframe: *of* each row with a closed candle.
 
     Most tokens have none of the wider timeframes.  These stand at place 0, which stays empty.
     """
@@ -246,7 +246,7 @@ RECENT, OPENS = range(2)
 class Averages:
     """The values of all rows at one time; immutable, and computed on first use.
 
-    All columns of 100,000 tokens are 54 MB, and most are never asked for.  So candles are kept as
+    All columns of 100,000 tokens are 54 MB, and most are never requested.  So candles are kept as
     they are now, and here what they were before each change of theirs since.
 
     counts, usd   candles by timeframe and the newest price of each row

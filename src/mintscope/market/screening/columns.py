@@ -1,18 +1,13 @@
-"""Columns of all tokens at one slot.
+"""Columns of all tokens at one slot, and the trades of the spans that a list shows.
 
-A part that is open is kept in the rows.  A closed one is kept as the rows that were traded in it
-and what they traded (`chunks`): many mints trade in few parts.  When it leaves a span, its volume
-is taken off and its prices become those from before the span.  So a list costs by what is traded,
-and nothing by the mints that are not.
+A span consists of whole parts of time, the open part included.  The rows hold the open part.  A
+closed part is a chunk: its traded rows and their trades, because many mints trade in few parts.
+When a part leaves a span, its volume is subtracted and its prices become those from before the
+span.  So a list costs time for traded mints alone.  A change compares the newest price with the
+newest price from before its span.
 
-The spans of time that a list looks back on: whole parts, the open one included.
-
-A change compares the newest price with the newest one from before its span.
-
-Trades of closed parts of time, kept until the parts leave a span.
-
-Of 100,000 tokens that trade all day they are half of a list, and nothing reads most of them for an
-hour or a day.  So what keeps them is a port: a process that serves keeps them in files.
+Chunks of 100,000 tokens that trade all day are half of a list, and most of them are not read for
+an hour or a day.  So their memory is a port: a process that serves keeps them in files.
 """
 
 from collections import deque

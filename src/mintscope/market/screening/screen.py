@@ -145,7 +145,7 @@ class ScreenTable(NamedTuple):
 class FoundRows(NamedTuple):
     """A page.
 
-    rows      in order, and their values in the order of the fields that were asked for
+    rows      in order, and their values in the order of the fields that were requested
     matches   how many tokens there are on all pages
     after     where the page ends if there are more
     """

@@ -4,7 +4,7 @@ A reading takes three calls: the largest accounts, these accounts with the mint,
 It is used again for FRESH_S.  Once the calls of a UTC day are used up, the last reading is given,
 however old: it says when it was made.
 
-A failure costs nothing, so it must not cost a node many calls: the same mint is not asked for again
+A failure costs nothing, so it must not cost a node many calls: the same mint is not requested again
 for FRESH_S, nor any for a time that doubles with each failure in a row.
 """
 

@@ -8,10 +8,10 @@ Estimate  for pools of other venues: the same with `StandingPool.depth`, what mo
 
 Traders of a mint, of the swaps that are kept: facts by definition, and no score.
 
-Trader        who signs: known by the beginning of the address, as the log keeps it
-Flow          what changed hands in USD, even if it counts for no volume
+Trader        the signer: known by the beginning of the address, as the log keeps it
+Flow          traded USD, even if they count for no volume
 Concentration the part of all flow that is of the one trader, or the ten, with the most
-Realised      what a trader gained on tokens that were bought and sold within the kept swaps: as
+Realised      gain of a trader on tokens that were bought and sold within the kept swaps: as
               many as both, times the mean price of a sale less that of a purchase; fees of the
               network are left out
 """
@@ -89,7 +89,7 @@ class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
     tip         of the log, then
     state       what the finalized fold kept of the mint; None before its first swap
     in_sol      what stands beside it
-    rows        folded candles that were asked for, oldest first; if the oldest that is kept
+    rows        folded candles that were requested, oldest first; if the oldest that is kept
                 begins later than they may: that one
     has_older   older ones are kept
     newer       how many folded ones are kept behind them
@@ -166,7 +166,7 @@ class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
     swaps      newest first, of slots that live; none that was logged without its detail
     has_older  older ones are kept
     is_whole   *swaps* end with the first since tracking began
-    crowds     those of a day; None if they were not asked for
+    crowds     those of a day; None if they were not requested
     """
 
     tip: LogTip
@@ -210,9 +210,9 @@ class SeriesReader(Protocol):
     async def candles(
         self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
     ) -> KeptCandles | None:
-        """Return the candles of *mint* that are asked for; None if it is not tracked.
+        """Return the candles of *mint* that are requested; None if it is not tracked.
 
-        known   an earlier answer to the same question: what stands as it stood need not be read
+        known   an earlier answer to the same request: unchanged parts need not be read
         """
 
     async def swaps(

@@ -228,9 +228,9 @@ class SqlSeries:
     async def candles(
         self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
     ) -> KeptCandles | None:
-        """Return the candles of *mint* that are asked for; None if it is not tracked.
+        """Return the candles of *mint* that are requested; None if it is not tracked.
 
-        known   an earlier answer to the same question: what stands as it stood is not read
+        known   an earlier answer to the same request: unchanged parts are not read
         """
         return await self._reading.in_snapshot(lambda db: _candles(db, mint, asked, known))
 

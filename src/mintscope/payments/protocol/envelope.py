@@ -139,7 +139,7 @@ TRANSACTION_VERSIONS: Final = (0,)  # of payments; unversioned ones are taken, t
 class ResourceKind(msgspec.Struct, frozen=True):
     """Resources whose paths begin with the same two parts, such as "/v1/token".
 
-    A quote is known to be for a kind even if the resource itself is not known any more.
+    A quote is known to be for a kind even if the resource itself is no longer known.
     """
 
     path: str

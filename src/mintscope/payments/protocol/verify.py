@@ -66,7 +66,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     """A payment that would fulfil the demand exactly if it landed.
 
     source           the payer's token account
-    fee_lamports     the most that landing it costs us
+    fee_lamports     upper bound for our network fee
     quoted_at        when we asked for it
     nonce            of the quote
     quote            the memo, or what the client says it answers

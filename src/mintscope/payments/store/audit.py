@@ -13,7 +13,7 @@ No statement reads more than a part, however old the books are: the sums are kep
 walk.  The newest minutes of the journal are read directly: an entry that is written beside others
 may become visible after them, though its number is lower.
 
-Statements that select what contradicts the books, in what is new and in all there is.
+Statements that select rows that contradict the books, of new rows and of all rows.
 
 Of the journal they read what came after the entry `:after`, of payments those that `which` says.
 """

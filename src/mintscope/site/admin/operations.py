@@ -43,7 +43,7 @@ class OperationParts:
 
     sales     None if nothing is sold
     history   requested backfills; None if blocks come from files
-    payments  what was paid, in *assets*; None if nothing is sold
+    payments  sums of payments, in *assets*; None if nothing is sold
     operator  who operates the service
     facts     returns the chain's facts about a mint, None if it is no mint; raises
               ServiceUnavailable. None if blocks come from files

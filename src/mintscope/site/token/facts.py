@@ -32,7 +32,7 @@ def names_in_words(
 ) -> Iterator[MintFact]:
     """Yield the problems with a token's names, if there are any.
 
-    namesakes   how many tokens have its symbol or name, itself too
+    namesakes   number of tokens with its symbol or name, itself included
     """
     if look_alike_of is not None:
         yield MintFact(

@@ -51,7 +51,7 @@ Subscription = grpc.aio.StreamStreamCall[geyser_pb2.SubscribeRequest, geyser_pb2
 class GeyserEndpoint:
     """The server of a stream; https means TLS.
 
-    x_token   what the provider wants in the metadata of that name, "" for nothing
+    x_token   value of the metadata `x-token` that the provider requires, "" for none
     ca        certificates (PEM) that the server's must be signed by, or be; None: those gRPC knows
     """
 

@@ -54,6 +54,6 @@ async def lose_before(route: Route) -> None:
 def forgive(visitor: Visitor, *statuses: int) -> None:
     """Forget that the page was refused with *statuses*, which it must have been."""
     for status in statuses:
-        told = [each for each in visitor.mishaps if each.startswith(f"{status}: ")]
-        assert told, f"expected an answer of {status}; there were {visitor.mishaps}"
-        visitor.mishaps[:] = [each for each in visitor.mishaps if each not in told]
+        reported = [each for each in visitor.mishaps if each.startswith(f"{status}: ")]
+        assert reported, f"expected an answer of {status}; there were {visitor.mishaps}"
+        visitor.mishaps[:] = [each for each in visitor.mishaps if each not in reported]

@@ -44,7 +44,7 @@ Data = TypeVar("Data")
 class PayingAuth(httpx.Auth):
     """Answers a demand for payment with a payment, and records payments that may still land.
 
-    spends_credits    it spends credits for what is not a purchase, so the budget counts them
+    spends_credits    it spends credits other than by a purchase, so the budget counts them
     """
 
     spends_credits = False
@@ -145,7 +145,7 @@ def converse(
 ) -> Conversation[Answered[Data]]:
     """Return the answer to *call*.
 
-    Every request of it carries the same `Idempotency-Key`: what was paid is not paid again.
+    Every request of it carries the same `Idempotency-Key`: nothing is paid twice.
 
     key       of an earlier call whose payment is pending: go on with that one
     Raises    RefusedError, UnreachableError, UnreadableError, OverBudgetError, PendingError;

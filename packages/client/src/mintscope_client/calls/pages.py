@@ -13,7 +13,7 @@ from mintscope_client.calls.paged import Line, PageData, PagedCall
 class PagedLines(Generic[PageData, Line]):
     """Every line of a listing: iterate over it, or over its `pages`.
 
-    A page is asked for, and paid, when its first line is needed; a budget bounds how many.
+    A page is requested, and paid, when its first line is needed; a budget bounds how many.
     """
 
     def __init__(

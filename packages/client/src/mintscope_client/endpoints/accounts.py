@@ -56,7 +56,7 @@ class RevokedKey(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ScopesAsked(msgspec.Struct, frozen=True, rename="camel"):
-    """Scopes that are asked for, and the next step in words."""
+    """Scopes that are requested, and the next step in words."""
 
     scopes_asked_for: list[str]
     message: str

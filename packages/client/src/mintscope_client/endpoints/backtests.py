@@ -112,7 +112,7 @@ class BacktestQuery(TypedDict, total=False):
     tf          the candles at whose ends it is looked at, "m5" by default
     from_, to   the first and last look, Unix seconds or a datetime with a time zone: by default as
                 far back as 10,000 candles reach, until now
-    fee_bps     what a purchase loses, and a sale, basis points, 30 by default
+    fee_bps     loss of a purchase, and of a sale, basis points, 30 by default
     trade_usd   size of a trade, dollars: by what it moves the price is taken off, too; 0 by default
     candles     "all": fields of wider candles are of those that were open; "closed" by default
     """

@@ -76,9 +76,9 @@ class TokenMetadata(msgspec.Struct, frozen=True, rename="camel"):
     """The facts of a mint on chain; `GET /openapi.json` describes each field.
 
     supply       in the smallest unit, as text: it may need 64 bits
-    in_words     what its owners may do, in sentences
-    read_at      when the chain was asked, Unix seconds
-    ui_multiplier   how many tokens wallets show for one; new_ui_multiplier: what takes its place,
+    in_words     the powers of its owners, in sentences
+    read_at      time of the read from the chain, Unix seconds
+    ui_multiplier   how many tokens wallets show for one; new_ui_multiplier: its replacement,
                     at new_ui_multiplier_at, Unix seconds
     name_cleaned    name or symbol held characters that are never shown
     look_alike_of   the mint of a larger token whose symbol or name looks the same

@@ -51,13 +51,13 @@ class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
     last_swap_at    Unix seconds
     weight          its weight in the price, 0 to 1
     agrees          its price is within 2 % of the price
-    quote_usd, token_usd    what stands on each side, USD
+    quote_usd, token_usd    reserves of each side, USD
     m5, kept        of the last 5 minutes, and since `swaps_since`
     h1, d1          of the newest 12 and 288 spans of 5 minutes
     since           of its first swap since it is followed, Unix seconds
     fee             of a swap, if all pools of the venue take the same: 0.0025 is 0.25 %
     progress        of a curve: the part of the way to its pool, 0 to 1
-    moves           what trades of 100, 1,000 and 10,000 USD would move; is_estimate: about
+    moves           price impact of 100, 1,000 and 10,000 USD; is_estimate: approximate
     """
 
     pool: str
@@ -219,7 +219,7 @@ class FirstBuyer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokenLaunch(msgspec.Struct, frozen=True, rename="camel"):
-    """Purchases of the first three slots with a trade, and what their buyers still hold."""
+    """Purchases of the first three slots with a trade, and the holdings of their buyers."""
 
     buyers: int
     bought: AmountOfToken

@@ -1,4 +1,4 @@
-"""Reports: of one token now or in the past, of several at once; and prices of the past."""
+"""Reports of one token now or in the past, of several at once; and prices of the past."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, TypedDict
@@ -80,7 +80,7 @@ class BuySellPressure(msgspec.Struct, frozen=True):
 
 
 class IndicatorReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """All timeframes and the pressure windows; s15, m30, h4 and d1 if they were asked for."""
+    """All timeframes and the pressure windows; s15, m30, h4 and d1 if they were requested."""
 
     m1: TimeframeReport
     m5: TimeframeReport

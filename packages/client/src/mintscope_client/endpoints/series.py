@@ -88,7 +88,7 @@ class CandlesPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
 
     in_      the unit of prices
     supply   of market capitalisations
-    pool     the pool, if `pool` asked for one
+    pool     the pool, if `pool` requested one
     volume_profile    of the page, if `profile` asked for it; None if nothing was traded
     """
 
@@ -118,7 +118,7 @@ class StochasticValues(msgspec.Struct, frozen=True):
 
 
 class PointCandle(msgspec.Struct, frozen=True):
-    """The candle of a point: open, high, low and close, and what was traded, in dollars."""
+    """The candle of a point: open, high, low, close and volume, in dollars."""
 
     o: float
     h: float
@@ -130,9 +130,9 @@ class PointCandle(msgspec.Struct, frozen=True):
 class IndicatorLine(msgspec.Struct, frozen=True, rename="camel"):
     """The values after the candle that begins at *t*, Unix seconds.
 
-    None were not asked for, or had too short a history.
+    None were not requested, or had too short a history.
     is_open    the candle has not ended, and its values may change
-    values     indicators with parameters, by the names that they were asked for
+    values     indicators with parameters, by the names that they were requested
     candle     the candle itself, if `candle` was among the names
     """
 

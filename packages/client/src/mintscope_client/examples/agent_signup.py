@@ -41,7 +41,7 @@ class Agent:
             key=secrets.token_urlsafe(24),  # an answer that is lost is asked for again with it
         )
         if answer.status_code != 201:
-            raise SystemExit(f"expected 201, was {told(answer)}")
+            raise SystemExit(f"expected 201, was {reported(answer)}")
         self.secret = answer.json()["applicationSecret"]  # shown only here: keep it safe
         return int(answer.json()["signupId"])
 
@@ -78,7 +78,7 @@ class Agent:
             if answer.status_code == 200:
                 return dict(answer.json())
             if answer.status_code not in {401, 429, 503}:
-                raise SystemExit(f"expected a key, was {told(answer)}")
+                raise SystemExit(f"expected a key, was {reported(answer)}")
             if self.status().json().get("state") == "rejected":
                 raise SystemExit("the application was rejected")
             time.sleep(max(self.poll_s, int(answer.headers.get("retry-after", 0))))
@@ -96,7 +96,7 @@ class Agent:
         return self.service.post(path, json=body, headers=headers)
 
 
-def told(answer: httpx.Response) -> str:
+def reported(answer: httpx.Response) -> str:
     """Return an answer in words: its status, its code and its message."""
     body = answer.json()
     if answer.is_success:
@@ -136,10 +136,10 @@ def walk(agent: Agent, approve_with: str | None, remove_with: str | None) -> Non
     """Go through the whole sign-up, and print each result."""
     number = agent.sign_up()
     show("sign up", f"201 application {number} of {agent.email}, secret {agent.secret[:12]}...")
-    show("exchange, not approved", told(agent.exchange()))
-    show("exchange, too fast", told(agent.exchange()))
-    show("confirm the mailbox", told(agent.confirm(agent.read_code())))
-    show("status", told(agent.status()))
+    show("exchange, not approved", reported(agent.exchange()))
+    show("exchange, too fast", reported(agent.exchange()))
+    show("confirm the mailbox", reported(agent.confirm(agent.read_code())))
+    show("status", reported(agent.status()))
     if approve_with:
         run(approve_with, id=number)
     else:
@@ -151,17 +151,17 @@ def walk(agent: Agent, approve_with: str | None, remove_with: str | None) -> Non
     me = agent.me(issued["apiKey"])
     show("GET /v1/me", f"{me.status_code} {me.json()['data']}")
     time.sleep(agent.poll_s)
-    show("exchange again", told(agent.exchange()))
+    show("exchange again", reported(agent.exchange()))
     again = agent.post(
         "/api/public/beta-signup",
         {"email": agent.email, "userType": "both", "motivation": "Once more."},
     )
-    show("sign up again", told(again))
+    show("sign up again", reported(again))
     if remove_with:
         run(remove_with, user=issued["userId"])
         time.sleep(agent.poll_s)
-        show("exchange, account removed", told(agent.exchange()))
-        show("GET /v1/me, account removed", told(agent.me(issued["apiKey"])))
+        show("exchange, account removed", reported(agent.exchange()))
+        show("GET /v1/me, account removed", reported(agent.me(issued["apiKey"])))
 
 
 if __name__ == "__main__":

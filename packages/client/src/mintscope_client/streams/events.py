@@ -23,7 +23,7 @@ class ServerEvent:
 class EventReader:
     """Parses a stream of bytes into complete events.
 
-    last_id    what to send as Last-Event-ID when the connection was lost; None: nothing
+    last_id    the Last-Event-ID to send after a lost connection; None: do not send one
     retry_s    how long to wait before; None: the service has not said
     """
 

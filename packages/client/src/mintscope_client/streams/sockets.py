@@ -61,7 +61,7 @@ async def reports_later(live: LiveCall) -> AsyncGenerator[LiveReport, None]:
 
 def _lose(live: LiveCall, trouble: Exception) -> None:
     if isinstance(trouble, InvalidStatus):  # a proxy, say, has answered
-        told = trouble.response
-        live.refuse(httpx.Response(told.status_code, content=bytes(told.body or b"")))
+        reported = trouble.response
+        live.refuse(httpx.Response(reported.status_code, content=bytes(reported.body or b"")))
     else:
         live.lose(httpx.ReadError(f"{type(trouble).__name__}: {trouble}"))

@@ -148,16 +148,22 @@ class LiveCall:
     def feed_message(self, message: str | bytes) -> Iterator[LiveReport]:
         """Yield the report of *message*, if it has one.  Raises what `feed` raises."""
         try:
-            told = decode_json(message.encode() if isinstance(message, str) else message, _MESSAGE)
+            reported = decode_json(
+                message.encode() if isinstance(message, str) else message, _MESSAGE
+            )
         except Undecodable as cause:
             raise UnreadableError(f"expected a message of a stream; {cause}", status=200) from cause
-        if told.error is not None:
-            waits = {} if told.retry_after_s is None else {"Retry-After": f"{told.retry_after_s:g}"}
-            problem = {"error": {"code": told.error.code, "message": told.error.message}}
-            self.refuse(httpx.Response(told.status, headers=waits, json=problem))
+        if reported.error is not None:
+            waits = (
+                {}
+                if reported.retry_after_s is None
+                else {"Retry-After": f"{reported.retry_after_s:g}"}
+            )
+            problem = {"error": {"code": reported.error.code, "message": reported.error.message}}
+            self.refuse(httpx.Response(reported.status, headers=waits, json=problem))
             return
-        self._reader.note(told.id, told.retry_ms)
-        report = self._hear(ServerEvent(told.type, bytes(told.data)))
+        self._reader.note(reported.id, reported.retry_ms)
+        report = self._hear(ServerEvent(reported.type, bytes(reported.data)))
         if report is not None:
             yield report
         self.expect_time()
@@ -207,11 +213,11 @@ class LiveCall:
         except OverBudgetError:
             self._leave_at_s = self._session.clock.monotonic_s() + LEAVE_AFTER_S
 
-    def _report(self, told: dict[str, Any], *, is_whole: bool) -> LiveReport:
-        token = str(told.get("token"))
+    def _report(self, reported: dict[str, Any], *, is_whole: bool) -> LiveReport:
+        token = str(reported.get("token"))
         if not is_whole and token not in self._known:
             raise UnreadableError("expected a snapshot before an update", status=200)
-        self._known[token] = whole = told if is_whole else _merged(self._known[token], told)
+        self._known[token] = whole = reported if is_whole else _merged(self._known[token], reported)
         try:
             report = msgspec.convert(whole, Report)
             slot = msgspec.convert(whole.get("slot"), int)
@@ -243,10 +249,10 @@ def _decoded(event: ServerEvent, kind: type[Shape]) -> Shape:
         raise UnreadableError(f"expected an event {event.name!r}; {cause}", status=200) from cause
 
 
-def _merged(before: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
-    """Return *before* merged with *told*, whose fields replace those of *before*."""
+def _merged(before: dict[str, Any], reported: dict[str, Any]) -> dict[str, Any]:
+    """Return *before* merged with *reported*, whose fields replace those of *before*."""
     whole = dict(before)
-    for name, value in told.items():
+    for name, value in reported.items():
         old = whole.get(name)
         if isinstance(old, dict) and isinstance(value, dict):
             whole[name] = _merged(old, value)

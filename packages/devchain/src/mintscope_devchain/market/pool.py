@@ -86,7 +86,7 @@ class Fill(NamedTuple):
     """A trade of the market, which a decoder must find.
 
     is_buy     the base leaves the pool
-    amount_in  what the vaults receive, amount_out what they pay
+    amount_in  amount that the vaults receive, amount_out amount that they pay
     reserves   before it
     source     the trader's account that pays, target the one that receives
     """

@@ -59,7 +59,7 @@ def routed(fills: Sequence[Fill], *, price: int) -> tuple[Invocation, ...]:
     )
     inner: list[Invocation] = []
     for fill, hop in zip(fills, hops, strict=True):
-        inner += (hop, emit(JUPITER, JUPITER_EVENTS, _told(fill, hop)))
+        inner += (hop, emit(JUPITER, JUPITER_EVENTS, _reported(fill, hop)))
     accounts = (
         *(SPL, first.trader, first.source, last.target, JUPITER, last.paid.mint),
         *(JUPITER, JUPITER_EVENTS, JUPITER),
@@ -71,7 +71,7 @@ def routed(fills: Sequence[Fill], *, price: int) -> tuple[Invocation, ...]:
     return (*spl.budget(UNITS, price), route)
 
 
-def _told(fill: Fill, hop: Invocation) -> bytes:
+def _reported(fill: Fill, hop: Invocation) -> bytes:
     paid_in = keys(hop.program, fill.received.mint) + u64(fill.amount_in)
     return event("SwapEvent") + paid_in + keys(fill.paid.mint) + u64(fill.amount_out)
 

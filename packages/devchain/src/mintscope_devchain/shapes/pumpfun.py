@@ -30,7 +30,7 @@ def swap(fill: Fill) -> Invocation:
     """Return a buy or a sell."""
     curve = fill.pool
     trader = fill.trader
-    told = _trade_event(fill)
+    reported = _trade_event(fill)
     held, _ = fill.held
     tokens, sol = fill.amounts
     protocol_fee, creator_fee = _fees(sol)
@@ -60,9 +60,9 @@ def swap(fill: Fill) -> Invocation:
     )
     name, limit = ("buy", sol * 11 // 10) if fill.is_buy else ("sell", sol * 9 // 10)
     return anchor(PUMP_FUN, name, accounts, u64(tokens, limit))._replace(
-        inner=(*inner, emit(PUMP_FUN, PUMP_FUN_EVENTS, told)),
+        inner=(*inner, emit(PUMP_FUN, PUMP_FUN_EVENTS, reported)),
         moves=moves,
-        log=(logged(told),),
+        log=(logged(reported),),
         fill=fill,
     )
 

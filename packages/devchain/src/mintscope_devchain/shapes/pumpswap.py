@@ -49,7 +49,7 @@ def _buy(fill: Fill) -> Invocation:
     parts = fill.pool.parts
     net = _quote(fill)
     cut = taken(fill)
-    told = b"".join(
+    reported = b"".join(
         (
             event("BuyEvent"),
             u64(fill.at, fill.amount_out, fill.amount_in * 11 // 10, 0, fill.amount_in),
@@ -70,7 +70,7 @@ def _buy(fill: Fill) -> Invocation:
         _move(fill.source, parts[FEE_VAULT], cut, fill.trader, pool.quote),
         _move(fill.source, parts[CREATOR_VAULT], cut, fill.trader, pool.quote),
     )
-    return _telling("buy", accounts, data, inner, told)._replace(fill=fill)
+    return _telling("buy", accounts, data, inner, reported)._replace(fill=fill)
 
 
 def _sell(fill: Fill) -> Invocation:
@@ -79,7 +79,7 @@ def _sell(fill: Fill) -> Invocation:
     gross = _quote(fill)
     cut = taken(fill)
     received = fill.amount_out - 2 * cut
-    told = b"".join(
+    reported = b"".join(
         (
             event("SellEvent"),
             u64(fill.at, fill.amount_in, received * 9 // 10, fill.amount_in, 0),
@@ -95,7 +95,7 @@ def _sell(fill: Fill) -> Invocation:
         _move(pool.quote_vault, parts[CREATOR_VAULT], cut, pool.address, pool.quote),
     )
     data = u64(fill.amount_in, received * 9 // 10)
-    return _telling("sell", _accounts(fill), data, inner, told)._replace(fill=fill)
+    return _telling("sell", _accounts(fill), data, inner, reported)._replace(fill=fill)
 
 
 def _accounts(fill: Fill) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ def change_liquidity(change: LiquidityChange) -> Invocation:
     base, quote, lp = change.amounts
     held_base, held_quote, held_lp = change.held
     lp_mint = pool.parts[LP_MINT]
-    told = b"".join(
+    reported = b"".join(
         (
             event("DepositEvent" if change.adds else "WithdrawEvent"),
             u64(change.at, lp, base, quote, 0, 0, *reserves, base, quote, reserves.base),
@@ -164,12 +164,16 @@ def change_liquidity(change: LiquidityChange) -> Invocation:
         *(PUMP_SWAP_EVENTS, PUMP_SWAP),
     )
     name = "deposit" if change.adds else "withdraw"
-    return _telling(name, accounts, u64(lp, base, quote), moved, told)
+    return _telling(name, accounts, u64(lp, base, quote), moved, reported)
 
 
 def _telling(
-    name: str, accounts: tuple[str, ...], data: bytes, inner: tuple[Invocation, ...], told: bytes
+    name: str,
+    accounts: tuple[str, ...],
+    data: bytes,
+    inner: tuple[Invocation, ...],
+    reported: bytes,
 ) -> Invocation:
-    """Return the instruction *name*, which sends the event *told* to itself and the log."""
-    inner = (*inner, emit(PUMP_SWAP, PUMP_SWAP_EVENTS, told))
-    return anchor(PUMP_SWAP, name, accounts, data)._replace(inner=inner, log=(logged(told),))
+    """Return the instruction *name*, which sends the event *reported* to itself and the log."""
+    inner = (*inner, emit(PUMP_SWAP, PUMP_SWAP_EVENTS, reported))
+    return anchor(PUMP_SWAP, name, accounts, data)._replace(inner=inner, log=(logged(reported),))

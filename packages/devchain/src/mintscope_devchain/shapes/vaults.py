@@ -41,8 +41,8 @@ def raydium_v4(fill: Fill) -> Invocation:
     pool = fill.pool
     amounts = u64(fill.amount_in, _minimum(fill))
     direction = QUOTE_TO_BASE if fill.is_buy else BASE_TO_QUOTE
-    told = u64(direction, fill.amount_in, *fill.reserves, fill.amount_out)
-    ray_log = b64encode(u8(LOG_SWAP_BASE_IN) + amounts + told).decode()
+    reported = u64(direction, fill.amount_in, *fill.reserves, fill.amount_out)
+    ray_log = b64encode(u8(LOG_SWAP_BASE_IN) + amounts + reported).decode()
     authority = RAYDIUM_V4_AUTHORITY
     return Invocation(
         RAYDIUM_V4,
@@ -65,7 +65,7 @@ def raydium_clmm(fill: Fill) -> Invocation:
     pool = fill.pool
     first, second = _ordered(pool, *fill.amounts)
     zero, one = _ordered(pool, *fill.after)
-    told = b"".join(
+    reported = b"".join(
         (
             event("SwapEvent") + keys(pool.address, fill.trader, *_ordered(pool, *fill.held)),
             u64(first, 0, second, 0) + u8(_is_from_first(fill)),
@@ -81,7 +81,7 @@ def raydium_clmm(fill: Fill) -> Invocation:
     data = u64(fill.amount_in, _minimum(fill)) + u128(0) + u8(1)
     inner = spl.exchange(fill)
     swap = anchor(RAYDIUM_CLMM, "swap_v2", accounts, data)
-    return swap._replace(inner=inner, log=(logged(told),), fill=fill)
+    return swap._replace(inner=inner, log=(logged(reported),), fill=fill)
 
 
 def whirlpool(fill: Fill) -> Invocation:
@@ -94,7 +94,7 @@ def whirlpool(fill: Fill) -> Invocation:
     fee = fill.amount_in * FEE_BPS[Venue.WHIRLPOOL] // BASIS_POINTS
     prices = u128(_sqrt_price_x64(pool, fill.reserves), _sqrt_price_x64(pool, fill.after))
     amounts = u64(fill.amount_in, fill.amount_out, 0, 0, fee, 0)
-    told = event("Traded") + keys(pool.address) + is_from_first + prices + amounts
+    reported = event("Traded") + keys(pool.address) + is_from_first + prices + amounts
     accounts = (
         *(a.program, b.program, MEMO, fill.trader, pool.address, a.mint, b.mint),
         *(held_a, vault_a, held_b, vault_b, *pool.parts[:4]),
@@ -102,14 +102,14 @@ def whirlpool(fill: Fill) -> Invocation:
     data = u64(fill.amount_in, _minimum(fill)) + u128(0) + u8(1) + is_from_first + u8(0)
     inner = spl.exchange(fill)
     swap = anchor(WHIRLPOOL, "swap_v2", accounts, data)
-    return swap._replace(inner=inner, log=(logged(told),), fill=fill)
+    return swap._replace(inner=inner, log=(logged(reported),), fill=fill)
 
 
 def meteora_dlmm(fill: Fill) -> Invocation:
     """Return a swap of Meteora's bins; token X is the base, Y the quote."""
     pool = fill.pool
     fee = fill.amount_in * FEE_BPS[Venue.METEORA_DLMM] // BASIS_POINTS
-    told = b"".join(
+    reported = b"".join(
         (
             event("Swap") + keys(pool.address, fill.trader),
             i32(_bin_id(fill.reserves), _bin_id(fill.after)),
@@ -124,7 +124,7 @@ def meteora_dlmm(fill: Fill) -> Invocation:
         *(METEORA_DLMM_EVENTS, METEORA_DLMM, *pool.parts[1:4]),
     )
     data = u64(fill.amount_in, _minimum(fill))
-    inner = (*spl.exchange(fill), emit(METEORA_DLMM, METEORA_DLMM_EVENTS, told))
+    inner = (*spl.exchange(fill), emit(METEORA_DLMM, METEORA_DLMM_EVENTS, reported))
     return anchor(METEORA_DLMM, "swap", accounts, data)._replace(inner=inner, fill=fill)
 
 

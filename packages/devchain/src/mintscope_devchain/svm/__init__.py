@@ -1,1 +1,1 @@
-"""The virtual machine under the devchain: accounts, and what transactions do to them."""
+"""The virtual machine of the devchain: accounts, and the effects of transactions."""

@@ -1,8 +1,8 @@
 """Accounts after the newest block, and the effect of a transaction on them.
 
 The real virtual machine (LiteSVM) does the work.  Two steps that it leaves out are done
-here: the priority fee, and going back.  Whether a blockhash is still good is
-the BlockhashQueue's to say, whether a signature is right its caller's.
+here: the priority fee, and going back.  BlockhashQueue checks
+blockhashes, and the caller checks signatures.
 """
 
 from collections.abc import Mapping, Sequence
@@ -115,8 +115,8 @@ class Bank:
         taken = self.account(payer)
         result = self._svm.send_transaction(transaction)
         if isinstance(result, TransactionMetadata):
-            return replace(_told(case, result), landed=True, after=self._now(case))
-        failed = replace(_told(case, result.meta()), error=_error(result))
+            return replace(_reported(case, result), landed=True, after=self._now(case))
+        failed = replace(_reported(case, result.meta()), error=_error(result))
         if self.account(payer) == taken:  # no fee was paid, so no block holds it
             self.put(payer, case.before[payer])
             return failed
@@ -203,7 +203,7 @@ def _error(result: FailedTransactionMetadata) -> TransactionError:
     return msgspec.json.decode(result.to_json(), type=_Failed).err
 
 
-def _told(case: Execution, meta: TransactionMetadata) -> Execution:
+def _reported(case: Execution, meta: TransactionMetadata) -> Execution:
     """Return *case* with the logs and results in *meta*."""
     returned = msgspec.json.decode(meta.to_json(), type=_ReturningMeta).return_data
     return replace(
