@@ -152,7 +152,7 @@ async def test_a_flood_is_gathered_and_each_alert_is_delivered(tmp_path: Path) -
 
         for name, alert in alerts.items():
             listed = sent[name] * (LISTED_FACTOR if name.startswith("each") else 1)
-            rest = [email_of(each) for each in fired[name] if not is_told(each)]
+            rest = [email_of(each) for each in fired[name] if not is_reported(each)]
             assert len(fired[name]) == listed, name
             assert rest == [(EmailState.NOT_SENT, HOUR_NOTE)] * (listed - sent[name]), name
             assert lines_of(emails, alert) == sent[name], "each firing is in one e-mail"

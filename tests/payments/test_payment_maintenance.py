@@ -84,7 +84,7 @@ async def test_a_fee_payer_that_runs_out_closes_sales_until_it_has_more(
     with capture_logs() as lines:
         await sales.maintenance.look()
     assert metric("mintscope_sales_open") == 0
-    assert "nothing is sold until the fee payer has more" in {line["event"] for line in lines}
+    assert "sales wait for the fee payer to have more" in {line["event"] for line in lines}
 
     leave(world, 10**9)
     await sales.maintenance.look()

@@ -137,7 +137,7 @@ async def test_a_page_without_a_look_is_free(market: SeriesService) -> None:
     [
         ({}, "expected the query field `where`"),
         ({"where": "rsi_m5 <"}, "where: at character 9: expected a field"),
-        ({"where": "liquidity > 1"}, "where: liquidity is not kept of the past"),
+        ({"where": "liquidity > 1"}, "where: liquidity has no stored past"),
         (
             {"where": "rsi_m1 > 1"},
             "where: rsi_m1: expected a field of m5, m15, m30, h1,",

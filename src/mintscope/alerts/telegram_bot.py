@@ -154,7 +154,7 @@ class TelegramBot:
             except Exception as trouble:  # whatever it is, later messages must not wait for it
                 is_bug = not isinstance(trouble, ServiceUnavailable)
                 log.warning(
-                    "Telegram messages could not be looked for", exc_info=is_bug, why=str(trouble)
+                    "due Telegram messages could not be read", exc_info=is_bug, why=str(trouble)
                 )
                 await asyncio.sleep(REST_S)
             await asyncio.sleep(SEND_S)

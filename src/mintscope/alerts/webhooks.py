@@ -327,9 +327,7 @@ class WebhookSender:
                     await self._keep()
                 except Exception as trouble:  # whatever it is, later webhooks must not wait for it
                     is_bug = not isinstance(trouble, ServiceUnavailable)
-                    log.warning(
-                        "webhooks could not be looked for", exc_info=is_bug, why=str(trouble)
-                    )
+                    log.warning("due webhooks could not be read", exc_info=is_bug, why=str(trouble))
                     await asyncio.sleep(TROUBLE_S)
                 await asyncio.sleep(POLL_S)
         finally:
@@ -380,7 +378,7 @@ class WebhookSender:
         try:
             last = await self.deliveries.note(ended)
         except ServiceUnavailable as trouble:  # it is sent once more
-            log.warning("what became of webhooks was not noted", why=str(trouble))
+            log.warning("outcomes of webhooks could not be stored", why=str(trouble))
             return
         over = {each.batch.signal_id for each in last}
         for batch, attempts in ended:

@@ -296,7 +296,7 @@ class Sales:
                 await self.chain.expect_usable(each.terms.asset)
             expect_funds(await self.maintenance.look_at_fees(), self.facilitator.terms.fee_payer)
         except ChainUnavailable as trouble:
-            log.warning("nothing is sold until the node answers", reason=str(trouble))
+            log.warning("sales wait for the node to answer", reason=str(trouble))
         except (CannotSell, UnusablePaymentToken) as trouble:
             if not is_restart:
                 raise

@@ -133,7 +133,7 @@ class GapMending:
             try:
                 is_idle = not await one()
             except AWAY as trouble:
-                log.warning("gaps cannot be looked at", reason=str(trouble))
+                log.warning("gaps cannot be read", reason=str(trouble))
                 is_idle = True
             if is_idle:
                 await self.pause(LOOK_S)
@@ -171,7 +171,7 @@ class GapMending:
         except AWAY:
             raise
         except Exception:
-            log.exception("a gap's mending ended", first=gap.first, last=gap.last)
+            log.exception("mending of a gap ended", first=gap.first, last=gap.last)
             await self._failed(due, BUG, is_last=False)
         else:
             if failures:

@@ -133,7 +133,7 @@ class BackfillQueue:
             try:
                 is_idle = not await one()
             except AWAY as trouble:
-                log.warning("asked pasts cannot be looked at", reason=str(trouble))
+                log.warning("requested backfills cannot be read", reason=str(trouble))
                 is_idle = True
             if is_idle:
                 await self.pause(LOOK_S)
@@ -154,7 +154,7 @@ class BackfillQueue:
         except AWAY:
             raise
         except Exception:
-            log.exception("an asked past ended", mint=ask.mint)
+            log.exception("a requested backfill failed", mint=ask.mint)
             await self._end(ask, BackfillState.FAILED, BUG)
         finally:
             task.cancel()

@@ -202,7 +202,7 @@ class Facilitator:
     also        terms of tokens that are taken beside the payment token
     entropy     returns so many bytes from a cryptographic generator
     slot_s      returns how long a slot takes now, as measured
-    patience_s  the most that an answer is held open
+    patience_s  the longest time that an answer is held open
     worth       returns the worth of so many atoms now, in micro-USD; None if no price is known
     """
 

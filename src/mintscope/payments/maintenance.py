@@ -94,7 +94,7 @@ class PaymentMaintenance:
         try:
             await self.look_at_fees()
         except (ChainUnavailable, ServiceUnavailable) as trouble:
-            log.warning("the fee payer cannot be looked at", reason=str(trouble))
+            log.warning("the fee payer cannot be read", reason=str(trouble))
         try:
             await self._audit()
         except ServiceUnavailable as trouble:
@@ -116,7 +116,7 @@ class PaymentMaintenance:
         await self.books.fill_fund(lamports, mark=mark)
         metrics.FEE_PAYER_LAMPORTS.set(lamports)
         if await self._is_short():
-            log.error("nothing is sold until the fee payer has more", lamports=lamports)
+            log.error("sales wait for the fee payer to have more", lamports=lamports)
         elif lamports < self.lamports_min:
             log.warning("the fee payer runs low", lamports=lamports)
         return lamports
@@ -230,7 +230,7 @@ def tell_unreadable(payment: Payment, why: str) -> None:
 
 
 def _log_trouble(trouble: Exception) -> None:
-    log.warning("payments could not be looked at", reason=str(trouble))
+    log.warning("payments could not be read", reason=str(trouble))
 
 
 def _log_violations(violations: Collection[Violation]) -> None:

@@ -264,7 +264,7 @@ class UsableToken:
             await self._look()
             found = await self._source.read(now) if self._is_usable else Doubt.UNUSABLE
         except Exception:
-            log.exception("looking for the price of the payment token failed")
+            log.exception("request for the price of the payment token failed")
         if self._asset is None:
             TOKEN_USD.set(float(found.usd) if isinstance(found, Quote) else 0)
         return found
@@ -277,7 +277,7 @@ class UsableToken:
             log.warning("the payment token cannot be used", reason=str(trouble))
             self._is_usable = False
         except ChainUnavailable as trouble:
-            log.warning("the payment token cannot be looked at", reason=str(trouble))
+            log.warning("the payment token cannot be read", reason=str(trouble))
         else:
             self._is_usable = True
 

@@ -151,7 +151,7 @@ class Channel(Generic[View]):
         try:
             found = await self._look(views)
         except Exception:  # a fault of ours: pages stay open, and get news later
-            log.exception("what open pages show cannot be looked at")
+            log.exception("data of open pages cannot be read")
             self._is_due = True
             return False
         self._newest = {view: reported for view, reported in self._newest.items() if view in views}

@@ -20,7 +20,7 @@ class Sort(StrEnum):
 
 class Asked(msgspec.Struct, rename={"from_": "from"}):
     from_: Annotated[int, msgspec.Meta(ge=0, description="Unix seconds.")] = 0
-    limit: Annotated[int, msgspec.Meta(ge=1, le=100, description="How many.")] = 10
+    limit: Annotated[int, msgspec.Meta(ge=1, le=100, description="Number of tokens.")] = 10
     names: Annotated[list[str], msgspec.Meta(max_length=3, description="Which.")] = []
     tf: Literal["m1", "h1"] = "m1"
     sorts: list[Sort] = []

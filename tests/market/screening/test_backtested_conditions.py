@@ -383,8 +383,8 @@ def test_looks_begin_where_they_should() -> None:
 @pytest.mark.parametrize(
     ("where", "problem"),
     [
-        ("liquidity > 1", "liquidity is not kept of the past"),
-        ("price > 1 and confidence = high", "confidence is not kept of the past"),
+        ("liquidity > 1", "liquidity has no stored past"),
+        ("price > 1 and confidence = high", "confidence has no stored past"),
         ("not rsi_m1 > 3", f"rsi_m1: {WIDER}"),
         (
             "crosses_above(price, ema9_m5)",

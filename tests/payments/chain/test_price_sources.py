@@ -155,7 +155,7 @@ async def test_a_source_that_breaks_is_reported_and_gives_no_price() -> None:
 
     assert found is Doubt.BROKEN
     (event,) = logs
-    assert event["event"] == "looking for the price of the payment token failed"
+    assert event["event"] == "request for the price of the payment token failed"
     assert event["log_level"] == "error"
 
 

@@ -72,7 +72,7 @@ async def shown_site_later(site: Website, minutes: int) -> None:
     [
         ({"where": "rsi_m5 <"}, "At character 9: expected a field"),
         ({"where": ""}, "Expected a condition"),
-        ({"where": "liquidity > 1"}, "Liquidity is not kept of the past"),
+        ({"where": "liquidity > 1"}, "Liquidity has no stored past"),
         (
             {"where": "rsi_m1 > 1"},
             "Rsi_m1: expected a field of m5, m15, m30, h1, h4, d1, as tf says.",

@@ -234,7 +234,7 @@ class Delivery:
                 count = await self.round()
             except Exception as trouble:  # whatever it is, later e-mails must not wait for it
                 is_bug = not isinstance(trouble, ServiceUnavailable)
-                log.warning("e-mails could not be looked for", exc_info=is_bug, why=str(trouble))
+                log.warning("due e-mails could not be read", exc_info=is_bug, why=str(trouble))
                 await asyncio.sleep(TROUBLE_S)
             else:
                 if not count:

@@ -212,7 +212,7 @@ def _checked(note: str) -> str:
     return note
 
 
-user_commands = typer.Typer(help="List accounts, and remove one.", no_args_is_help=True)
+user_commands = typer.Typer(help="List accounts, or remove one.", no_args_is_help=True)
 app.add_typer(user_commands, name="users")
 admin_commands = typer.Typer(
     help="Make administrators, who review applications in the browser.", no_args_is_help=True
@@ -228,7 +228,7 @@ def list_users(
         typer.Option(metavar="NUMBER", help="Begin after this number.", min=1, max=NUMBER_MAX),
     ] = None,
     limit: Annotated[
-        int, typer.Option(metavar="COUNT", help="Lines at most.", min=1, max=LINES_MAX)
+        int, typer.Option(metavar="COUNT", help="Maximum number of lines.", min=1, max=LINES_MAX)
     ] = LINES,
     as_json: AsJson = False,
     config: ConfigFile = None,

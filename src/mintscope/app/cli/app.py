@@ -63,18 +63,18 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "running.service",
         "Serve the tools of a service to an MCP client, on standard input and output.",
     ),
-    "tokens": Command("cli.tokens", "Choose which mints are tracked, and look at one."),
+    "tokens": Command("cli.tokens", "Track and untrack mints, and show one."),
     "history": Command("cli.history", "Backfill a token, or import its candles."),
     "export": Command(
         "cli.tokens",
         "Write the candles of DAY, of every tracked mint, to files of up to a million rows.",
     ),
-    "gaps": Command("cli.chain", "Which slots no source could deliver."),
+    "gaps": Command("cli.chain", "Slots that no source could deliver."),
     "programs": Command(
         "cli.chain",
         "List the programs whose swaps are read, those that the configuration adds among them.",
     ),
-    "credits": Command("cli.credits", "Issue credit tokens, and look at them."),
+    "credits": Command("cli.credits", "Issue and show credit tokens."),
     "get": Command(
         "mintscope_client.cli.get",
         "Read price, indicators and pressure of a token from a service: one credit.",
@@ -96,11 +96,11 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "buy": Command("cli.buy", "Pay a mintscope service from a wallet."),
     "sales": Command(
-        "cli.payments", "Look at sales, resume them, and settle payments that a restore lost."
+        "cli.payments", "Show and resume sales, and settle payments that a restore lost."
     ),
     "payments": Command("cli.payments", "Find the outcome of a payment, for a customer who asks."),
     "applications": Command("cli.accounts", "Review applications for access."),
-    "users": Command("cli.accounts", "List accounts, and remove one."),
+    "users": Command("cli.accounts", "List accounts, or remove one."),
     "admin": Command(
         "cli.accounts", "Make administrators, who review applications in the browser."
     ),

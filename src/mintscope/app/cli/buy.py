@@ -85,9 +85,7 @@ Decimals = Annotated[
     int, typer.Option(metavar="N", help="The token's decimals.", min=0, max=DECIMALS_MAX)
 ]
 PayTo = Annotated[str, typer.Option(metavar="WALLET", help="The wallet to pay; no other is paid.")]
-Most = Annotated[
-    str, typer.Option("--max", metavar="AMOUNT", help="The most to pay, in whole tokens.")
-]
+Most = Annotated[str, typer.Option("--max", metavar="AMOUNT", help="Whole tokens to pay at most.")]
 Program = Annotated[
     str, typer.Option(metavar="PROGRAM", help="The token program that owns the mint.")
 ]

@@ -251,7 +251,7 @@ def ratio(quote: Decimal, base: Decimal) -> str:
 
 GAPS_MAX: Final = 1_000  # looked through by one command
 
-gap_commands = typer.Typer(help="Which slots no source could deliver.", no_args_is_help=True)
+gap_commands = typer.Typer(help="Slots that no source could deliver.", no_args_is_help=True)
 app.add_typer(gap_commands, name="gaps")
 
 
@@ -264,7 +264,7 @@ def gaps() -> None:
 def list_gaps(
     *,
     limit: Annotated[
-        int, typer.Option(min=1, max=10_000, metavar="COUNT", help="The most that are shown.")
+        int, typer.Option(min=1, max=10_000, metavar="COUNT", help="Maximum number of gaps.")
     ] = 100,
     as_json: AsJson = False,
     config: ConfigFile = None,
@@ -395,12 +395,14 @@ def programs(
     unread: Annotated[
         bool,
         typer.Option(
-            "--unread", help="Instructions that were seen and not read within the chain's last day."
+            "--unread", help="Instructions of the chain's last day that could not be read."
         ),
     ] = False,
     limit: Annotated[
         int,
-        typer.Option(min=1, max=10_000, metavar="COUNT", help="With --unread: the most shown."),
+        typer.Option(
+            min=1, max=10_000, metavar="COUNT", help="With --unread: maximum number of kinds."
+        ),
     ] = 100,
     config: ConfigFile = None,
     as_json: AsJson = False,

@@ -30,7 +30,7 @@ SHOWN: Final = 20
 SHOWN_MAX: Final = 1_000
 
 app = typer.Typer()
-credit_commands = typer.Typer(help="Issue credit tokens, and look at them.", no_args_is_help=True)
+credit_commands = typer.Typer(help="Issue and show credit tokens.", no_args_is_help=True)
 app.add_typer(credit_commands, name="credits")
 
 
@@ -89,7 +89,7 @@ def list_accounts(
         int, typer.Option(metavar="NUMBER", help="Begin after this number.", min=0, max=NUMBER_MAX)
     ] = FIRST,
     limit: Annotated[
-        int, typer.Option(metavar="COUNT", help="Lines at most.", min=1, max=LINES_MAX)
+        int, typer.Option(metavar="COUNT", help="Maximum number of lines.", min=1, max=LINES_MAX)
     ] = LINES,
     as_json: AsJson = False,
     config: ConfigFile = None,
@@ -124,7 +124,10 @@ def show(
         int, typer.Option(metavar="NUMBER", help="Begin after this number.", min=0, max=NUMBER_MAX)
     ] = FIRST,
     limit: Annotated[
-        int, typer.Option(metavar="COUNT", help="Credit tokens at most.", min=1, max=SHOWN_MAX)
+        int,
+        typer.Option(
+            metavar="COUNT", help="Maximum number of credit tokens.", min=1, max=SHOWN_MAX
+        ),
     ] = SHOWN,
     as_json: AsJson = False,
     config: ConfigFile = None,

@@ -104,7 +104,7 @@ history_commands = typer.Typer(
 )
 app.add_typer(history_commands, name="history")
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Read without asking.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Read without confirmation.")]
 RatePools = Annotated[
     list[str] | None,
     typer.Option(
@@ -120,7 +120,7 @@ CallsPerS = Annotated[
         min=0.1,
         max=10_000,
         metavar="CALLS",
-        help="Requests a second that are allowed.",
+        help="Maximum requests a second.",
     ),
 ]
 
@@ -135,11 +135,12 @@ def read(
     mint: Annotated[str, typer.Argument(help="A tracked mint address.", metavar="MINT")],
     *,
     days: Annotated[
-        float, typer.Option(min=0.01, max=DAYS_MAX, metavar="DAYS", help="How far back.")
+        float,
+        typer.Option(min=0.01, max=DAYS_MAX, metavar="DAYS", help="Days to read back from now."),
     ] = 10,
     pool: Annotated[
         list[str] | None,
-        typer.Option(metavar="ADDRESS", help="A pool of MINT; by default those that are found."),
+        typer.Option(metavar="ADDRESS", help="A pool of MINT; by default all that are found."),
     ] = None,
     rate_pool: RatePools = None,
     calls_per_s: CallsPerS = 10,
@@ -149,7 +150,7 @@ def read(
     incomplete: Annotated[
         bool,
         typer.Option(
-            "--incomplete", help="Join it though the node does not give every transaction."
+            "--incomplete", help="Join the history even if the node lacks some transactions."
         ),
     ] = False,
     yes: Yes = False,

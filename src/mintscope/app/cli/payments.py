@@ -274,11 +274,12 @@ NOT_ACKNOWLEDGED: Final = {
 }
 
 PaymentSignature: TypeAlias = Annotated[
-    str, typer.Argument(metavar="SIGNATURE", help="Of the transaction on chain, in base58.")
+    str,
+    typer.Argument(metavar="SIGNATURE", help="Signature of the transaction on chain, in base58."),
 ]
 
 sales_commands = typer.Typer(
-    help="Look at sales, resume them, and settle payments that a restore lost.",
+    help="Show and resume sales, and settle payments that a restore lost.",
     no_args_is_help=True,
 )
 app.add_typer(sales_commands, name="sales")
@@ -373,7 +374,7 @@ def sales_acknowledge(
         str,
         typer.Option(
             metavar="TEXT",
-            help="How it was settled: the audit log keeps it.",
+            help="The settlement, for the audit log.",
         ),
     ],
     *,

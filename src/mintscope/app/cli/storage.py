@@ -58,8 +58,8 @@ def copy_all(
             "--from",
             metavar="PLACE",
             help=(
-                "Where it is: sqlite:FOLDER, postgresql://HOST/NAME, or file:PATH of a file that"
-                " holds such an address."
+                "The place to copy from: sqlite:FOLDER, postgresql://HOST/NAME, or file:PATH of a"
+                " file that holds such an address."
             ),
         ),
     ],
@@ -88,14 +88,14 @@ def copy_all(
 @app.command()
 def restore(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="As `mintscope backup` made it.")
+        Path, typer.Argument(metavar="FOLDER", help="A backup made by `mintscope backup`.")
     ],
     *,
     secrets: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Where `pepper` and `roots` are, if they are not in FOLDER: `backup.secrets_to`.",
+            help="Folder of `pepper` and `roots`, if it is not FOLDER: `backup.secrets_to`.",
             show_default=False,
         ),
     ] = None,
@@ -114,7 +114,7 @@ def restore(
 def migrate(
     *,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")
+        bool, typer.Option("--dry-run", help="Show the changes without making them.")
     ] = False,
     as_json: AsJson = False,
     config: ConfigFile = None,
@@ -260,7 +260,7 @@ def take(
 @backup_commands.command("verify")
 def verify(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="As `mintscope backup` made it.")
+        Path, typer.Argument(metavar="FOLDER", help="A backup made by `mintscope backup`.")
     ],
     *,
     scratch: Annotated[
@@ -322,7 +322,7 @@ MB: Final = 1_000_000
 def upgrade(
     *,
     check: Annotated[
-        bool, typer.Option("--check", help="Show what would be done, and do nothing.")
+        bool, typer.Option("--check", help="Show the changes without making them.")
     ] = False,
     scratch: Annotated[
         Path | None,
@@ -334,7 +334,7 @@ def upgrade(
     ] = None,
     without_backup: Annotated[
         bool,
-        typer.Option("--without-backup", help="Upgrade though no backup of the last day is noted."),
+        typer.Option("--without-backup", help="Upgrade even without a backup of the last day."),
     ] = False,
     as_json: AsJson = False,
     config: ConfigFile = None,

@@ -144,7 +144,11 @@ def rotate(
     minutes: Annotated[
         int,
         typer.Option(
-            "--in", min=0, max=MINUTES_MAX, metavar="MINUTES", help="When it begins to sign."
+            "--in",
+            min=0,
+            max=MINUTES_MAX,
+            metavar="MINUTES",
+            help="Time from which the new secret signs.",
         ),
     ] = 0,
     is_printed: Annotated[

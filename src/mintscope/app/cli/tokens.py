@@ -42,9 +42,7 @@ PART: Final = 1_000
 NO_CANDLES: Final = CandleCounts(0, 0, 0, 0)
 
 app = typer.Typer()
-token_commands = typer.Typer(
-    help="Choose which mints are tracked, and look at one.", no_args_is_help=True
-)
+token_commands = typer.Typer(help="Track and untrack mints, and show one.", no_args_is_help=True)
 app.add_typer(token_commands, name="tokens")
 
 NOT_TRACKED: Final = "was not tracked; the floor will not choose it until `tokens add` names it"
@@ -56,11 +54,11 @@ class Shown(msgspec.Struct, rename="camel"):
 
     tracked_since   time of the slot after which swaps count, None from the very first
     listed          by an operator: no rule drops it
-    price           None while no swap has set one
+    price           None before a swap sets one
     last_swap       time of the newest swap that counted
     imported        candles of providers before the first own one, by timeframe
     history_missing transactions of its backfill that the node listed and never returned
-    facts           what the mint is, with the slot it was read at; None before it was read
+    facts           metadata of the mint, with the slot of the read; None before it
     """
 
     mint: Mint
@@ -277,15 +275,15 @@ Days = Annotated[
 def export_day(
     day: Days,
     *,
-    to: Annotated[Path, typer.Option(help="The folder that the files go to.", metavar="FOLDER")],
+    to: Annotated[Path, typer.Option(help="Folder for the files.", metavar="FOLDER")],
     tf: Annotated[
         str,
-        typer.Option(help="How wide candles are: m1, m5, m15, m30, h1, h4 or d1.", metavar="TF"),
+        typer.Option(help="Width of the candles: m1, m5, m15, m30, h1, h4 or d1.", metavar="TF"),
     ] = "m1",
     form: Annotated[
         TableFormat,
         typer.Option(
-            "--format", metavar="FORMAT", help="How the files are written: parquet, arrow or csv."
+            "--format", metavar="FORMAT", help="Format of the files: parquet, arrow or csv."
         ),
     ] = TableFormat.PARQUET,
     config: ConfigFile = None,

@@ -55,8 +55,9 @@ def parse_program(text: str) -> AddedProgram:
     shape = PROGRAM.fullmatch(text)
     if shape is None:
         raise ValueError(
-            "expected NAME:ID, NAME:ID:DISCRIMINATORS or NAME:ID:DISCRIMINATORS:POOL_ACCOUNT, with "
-            "discriminators of 1 or 8 bytes in hex, apart by +, and the pool's account as a number"
+            "expected NAME:ID, NAME:ID:DISCRIMINATORS or NAME:ID:DISCRIMINATORS:POOL_ACCOUNT, with"
+            " discriminators of 1 or 8 bytes in hex, separated by +, and the pool's account as a"
+            " number"
         )
     name, address, heads, pool = shape.groups()
     if name == "unknown":

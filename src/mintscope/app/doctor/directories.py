@@ -403,7 +403,7 @@ app = typer.Typer()
 @app.command()
 def listing(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Where the files go; made if need be.")
+        Path, typer.Argument(metavar="FOLDER", help="Folder for the files; created if missing.")
     ],
     *,
     url: Annotated[
@@ -418,7 +418,7 @@ def listing(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Of the MCP registry, which you can prove; by default its host name backwards.",
+            help="Namespace in the MCP registry; by default the host name backwards.",
         ),
     ] = None,
     config: ConfigFile = None,

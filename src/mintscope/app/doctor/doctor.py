@@ -75,16 +75,14 @@ app = typer.Typer()
 def doctor(
     *,
     node: Annotated[
-        bool, typer.Option("--node", help="Watch the node alone: will it do, yes or no?")
+        bool, typer.Option("--node", help="Check only whether the node is suitable.")
     ] = False,
     seconds: Annotated[
-        int, typer.Option(min=1, max=3_600, metavar="SECONDS", help="How long to watch it.")
+        int, typer.Option(min=1, max=3_600, metavar="SECONDS", help="Time to watch the node.")
     ] = 30,
     plan_units: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="UNITS", help="The units of its plan in a month, a unit a call."
-        ),
+        typer.Option(min=1, metavar="UNITS", help="Monthly calls of the node's plan."),
     ] = None,
     as_json: AsJson = False,
     config: ConfigFile = None,

@@ -161,9 +161,11 @@ def faucet(
     wallet: Annotated[
         str, typer.Argument(metavar="WALLET", help="The Solana address of the wallet.")
     ],
-    sol: Annotated[str, typer.Option(metavar="AMOUNT", help="How much SOL.")] = "1",
-    tokens: Annotated[str, typer.Option(metavar="AMOUNT", help="How many payment tokens.")] = "100",
-    usdc: Annotated[str, typer.Option(metavar="AMOUNT", help="How many USDC.")] = "0",
+    sol: Annotated[str, typer.Option(metavar="AMOUNT", help="Amount of SOL.")] = "1",
+    tokens: Annotated[
+        str, typer.Option(metavar="AMOUNT", help="Amount of payment tokens.")
+    ] = "100",
+    usdc: Annotated[str, typer.Option(metavar="AMOUNT", help="Amount of USDC.")] = "0",
     url: Url = DEFAULT_URL,
 ) -> None:
     """Give a wallet SOL, payment tokens and USDC of a running devchain."""

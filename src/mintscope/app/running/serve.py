@@ -56,7 +56,7 @@ log = structlog.get_logger()
 
 IsNew = Annotated[
     bool,
-    typer.Option("--new", help="A store that was emptied, or is another installation's, is meant."),
+    typer.Option("--new", help="Confirm that the store was emptied, or is another installation's."),
 ]
 
 
@@ -473,7 +473,7 @@ def serve(
     workers: Annotated[
         int,
         typer.Option(
-            min=1, max=64, metavar="N", help="How many api processes; several need a `store`."
+            min=1, max=64, metavar="N", help="Number of api processes; several need a `store`."
         ),
     ] = 1,
     is_new: IsNew = False,

@@ -104,10 +104,15 @@ def api(
         int | None, typer.Option(hidden=True, help="File descriptor of a listening socket.")
     ] = None,
     worker: Annotated[
-        int, typer.Option(min=1, max=64, hidden=True, help="Which one of several, from 1.")
+        int,
+        typer.Option(
+            min=1, max=64, hidden=True, help="Number of this process among several, from 1."
+        ),
     ] = 1,
     is_new: IsNew = False,
-    again: Annotated[bool, typer.Option("--again", hidden=True, help="It ran before.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", hidden=True, help="The process was restarted.")
+    ] = False,
 ) -> None:
     """Serve clients: the API and the pages."""
     from mintscope.app.api import run_api  # noqa: PLC0415 - 20 MB that ingest does not need
@@ -161,11 +166,15 @@ def mcp(
     credential_file: CredentialFile = None,
     max_credits: Annotated[
         int | None,
-        typer.Option(metavar="N", help="The most that all calls may take.", show_default=False),
+        typer.Option(
+            metavar="N", help="Credits that all calls may take at most.", show_default=False
+        ),
     ] = None,
     max_usd: Annotated[
         str | None,
-        typer.Option(metavar="USD", help="The most that all payments may be.", show_default=False),
+        typer.Option(
+            metavar="USD", help="USD that all payments may cost at most.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Serve the tools of a service to an MCP client, on standard input and output.

@@ -179,7 +179,7 @@ def needed_timeframes(condition: Condition, base: AnyFrame) -> list[AnyFrame]:
         if span_s is not None and span_s < FRAME_S[base]:
             raise UntestableCondition(f"{name}: expected a tf of at most its span; was {base}")
         if timeframe is None and span_s is None and name not in {"price", "price_sol"}:
-            raise UntestableCondition(f"{name} is not kept of the past: it cannot be tested")
+            raise UntestableCondition(f"{name} has no stored past, so it cannot be tested")
         if timeframe is not None and timeframe not in found:
             found.append(timeframe)
     return found

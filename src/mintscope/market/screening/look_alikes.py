@@ -5,8 +5,8 @@ the package confusable_homoglyphs 3.3.1 (MIT) holds them.  The data are under th
 Unicode, version 3, which is in `look_alikes.LICENSE.txt` beside this file.  Names in other scripts
 are compared as they are: nearly every token that is imitated has a Latin name.
 
-A name may hold what turns the direction of the line around it (bidi controls), hides (zero width)
-or breaks it (line ends).  None of that is shown.
+A name may hold characters that turn the direction of the line (bidi controls), are invisible (zero
+width) or break the line.  None of them is shown.
 """
 
 import re

@@ -141,7 +141,7 @@ class FibonacciLine(NamedTuple):
     """A Fibonacci level.
 
     field   names it, as the API does
-    name    what is written beside its line, in the drawn chart and in the one that moves
+    name    text beside its line, in the drawn chart and in the live chart
     usd     None if history is too short
     """
 

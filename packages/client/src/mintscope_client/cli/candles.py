@@ -30,7 +30,7 @@ def candles(
     url: Url,
     tf: Annotated[series.Timeframe, TIMEFRAME] = "m1",
     limit: Annotated[
-        int, typer.Option(metavar="N", min=1, max=1_000, help="How many, the newest.")
+        int, typer.Option(metavar="N", min=1, max=1_000, help="Number of candles, the newest.")
     ] = 100,
     credential_file: CredentialFile = None,
     max_credits: MaxCredits = None,

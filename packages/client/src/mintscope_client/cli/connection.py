@@ -68,7 +68,10 @@ CredentialFile = Annotated[
 MaxCredits = Annotated[
     int | None,
     typer.Option(
-        metavar="N", min=0, help="The most to spend, in credits; no bound.", show_default=False
+        metavar="N",
+        min=0,
+        help="Credits to spend at most; unlimited by default.",
+        show_default=False,
     ),
 ]
 Patience = Annotated[
@@ -77,12 +80,12 @@ Patience = Annotated[
         "--patience",
         metavar="SECONDS",
         min=0,
-        help="How long to wait and try again, in all, while the service does not answer.",
+        help="Total time for retries while the service does not answer.",
     ),
 ]
 Mint = Annotated[str, typer.Argument(metavar="MINT", help="The mint of the token.")]
 TIMEFRAME: Final = typer.Option(
-    "--tf", metavar="TF", help="How wide they are: s15, m1, m5, m15, m30, h1, h4 or d1."
+    "--tf", metavar="TF", help="Width of the candles: s15, m1, m5, m15, m30, h1, h4 or d1."
 )
 
 

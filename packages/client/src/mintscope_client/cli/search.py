@@ -21,13 +21,15 @@ def search(
     url: Url,
     text: Annotated[
         str,
-        typer.Argument(metavar="TEXT", help="In the name or symbol, or how the mint begins."),
+        typer.Argument(
+            metavar="TEXT", help="Part of the name or symbol, or the beginning of the mint."
+        ),
     ] = "",
     sort: Annotated[
         lists.Sort,
         typer.Option(metavar="FIELD", help=f"One of {', '.join(get_args(lists.Sort))}."),
     ] = "volume",
-    limit: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="How many.")] = 20,
+    limit: Annotated[int, typer.Option(metavar="N", min=1, max=100, help="Number of tokens.")] = 20,
     patience_s: Patience = PATIENCE_S,
     *,
     as_json: AsJson = False,

@@ -118,7 +118,7 @@ class Vm:
     def rewind(self, depth: int) -> None:
         """Undo the newest *depth* blocks; their transactions are pending again.
 
-        A transaction that had to vanish is not: a client would have to send it again.
+        Transactions that had to vanish are not pending: clients would have to send them again.
         """
         gone = {landed.signature for landed in self._to_vanish()}
         dropped = [self._blocks.pop() for _ in range(depth)]
