@@ -39,7 +39,7 @@ async def test_a_busy_venue_that_stops_is_reported_within_half_a_minute() -> Non
     for second in range(3_600, 3_631):
         assert await message_of(watch) == ""
         watch.note(UnixS(START + second), {"other": 1})
-    assert "1 programs have no swaps any more: busy for 31 s" in await message_of(watch)
+    assert "1 programs no longer have swaps: busy for 31 s" in await message_of(watch)
     assert REGISTRY.get_sample_value("mintscope_venue_silent_s", {"program": "busy"}) == 31
     assert REGISTRY.get_sample_value("mintscope_venue_silent_s", {"program": "other"}) == 0
     watch.note(UnixS(START + 3_631), {"busy": 1, "other": 1})

@@ -232,7 +232,7 @@ NOT_PROVEN: Final = "the passkey did not prove itself; try again, or use a code"
 class WebAuthn:
     """Creates passkey requests for browsers, and checks the responses; both are JSON.
 
-    *challenge* is what the device signs.
+    The device signs *challenge*.
     """
 
     def __init__(self, *, host: str, origins: Sequence[str], name: str) -> None:

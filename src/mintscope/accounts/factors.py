@@ -276,7 +276,7 @@ class Factors:
         return codes if made else []
 
     async def passkey_question(self, session: Session) -> str | None:
-        """Return the request for a new passkey, in JSON; None if no more can be added."""
+        """Return the request for a new passkey, in JSON; None if none can be added."""
         known = (await self.state(session)).passkeys
         if self.verifier is None or len(known) >= PASSKEYS_MAX:
             return None

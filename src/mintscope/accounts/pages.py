@@ -376,7 +376,7 @@ class AddressPages:
         return link_gone("undo") if email is None else _undo(email)
 
     async def undo(self, request: PageRequest) -> PageResponse:
-        """Restore the old address, show what was ended, and link to the password reset."""
+        """Restore the old address, list the ended items, and link to the password reset."""
         link = request.path_params["link"]
         email = await self._changes.find_undo(link)
         if email is None:

@@ -204,7 +204,7 @@ class People:
 
         is_taken   another person was in the account: what was made or changed in it for as long as
                    an undo is good ends, too
-        Returns    what ended; None if the link is not good, or its person gone
+        Returns    the ended items; None if the link is invalid, or its person gone
         Raises     WeakPassword
         """
         proof = await self._find_proof(link, Purpose.RESET_PASSWORD)

@@ -43,7 +43,7 @@ class AccountSecrets:
     factor       derives secrets of authenticator apps and challenges, hashes recovery codes
     credit       derives credit tokens that users draw from their accounts
     wallet       signs the texts that wallets sign
-    webhook      derives what webhooks are signed with
+    webhook      derives the keys that sign webhooks
     """
 
     pepper: bytes
@@ -190,7 +190,7 @@ def _are_same(ours: str, theirs: str) -> bool:
 class IdempotencyRecord:
     """The result of a request.
 
-    asked     names the request: what it made and of what
+    asked     names the request: the created record and its kind
     thing_id  the number of the created record
     """
 

@@ -243,7 +243,7 @@ NOTHING_ENDED: Final = Ended(
 
 
 def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> Ended:
-    """End every session, and undo what was made or changed at *since* or later."""
+    """End every session, and undo changes made at *since* or later."""
     sessions = end_sessions(rows, user_id)
     app = rows.apps.of_user(user_id)
     factors = int(app is not None and app.made_at >= since)

@@ -318,7 +318,7 @@ def reset(
 
     If the address was not proven before, revoke the keys.
 
-    since   end what was made or changed since then, too; None: sessions alone
+    since   also undo changes since then; None: end sessions alone
     """
     proof = use_proof(rows.proofs, proof_id, Purpose.RESET_PASSWORD, at)
     kept = None if proof is None else rows.users.get(UserId(proof.subject))

@@ -473,7 +473,7 @@ class AlertWriter:
         return await self.store.read(lambda rows: rows.lease.standing())
 
     async def revisions(self, after: SignalId) -> Mapping[SignalId, int]:
-        """Return the revisions of the next signals after *after*; empty if there are no more."""
+        """Return the revisions of the next signals after *after*; empty after the last."""
         return await self.store.read(lambda rows: rows.signals.revisions(after, COMPARED_AT_ONCE))
 
     async def some(self, wanted: Sequence[SignalId]) -> tuple[Sequence[Alert], Sequence[SignalId]]:

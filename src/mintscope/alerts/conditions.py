@@ -520,7 +520,7 @@ class Watched(NamedTuple):
 def watched_by(condition: grammar.Condition) -> Watched:
     """Return the crossing at which *condition* of screens becomes true.
 
-    Raises UnwatchableCondition for one that is more than a comparison, or of what no report has.
+    Raises UnwatchableCondition for one that is more than a comparison, or of a missing field.
     """
     if isinstance(condition, grammar.Junction):
         condition = _newest_crossing(condition)

@@ -189,7 +189,7 @@ class Attempt(NamedTuple):
     """The outcome of a webhook.
 
     reason         why it was not accepted; None: it was, or was not sent
-    is_gone        the receiver wants no more of them
+    is_gone        the receiver does not want further webhooks
     retry_after_s  it was not sent, for its receiver or its account has had enough; None: it was
     """
 
@@ -216,7 +216,7 @@ class Deliveries:
     """Leases webhooks to senders, and records their outcomes.
 
     retry_ms_max   after this long a webhook is disabled
-    lease_ms       after this long another process may send what was leased
+    lease_ms       after this time another process may send the leased ones
     waiting_max    webhooks of one signal that wait; kept_max: that are over
     Raises ServiceUnavailable from every verb.
     """
@@ -233,8 +233,8 @@ class Deliveries:
     async def take_in(self) -> int:
         """Queue the firings since the last call; return the number of old webhooks dropped.
 
-        Of what is taken in first, after an older version or without the file that it was kept in,
-        what fired too long ago is not sent any more.
+        At the first call, after an older version or without the file of the queue, firings that are
+        too old are not sent.
         """
         since = await self.queue.read(lambda queue: queue.taken_until())
         if since is None:

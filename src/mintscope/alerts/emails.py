@@ -1,7 +1,7 @@
 """E-mails of alerts: pauses, allowances, wording, and the checks of an alert's fields.
 
 Firings within the pause go into one e-mail when it ends.  A firing beyond the allowance
-is in none: it says so, and one e-mail in a day says that there are no more.
+is in none: it says so, and one e-mail in a day says that the limit is reached.
 """
 
 from collections.abc import Mapping, Sequence

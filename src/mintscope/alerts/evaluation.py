@@ -86,14 +86,14 @@ class Outcome:
 
     since_seq, seq   the reports behind the first, up to the second, were looked at
     states           of the signals whose state has changed, by number, with the revision
-    fired            what happened, in order
+    fired            the firings, in order
     held             the places in *fired* of those beyond the limit of an hour: they are not sent
     hour_max         that limit
     hours            how often these have fired in their hour
     ended            those that have fired once, and do not fire again
     mints            of the signals that have fired
     bases            what mints are begun from again; idle: whose base is as of *seq*, too
-    dropped          mints that no signal looks at any more
+    dropped          mints that no signal uses any longer
     """
 
     since_seq: int

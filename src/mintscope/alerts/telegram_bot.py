@@ -241,7 +241,7 @@ class TelegramBot:
 
 
 def _is_final(refused: Refused) -> bool:
-    """Return whether the chat accepts no more messages: it blocked the bot, or is gone."""
+    """Return whether the chat is closed to messages: it blocked the bot, or is gone."""
     if refused.status == HTTPStatus.FORBIDDEN:
         return True
     why = str(refused).lower()

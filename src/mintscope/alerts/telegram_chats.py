@@ -59,7 +59,7 @@ class Sent(NamedTuple):
     """The outcome of a message.
 
     reason         why it was not accepted; None: it was
-    is_blocked     the bot may not write to the chat any more
+    is_blocked     the bot may no longer write to the chat
     retry_after_s  when Telegram said to try again; None: it said nothing
     new_chat_id    the number that the chat has now; None: the same
     """
@@ -159,7 +159,7 @@ class TelegramChats:
 class TelegramMessages:
     """Leases messages to senders, and records their outcomes.
 
-    origin   what links in messages begin with
+    origin   beginning of links in messages
     Raises ServiceUnavailable from every verb.
     """
 

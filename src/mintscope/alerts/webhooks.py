@@ -8,7 +8,7 @@ a process is killed after it sent one and before it noted that, it is sent again
 A client chooses the name, and who keeps the name chooses the address: what it is resolved to is
 looked at, and that very address is connected to, so that no second answer can be another.
 
-Limits of what is sent to one receiver, whichever accounts send it:
+Limits of webhooks to one receiver, from all accounts together:
 
 host      of all rules together so many attempts a minute; the same of each address it leads to, so
           that many names of one machine are no way around it
@@ -150,7 +150,7 @@ class WebhookPost:
     """Sends webhooks; each takes *timeout_s* at most, from the name lookup to the status.
 
     allows_loopback   addresses of this machine are fine, too, in plain http
-    tls               what certificates are trusted
+    tls               the trusted certificates
     admit             asked before an address is connected to; None: go on, else in so many seconds
     """
 

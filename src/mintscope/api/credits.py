@@ -439,7 +439,7 @@ class CreditRoutes:
         """The sources and uses of credits, of a credit token or of the user of an API key.
 
         Returns the entries of the balance of the credit token, or of the API key's user, newest
-        first, and the sum of what requests have spent. Costs nothing.
+        first, and the credits that requests have spent in all. Costs nothing.
         """
         account = self.gate.payer(await self.gate.admit(request)).account
         nothing = Statement(balance=0, spent=0, entries=[])

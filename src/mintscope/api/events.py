@@ -109,7 +109,7 @@ class EventStream:
         self._tell(event)
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:  # noqa: ARG002 - it is in the text
-        """End the stream, because one of its mints has no more reports."""
+        """End the stream, because one of its mints has lost its reports."""
         self.close(LOST.get(failure.code, EndReason.UNAVAILABLE), str(failure))
 
     def say(self, event: bytes) -> None:
@@ -321,7 +321,7 @@ class Streams:
                 self._renew(stream, now_s)
 
     def close_doors(self) -> None:
-        """Accept no more streams, because this process is about to stop."""
+        """Refuse new streams, because this process is about to stop."""
         self._is_closed = True
 
     def stop(self) -> None:

@@ -31,7 +31,7 @@ def no_coverage() -> Coverage | None:
 class HealthRoutes:
     """/v1/health for clients, /healthz and /readyz for operators.
 
-    coverage   what was read and missed lately, as it was last counted
+    coverage   recently read and missed exchanges, as last counted
     """
 
     checks: Sequence[Check]
@@ -47,7 +47,7 @@ class HealthRoutes:
     async def get_health(self, request: Request) -> Response:
         """The health of the service.
 
-        Returns ok or degraded, and each part of the service with ok or what is wrong with it.
+        Returns ok or degraded, and each part of the service with ok or its problem.
         Always 200 while the service answers; costs nothing.
         """
         await self.limit.pass_through(request)

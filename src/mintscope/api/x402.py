@@ -335,7 +335,7 @@ class ResourceServer:
         await self._checkout.expect_debits().give_back(debited, credit_count)
 
     def note_sent(self, debited: Debited) -> None:
-        """Record that something was sent of what `prepay` took credits for, or that it is over."""
+        """Record that events were sent for the credits of `prepay`, or that it is over."""
         self._checkout.expect_debits().note_sent(debited)
 
     async def sell_credits(

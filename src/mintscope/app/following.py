@@ -110,7 +110,7 @@ async def signalling(  # noqa: PLR0913 - one argument for each part
 ) -> AsyncIterator[list[Check]]:
     """Evaluate signals and send their webhooks during the block; yield the check of signals.
 
-    origin   what links in messages to Telegram begin with
+    origin   beginning of links in messages to Telegram
     """
     if not config.enabled:
         yield []

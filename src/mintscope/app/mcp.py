@@ -43,7 +43,7 @@ def has_mcp(config: McpConfig) -> bool:
 class McpService:
     """The server for MCP clients on the listener of the API; it may be disabled.
 
-    limit   of messages, by address; what a tool asks is counted by the API as well
+    limit   of messages, by address; the API counts the requests of tools as well
     """
 
     config: McpConfig

@@ -181,7 +181,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
 ) -> HttpApplication:
     """Return the API.
 
-    checks, trial   what /v1/health and /readyz ask; what is given away, None for nothing
+    checks, trial   checks of /v1/health and /readyz; the free trial, None for none
     limits     counts requests; other_limit is for routes without a limit of their own
     merchant   who sells; without one nothing is for sale
     accounts   who keeps them; without them there are none

@@ -94,7 +94,7 @@ class WebParts:
     """The services behind the pages.
 
     mailbox   holds e-mails that are not sent; None if they are sent
-    market    what pages of tokens show; None if there are none
+    market    data of the pages of tokens; None without such pages
     sales     None if nothing is for sale
     describe  returns the OpenAPI document of the API beside the pages; None if there is none
     ledger    has the history of credits; None if pages do not show it
@@ -254,7 +254,7 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
               nowhere else
     limits    counts requests by client address
     limit     how many requests a client may make, the forms among them
-    writes    counts what accounts change; None: by itself
+    writes    counts changes of accounts; None: a counter of its own
     features  which pages there are; by default all but the mailbox, which needs one
     """
     features = features or Features()

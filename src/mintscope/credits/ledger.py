@@ -97,7 +97,7 @@ class CreditLedger(Protocol):
     async def find(self, bearer: str) -> CreditAccount | None:
         """Return the account of the credit token *bearer*, None if there is none.
 
-        A credit token that was rotated has none any more.
+        A rotated credit token has none left.
 
         Any text may be requested: malformed, mistyped and unknown ones go the
         same way, in the same time.

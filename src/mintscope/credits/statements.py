@@ -1,7 +1,7 @@
 """Account statements and paid minutes in SQL.
 
 A row is written by the commit that takes the credits, and removed by one that gives them back, or
-by a later one once something was sent.  So what a process leaves behind that dies is known, and it
+by a later one once something was sent.  So the rows of a process that died are known, and each
 is given back once: by the process that removes the row.
 """
 
@@ -236,7 +236,7 @@ def one_by_one(
 ) -> list[Spent | Empty]:
     """Split the debits of each account into single credits, each with the balance it left.
 
-    spent   the account, what was taken from it (less than 0), and its balance then
+    spent   the account, the change of its balance (less than 0), and its balance then
     """
     left = {
         account: iter(range(balance - delta - 1, balance - 1, -1))

@@ -31,8 +31,8 @@ U64: Final = struct.Struct("<Q").unpack_from
 class Layout(NamedTuple):
     """Offsets of u64 fields, counted from the first field.
 
-    received   what the pool received, before or after fees: one of them must agree
-    paid       what it paid
+    received   amounts that the pool received, before or after fees: one of them must agree
+    paid       amount that it paid
     aside      a referrer's share, which may leave the pool in either mint as part of the swap
     fees       that may leave the vault beside what the trader got, all of them or some
     pool       where the address of the pool stands

@@ -83,12 +83,12 @@ class Program:
     name        as it appears in every swap
     swaps       first bytes of each swap instruction, and the pools that it trades
                 with; b"" stands for any other of a closed program, whose calls are
-                judged by what moved
+                judged by its transfers
     read        turns a call that passed the gate into swaps; None for a router,
                 whose swaps are those of the programs it calls
     authority   owner of the vaults of every pool, if there is one
     proven      a recorded transaction was decoded and agreed
-    no_swaps    first bytes of instructions that may look like a swap by what moved, and are none
+    no_swaps    first bytes of instructions whose transfers look like a swap, and are none
     how         for people: where the amounts come from
     migrations  first bytes of each instruction that moves a mint from its curve to a pool
     is_pooled   what its vaults hold is not the pool's alone: many markets share them, or they are

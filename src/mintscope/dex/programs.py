@@ -206,7 +206,7 @@ TABLE: Final[tuple[Program, ...]] = (
 )
 
 UNLISTED: Final = Program("unlisted", "", ANY, read_closed)
-"""A program that is not in the table, judged by what moved: see `recognition`."""
+"""A program that is not in the table, judged by its transfers: see `recognition`."""
 
 BY_ADDRESS: Final = {program.address: program for program in TABLE}
 

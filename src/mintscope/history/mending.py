@@ -267,7 +267,7 @@ class GapMending:
                 f" chain.gap_calls_per_day, {self.plan.calls_per_day}"
             )
         if found.from_time > moment.time:
-            raise ValueError(f"the node does not reach back before the gap for {mint}")
+            raise ValueError(f"the node lacks blocks before the gap for {mint}")
         await self.reading.begin(mint, found.from_time, found.addresses)
 
     async def _wait_while_ready(self, mint: Mint) -> None:

@@ -216,7 +216,7 @@ class VenueWatch:
             for program, venue in list(silent.items())[:NAMED_MAX]
         )
         raise ServiceUnavailable(
-            f"{len(silent)} programs have no swaps any more: {said}: were they upgraded, or are"
+            f"{len(silent)} programs no longer have swaps: {said}: were they upgraded, or are"
             " transactions left out of the blocks? mintscope programs --unread"
         )
 

@@ -119,7 +119,7 @@ class NotRead(msgspec.Struct, frozen=True, kw_only=True):
 
     time        of the block, or of the newest of them
     program     its name; the address of one that is not listed
-    reason      why it was not read; `unknown_program`: read by what moved, not listed
+    reason      why it was not read; `unknown_program`: read by its transfers, not listed
     head        first bytes of the instruction, hex, if they are unknown
     count       how many calls
     volume      about so many micro-USD; what had no rate or no quote is not in it
@@ -248,7 +248,7 @@ class MissedProgram(NamedTuple):
 class Jump(NamedTuple):
     """A program with many more missed calls than the day before, probably due to an upgrade.
 
-    before   what was missed of it in the day before
+    before   missed exchanges of the day before
     """
 
     program: str

@@ -48,7 +48,7 @@ PROGRAM_NAMES: Final = {TokenProgram.SPL: "SPL Token", TokenProgram.SPL_2022: "T
 
 
 class NotAMint(Exception):
-    """The address is not a mint; the message describes what is there."""
+    """The address is not a mint; the message describes the account."""
 
 
 class ChainAccount(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,13 +89,13 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     read_at_ms          when it was read
     program             owner of the account: a token program
     supply              in the smallest unit
-    mint_authority      who can make more; None: no more can be made
+    mint_authority      the account that can mint more; None: the supply cannot grow
     freeze_authority    who can freeze accounts; None: they cannot be frozen
     name, symbol        as its issuer wrote them, at most 64 characters; None if there is none
     transfer_fee_bps    newest fee of a transfer in 1/100 percent; None without the extension
     transfer_hook       program that runs at every transfer; None without
     permanent_delegate  who can move or burn anyone's tokens; None without
-    scaled_ui_amount    how wallets scale what they show; None without; absent from older facts
+    scaled_ui_amount    how wallets scale amounts; None without; absent from older facts
     """
 
     slot: Slot

@@ -184,7 +184,7 @@ class TrackedMint(NamedTuple):
     since_time    effective time of that slot; None: before the first slot
     is_listed     named by an operator, so that no rule drops it
     last_swap     time of the newest folded swap
-    state         what the finalized fold kept; None before the first swap, or if not read
+    state         of the finalized fold; None before the first swap, or if not read
     """
 
     mint: Mint
@@ -263,7 +263,7 @@ def ready_from(state: bytes | None, now: UnixS) -> Mapping[Timeframe, UnixS | No
     A bucket without a swap has no candle, and moves the moment on.  One that has volume and no
     price yet counts as over: the moment is then said one bucket late.
 
-    state   what the finalized fold kept of the mint, None before its first swap
+    state   of the mint in the finalized fold, None before its first swap
     now     effective time of the newest slot
     None    it is ready
     """

@@ -193,7 +193,7 @@ def price_slot(
     """Return *swaps* as the analytics of their base mints see them.
 
     sets_price   asked in order whether a swap sets the price; None: every one does
-    quotes       what each mint is worth as a quote, as of before the slot
+    quotes       worth of each mint as a quote, as of before the slot
     time         of the slot
     """
     ordered = sorted(swaps, key=_position)

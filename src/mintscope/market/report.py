@@ -309,7 +309,7 @@ def token_report(  # noqa: PLR0913 - one argument for each part
 ) -> TokenReport:
     """Return the report of *mint* from its snapshot as of *now*, with its *coverage*.
 
-    basis    what the price rests on; None if the log does not say
+    basis    basis of the price; None if the log lacks it
     frames   the values of frames that were requested, by name
 
     Raises InsufficientData without a priced swap, and below 9 m1 candles unless *is_partial*: no

@@ -145,4 +145,4 @@ class Listener(Hashable, Protocol):
         """Receive *event* of *mint*: a snapshot if *is_whole*, else an update of its last state."""
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:
-        """Receive the notice that *mint* has no more updates, and the reason."""
+        """Receive the notice that the updates of *mint* have ended, and the reason."""

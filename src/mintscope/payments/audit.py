@@ -57,7 +57,7 @@ class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
     """A page of finalized transactions that touched the treasury, newest first.
 
     succeeded    those transactions that did
-    newest       of all on the page, those that failed too; None if there are no more
+    newest       of all on the page, those that failed too; None at the end
     oldest       likewise
     """
 
@@ -199,7 +199,7 @@ class SoldItem(NamedTuple):
 
     @property
     def name(self) -> Resource:
-        """The resource that was bought, or the path of its kind if no more is known."""
+        """The resource that was bought, or the path of its kind if only the kind is known."""
         return (
             Resource(self.resource.path)
             if isinstance(self.resource, ResourceKind)
@@ -221,7 +221,7 @@ class Orphan(msgspec.Struct, frozen=True, kw_only=True):
     """A payment of ours without a row.
 
     payer, amount, asset, bought    by its quote; None if it carries none of ours.  What it has
-                                    bought is the path of a kind if no more is known
+                                    bought is the path of a kind if only the kind is known
     found_at                        by the first audit that met it
     """
 

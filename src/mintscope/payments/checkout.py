@@ -1,7 +1,7 @@
 """Checkout turns a credential or payment into a charge, and a settled charge into a receipt.
 
     authorize   a credit token, an API key or a payment becomes a Charge, or is refused
-    work        what is sold is made, and says what it costs; its failure costs nothing
+    work        the answer is made, with its price; a failure costs nothing
     settle      so many credits, or one payment on chain
 
 Nothing happens between settling and the receipt.  An interface (HTTP, MCP) parses what was

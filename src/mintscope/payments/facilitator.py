@@ -6,7 +6,7 @@
     simulate  unsigned: would it succeed, and what is left in the payer's account?
     sign      in memory, because the row needs the signature; nothing signed leaves yet
     begin     durably pending, its signature known, reserved against the payer's others
-    broadcast and wait, for the chain alone: confirmed, and what arrived; again while not seen,
+    broadcast and wait, for the chain alone: confirmed, with the amount; again while not seen,
               for as long as its blockhash lives; then look, so that the chain says that it is dead
     resolve   in the store; its answer, not our memory, decides what the client hears
 
@@ -145,7 +145,7 @@ def answer(
             return settled(payment, key, secrets)
         case State.FAILED:
             if payment.reason is None:
-                raise Contradiction(f"expected why {payment.signature} failed; there is none")
+                raise Contradiction(f"expected the reason why {payment.signature} failed")
             return Refused(payment.reason, payment.signature)
         case State.PENDING | State.FROZEN:
             return ports.Unresolved(payment=payment, key=key if is_key_ours else None)

@@ -1,7 +1,7 @@
 """Background work on payments that runs beside the api.
 
 always   the reconciler finishes what a crash or a timeout left; 402s get a young blockhash
-60 s     a look at the fee payer; an audit of what is new, of everything on a new day.
+60 s     a check of the fee payer; an audit of new rows, on a new day of all rows.
          A violation stops sales, and so does a fee payer that runs out, until it has more
 """
 

@@ -75,7 +75,7 @@ class PinnedPrice:
 class PriceCache:
     """Reads the source at most once a minute, so that the price list and all demands agree.
 
-    Requests that come while the source is being read use what there is, unless it is too old.
+    Requests that come while the source is being read use the last price, unless it is too old.
     """
 
     def __init__(

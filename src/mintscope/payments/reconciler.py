@@ -16,7 +16,7 @@ It may run in any number of processes and beside the handler of the very payment
 Only we can have landed them: each needs our signature, and carries our quote, or a memo of the
 client's own.  With a quote they are worth what it says, however old it is.  The chain is public, so
 whose they are is proven by a key that the sender of a copy cannot know, or by the payer's wallet.
-Only what no fork can take back is issued, once, through a row like any other.
+Only purchases that no fork can undo are issued, once, through a row like any other.
 
 A buyer that signs with the blockhash of a 402 needs no Solana node.  A blockhash is valid for
 BLOCKHASH_BLOCKS blocks, so an old one leaves its buyer too little time: only a young one is
@@ -235,7 +235,7 @@ class Reconciler:
     async def issue_arrived(self, arrived: Sequence[Signature]) -> Sequence[Payment]:
         """Issue the *arrived* (<= BATCH) payments not yet issued; return our payments among them.
 
-        This finds what every other way has missed: a payment that a node once
+        This finds payments that every other way has missed: a payment that a node once
         said could never land.
         """
         ours = await self.store.find_signatures(arrived)

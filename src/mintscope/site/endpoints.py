@@ -146,7 +146,7 @@ class PageEndpoints:
         return self._write(request, response)
 
     def _filled(self, page: PageRoute, shown: Page, query: FormData, session: Session) -> Page:
-        """Return *shown* with what its user typed into a form whose session had ended."""
+        """Return *shown* with the input of a form whose session had ended."""
         names = [name for name in self._kept[page.path] if query.texts(name)]
         if not names or query.line(OWNER) != str(session.user.user_id):
             return shown

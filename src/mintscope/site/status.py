@@ -177,7 +177,7 @@ class BooksStatus(NamedTuple):
 class ServiceStatus(NamedTuple):
     """The complete status at one moment.
 
-    checks       "ok", or what is wrong, by the name of the check
+    checks       "ok", or the problem, by the name of the check
     market       None if it cannot be read just now
     books        None if nothing is sold, or if they cannot be read now
     is_selling   payments are taken here

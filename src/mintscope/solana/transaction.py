@@ -78,7 +78,7 @@ class Transaction(msgspec.Struct, gc=False):
     index          position in its block
     keys           addresses: static, then loaded writable, then loaded readonly
     signer_count   that many of the first keys signed; the very first paid the fee
-    inner          None if the node did not record what the instructions called
+    inner          None if the node did not record inner calls
     balances       of the token accounts that are alive at the end
     read_earlier   returns the balances before; few transactions need them, so a source may leave
                    them unparsed until then.  Raises ValueError if they cannot be read

@@ -58,7 +58,7 @@ class PaymentAuth(PayingAuth):
     Every request carries an `Idempotency-Key`.  Sending a request with the
     same key again, whatever the first one came to, sends the same payment: it
     is never paid for twice.  A payment is forgotten when its purchase has arrived;
-    else only when the chain proves that it cannot land any more, whatever the
+    else only when the chain proves that it can no longer land, whatever the
     seller says, and only then its amount is given back to the wallet.
 
     rpc_url    a Solana node, asked for a blockhash if the 402 has none, and for what became of

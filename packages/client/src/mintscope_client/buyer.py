@@ -59,7 +59,7 @@ class Buyer:
         """Buy the bundle of *credit_count* credits.
 
         key       of a PendingError: go on with that payment
-        Raises    WillNotPay, JournalUnusable, and what `mintscope_client.errors` lists
+        Raises    WillNotPay, JournalUnusable, and the errors of `mintscope_client.errors`
         """
         bought = await self._pay(purchases.purchase(credit_count), key)
         # Else it would not have been delivered; no API key was sent along.

@@ -45,7 +45,7 @@ class Client(Methods, PagedMethods, Blocking):
     by_websocket  streams come by WebSocket; needs the package websockets
     transport    for tests and proxies
 
-    Calls raise what `mintscope_client.errors` lists.  A call is sent again if that can help,
+    Calls raise the errors of `mintscope_client.errors`.  A call is sent again if that can help,
     after the time that the service asks for, with the same Idempotency-Key.
     """
 

@@ -9,7 +9,7 @@ RefusedError                 the service answered, with a code; nothing was char
   TooManyRequestsError       429: wait
   NotNowError                5xx, and a request that arrived too late: try again later
 UnreachableError             no answer came; the outcome of the request is unknown
-UnreadableError              an answer came that is not what the service documents
+UnreadableError              an answer came that the service does not document
 OverBudgetError              the call may cost more than the budget allows; it was not sent
 PendingError                 a payment was sent and its outcome is not known yet
 """

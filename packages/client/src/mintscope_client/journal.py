@@ -118,7 +118,7 @@ class Journal:
     def bound(self, key: str, last_valid_height: int) -> Sent:
         """Record that the payment of *key* can land until *last_valid_height*; return it.
 
-        A file that cannot be written keeps what it says: the next process asks again.
+        A file that cannot be written keeps its content: the next process asks again.
         """
         sent = self._sent[key] = replace(self._sent[key], last_valid_height=last_valid_height)
         if self._folder is not None:

@@ -97,7 +97,7 @@ class SpendLimit:
         if self.spent + amount > self.atoms_in_all:
             raise OverSpendLimit(
                 f"expected at most {self.atoms_in_all} atoms in all; {self.spent} are spent,"
-                f" {amount} more are asked for"
+                f" {amount} more are requested"
             )
 
     def spend(self, amount: int) -> None:
@@ -152,7 +152,7 @@ class PayerWallet:
     ) -> str:
         """Return the PAYMENT-SIGNATURE that pays *offer*; the amount counts as spent.
 
-        memo      what `memo_of` returned, if the caller has to know it.  Raises WillNotPay.
+        memo      the result of `memo_of`, if the caller has to know it.  Raises WillNotPay.
         """
         signed = self._transaction(offer, memo or memo_of(offer), blockhash)
         self.limit.spend(amount_of(offer))

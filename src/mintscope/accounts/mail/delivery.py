@@ -216,7 +216,7 @@ class Delivery:
 
     transport   None: e-mails stay in the outbox and are counted; after three days they are given up
     compose     writes the e-mail of a draft
-    per_hour_max  attempts in any hour, of this process; what is due beyond them waits
+    per_hour_max  attempts in any hour, of this process; further e-mails wait
     """
 
     outbox: Outbox

@@ -365,10 +365,10 @@ def _undo(
 def _undo_asked(
     rows: AccountRows, before: Application, decided_at: UnixMs, actor: Actor, at: UnixMs
 ) -> Application:
-    """Undo a decision on scopes that a key requested: keys lose what it gave them.
+    """Undo a decision on scopes that a key requested: keys lose its scopes.
 
     The log has what there was before it, and the decision before it.  A request that was made since
-    waits instead: a key cannot keep what it got by asking again.
+    waits instead: a key cannot keep its scopes by a repeated request.
     """
     signup_id = before.signup_id
     decisions = _standing(_events(rows, signup_id, *DECISIONS, REOPENED))

@@ -319,7 +319,7 @@ class Exchanges:
 
 
 def _expect_offerable(application: Application, *, is_repeated: bool) -> None:
-    """Refuse what *application* already rules out, before any write lock is taken."""
+    """Raise the refusals that *application* already implies, before any write lock is taken."""
     if application.user_removed:
         raise errors.AccountNotFound
     if application.state is ApplicationState.KEY_ISSUED and not is_repeated:

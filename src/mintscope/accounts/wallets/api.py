@@ -189,8 +189,8 @@ class WalletRoutes:
     async def list_payments(self, request: Request) -> Response:
         """Payments of the linked wallets, newest first.
 
-        Returns the payments of the wallets that are linked to the account, newest first: what was
-        requested, what arrived, and what became of it. Costs nothing.
+        Returns the payments of the wallets that are linked to the account, newest first: the
+        requested and the received amount, and the outcome. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         query = read_query(request, wire.PaymentsQuery)

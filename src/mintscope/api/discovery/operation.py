@@ -126,14 +126,14 @@ class Operation(Route):
     description    the same in sentences: units, cost, what to do if it fails; the other paragraphs
     refusals       the codes a client must expect, besides those of every route
     status         of its success
-    proofs         what it may be called with, as names of PROOFS; each an
+    proofs         accepted credentials, as names of PROOFS; each an
                    alternative, none for a route that is open to everyone
     scope          that an API key needs for it; None if it takes no key, or any
     price          of one call, if it is charged
-    unit           what a credit pays for, if not one call
+    unit           the unit that a credit pays for, if not one call
     query          the shape of its query, as `data.query.read_query` reads it
     body           the type of the request's body
-    media_type     of its success; what is not JSON has no envelope; *data* of events has the data
+    media_type     of its success; only JSON has an envelope; *data* of events has the data
                    of each by its name
     other_types    media types that its success may have instead, as the query asks: files
     is_conditional  its success has an ETag, and is 304, free, for a client that names it

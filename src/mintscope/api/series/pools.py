@@ -512,10 +512,10 @@ class PoolRoutes:
         scope=Scope.TRADE_READ,
     )
     async def get_pools(self, request: Request) -> Response:
-        """The pools of a token: what stands in each, what is traded, what a trade would move.
+        """The pools of a token: reserves, volume and price impact of each.
 
         Returns the pools that decide the price of a Solana token, up to 17, the heaviest first:
-        venue, pair, price, share of what decides the price, US dollars on each side, volume, swaps
+        venue, pair, price, weight in the price, US dollars on each side, volume, swaps
         and traders of 5 minutes and of all kept swaps, volume of an hour and a day, age, fee, how
         far a curve is, its migration, and by what part trades of 100, 1,000 and 10,000 US dollars
         would move the price. Costs one credit or one payment; errors cost nothing. As of the newest

@@ -255,7 +255,7 @@ class EncodedCandles:
     def page(self, series: str, candles: Sequence[SeriesCandle], ended: UnixS) -> bytes:
         """Return *candles*, oldest first, as a list in JSON.
 
-        series   names what they are consecutive candles of
+        series   name of the series that the candles belong to
         ended    one that begins later is open
         """
         ended_count = bisect_right(candles, ended, key=BUCKET)

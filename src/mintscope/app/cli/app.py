@@ -127,13 +127,13 @@ COMMANDS: Final[Mapping[str, Command]] = {
         "cli.storage",
         "Rewrite the files of a stopped installation as small as they can be.",
     ),
-    "secrets": Command("cli.table", "Let another secret sign."),
+    "secrets": Command("cli.table", "Replace the secret that signs."),
     "migrate": Command(
         "cli.storage",
         "Bring the store to the newest schema, as every process does at its start.",
     ),
     "upgrade": Command(
-        "cli.storage", "Upgrade the store to this version, or show what the upgrade takes."
+        "cli.storage", "Upgrade the store to this version, or show the cost of the upgrade."
     ),
     "config": Command(
         "cli.config", "Print every setting with its value and its origin; secrets are masked."
@@ -236,7 +236,7 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Set up what every command needs."""
+    """Set up logging and errors of every command."""
     gc.enable()
     if attached:
         from mintscope.app.running.tracing import Siblings  # noqa: PLC0415 - loads the metrics
@@ -248,7 +248,7 @@ def root(
 def main() -> None:
     """Run the command line.
 
-    A crash leaves no core file: it would hold the pepper and what clients have just sent.
+    A crash leaves no core file: it would hold the pepper and recent requests.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     gc.disable()  # until the command runs: to look for garbage while modules load takes 0.1 s

@@ -62,7 +62,7 @@ DOCUMENT: Final = msgspec.json.Decoder(Document)
 
 
 class BadFile(Exception):
-    """The file does not have the expected content; the message says what was expected."""
+    """The file does not have the expected content; the message describes it."""
 
 
 @app.command()

@@ -50,7 +50,7 @@ ConfigFile = Annotated[
 
 
 def configured(path: Path | None) -> Loaded:
-    """Return the configuration, or print what is wrong with it and exit 2."""
+    """Return the configuration, or print its errors and exit 2."""
     try:
         return load(path)
     except ConfigError as error:

@@ -336,7 +336,7 @@ def sales_orphans(*, as_json: AsJson = False, config: ConfigFile = None) -> None
 def sales_adopt(
     signature: PaymentSignature, *, as_json: AsJson = False, config: ConfigFile = None
 ) -> None:
-    """Hand out what the payment SIGNATURE bought, to the wallet that paid.
+    """Hand out the purchase of the payment SIGNATURE, to the wallet that paid.
 
     The chain is asked.  The wallet moves the credits to a credit token of its own with POST
     /v1/credits/rotate.  A payment of a single report becomes one credit.  Adopting a payment
@@ -381,7 +381,7 @@ def sales_acknowledge(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Settle the payment SIGNATURE in another way, for good: it buys nothing here any more.
+    """Settle the payment SIGNATURE in another way, for good: it no longer buys anything here.
 
     For a payment that was refunded, or made up for with `mintscope credits issue`.  Audits do not
     speak of it again.  Acknowledging a payment again changes nothing.

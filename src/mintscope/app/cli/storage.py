@@ -339,7 +339,7 @@ def upgrade(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Upgrade the store to this version, or show what the upgrade takes.
+    """Upgrade the store to this version, or show the cost of the upgrade.
 
     --check upgrades and times a copy of the store, and leaves the store as it is.
     """

@@ -134,7 +134,7 @@ EXIT_NOT_DONE: Final = 1
 MINUTES_MAX: Final = 10_080
 
 app = typer.Typer()
-secret_commands = typer.Typer(help="Let another secret sign.", no_args_is_help=True)
+secret_commands = typer.Typer(help="Replace the secret that signs.", no_args_is_help=True)
 app.add_typer(secret_commands, name="secrets")
 
 

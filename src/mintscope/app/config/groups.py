@@ -277,7 +277,7 @@ class DexConfig(Section):
 
     programs: values.Programs = ()
     """Programs that are read by what moved, each `NAME:ID:DISCRIMINATORS:POOL_ACCOUNT`. The first 1
-    or 8 bytes of its swap instructions, in hex and apart by +; without them every instruction is
+    or 8 bytes of its swap instructions, in hex, separated by +; without them every instruction is
     read. Then the position of the account that names the pool, if one does."""
 
 

@@ -121,7 +121,7 @@ BYTES_MAX: Final = 65_536
 
 
 class UnusableSecretFile(ValueError):
-    """A file does not hold a secret; the message says what was expected, and shows no contents."""
+    """A file does not hold a secret; the message names the expected form, and no contents."""
 
 
 def secret_files(

@@ -51,7 +51,7 @@ class AddedProgram(NamedTuple):
 
 
 def parse_program(text: str) -> AddedProgram:
-    """Return the program in *text*.  Raises ValueError that says what was expected."""
+    """Return the program in *text*.  Raises ValueError that names the expected form."""
     shape = PROGRAM.fullmatch(text)
     if shape is None:
         raise ValueError(

@@ -423,7 +423,7 @@ def listing(
     ] = None,
     config: ConfigFile = None,
 ) -> None:
-    """Write the files by which directories list a running service, and say what they would refuse.
+    """Write the files by which directories list a running service, and print their objections.
 
     FOLDER/providers/OPERATOR/NAME is for a pull request to pay.sh, FOLDER/server.json for the
     publisher of the MCP registry.

@@ -368,7 +368,7 @@ def demo(
 ) -> None:
     """Run everything on a local Solana whose market trades, until Ctrl-C.
 
-    A buyer with a wallet pays for a report and for credits, and prints what it does.
+    A buyer with a wallet pays for a report and for credits, and prints each step.
     """
     configure_logging("warning", json_lines=False)
     try:

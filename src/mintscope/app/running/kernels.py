@@ -1,6 +1,6 @@
 """Compiled kernels, stored on disk: `make setup` compiles them, or else the first start.
 
-`python -m mintscope.app.running.kernels` compiles what is not there yet.
+`python -m mintscope.app.running.kernels` compiles missing kernels.
 """
 
 from collections.abc import Iterator

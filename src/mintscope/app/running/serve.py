@@ -239,9 +239,9 @@ class Role:
     """The effect of a process's end on the other processes.
 
     may_end       it may end well, and then stays ended
-    has_memory    it keeps in memory what the others rely on: it is never started again
+    has_memory    the others rely on its memory: it is never restarted
     is_vital      the others end with it when it ends for good
-    again         what its arguments end with when it is started again
+    again         last argument when it is restarted
     """
 
     may_end: bool = False

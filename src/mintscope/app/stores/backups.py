@@ -166,7 +166,7 @@ def _expect_pepper(config: Config) -> None:
     if config.credits.pepper is None and not path.exists():
         raise UnusablePepper(
             "expected the pepper of the backup in it, in backup.secrets_to or in credits.pepper;"
-            " there is none: without it no credit token of the backup is good"
+            " there is none: without it no credit token of the backup is valid"
         )
 
 

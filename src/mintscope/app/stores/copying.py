@@ -213,7 +213,7 @@ def _table(db: apsw.Connection, name: str) -> Relation:
 def _expect_same(db: apsw.Connection, source: str) -> None:
     begun = db.execute("SELECT source FROM copy_progress LIMIT 1").get
     if begun != source:
-        raise CannotCopy(f"expected to go on with the copy of {begun}; was asked to copy {source}")
+        raise CannotCopy(f"expected to continue the copy of {begun}; was asked to copy {source}")
 
 
 def _expect_empty(db: apsw.Connection) -> None:

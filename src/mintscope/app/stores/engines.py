@@ -35,7 +35,7 @@ class Secrets(NamedTuple):
     """The keys of hashes and signatures.
 
     pepper    None: the one kept in *file*, made if there is none
-    roots     what signs in its place, one after the other
+    roots     the roots that sign in its place, one after the other
     """
 
     pepper: bytes | None

@@ -154,7 +154,7 @@ class Money:
     stack    lets go of them
     queue    opens the queue of webhooks
     pepper   None: the one kept beside the database
-    roots    what signs in its place, one after the other
+    roots    the roots that sign in its place, one after the other
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part

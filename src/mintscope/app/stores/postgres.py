@@ -108,7 +108,7 @@ async def open_money(
     """Open credits, payments and accounts in the database of *dsn*, its schema migrated.
 
     pepper    None: the one kept in *pepper_file*, made if there is none
-    roots     what signs in its place, one after the other
+    roots     the roots that sign in its place, one after the other
     Raises    UnusableStore, StoreUnavailable while the server does not answer
     """
     try:

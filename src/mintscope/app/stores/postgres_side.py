@@ -99,7 +99,7 @@ class PostgresSide:
             begun = self._db.execute("SELECT source FROM copy_progress LIMIT 1").get
             if begun != source:
                 raise CannotCopy(
-                    f"expected to go on with the copy of {begun}; was asked to copy {source}"
+                    f"expected to continue the copy of {begun}; was asked to copy {source}"
                 )
             return
         self._expect_empty()

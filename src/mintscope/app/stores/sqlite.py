@@ -242,7 +242,7 @@ async def open_money(
     """Open credits, payments and accounts in *folder*.
 
     pepper    None: the one kept in *folder*, made if there is none
-    roots     what signs in its place, one after the other
+    roots     the roots that sign in its place, one after the other
     Raises    UnusableStore, here and when a port is first used
     """
     path = _path("money", folder, MONEY_FILE)

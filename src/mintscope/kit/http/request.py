@@ -60,7 +60,7 @@ class Request:
     path_params  the texts of the variable segments of the path, by name
     route        the path of the route that fits, for the metrics
     found        that route itself; None before it was looked for
-    state        what a group of routes has learned of the request
+    state        values that a group of routes has stored with the request
     """
 
     __slots__ = (

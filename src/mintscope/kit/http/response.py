@@ -111,7 +111,7 @@ CHUNK_S_MAX: Final = 30.0
 class Response(msgspec.Struct, gc=False):
     """A response with a body in one piece.
 
-    headers   what belongs to this response alone; those of the request's limits, say, are
+    headers   headers of this response alone; those of the request's limits, say, are
               collected in `Request.response_headers`
     etag      names the content, quotation marks included; empty for content of this moment
     gzipped   the body compressed beforehand; None: not yet

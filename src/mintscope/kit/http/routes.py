@@ -132,7 +132,7 @@ PREFLIGHT_AGE_S: Final = 86_400
 class Cors:
     """Opens paths to every origin, without cookies.
 
-    paths     what the open paths begin with
+    paths     beginnings of the open paths
     methods   and request_headers: those that a page may send
     exposed   the response headers that a page may read
     """

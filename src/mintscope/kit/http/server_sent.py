@@ -14,7 +14,7 @@ def encode_event(
 ) -> bytes:
     """Return an event called *name*; *data* is one line.
 
-    event_id    what the client sends as Last-Event-ID when it comes back; None changes nothing
+    event_id    the Last-Event-ID of a returning client; None changes nothing
     retry_ms    how long the client waits before it comes back
     """
     number = b"" if event_id is None else b"id: %d\n" % event_id

@@ -61,12 +61,12 @@ class Flow:
             self._transport.resume_reading()
 
     def pause_writing(self) -> None:
-        """Record that the client does not read what was written."""
+        """Record that the client does not read written data."""
         self.write_paused = True
         self._is_writable.clear()
 
     def resume_writing(self) -> None:
-        """Record that the client has read what was written."""
+        """Record that the client has read the written data."""
         self.write_paused = False
         self._is_writable.set()
 

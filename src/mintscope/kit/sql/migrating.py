@@ -215,7 +215,7 @@ def missing(database: PostgresDatabase, kind: str) -> list[Migration]:
     if max(seen.values(), default=0) > newest:
         raise UnusableStore(
             f"expected the {kind} of the database at migration {newest} or older; it is at"
-            f" {max(seen)}, and code before {max(seen.values())} cannot go on with it:"
+            f" {max(seen)}, and code before {max(seen.values())} cannot use it:"
             f" {_needed(database, kind)}"
         )
     return [each for each in known if each.number not in seen]

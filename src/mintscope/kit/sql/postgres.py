@@ -470,7 +470,7 @@ class PostgresDatabase:
                 if status != "in progress":
                     return bool(status == "committed")
             time.sleep(PAUSE_S)
-        raise InDoubt(f"expected to learn what became of transaction {xid}; the store is away")
+        raise InDoubt(f"expected the outcome of transaction {xid}; the store is away")
 
     def _cursor(self) -> RawCursor[Any]:
         connection = self._connection

@@ -187,7 +187,7 @@ class MarketNotices:
     """Wakes waiters for the market; on one connection, not through a transaction pooler.
 
     dsn        of a database whose search path names the schema
-    settings   what all that wait there must have in common
+    settings   the settings that all waiting processes must share
     """
 
     def __init__(self, dsn: str, settings: Mapping[str, str] | None = None) -> None:

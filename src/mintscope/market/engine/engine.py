@@ -321,7 +321,7 @@ class LiveMarket:
         """Insert an expected mint, as of `seq`; return False if it must be loaded again.
 
         The events up to `loaded.seq` must have been applied.
-        Raises ValueError when what was loaded contradicts itself.
+        Raises ValueError if the loaded data contradicts itself.
         """
         assert loaded.seq <= self.seq, f"expected at most {self.seq}, was {loaded.seq}"
         expected = self._expected.pop(loaded.mint, None)

@@ -208,7 +208,7 @@ class Tail:
         return max(time, previous)
 
     def _forget(self, finalized: UnixS) -> None:
-        """Drop the headers that neither a fork nor a rate needs any more."""
+        """Drop the headers that neither a fork nor a rate can still need."""
         while finalized - self._headers[0].time > RATE_WINDOW_S:
             del self._by_slot[self._headers.popleft().slot]
 

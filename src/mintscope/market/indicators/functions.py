@@ -37,7 +37,7 @@ TURNS: Final = 1_000
     reach=lambda size: 2 * FORGETTING * size,
 )
 def adx(bars: Bars, size: int) -> Floats:
-    """Wilder's average directional index, and what it is made of (DMI), each 0 to 100."""
+    """Wilder's average directional index, and its components (DMI), each 0 to 100."""
     found = np.full((len(bars.closes), 3), np.nan)
     if len(bars.closes) <= size:
         return found

@@ -101,7 +101,7 @@ class ListPlace(NamedTuple):
 class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """A query of a list.
 
-    text         in the name or symbol, or what the address begins with; "" finds all
+    text         part of the name or symbol, or beginning of the address; "" finds all
     in_any_case  the beginning of the address may have lost its case
     among        nothing but these; None: all
     volume_min   of D1, micro-USD
@@ -163,13 +163,13 @@ class ListLine(NamedTuple):
     market_cap   USD: price times supply; None also if the chain counts no supply, as of wrapped
                  SOL
     rsi          of h1, 0 to 100; None while there are too few candles
-    pressure     the bought share of what was traded within H1, 0 to 1; None: nothing was
+    pressure     the bought share of the volume within H1, 0 to 1; None: no volume
     ready        the timeframes that have all their indicators
     age_s        since it is followed
     ui_multiplier   how many tokens wallets show for one, at the time of the list
     look_alike_of   the mint of which more is traded in D1, whose symbol or name looks the same
     namesakes    how many tokens have its symbol or name, itself too
-    price        usd and sol with what they rest on
+    price        usd and sol with their basis
     """
 
     listed: ListedMint
@@ -205,7 +205,7 @@ class ListedPage(NamedTuple):
 class RowKeys(NamedTuple):
     """The keys of all rows, and the listed rows by rising key: the same until a mint comes or goes.
 
-    keys   of each row what decides between equal values, see `key_of`
+    keys   for each row the key that decides between equal values, see `key_of`
     """
 
     keys: NDArray[np.uint64]

@@ -420,7 +420,7 @@ def cleaned(text: str | None) -> str | None:
 
 
 def hides(text: str | None) -> bool:
-    """Return whether *text* contains what `cleaned` removes: control characters, stacked marks."""
+    """Return whether *text* contains characters that `cleaned` removes: controls, stacked marks."""
     if text is None or (text.isascii() and text.isprintable()):
         return False
     return any(category(each).startswith("C") for each in text) or bool(_STACK.search(text))

@@ -133,7 +133,7 @@ class ScreenTable(NamedTuple):
     """The numbers of all tokens at one time.
 
     rows      those that are listed
-    keys      of each row what decides between equal values, rising and falling alike
+    keys      for each row the key that decides between equal values, rising or falling
     column    returns the values of a field by its name
     """
 

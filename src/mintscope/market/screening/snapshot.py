@@ -57,7 +57,7 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     since      its swaps count from here on; None: from the first slot on
     state      the accumulators of the fold, None before its first swap
-    facts      what a node last said of it
+    facts      its metadata, as last read from a node
     before     the newest prices from before the spans M5, H1 and D1; None if there is none
     first_usd  the first price of its own that is kept; None before it
     minutes    of H1, those in which something was traded, oldest first

@@ -79,7 +79,7 @@ def rebuilt(
 ) -> tuple[bytes | None, dict[Timeframe, Sequence[CandleRow]]]:
     """Return the state and the candles of a mint as of *before*, a full minute.
 
-    state    what the fold has kept since
+    state    of the fold since
     frames   the rows around *before*
 
     The state is None before the first price.  Raises Unreached.

@@ -87,8 +87,8 @@ class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of one timeframe of a mint, from one snapshot.
 
     tip         of the log, then
-    state       what the finalized fold kept of the mint; None before its first swap
-    in_sol      what stands beside it
+    state       of the mint in the finalized fold; None before its first swap
+    in_sol      the SOL beside it
     rows        folded candles that were requested, oldest first; if the oldest that is kept
                 begins later than they may: that one
     has_older   older ones are kept

@@ -16,7 +16,7 @@ A quote needs no storage: it is honoured by every replica that
 holds the key, whatever the price did since, and it outlives a feed outage.
 It names no secret: the chain is public.
 
-A transfer must bring what it says.  Extensions that take a fee, run foreign
+A transfer must bring its stated amount.  Extensions that take a fee, run foreign
 code, let another party take the tokens back or hide the amount forbid that.
 """
 
@@ -212,7 +212,7 @@ def expect_usable_mint(account: AccountState | None, terms: Terms) -> None:
     broken = [FORBIDDEN[kind] for kind in extensions(data) if kind in FORBIDDEN]
     if broken:
         raise UnusablePaymentToken(
-            f"{where}: it has {', '.join(broken)}, so a payment may not bring what it says:"
+            f"{where}: it has {', '.join(broken)}, so a payment may bring less than it states:"
             " choose another payment token, USDC for instance"
         )
 

@@ -69,7 +69,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     fee_lamports     upper bound for our network fee
     quoted_at        when we asked for it
     nonce            of the quote
-    quote            the memo, or what the client says it answers
+    quote            the memo, or the quote that the client names
     is_bound         the quote is in the transaction; else its memo is the client's own, or it has
                      none
     """

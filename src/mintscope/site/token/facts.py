@@ -17,8 +17,8 @@ DECIMALS_SHOWN: Final = 2
 class MintFact(NamedTuple):
     """A fact as text.
 
-    kind      good: it protects holders; risk: someone has power over what they hold
-    address   whom or what it is about, base58; "" for none
+    kind      good: it protects holders; risk: someone has power over their tokens
+    address   of its subject, base58; "" for none
     """
 
     kind: Literal["good", "risk", "plain"]

@@ -232,7 +232,7 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
     where        a condition of screens, not checked yet; "": none
     rows         a key of LENGTHS
     columns      keys of COLUMNS with commas between, in their order; "": all
-    is_watched   nothing but what the reader watches
+    is_watched   only tokens that the reader watches
     after        where the page before ended
     """
 
@@ -327,7 +327,7 @@ def with_columns(asked: TokensQuestion, query: FormData) -> TokensQuestion:
 
 
 def _columns(keys: Sequence[str]) -> str:
-    """Return *keys* as an address has them; what is no column is left out."""
+    """Return *keys* as in an address, without names of no column."""
     known = [key for key in COLUMNS if key in keys]
     return "" if len(known) == len(COLUMNS) else ",".join(known)
 
@@ -335,7 +335,7 @@ def _columns(keys: Sequence[str]) -> str:
 def flaw_of(asked: TokensQuestion) -> str | None:
     """Return the error in the condition of *asked*; None if it is valid or absent.
 
-    The message says what was expected, as that of the API's screens.  Crossings of many fields are
+    The message names the expected form, as that of the API's screens.  Crossings of many fields are
     refused: strangers read these pages, and each field takes 5 MB of 100,000 tokens.
     """
     if not asked.where:
@@ -350,7 +350,7 @@ def flaw_of(asked: TokensQuestion) -> str | None:
 
 
 def expect_condition(asked: TokensQuestion) -> TokensQuestion:
-    """Return *asked* if its condition is one.  Raises BadRequest, which says what is wrong."""
+    """Return *asked* if its condition is one.  Raises BadRequest, which names the problem."""
     flaw = flaw_of(asked)
     if flaw is not None:
         raise BadRequest(f"where: {flaw}")

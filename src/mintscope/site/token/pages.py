@@ -266,7 +266,7 @@ CHARTS: Final = "lightweight-charts.js"  # made by `make`; without it the drawn 
 class _Known:
     """The values of a token that are shown even without its numbers.
 
-    watched   what who is signed in watches; None for a stranger
+    watched   tokens that the signed-in user watches; None for a visitor
     picture   the address of its picture; None if none can be drawn
     """
 

@@ -66,7 +66,7 @@ class AsyncRaw:
 
 
 class Method(Generic[Given, Data]):
-    """A descriptor that turns the function *call* into a method, which sends what it returns."""
+    """A descriptor that turns the function *call* into a method, which sends the returned call."""
 
     def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
         self._call = call

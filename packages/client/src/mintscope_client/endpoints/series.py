@@ -193,7 +193,7 @@ class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
     price         of this swap alone; None if too little moved, or decimals are not known
     sets_price    it is in a candle
     is_final      its block is final; else it is confirmed
-    recognised_by "table", or "transfers" if what moved made it a swap
+    recognised_by "table", or "transfers" if its transfers made it a swap
     reason        why it sets no price: "otherPool", "roundTrip" or "noPrice"; None if it does, or
                   if the service is older
     excluded_volume   USD that changed hands and are in no volume; None: the swap counts

@@ -26,7 +26,7 @@ class ReceiptClaims(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The claims of a receipt.
 
     network        CAIP-2
-    resource_url   of what was bought
+    resource_url   of the bought resource
     payer          the wallet
     issued_at      Unix seconds
     transaction    its signature, base58
@@ -53,7 +53,7 @@ def check_receipt(receipt: str, document: DidDocument) -> ReceiptClaims:
     """Return the claims of *receipt*, if the service of *document* has signed it.
 
     receipt     `Answered.receipt`, a JWS
-    document    what `Client.receipt_keys` returns; keep it if receipts shall last for years
+    document    the result of `Client.receipt_keys`; keep it if receipts shall last for years
     Raises      ForgedReceipt
     """
     try:

@@ -63,7 +63,7 @@ class LiveCall:
     """One stream of several mints.
 
     Open it with `request`, feed it data as it comes, and the reason when a connection ends; then
-    wait for `wait_s`, and open it again.  Each of them raises what ends the stream for good.
+    wait for `wait_s`, and open it again.  Each raises the error that ends the stream for good.
 
     Before a minute begins its credits are reserved.  Where there is no room for the next one, the
     stream is left before that is taken, up to 20 s early: OverBudgetError.
@@ -146,7 +146,7 @@ class LiveCall:
         self.expect_time()
 
     def feed_message(self, message: str | bytes) -> Iterator[LiveReport]:
-        """Yield the report of *message*, if it has one.  Raises what `feed` raises."""
+        """Yield the report of *message*, if it has one.  Raises the errors of `feed`."""
         try:
             reported = decode_json(
                 message.encode() if isinstance(message, str) else message, _MESSAGE

@@ -15,7 +15,7 @@ SOL_USD: Final = 162.0
 class Listing(NamedTuple):
     """The parameters of a token's trade.
 
-    price          US dollars at the start, and what it is drawn back to
+    price          US dollars at the start; the price is drawn back to it
     venues         where, and whether the quote is dollars
     history, live  swaps expected in a block of the history, and in a live one
     buys           share of buys among the swaps that do not follow the price

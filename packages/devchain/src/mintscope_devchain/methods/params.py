@@ -59,7 +59,7 @@ def _checked(answer: Callable[..., object]) -> Answer:
 def _convert(params: Sequence[object], kind: type[T]) -> T:
     """Return *params* as *kind*.
 
-    Raises RpcError, naming the place and what was expected there.
+    Raises RpcError, which names the place and the expected value.
     """
     try:
         return msgspec.convert([_said(each) for each in params], kind, dec_hook=_from_text)

@@ -78,7 +78,7 @@ def wrap(account: str, owner: str, lamports: int) -> tuple[Invocation, ...]:
 
 
 def unwrap(account: str, owner: str, lamports: int) -> Invocation:
-    """Return the CloseAccount that gives back what *account* holds."""
+    """Return the CloseAccount that pays out the lamports of *account*."""
     moved = Move(account, owner, lamports)
     return _named("CloseAccount", SPL, (account, owner, owner), u8(9), moved)
 
