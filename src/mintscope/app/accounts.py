@@ -162,7 +162,7 @@ def _logged() -> Iterator[None]:
     try:
         yield
     except ServiceUnavailable as trouble:
-        log.warning("accounts could not be kept in order", reason=str(trouble))
+        log.warning("maintenance of accounts failed", reason=str(trouble))
 
 
 def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:

@@ -295,7 +295,7 @@ class Facilitator:
     async def refuse(
         self, candidate: VerifiedPayment, why: ports.Outcome
     ) -> VerifiedPayment | ports.Outcome:
-        """Return *why*, or what follows if the payment turns out to be on chain."""
+        """Return *why*, or the outcome if the payment turns out to be on chain."""
         payer = candidate.verified.envelope.payer
         if not await self.may_try(candidate.demand.address, payer):
             return ports.Unavailable(ports.Obstacle.CHAIN)

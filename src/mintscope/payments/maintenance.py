@@ -86,7 +86,7 @@ class PaymentMaintenance:
                     tasks.create_task(self._watch_sales())
             except* Exception:
                 metrics.TASK_FAILURES.labels("sales").inc()
-                log.exception("looking after payments failed")
+                log.exception("maintenance of payments failed")
             await asyncio.sleep(AUDIT_S)
 
     async def look(self) -> None:

@@ -401,7 +401,7 @@ class AccountCreditRoutes:
 
 
 def _networks(asked: wire.KeyLimits) -> str | None:
-    """Return the networks that are asked for, as they are stored.  Raises BadRequest."""
+    """Return the networks that are requested, as they are stored.  Raises BadRequest."""
     if asked.networks is msgspec.UNSET:
         return None
     try:

@@ -133,7 +133,8 @@ def list_mints(
         typer.Option(metavar="MINT", help="Begin after this address.", show_default=False),
     ] = "",
     limit: Annotated[
-        int, typer.Option(metavar="COUNT", help="Lines at most.", min=1, max=output.LINES_MAX)
+        int,
+        typer.Option(metavar="COUNT", help="Maximum number of lines.", min=1, max=output.LINES_MAX),
     ] = output.LINES,
     as_json: output.AsJson = False,
     config: ConfigFile = None,

@@ -200,7 +200,7 @@ def _signature(text: str) -> Signature | None:
         return None
 
 
-# Wallets of a customer: linked with a signature, unlinked, and what each has paid.
+# Wallets of a customer: linked with a signature, unlinked, and the payments of each.
 
 WALLETS_PAGE: Final = "/credits/wallets"
 NO_SIGNATURE: Final = b""
@@ -244,7 +244,7 @@ class WalletPages:
         yield post(f"{WALLETS_PAGE}/{{wallet}}/remove", self.unlink, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the linked wallets and what each has paid, and a way to link another."""
+        """Show the linked wallets with their payments, and a way to link another."""
         return await self._page(request)
 
     async def challenge(self, request: PageRequest) -> PageResponse:
@@ -341,7 +341,7 @@ UNNOTED: Final = "Endpoint not noted"
 class UsageSum(NamedTuple):
     """The sum over some days, for one key and one endpoint.
 
-    key   None: views and tests on pages, or a key that does not exist any more
+    key   None: views and tests on pages, or a key that no longer exists
     """
 
     key: KeyLine | None
@@ -381,7 +381,7 @@ class UsagePages:
         yield get(f"{USAGE_PAGE}.csv", self.download, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show what each key used of each endpoint in a number of days."""
+        """Show the usage of each endpoint by each key in a number of days."""
         days = _days(request)
         usage = await self._usage(request, days)
         sums = sums_of(usage)

@@ -140,7 +140,7 @@ def _freezing(facts: MintFacts) -> MintFact:
     )
 
 
-# Holders on the token page: the list that was last asked for.  No view asks the node.
+# Holders on the token page: the list that was last requested.  No view asks the node.
 
 
 class HolderShown(NamedTuple):
