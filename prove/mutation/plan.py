@@ -64,7 +64,7 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
     "market/screening/look_alikes.py": NAMES,
     "api/wire.py": ("api/data/test_cursor.py",),
     "kit/http/rate_limit.py": ("spec/test_write_budget.py",),
-    "kit/sql/identity.py": ("stores/test_identity.py",),
+    "kit/sql/identity.py": ("stores/test_identity.py", "app/cli/test_backup_command.py"),
     "alerts/webhooks.py": ("alerts/test_receivers.py",),
 }
 
