@@ -308,7 +308,7 @@ class WebAuthn:
     def authentication_by_any(self, challenge: bytes) -> str:
         """Return the request for a signature by any passkey of this site, with its user verified.
 
-        Made without the library, which a page that strangers open need not load.
+        Made without the library, so that pages of visitors need not load it.
         """
         request = {
             "challenge": urlsafe_b64encode(challenge).decode().rstrip("="),

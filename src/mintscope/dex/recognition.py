@@ -8,8 +8,8 @@ Not exchanges
     Deposits and withdrawals   both mints go one way, or tokens of a share are made for the trader
                                or destroyed; shares made for another owner are a fee (SPL
                                token-swap mints its owner's fee)
-    Routers                    what they call has exchanged: their own transfers pass it on
-    Lending, perpetuals        what is paid out comes from another program that keeps it: only
+    Routers                    a program that they call exchanges: their own transfers pass it on
+    Lending, perpetuals        another program keeps the tokens that are paid out: only
                                transfers that the program itself made count
     Stakes and deposits        by the name of the instruction, if the program is made with Anchor;
                                lenders and farms that are known, by their address
@@ -19,9 +19,8 @@ Not exchanges
 
 An exchange may pay out to another party than the one that paid, if one of the two signed.
 
-Directly below a router, of the table or with a name, a call is believed with less: what moved in
-programs that it called counts, too, and the trader's side alone decides if no owner stands on the
-other.
+Directly below a router, of the table or with a name, a call needs less evidence: transfers in
+programs that it called count, too, and the trader's side alone decides if the other has no owner.
 
 Signs of other exchanges that are not safely read are reported: see `readers.unread`.
 

@@ -200,7 +200,7 @@ def tell_owner(
 def may_write(emails: EmailRows, owner: User, kind: EmailKind, at: UnixMs) -> bool:
     """Return whether another e-mail asked for in the account of *owner* may be written.
 
-    A few a day while the address is not verified: it may be a stranger's, not to be flooded.
+    A few a day while the address is not verified, because it may belong to another person.
     """
     if owner.verified_at is not None:
         return True

@@ -60,7 +60,7 @@ def handshake_fault(head: Head) -> ServiceError | None:
 class WebSocket:
     """The server's side of one WebSocket.
 
-    is_open   the handshake was answered: what is written from now on are frames
+    is_open   the handshake was answered, and further writes are frames
     """
 
     def __init__(

@@ -71,9 +71,9 @@ class GroupCommit(Generic[Item, Outcome]):
     other once a batch, however many items it holds.
 
     commit      runs in the writer's thread, first come first served; an outcome that is an
-                exception is raised to its waiter, and what it raises to every waiter
+                exception is raised to its waiter; an exception of commit to every waiter
     unheard     is called, in the event loop, with every outcome whose waiter has left,
-                so that what was done can be undone
+                so that its effect can be undone
     delivered   is called, in the event loop, with every batch that was committed, after its waiters
                 have gone on
     rest        runs in the writer's thread after a moment without work and without `rest_soon`,
