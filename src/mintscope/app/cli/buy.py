@@ -67,8 +67,8 @@ Rpc = Annotated[
     str | None,
     typer.Option(
         metavar="URL",
-        help="URL of a Solana node: says what became of a payment, and gives a blockhash if the"
-        " service does not.",
+        help="URL of a Solana node, for outcomes of payments, and for a blockhash if the service"
+        " gives none.",
         show_default=False,
     ),
 ]

@@ -78,7 +78,7 @@ class GroupCommit(Generic[Item, Outcome]):
                 have gone on
     rest        runs in the writer's thread after a moment without work and without `rest_soon`,
                 every 10 s from then on, and at the end
-    patience_s  after as long without progress, and twice that at most, every
+    patience_s  after this time without progress, at most twice of it, every
                 waiter is refused
     """
 
