@@ -7,6 +7,7 @@ is one.  Nothing here comes from the decoder, so neither can hide the other's mi
 import hashlib
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
@@ -18,8 +19,11 @@ USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 JUPITER = "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4"
 SELF_CALL = bytes.fromhex("e445a52e51cb9a1d")
 USER = "user"
+# The same addresses come again and again, and each takes 44 long divisions.
+REMEMBERED = 50_000
 
 
+@lru_cache(REMEMBERED)
 def b58(data: bytes) -> str:
     number, text = int.from_bytes(data, "big"), ""
     while number:
@@ -36,6 +40,7 @@ def unb58(text: str) -> bytes:
     return bytes(zeros) + number.to_bytes((number.bit_length() + 7) // 8, "big")
 
 
+@lru_cache(REMEMBERED)
 def address(word: str) -> str:
     is_address = 32 <= len(word) <= 44 and set(word) <= set(ALPHABET)
     return word if is_address else b58(hashlib.sha256(word.encode()).digest())
