@@ -22,6 +22,8 @@ GENERATED := src/mintscope/solana/yellowstone/geyser_pb2.py src/mintscope/site/s
 GENERATED_FROM := $(wildcard src/mintscope/solana/yellowstone/*.proto packages/client-ts/src/*.ts packages/client-ts/*.json) \
   packages/client-ts/README.md src/mintscope/site/assets/package-lock.json hatch_build.py
 
+# Two targets that install into one environment must not do so side by side.
+.NOTPARALLEL:
 .PHONY: help setup demo quick test check bench mainnet market age cluster storm prove night fuzz mutation interop report audit sbom release generated lock format clean
 
 help: ## list the targets
@@ -148,13 +150,19 @@ $(VENV)/mutation: $(VENV)/dev requirements/mutation.txt
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/mutation.txt
 	@touch $@
 
-# All cores compile, while npm waits for its packages.
-$(VENV)/dev: $(VENV)/compiled requirements/dev.txt $(PACKAGES:=/package-lock.json)
+# All packages at once, and first: with npm and protoc among them, the generated code is made here.
+$(VENV)/tools: $(BIN)/python requirements/build.txt requirements/run.txt requirements/dev.txt
 	@echo "installing the test tools ..."
-	@$(PIP) install --require-hashes --only-binary :all: --no-compile -r requirements/dev.txt
+	@$(PIP) install --require-hashes --only-binary :all: --no-compile $(patsubst %,-r requirements/%.txt,build run dev)
+	@touch $@
+
+# All cores compile, while npm waits for its packages: byte code by compileall, machine code beside.
+$(VENV)/dev: $(VENV)/tools $(VENV)/run $(KERNELS) $(PACKAGES:=/package-lock.json)
 	@started=; for folder in $(PACKAGES); do \
+	  [ $$folder/node_modules/.package-lock.json -nt $$folder/package-lock.json ] && continue; \
 	  PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix $$folder --silent --no-audit --no-fund & started="$$started $$!"; \
-	done; $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib src || true; for each in $$started; do wait $$each || exit 1; done
+	done; { $(BIN)/python -m mintscope.app.running.kernels >/dev/null && touch $(VENV)/compiled; } & started="$$started $$!"; \
+	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib src || true; for each in $$started; do wait $$each || exit 1; done
 	@touch $@
 
 # From Debian if possible; without one of them, its tests are skipped.  Each has a stamp: a checkout
