@@ -18,6 +18,7 @@ from mintscope.app.running.logging import (
     announce,
     configure_logging,
     logging_uncaught,
+    naming_process,
 )
 
 TIMES: Final = {"timestamp", "exception"}
@@ -119,7 +120,7 @@ def test_what_nothing_catches_is_one_json_object(capsys: pytest.CaptureFixture[s
     def fail() -> None:
         raise ValueError("in a thread")
 
-    with logging_uncaught():
+    with naming_process("ingest"), logging_uncaught():
         thread = Thread(target=fail, name="writer")
         thread.start()
         thread.join()
@@ -127,6 +128,7 @@ def test_what_nothing_catches_is_one_json_object(capsys: pytest.CaptureFixture[s
 
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [line["event"] for line in lines] == ["uncaught"] * 2
+    assert [line["process"] for line in lines] == ["ingest"] * 2
     assert [line["exception"].splitlines()[-1] for line in lines] == [
         "ValueError: in a thread",
         "ValueError: in a finalizer",

@@ -105,7 +105,7 @@ async def run_api(  # noqa: PLR0913 - one argument for each part
     Raises        FolderInUse, UnusableStore, CannotSell, and OSError for an address in use
     """
     limit_arenas()
-    with held(config, "api"), serving_metrics(config.metrics, config.metrics.api_port):
+    with held(config, "api"), serving_metrics(config.metrics, "api"):
         expect_own_stores(config, is_new=is_new, writes=True, uses_pepper=True)
         listener = bind(config.api) if listener_fd is None else socket(fileno=listener_fd)
         stopped_by: int | None = None

@@ -71,7 +71,7 @@ async def run_ingest(
     """
     clock = SystemClock()
     metrics = config.metrics
-    with held(config, "ingest"), serving_metrics(metrics, metrics.ingest_port):
+    with held(config, "ingest"), serving_metrics(metrics, "ingest"):
         with telling_what_is_compiled():
             load_ingest_kernels()
         work = _run(config, progress, clock, is_new=is_new)

@@ -2,8 +2,16 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any, Final, TypeAlias
 
 import structlog
@@ -17,6 +25,7 @@ from mintscope.app.running.processes import Backoff, commit
 from mintscope.kit.checks import Attempts, Check, CheckWatch, Keep, result_of
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.http.listening import naming_setting
 from mintscope.kit.machine import (
     Machine,
     PublicAddress,
@@ -33,10 +42,16 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 log = structlog.get_logger()
 
 
-def serving_metrics(metrics: MetricsConfig, port: int) -> AbstractContextManager[object]:
-    """Serve the metrics of this process on *port*, if they are enabled.  Raises OSError."""
+@contextmanager
+def serving_metrics(metrics: MetricsConfig, role: str) -> Iterator[None]:
+    """Serve the metrics of this process, of *role* ingest or api, if enabled.  Raises OSError."""
     BUILD_INFO.labels(__version__, commit() or "unknown").set(1)
-    return serve_metrics(metrics.host, port) if metrics.enabled else nullcontext()
+    port = metrics.ingest_port if role == "ingest" else metrics.api_port
+    with ExitStack() as stack:
+        if metrics.enabled:
+            with naming_setting(f"metrics.{role}_port", metrics.host, port):
+                stack.enter_context(serve_metrics(metrics.host, port))
+        yield
 
 
 @asynccontextmanager

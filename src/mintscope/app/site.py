@@ -23,7 +23,7 @@ from mintscope.app.web_site import create_web
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.clock import Clock
 from mintscope.kit.http.application import HttpApplication, make_server, serving_beside
-from mintscope.kit.http.listening import listen
+from mintscope.kit.http.listening import listen, naming_setting
 from mintscope.kit.http.rate_limit import AddressLimits
 from mintscope.kit.http.response import Bounds
 from mintscope.kit.limits import Limit
@@ -145,7 +145,8 @@ class Pages:
         if not self.web.enabled or self.web.admin_port is None:
             yield
             return
-        listener = listen(self.web.admin_host, self.web.admin_port)
+        with naming_setting("web.admin_port", self.web.admin_host, self.web.admin_port):
+            listener = listen(self.web.admin_host, self.web.admin_port)
         host, port = listener.getsockname()[:2]
         origins = origins_of(None, host, port)
         server = make_server(

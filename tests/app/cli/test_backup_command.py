@@ -248,3 +248,15 @@ def test_the_doctor_says_how_old_the_newest_backup_is(data: Path, tmp_path: Path
     assert levels == [[Level.WARN], [Level.OK], [Level.WARN]]
     assert f"{made}, 1.0 h old" in str(young[0])
     assert "25.0 h old" in str(old[0])
+
+
+def test_a_database_that_is_down_is_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path / "data"))
+    asked = run("backup", "--to", str(tmp_path), STORE="postgresql://127.0.0.1:1/none")
+
+    assert asked.exit_code == 1
+    assert isinstance(asked.exception, SystemExit)
+    assert asked.stderr.startswith("mintscope: postgresql://127.0.0.1:1/none: connection failed")
+    assert not list(tmp_path.glob("mintscope-*"))

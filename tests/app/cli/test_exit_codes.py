@@ -1,12 +1,20 @@
 """The end of a child shows `serve` whether to start it again, or to wait for an operator."""
 
+import socket
+import sys
+
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from mintscope.app.cli.app import run_command_line
+from mintscope.app.config.config import ApiConfig, MetricsConfig
 from mintscope.app.ingest import WrongChain
+from mintscope.app.maintenance import serving_metrics
+from mintscope.app.running.processes import bind
 from mintscope.app.running.serve import EXIT_FAILED, EXIT_OPERATOR, ChildEnded, ending_in_words
 from mintscope.kit.errors import FolderOpen, StoreUnavailable, UnusableStore
+from mintscope.kit.sql.database import DatabaseAway
 from mintscope.market.engine.fold import ForkBelowFinalized
 from mintscope.solana.blocks import SourceError
 
@@ -44,3 +52,45 @@ def test_only_what_an_operator_must_decide_ends_a_child_for_good(
 
     assert ended.exit_code == code
     assert ended.output == f"mintscope: {error}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (StoreUnavailable("the disk is full"), "mintscope: the disk is full\n"),
+        (DatabaseAway("connection refused"), "mintscope: connection refused\n"),
+        (OSError(28, "No space left on device"), "mintscope: [Errno 28] No space left on device\n"),
+        (ZeroDivisionError("a bug"), None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_no_command_expects_is_one_message_unless_it_is_a_bug(
+    error: Exception,
+    message: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = typer.Typer()
+
+    @command.command()
+    def run() -> None:
+        raise error
+
+    monkeypatch.setattr(sys, "argv", ["mintscope"])
+    with pytest.raises(SystemExit if message else ZeroDivisionError) as ended:
+        run_command_line(command)
+
+    assert capsys.readouterr().err == (message or "")
+    assert message is None or ended.value.code == EXIT_FAILED
+
+
+def test_a_port_in_use_is_named_with_its_setting() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        named = f"port {port}: Address already in use: .* or set"
+        with pytest.raises(OSError, match=f"{named} api.port"):
+            bind(ApiConfig(port=port))
+        metrics = MetricsConfig(ingest_port=port)
+        with pytest.raises(OSError, match=f"{named} metrics.ingest_port"):  # noqa: SIM117
+            with serving_metrics(metrics, "ingest"):
+                pass

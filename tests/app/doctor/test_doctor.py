@@ -20,8 +20,8 @@ from typing_extensions import override
 from mintscope.app.config.config import ApiConfig, ChainConfig, CreditsConfig, MetricsConfig
 from mintscope.app.config.groups import Config, GeyserConfig
 from mintscope.app.doctor.chain import MAINNET, check_chain
-from mintscope.app.doctor.doctor import app
-from mintscope.app.doctor.finding import Finding, Level, fail
+from mintscope.app.doctor.doctor import _guarded, app
+from mintscope.app.doctor.finding import Finding, Level, fail, ok
 from mintscope.app.doctor.machine import (
     check_folder,
     check_packages,
@@ -41,7 +41,9 @@ from mintscope.market.ports import FinalSlot, NewSlot, Unread
 from mintscope.solana.blocks import WSOL, Gap
 from mintscope_devchain.chain import Devchain
 from mintscope_devchain.methods.table import Methods
+from mintscope_devchain.svm.genesis import Genesis
 from support.processes.listening import listening
+from support.scenes.postgres import url_in
 from support.scenes.stores import market_in, money_in
 
 NOW = 1_750_000_000
@@ -395,6 +397,49 @@ def test_money_needs_its_own_pepper(tmp_path: Path) -> None:
     pepper.unlink()
     configured = Config(data_dir=tmp_path, credits=CreditsConfig(pepper=SecretStr(PEPPER.hex())))
     assert levels(list(check_money(configured))) == [Level.OK]
+
+
+def test_the_money_of_a_new_database_is_fine(tmp_path: Path) -> None:
+    config = Config(data_dir=tmp_path / "data", store=SecretStr(url_in(tmp_path)))
+
+    (new,) = check_money(config)
+    assert new.level is Level.OK
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_database_that_is_down_ends_no_check_but_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    genesis = Genesis(0)
+    with node(**healthy(SystemClock().now() // 1000)) as url:
+        settings = {
+            "STORE": "postgresql://127.0.0.1:1/none",
+            "CHAIN__RPC_URL": url,
+            "PAYMENTS__ENABLED": "true",
+            "PAYMENTS__PAY_TO": str(genesis.treasury.pubkey()),
+            "PAYMENTS__FEE_PAYER_KEY": str(genesis.fee_payer),
+        }
+        for name, value in settings.items():
+            monkeypatch.setenv(f"MINTSCOPE_{name}", value)
+        asked = CliRunner().invoke(app, [])
+
+    assert asked.exit_code == 1
+    assert isinstance(asked.exception, SystemExit)
+    lines = asked.output.splitlines()
+    assert not [line for line in lines if not re.match(r"(ok  |warn|FAIL)  \w", line)], lines
+    assert [line for line in lines if re.match("FAIL  payments: the database does not", line)]
+    assert [line for line in lines if "mail: " in line], "a check after it"
+
+
+def test_a_bug_in_a_check_is_a_finding() -> None:
+    def check_of_luck(_config: Config) -> Iterator[Finding]:
+        yield ok("luck: so far")
+        raise ZeroDivisionError
+
+    fine, bug = _guarded(check_of_luck, Config())
+    assert fine.level is Level.OK
+    assert str(bug).startswith("FAIL  of luck: this check failed: ZeroDivisionError()")
 
 
 def test_the_command_exits_0_when_all_is_well(

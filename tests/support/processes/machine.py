@@ -18,6 +18,7 @@ import sysconfig
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Final
 
 from mintscope.app.config.load import child_environment
@@ -32,7 +33,9 @@ LOCKED: Final = re.compile(
     re.MULTILINE,
 )
 INSTALLS: Final = re.compile(r"^\S+/bin/python -m pip install --no-deps .*$", re.MULTILINE)
-RUN_S: Final = 180.0
+# Seconds of one block of the page, of which most take 1 to 10: a block that hangs is named, with
+# its output and the logs, however long the whole page takes on a busy machine.
+RUN_S: Final = 150.0
 
 SYSTEMCTL: Final = """
 import os, re, shlex, signal, subprocess, sys, time
@@ -63,6 +66,8 @@ def start(name):
         if key == "Environment":
             variable, _, text = here(value).partition("=")
             env[variable] = text
+    # hand-on-what-is-compiled puts machine code beside its sources, not into a cache folder.
+    env.pop("NUMBA_CACHE_DIR", None)
     for each in values["StateDirectory"].split():
         (root / "var/lib" / each).mkdir(parents=True, exist_ok=True, mode=0o700)
     command = shlex.split(here(values["ExecStart"]))
@@ -199,24 +204,33 @@ class Machine:
     def run(self, block: str) -> str:
         """Run a *block* of the page; return its output."""
         text = self.here(block)
-        ran = subprocess.run(
-            ["sh", "-euc", text],
-            cwd=self.checkout,
-            env=child_environment(
-                {
-                    "PATH": self.path,
-                    "MACHINE": str(self.folder),
-                    "PIP_NO_COMPILE": "1",
-                    **self._environment,
-                }
-            ),
-            capture_output=True,
-            text=True,
-            timeout=RUN_S,
-            check=False,
-        )
-        assert ran.returncode == 0, f"{text}\n{ran.stdout}\n{ran.stderr}\n{self.log()}"
-        return ran.stdout
+        environment = {
+            "PATH": self.path,
+            "MACHINE": str(self.folder),
+            "PIP_NO_COMPILE": "1",
+            **self._environment,
+        }
+        with TemporaryFile("w+") as output, TemporaryFile("w+") as errors:
+            running = subprocess.Popen(
+                ["sh", "-euc", text],
+                cwd=self.checkout,
+                env=child_environment(environment),
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+            )
+            try:
+                code: int | None = running.wait(RUN_S)
+            except subprocess.TimeoutExpired:
+                code = None
+                os.killpg(running.pid, signal.SIGKILL)
+                running.wait()
+            output.seek(0)
+            errors.seek(0)
+            printed = output.read()
+            ended = f"did not end within {RUN_S:.0f} s" if code is None else f"ended with {code}"
+            assert code == 0, f"{text} {ended}\n{printed}\n{errors.read()}\n{self.log()}"
+        return printed
 
     def log(self) -> str:
         """Return the last lines of every service."""

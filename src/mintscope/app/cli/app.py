@@ -252,4 +252,18 @@ def main() -> None:
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     gc.disable()  # until the command runs: to look for garbage while modules load takes 0.1 s
-    app(prog_name="mintscope")
+    run_command_line(app)
+
+
+def run_command_line(commands: typer.Typer) -> None:
+    """Run the command that the arguments name; exit 1 with one message for an expected error."""
+    try:
+        commands(prog_name="mintscope")
+    except Exception as error:
+        from mintscope.app.cli.output import trouble_in_words  # noqa: PLC0415 - rarely needed
+
+        words = trouble_in_words(error)
+        if words is None:  # a bug, whose trace is needed
+            raise
+        print(f"mintscope: {words}", file=sys.stderr)
+        sys.exit(1)

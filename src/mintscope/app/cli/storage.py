@@ -16,7 +16,15 @@ from typing_extensions import override
 
 from mintscope import __version__
 from mintscope.app.cli.config import ConfigFile, configured
-from mintscope.app.cli.output import AsJson, moment, print_json, print_rows, refusing, stop
+from mintscope.app.cli.output import (
+    AsJson,
+    moment,
+    print_json,
+    print_rows,
+    refusing,
+    stop,
+    trouble_in_words,
+)
 from mintscope.app.cli.stores import without_log
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import UnusableSecretFile, read_secret
@@ -146,10 +154,8 @@ def in_words() -> Iterator[None]:
     """End the command with one message if the block fails."""
     try:
         yield
-    except (UnusableStore, OSError) as error:
-        stop(f"mintscope: {error}", EXIT_NOT_DONE)
-    except ServiceUnavailable as error:
-        stop(f"mintscope: {error} {error.__cause__ or ''}".rstrip(), EXIT_NOT_DONE)
+    except (UnusableStore, OSError, ServiceUnavailable) as error:
+        stop(f"mintscope: {trouble_in_words(error)}", EXIT_NOT_DONE)
 
 
 @contextmanager
@@ -463,8 +469,6 @@ def _done(found: Plan, listed: int | str | None) -> Iterator[str]:
 @app.command()
 def compact(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
     """Rewrite the files of a stopped installation as small as they can be."""
-    try:
+    with in_words():
         done = installation.compact(configured(config).config)
-    except (UnusableStore, OSError) as error:
-        stop(f"mintscope: {error}", EXIT_NOT_DONE)
     print_rows(("file", "bytesBefore", "bytesAfter"), done, as_json=as_json)

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from mintscope.app.cli.config import ConfigFile
-from mintscope.app.cli.output import AsJson, print_json
+from mintscope.app.cli.output import AsJson, print_json, trouble_in_words
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import ConfigError, load
 from mintscope.app.doctor.chain import check_chain, check_coverage, check_dollars, check_node
@@ -32,6 +32,7 @@ from mintscope.app.doctor.store import (
     check_payments,
     check_version,
     check_webhooks,
+    fix_of,
 )
 
 CHECKS: Final = (
@@ -114,6 +115,19 @@ def _findings(
     for check in checks:
         if waits and check in OF_STORE:
             continue
-        for finding in check(loaded.config):
+        for finding in _guarded(check, loaded.config):
             waits = waits or check is check_version
             yield finding
+
+
+def _guarded(check: Callable[[Config], Iterable[Finding]], config: Config) -> Iterator[Finding]:
+    """Yield the findings of *check*; an error of it is one more, and the other checks run."""
+    try:
+        yield from check(config)
+    except Exception as error:  # noqa: BLE001 - of any check, whose store or machine is broken
+        name = getattr(check, "__name__", "check_node").removeprefix("check_").replace("_", " ")
+        words = trouble_in_words(error)
+        if words is None:
+            yield fail(f"{name}: this check failed: {error!r}", "report it; other checks go on")
+        else:
+            yield fail(f"{name}: {words}", fix_of(error, "see the lines above"))

@@ -1,11 +1,15 @@
 """Findings of a check of the installation."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from typing_extensions import override
+
+LINE_END: Final = re.compile(r"\s*\n\s*")
 
 
 class Level(StrEnum):
@@ -26,7 +30,8 @@ class Finding:
 
     @override
     def __str__(self) -> str:
-        return f"{self.level:4}  {self.what}" + (f" — {self.fix}" if self.fix else "")
+        line = f"{self.level:4}  {self.what}" + (f" — {self.fix}" if self.fix else "")
+        return LINE_END.sub(" ", line)  # of a message of a database
 
     def as_json(self) -> dict[str, str]:
         """Return the finding in the form that `--json` prints."""

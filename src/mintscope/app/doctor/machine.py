@@ -35,6 +35,7 @@ from mintscope.app.stores.stores import (
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.credentials import PEPPER_BYTES_MIN
 from mintscope.kit.errors import UnusablePepper, UnusableStore
+from mintscope.kit.files import access_trouble
 from mintscope.kit.time import DAY_MS, HOUR_MS
 
 GIB: Final = 1024**3
@@ -53,7 +54,7 @@ def check_folder(config: Config) -> Iterator[Finding]:
         with TemporaryFile(dir=existing):
             pass
     except OSError as error:
-        fix = "let this user write there, or set data_dir"
+        fix = access_trouble(existing) or "let this user write there, or set data_dir"
         yield fail(f"data folder: cannot write in {existing}: {error.strerror}", fix)
         return
     free_bytes = shutil.disk_usage(existing).free

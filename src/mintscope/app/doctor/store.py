@@ -21,6 +21,7 @@ from mintscope.app.payments import (
 )
 from mintscope.app.stores.stores import (
     expect_limits,
+    is_used,
     market_place,
     money_place,
     open_market,
@@ -164,9 +165,12 @@ def check_money(config: Config) -> Iterator[Finding]:
         return
     try:
         if config.credits.pepper is None and not pepper.exists():  # opening would make a new one
-            raise UnusablePepper(
-                f"expected the pepper of these accounts at {pepper}; it is not there"
-            )
+            if is_used(config):
+                raise UnusablePepper(
+                    f"expected the pepper of these accounts at {pepper}; it is not there"
+                )
+            yield ok(f"money: {place.name} is empty; its pepper is made at the first start")
+            return
         yield asyncio.run(_sums(config))
     except (UnusableStore, ServiceUnavailable) as error:
         fix = fix_of(error, "restore database and pepper from the same backup")

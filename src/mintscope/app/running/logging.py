@@ -28,6 +28,25 @@ CHANGING: Final = frozenset({"timestamp", "exception", "exc_info", "slot", "seq"
 LAST_LINE: Final = "stops"
 
 _least: Final = [logging.NOTSET]
+_process: Final = list[str]()
+
+
+@contextmanager
+def naming_process(process: str) -> Iterator[None]:
+    """Name *process* in each line that is logged during the block, by whatever thread."""
+    _process[:] = [process]
+    try:
+        yield
+    finally:
+        _process.clear()
+
+
+def _with_process(
+    _logger: object, _method: str, line: structlog.typing.EventDict
+) -> structlog.typing.EventDict:
+    if _process:
+        line.setdefault("process", _process[0])
+    return line
 
 
 def set_level(level: str) -> None:
@@ -63,6 +82,7 @@ def configure_logging(level: str, *, json_lines: bool) -> None:
         processors=[
             _above_least,
             structlog.contextvars.merge_contextvars,
+            _with_process,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,

@@ -20,7 +20,7 @@ from mintscope.app.config.groups import Config
 from mintscope.app.config.load import ConfigError, settings
 from mintscope.app.engine import is_shared
 from mintscope.app.stores import folder
-from mintscope.kit.http.listening import listen
+from mintscope.kit.http.listening import listen, naming_setting
 
 Reread = Callable[[], Config]
 Apply = Callable[[Config], None]
@@ -209,4 +209,5 @@ class Sibling(msgspec.Struct, frozen=True):
 
 def bind(api: ApiConfig) -> socket:
     """Return the socket that clients connect to.  Raises OSError for an address in use."""
-    return listen(api.host, api.port)
+    with naming_setting("api.port", api.host, api.port):
+        return listen(api.host, api.port)

@@ -21,12 +21,18 @@ import typer
 
 from mintscope import __version__
 from mintscope.app.cli.config import ConfigFile, configured, shown
-from mintscope.app.cli.output import stop
+from mintscope.app.cli.output import stop, trouble_in_words
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import Loaded, load, settings
 from mintscope.app.config.load import settings as settings_of_all
 from mintscope.app.engine import is_shared
-from mintscope.app.running.logging import configure_logging, logging_uncaught, logs_json, set_level
+from mintscope.app.running.logging import (
+    configure_logging,
+    logging_uncaught,
+    logs_json,
+    naming_process,
+    set_level,
+)
 from mintscope.app.running.processes import (
     Apply,
     Backoff,
@@ -103,7 +109,7 @@ def living(process: str, loaded: Loaded, *, in_use: int = EXIT_OPERATOR) -> Iter
     is_json = logs_json(loaded.config.log)
     configure_logging(loaded.config.log.level, json_lines=is_json)
     life = Life(is_json, time.monotonic())
-    with structlog.contextvars.bound_contextvars(process=process), logging_uncaught():
+    with naming_process(process), logging_uncaught():
         settings_changed = changed_settings(loaded)
         log.info("starts", version=__version__, commit=commit(), settings=settings_changed)
         with ending_in_words(in_use, life):
@@ -149,9 +155,10 @@ def ending_in_words(in_use: int = EXIT_OPERATOR, life: Life | None = None) -> It
 
 
 def _end(life: Life | None, error: Exception, exit_code: int) -> NoReturn:
+    reason = trouble_in_words(error) or str(error)
     if life is None or not life.tells_json:
-        stop(f"mintscope: {error}", exit_code)
-    life.stops(exit_code, str(error))
+        stop(f"mintscope: {reason}", exit_code)
+    life.stops(exit_code, reason)
     raise typer.Exit(exit_code) from None
 
 

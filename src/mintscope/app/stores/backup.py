@@ -16,6 +16,7 @@ from mintscope.app.stores.folder import (
     WEBHOOKS_FILE,
 )
 from mintscope.kit.errors import UnusableStore
+from mintscope.kit.files import give_to_owner, make_folder
 
 # A part at a time, so that those who write wait for little.  The market first: what was sold is as
 # new as it can be.  Webhooks before money: one that is sent meanwhile is sent again, none is lost.
@@ -38,7 +39,7 @@ def copy_files(
     has_secrets   copy pepper and roots, too
     Raises        CannotCopy, UnusableStore if a copy is not whole
     """
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(target)
     for name in (*FILES, *SECRETS):
         if (target / name).exists():
             raise CannotCopy(f"expected no {name} in {target}; there is one")
@@ -53,11 +54,12 @@ def copy_files(
 
 def copy_secrets(source: Path, target: Path) -> None:
     """Copy pepper and roots of *source* into the folder *target*, replacing the files there."""
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(target)
     for name in SECRETS:
         if (source / name).exists():
             draft = target / f"{name}.copied"
             draft.touch(mode=0o600)
+            give_to_owner(draft)
             shutil.copyfile(source / name, draft)
             draft.replace(target / name)
 
@@ -79,6 +81,7 @@ def expect_whole(path: Path) -> None:
 def copy_file(source: Path, target: Path, progress: Callable[[str, int], None]) -> None:
     """Copy one file, which may be in use, into *target*.  Raises UnusableStore."""
     target.touch(mode=0o600)
+    give_to_owner(target)
     read = apsw.Connection(str(source))
     written = apsw.Connection(str(target))
     read.set_busy_timeout(BUSY_MS)

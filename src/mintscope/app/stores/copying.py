@@ -12,6 +12,7 @@ import msgspec
 
 from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE, WEBHOOKS_FILE
 from mintscope.kit.errors import UnusableStore
+from mintscope.kit.files import make_folder
 from mintscope.kit.sql.database import Row
 from mintscope.kit.sql.sqlite import open_store, transaction
 
@@ -116,7 +117,7 @@ class SqliteSide:
     def __init__(self, folder: Path, *, is_new: bool = False) -> None:
         if not is_new and not (folder / MONEY_FILE).exists():
             raise UnusableStore(f"expected {MONEY_FILE} in {folder}; it is not there")
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
         self._files = [
             open_store(folder / name, kind, is_copied_into=is_new) for kind, name in FILES.items()
         ]

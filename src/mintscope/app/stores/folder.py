@@ -15,6 +15,7 @@ from typing import IO, Final
 
 from mintscope.kit.credentials import PEPPER_BYTES_MIN, Root, flaw_of_key, parse_root
 from mintscope.kit.errors import FolderInUse, FolderOpen, UnusablePepper
+from mintscope.kit.files import give_to_owner, make_folder
 
 MARKET_FILE: Final = "market.sqlite"
 MONEY_FILE: Final = "money.sqlite"
@@ -35,10 +36,14 @@ def held(
     patience_s    how long to wait for another process to let go of it
     Raises        FolderInUse while another process holds it; FolderOpen
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(folder)
     if not may_be_open:
         _expect_closed(folder)
-    with (folder / f"{role}.lock").open("w") as file:
+    path = folder / f"{role}.lock"
+    is_new = not path.exists()
+    with path.open("w") as file:
+        if is_new:
+            give_to_owner(path)
         end_s = time.monotonic() + patience_s
         while not _is_locked(file):
             if time.monotonic() >= end_s:
@@ -116,7 +121,7 @@ def load_roots(path: Path) -> Sequence[Root]:
 
 def keep_roots(path: Path, roots: Iterable[Root]) -> None:
     """Store *roots* at *path*, all or none, replacing the file."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
     draft = _write_secret(path, "".join(f"{each}\n" for each in roots))
     draft.replace(path)
 
@@ -134,6 +139,7 @@ def _write_secret(path: Path, text: str) -> Path:
     """Write *text* durably to a file beside *path*; return the path of the new file."""
     draft = path.with_name(f"{path.name}.{token_hex(4)}")
     draft.touch(mode=0o600, exist_ok=False)
+    give_to_owner(draft)
     with draft.open("w") as file:
         file.write(text)
         file.flush()
@@ -143,7 +149,7 @@ def _write_secret(path: Path, text: str) -> Path:
 
 def _make_pepper(path: Path) -> None:
     """Write a new pepper completely or not at all; if processes race, the first one wins."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(path.parent)
     draft = _write_secret(path, token_bytes(PEPPER_BYTES_MIN).hex() + "\n")
     try:
         path.hardlink_to(draft)

@@ -5,7 +5,7 @@ A place is `sqlite:FOLDER` or `postgresql://...`.
 
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -87,21 +87,21 @@ def expecting_no_service(place: str) -> Iterator[None]:
 
 @contextmanager
 def _opened(place: str, *, is_new: bool) -> Iterator[Target]:
-    side: Target
-    if place.startswith(SQLITE):
-        side = SqliteSide(_folder(place), is_new=is_new)
-    elif place.startswith(("postgresql://", "postgres://")):
-        with extra("postgres", "psycopg", "store"):
-            from mintscope.app.stores.postgres_side import PostgresSide  # noqa: PLC0415 - extra
-        side = PostgresSide(place, is_new=is_new)
-    else:
-        raise CannotCopy(f"expected sqlite:FOLDER or postgresql://...; was {place!r}")
     try:
-        yield side
+        with closing(_side(place, is_new=is_new)) as side:
+            yield side
     except DatabaseError as cause:
         raise UnusableStore(f"{named(place)}: {cause}") from cause
-    finally:
-        side.close()
+
+
+def _side(place: str, *, is_new: bool) -> Target:
+    if place.startswith(SQLITE):
+        return SqliteSide(_folder(place), is_new=is_new)
+    if not place.startswith(("postgresql://", "postgres://")):
+        raise CannotCopy(f"expected sqlite:FOLDER or postgresql://...; was {place!r}")
+    with extra("postgres", "psycopg", "store"):
+        from mintscope.app.stores.postgres_side import PostgresSide  # noqa: PLC0415 - extra
+    return PostgresSide(place, is_new=is_new)
 
 
 def _folder(place: str) -> Path:

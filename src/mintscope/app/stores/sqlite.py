@@ -37,6 +37,7 @@ from mintscope.history.backfill import BackfillIsRead
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import Root
 from mintscope.kit.errors import FolderInUse, StoreUnavailable, UnusableStore
+from mintscope.kit.files import access_trouble, make_folder
 from mintscope.kit.sql.database import (
     AccessAtOnce,
     AccessInThreads,
@@ -271,7 +272,7 @@ def _open_queue(money: Path) -> SqlWebhookQueue:
 
 def _path(kind: str, folder: Path, name: str) -> Path:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(folder)
     except OSError as cause:
         raise _unusable(kind, folder, cause) from cause
     return folder / name
@@ -280,7 +281,8 @@ def _path(kind: str, folder: Path, name: str) -> Path:
 def _unusable(kind: str, folder: Path, cause: Exception) -> UnusableStore:
     first = cause.__cause__ if isinstance(cause, DatabaseError) else cause
     error = StoreUnavailable if isinstance(first, PASSING) else UnusableStore
-    return error(f"the {kind} file in {folder} does not answer: {cause}")
+    why = access_trouble(folder / FILES[kind]) or cause
+    return error(f"the {kind} file in {folder} does not answer: {why}")
 
 
 class OnlyOne:

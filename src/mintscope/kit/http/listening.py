@@ -1,10 +1,29 @@
 """The socket that clients connect to; a parent may create it for the serving process."""
 
+import errno
+import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 BACKLOG: Final = 2_048
 RECEIVED_BYTES_MAX: Final = 16 * 1024  # half as much again is read at once, by each connection
+
+
+@contextmanager
+def naming_setting(key: str, host: str, port: int) -> Iterator[None]:
+    """Raise OSError that names the address and the setting *key*, if the block cannot listen."""
+    try:
+        yield
+    except OSError as cause:
+        reason = os.strerror(cause.errno) if cause.errno else str(cause)
+        fix = f"set {key} to another port"
+        if cause.errno == errno.EADDRINUSE:
+            fix = f"stop the program that listens there, perhaps another mintscope, or {fix}"
+        elif cause.errno == errno.EADDRNOTAVAIL:
+            fix = f"{host} is no address of this machine: set {key.rpartition('.')[0]}.host"
+        raise OSError(f"cannot listen on {host} port {port}: {reason}: {fix}") from cause
 
 
 def listen(host: str, port: int) -> socket.socket:

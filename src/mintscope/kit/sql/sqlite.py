@@ -21,6 +21,7 @@ import structlog
 
 from mintscope import __version__
 from mintscope.kit.errors import NeedsUpgrade, StoreUnavailable, UnusableStore
+from mintscope.kit.files import access_trouble, give_to_owner
 from mintscope.kit.metrics import FREE_BYTES, MIGRATIONS_LEFT, WAL_BYTES
 from mintscope.kit.sql.database import (
     Batch,
@@ -156,7 +157,8 @@ def open_store(
     engine_version()
     if not read_only:
         with suppress(OSError):  # which SQLite reports; its log and index take the same mode
-            path.touch(mode=0o600)
+            path.touch(mode=0o600, exist_ok=False)
+            give_to_owner(path)
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
     try:
         db = apsw.Connection(
@@ -363,7 +365,7 @@ def waits_for(path: Path, kind: str) -> list[str]:
 
     Raises UnusableStore, StoreUnavailable
     """
-    if not path.exists():
+    if access_trouble(path) is None and not path.exists():
         return []
     try:
         with closing(_reading(path)) as db:
@@ -371,7 +373,8 @@ def waits_for(path: Path, kind: str) -> list[str]:
     except apsw.NotADBError as cause:
         raise UnusableStore(f"expected an SQLite database at {path}; it is not one") from cause
     except apsw.Error as cause:
-        raise StoreUnavailable(f"the {kind} file at {path} does not answer: {cause}") from cause
+        why = access_trouble(path) or cause
+        raise StoreUnavailable(f"the {kind} file at {path} does not answer: {why}") from cause
 
 
 def _has_table(db: apsw.Connection, name: str) -> bool:

@@ -1,0 +1,56 @@
+"""Files of another user: why this one cannot use them, and whose a new one is."""
+
+import os
+import pwd
+from pathlib import Path
+
+
+def access_trouble(path: Path) -> str | None:
+    """Return, in words, why this user cannot read and write *path*; None if it can.
+
+    path   a file or folder, which may not exist
+    """
+    place = path
+    while True:
+        try:
+            found = place.stat()
+            break
+        except OSError:
+            if place == place.parent:
+                return None
+            place = place.parent
+    if os.statvfs(place).f_flag & os.ST_RDONLY:
+        return f"the file system of {place} is read-only"
+    needed = os.R_OK | os.W_OK | (os.X_OK if place.is_dir() else 0)
+    if os.access(place, needed, effective_ids=True):
+        return None
+    owner = _user_name(found.st_uid)
+    user = _user_name(os.geteuid())
+    if owner == user:
+        return f"{place} is closed to its owner, {owner}: chmod u+rwX {place}"
+    return f"{place} belongs to {owner}, and this runs as {user}: run it as {owner}"
+
+
+def _user_name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
+
+
+def give_to_owner(path: Path) -> None:
+    """Give the new *path* to the owner of its folder, if root made it.
+
+    Otherwise a command that root runs would leave files that the service cannot open.
+    """
+    if os.geteuid() == 0:
+        owner = path.parent.stat()
+        os.chown(path, owner.st_uid, owner.st_gid)
+
+
+def make_folder(path: Path) -> None:
+    """Make *path* and what lacks above it, closed to other users, each of its folder's owner."""
+    lacking = [each for each in (path, *path.parents) if not each.exists()]
+    for each in reversed(lacking):
+        each.mkdir(mode=0o700, exist_ok=True)
+        give_to_owner(each)

@@ -1,0 +1,59 @@
+"""Files of another user are named with their owner, and what root makes belongs to the service."""
+
+import os
+import pwd
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.app.stores.folder import PEPPER_FILE, held, load_pepper
+from mintscope.kit.files import access_trouble, make_folder
+from mintscope.kit.sql.sqlite import open_store
+
+NOBODY: Final = pwd.getpwnam("nobody")
+IS_ROOT: Final = os.geteuid() == 0
+of_root = pytest.mark.skipif(not IS_ROOT, reason="did not run: it becomes another user")
+
+
+@contextmanager
+def another_user() -> Iterator[None]:
+    os.seteuid(NOBODY.pw_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_files_of_ones_own_are_no_trouble(tmp_path: Path) -> None:
+    assert access_trouble(tmp_path) is None
+    assert access_trouble(tmp_path / "of" / "the future") is None
+
+
+@of_root
+def test_the_owner_and_the_user_are_named(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir(mode=0o700)
+    (tmp_path / "data" / "money.sqlite").touch(mode=0o600)
+    with another_user():
+        closed = access_trouble(tmp_path / "data" / "money.sqlite")
+    assert closed is not None
+    assert closed.endswith(" belongs to root, and this runs as nobody: run it as root")
+
+
+@of_root
+def test_what_root_makes_belongs_to_the_owner_of_the_folder(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    os.chown(data, NOBODY.pw_uid, NOBODY.pw_gid)
+
+    with held(data, "serve"):
+        pass
+    load_pepper(data / PEPPER_FILE)
+    open_store(data / "money.sqlite", "money").close()
+    make_folder(data / "backups" / "of today")
+
+    made = [*data.rglob("*")]
+    assert {each.name for each in made} >= {"serve.lock", "pepper", "money.sqlite", "of today"}
+    assert {each.stat().st_uid for each in made} == {NOBODY.pw_uid}
