@@ -3,6 +3,8 @@
 import asyncio
 import json
 import re
+import resource
+import signal
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -260,3 +262,22 @@ def test_a_database_that_is_down_is_one_message(
     assert isinstance(asked.exception, SystemExit)
     assert asked.stderr.startswith("mintscope: postgresql://127.0.0.1:1/none: connection failed")
     assert not list(tmp_path.glob("mintscope-*"))
+
+
+@pytest.mark.usefixtures("data")
+def test_a_full_disk_is_named_and_nothing_is_left_on_it(tmp_path: Path) -> None:
+    """Files of this process may not grow; SQLite reports that as a full disk does."""
+    backups_of = tmp_path / "backups"
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, usual[1]))
+    try:
+        asked = run("backup", "--to", str(backups_of))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+    assert asked.exit_code == 1
+    assert isinstance(asked.exception, SystemExit)
+    assert re.search(r"(disk|room|I/O error|full)", asked.stderr), asked.stderr
+    assert {each.name for each in backups_of.iterdir()} == {"backup.lock"}

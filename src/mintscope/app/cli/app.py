@@ -260,7 +260,9 @@ def run_command_line(commands: typer.Typer) -> None:
     try:
         commands(prog_name="mintscope")
     except Exception as error:
-        from mintscope.app.cli.output import trouble_in_words  # noqa: PLC0415 - rarely needed
+        from mintscope.app.stores.trouble import (  # noqa: PLC0415 - rarely needed
+            trouble_in_words,
+        )
 
         words = trouble_in_words(error)
         if words is None:  # a bug, whose trace is needed

@@ -23,7 +23,6 @@ from mintscope.app.cli.output import (
     print_rows,
     refusing,
     stop,
-    trouble_in_words,
 )
 from mintscope.app.cli.stores import without_log
 from mintscope.app.config.groups import Config
@@ -34,6 +33,7 @@ from mintscope.app.stores import backups, places
 from mintscope.app.stores import stores as installation
 from mintscope.app.stores.copying import Progress
 from mintscope.app.stores.engines import Plan
+from mintscope.app.stores.trouble import trouble_in_words
 from mintscope.app.stores.upgrade import Writer, migrations, plan
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import ServiceUnavailable, StoreUnavailable, UnusableStore

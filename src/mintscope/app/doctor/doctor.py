@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from mintscope.app.cli.config import ConfigFile
-from mintscope.app.cli.output import AsJson, print_json, trouble_in_words
+from mintscope.app.cli.output import AsJson, print_json
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import ConfigError, load
 from mintscope.app.doctor.chain import check_chain, check_coverage, check_dollars, check_node
@@ -34,6 +34,7 @@ from mintscope.app.doctor.store import (
     check_webhooks,
     fix_of,
 )
+from mintscope.app.stores.trouble import trouble_in_words
 
 CHECKS: Final = (
     check_packages,

@@ -21,7 +21,7 @@ import typer
 
 from mintscope import __version__
 from mintscope.app.cli.config import ConfigFile, configured, shown
-from mintscope.app.cli.output import stop, trouble_in_words
+from mintscope.app.cli.output import stop
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import Loaded, load, settings
 from mintscope.app.config.load import settings as settings_of_all
@@ -43,6 +43,7 @@ from mintscope.app.running.processes import (
     commit,
     held,
 )
+from mintscope.app.stores.trouble import trouble_in_words
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import (
     ErrorCode,

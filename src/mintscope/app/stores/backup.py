@@ -15,7 +15,7 @@ from mintscope.app.stores.folder import (
     ROOTS_FILE,
     WEBHOOKS_FILE,
 )
-from mintscope.kit.errors import UnusableStore
+from mintscope.kit.errors import StoreUnavailable, UnusableStore
 from mintscope.kit.files import give_to_owner, make_folder
 
 # A part at a time, so that those who write wait for little.  The market first: what was sold is as
@@ -93,6 +93,8 @@ def copy_file(source: Path, target: Path, progress: Callable[[str, int], None]) 
             while not backup.done:
                 backup.step(PAGES)
                 progress(target.name, PAGES)
+    except apsw.FullError as cause:  # whose own message is "not an error"
+        raise StoreUnavailable(f"expected to copy {source}: no room in {target.parent}") from cause
     except apsw.Error as cause:
         raise UnusableStore(f"expected to copy {source}: {cause}") from cause
     finally:

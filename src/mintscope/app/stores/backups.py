@@ -70,7 +70,11 @@ def take(config: Config, root: Path, progress: Progress, now: UnixMs) -> Path:
         draft = root / f".mintscope-{stamp}.partial"
         if target.exists():
             raise CannotCopy(f"expected no {target}; there is one")
-        back_up(config, draft, progress, has_secrets=secrets_to is None)
+        try:
+            back_up(config, draft, progress, has_secrets=secrets_to is None)
+        except BaseException:  # the disk may be full
+            shutil.rmtree(draft, ignore_errors=True)
+            raise
         if secrets_to is not None:
             copy_secrets(config.data_dir, secrets_to)
         draft.rename(target)
@@ -86,7 +90,7 @@ def note(config: Config, place: str, now: UnixMs) -> None:
     try:
         with opened(config, "money") as money:
             provenance.note_backup(money, place, __version__, now)
-    except DatabaseError as cause:
+    except (DatabaseError, UnusableStore) as cause:
         raise StoreUnavailable(
             f"the backup at {place} is complete, and could not be noted: {cause}"
         ) from cause

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
@@ -275,17 +276,24 @@ def copy(source: Side, target: Target, name: str, progress: Progress) -> dict[st
         differ = sorted(tables.keys() ^ target.tables().keys())
         raise CannotCopy(f"expected the same tables on both sides; these differ: {differ}")
     target.begin(name)
-    for table in tables.values():
-        _copy_table(source, target, table, progress)
-    sums = {table.name: _compared(source, target, table, progress) for table in tables.values()}
+    read = {table.name: _copy_table(source, target, table, progress) for table in tables.values()}
+    sums = {
+        table.name: _compared(read[table.name], source, target, table, progress)
+        for table in tables.values()
+    }
     target.end(source.sequences())
     return sums
 
 
-def _copy_table(source: Side, target: Target, table: Relation, progress: Progress) -> None:
-    for rows in _parts(source, table, after=_last(target, table)):
+def _copy_table(source: Side, target: Target, table: Relation, progress: Progress) -> Sum | None:
+    """Copy the rows that *target* lacks; return the sum of all, None if it had some."""
+    last = _last(target, table)
+    adding = _Adding()
+    for rows in _parts(source, table, after=last):
         target.add(table, rows)
+        adding.add(rows)
         progress(f"copied {table.name}", len(rows))
+    return adding.sum if last is None else None
 
 
 def _last(target: Target, table: Relation) -> list[object] | None:
@@ -295,29 +303,46 @@ def _last(target: Target, table: Relation) -> list[object] | None:
     return last
 
 
-def _compared(source: Side, target: Target, table: Relation, progress: Progress) -> Sum:
-    expected = _sum(source, table, progress)
+def _compared(
+    read: Sum | None, source: Side, target: Target, table: Relation, progress: Progress
+) -> Sum:
+    """Compare *target* with what was *read*, or else with the rows that *source* has."""
+    expected = read or _sum(source, table, progress)
     found = _sum(target, table, progress)
     if found != expected:
         raise CannotCopy(
             f"expected {expected.rows} rows of {table.name}, integers that add up to"
             f" {expected.total} and hash {expected.hash[:16]}; there are {found.rows},"
-            f" {found.total} and {found.hash[:16]}: was the source written meanwhile? Begin again"
+            f" {found.total} and {found.hash[:16]}: was one of them written meanwhile? Begin again"
             " with an empty target"
         )
     return found
 
 
 def _sum(side: Side, table: Relation, progress: Progress) -> Sum:
-    count = total = 0
-    digest = sha256()
+    adding = _Adding()
     for rows in _parts(side, table):
-        for row in rows:
-            total += sum(value for value in row if isinstance(value, int))
-            digest.update(_encode(tuple(row)))
-        count += len(rows)
+        adding.add(rows)
         progress(f"compared {table.name}", len(rows))
-    return Sum(count, total, digest.hexdigest())
+    return adding.sum
+
+
+class _Adding:
+    """Adds up the rows of a table, part by part."""
+
+    def __init__(self) -> None:
+        self._rows = 0
+        self._total = 0
+        self._digest = sha256()
+
+    def add(self, rows: Sequence[Row]) -> None:
+        self._rows += len(rows)
+        self._total += sum(each for each in chain.from_iterable(rows) if isinstance(each, int))
+        self._digest.update(b"".join(map(_encode, rows)))
+
+    @property
+    def sum(self) -> Sum:
+        return Sum(self._rows, self._total, self._digest.hexdigest())
 
 
 def _parts(side: Side, table: Relation, after: list[object] | None = None) -> Iterator[list[Row]]:

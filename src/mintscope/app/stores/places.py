@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+import apsw
+
 from mintscope.app.stores import folder
 from mintscope.app.stores.copying import CannotCopy, Progress, SqliteSide, Sum, Target, copy
 from mintscope.kit.errors import UnusableStore
@@ -90,7 +92,7 @@ def _opened(place: str, *, is_new: bool) -> Iterator[Target]:
     try:
         with closing(_side(place, is_new=is_new)) as side:
             yield side
-    except DatabaseError as cause:
+    except (DatabaseError, apsw.Error) as cause:
         raise UnusableStore(f"{named(place)}: {cause}") from cause
 
 

@@ -7,6 +7,7 @@ another, beside files that know better was emptied or exchanged: whatever was so
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
+from mintscope import __version__
 from mintscope.kit.errors import UnusableStore
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database
@@ -87,6 +88,13 @@ def safe_since(money: Database) -> UnixMs | None:
     """Return the time of the newest backup, or else of the first start."""
     found = money.execute(SAFE_SINCE).get
     return None if found is None else UnixMs(found)
+
+
+def build_needed(version: str) -> str:
+    """Return, in words, what reads a store that *version* has written and this build cannot."""
+    if version == __version__:
+        return f"a newer commit of mintscope {version}"
+    return f"mintscope {version} or newer"
 
 
 def usable_backup(ask: Callable[[str, int], Any], newest_migration: int) -> str:

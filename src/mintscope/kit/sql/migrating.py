@@ -13,7 +13,7 @@ import structlog
 from mintscope import __version__
 from mintscope.kit.errors import StoreUnavailable, UnusableStore
 from mintscope.kit.sql.database import DatabaseError
-from mintscope.kit.sql.identity import usable_backup
+from mintscope.kit.sql.identity import build_needed, usable_backup
 from mintscope.kit.sql.postgres import PAUSE_S, STATEMENT_MS, PostgresDatabase, WriteLock
 from mintscope.kit.sql.sqlite import telling
 
@@ -228,7 +228,7 @@ def _needed(database: PostgresDatabase, kind: str) -> str:
     if database.execute("SELECT to_regclass(?) IS NOT NULL", (table,)).get:
         version = database.execute(f"SELECT version FROM {table}").get  # noqa: S608 - of the two
         if version is not None:
-            newest = f"mintscope {version} or newer"
+            newest = build_needed(str(version))
     needed = f"it needs {newest}, this is {__version__}"
     if not database.execute("SELECT to_regclass('backup_taken') IS NOT NULL").get:
         return needed

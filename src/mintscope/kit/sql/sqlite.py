@@ -32,7 +32,7 @@ from mintscope.kit.sql.database import (
     Values,
     inserting,
 )
-from mintscope.kit.sql.identity import usable_backup
+from mintscope.kit.sql.identity import build_needed, usable_backup
 from mintscope.kit.time import SECOND_MS
 
 T = TypeVar("T")
@@ -427,7 +427,7 @@ def _needed(db: apsw.Connection, kind: str) -> str:
     if _has_table(db, table):
         version = db.execute(f"SELECT version FROM {table}").get  # noqa: S608 - one of the two above
         if version is not None:
-            newest = f"mintscope {version} or newer"
+            newest = build_needed(str(version))
     needed = f"it needs {newest}, this is {__version__}"
     if not _has_table(db, "backup_taken"):
         return needed

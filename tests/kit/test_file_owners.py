@@ -39,7 +39,7 @@ def test_the_owner_and_the_user_are_named(tmp_path: Path) -> None:
     with another_user():
         closed = access_trouble(tmp_path / "data" / "money.sqlite")
     assert closed is not None
-    assert closed.endswith(" belongs to root, and this runs as nobody: run it as root")
+    assert closed.endswith(f" belongs to root, and this runs as {NOBODY.pw_name}: run it as root")
 
 
 @of_root
