@@ -13,7 +13,7 @@ from mintscope.app.stores.folder import PEPPER_FILE, held, load_pepper
 from mintscope.kit.files import access_trouble, make_folder
 from mintscope.kit.sql.sqlite import open_store
 
-NOBODY: Final = pwd.getpwnam("nobody")
+NOBODY: Final = pwd.getpwuid(65_534)  # it owns no files
 IS_ROOT: Final = os.geteuid() == 0
 of_root = pytest.mark.skipif(not IS_ROOT, reason="did not run: it becomes another user")
 
