@@ -22,7 +22,7 @@ An exchange may pay out to another party than the one that paid, if one of the t
 Directly below a router, of the table or with a name, a call needs less evidence: transfers in
 programs that it called count, too, and the trader's side alone decides if the other has no owner.
 
-Signs of other exchanges that are not safely read are reported: see `readers.unread`.
+Signs of other exchanges that are not safely read are reported: see `dex.unread`.
 
 Names of routers and trading bots, for people.
 

@@ -197,7 +197,7 @@ def _venue(  # noqa: PLR0913 - all that tells a venue
 
 
 def _curve(name: str, address: str, *legs: tuple[str, Leg]) -> Program:
-    """Return a curve that pays for sales in lamports without a transfer; see `readers.curves`."""
+    """Return a curve that pays for sales in lamports without a transfer; see `dex.curves`."""
     swaps: dict[bytes, tuple[Leg, ...]] = {
         bytes.fromhex(head): (leg,) for heads, leg in legs for head in heads.split()
     }
