@@ -142,7 +142,6 @@ def test_the_list_of_commands_loads_no_command() -> None:
         "mintscope.app",
         "mintscope.app.cli",
         "mintscope.app.cli.app",
-        "mintscope.app.running",
     }
     assert not loaded & {"asyncio", "msgspec", "pydantic", "structlog"}
 
