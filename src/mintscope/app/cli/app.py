@@ -144,8 +144,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "listing": Command(
         "doctor.directories",
-        "Write the files by which directories list a running service, and say what they would"
-        " refuse.",
+        "Write the files by which directories list a running service, and print their objections.",
     ),
     "devchain": Command(
         "running.devchain", "Serve a simulated Solana over JSON-RPC, or write its blocks to a file."
