@@ -43,7 +43,6 @@ from mintscope.app.running.processes import (
     commit,
     held,
 )
-from mintscope.app.stores.trouble import trouble_in_words
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import (
     ErrorCode,
@@ -156,6 +155,10 @@ def ending_in_words(in_use: int = EXIT_OPERATOR, life: Life | None = None) -> It
 
 
 def _end(life: Life | None, error: Exception, exit_code: int) -> NoReturn:
+    from mintscope.app.stores.trouble import (  # noqa: PLC0415 - it loads what serves
+        trouble_in_words,
+    )
+
     reason = trouble_in_words(error) or str(error)
     if life is None or not life.tells_json:
         stop(f"mintscope: {reason}", exit_code)
