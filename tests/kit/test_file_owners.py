@@ -57,3 +57,15 @@ def test_what_root_makes_belongs_to_the_owner_of_the_folder(tmp_path: Path) -> N
     made = [*data.rglob("*")]
     assert {each.name for each in made} >= {"serve.lock", "pepper", "money.sqlite", "of today"}
     assert {each.stat().st_uid for each in made} == {NOBODY.pw_uid}
+
+
+@of_root
+def test_the_owner_of_the_folder_gets_no_file_of_root_by_a_link(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    os.chown(data, NOBODY.pw_uid, NOBODY.pw_gid)
+    of_the_machine = tmp_path / "cron"
+    (data / "serve.lock").symlink_to(of_the_machine)
+
+    with held(data, "serve"):
+        assert of_the_machine.stat().st_uid == 0

@@ -49,7 +49,7 @@ def serving_metrics(metrics: MetricsConfig, role: str) -> Iterator[None]:
     port = metrics.ingest_port if role == "ingest" else metrics.api_port
     with ExitStack() as stack:
         if metrics.enabled:
-            with naming_setting(f"metrics.{role}_port", metrics.host, port):
+            with naming_setting(f"metrics.{role}_port", "metrics.host", metrics.host, port):
                 stack.enter_context(serve_metrics(metrics.host, port))
         yield
 

@@ -142,11 +142,12 @@ class Pages:
     @asynccontextmanager
     async def serving_administrators(self, bounds: Bounds) -> AsyncIterator[None]:
         """Serve administrators on a separate listener, if one is configured.  Raises OSError."""
-        if not self.web.enabled or self.web.admin_port is None:
+        web = self.web
+        if not web.enabled or web.admin_port is None:
             yield
             return
-        with naming_setting("web.admin_port", self.web.admin_host, self.web.admin_port):
-            listener = listen(self.web.admin_host, self.web.admin_port)
+        with naming_setting("web.admin_port", "web.admin_host", web.admin_host, web.admin_port):
+            listener = listen(web.admin_host, web.admin_port)
         host, port = listener.getsockname()[:2]
         origins = origins_of(None, host, port)
         server = make_server(

@@ -41,11 +41,12 @@ def _user_name(number: int) -> str:
 def give_to_owner(path: Path) -> None:
     """Give the new *path* to the owner of its folder, if root made it.
 
-    Otherwise a command that root runs would leave files that the service cannot open.
+    Otherwise a command that root runs would leave files that the service cannot open.  A symbolic
+    link is not followed: the owner of the folder may have put it there, to get a file of root.
     """
     if os.geteuid() == 0:
         owner = path.parent.stat()
-        os.chown(path, owner.st_uid, owner.st_gid)
+        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def make_folder(path: Path) -> None:

@@ -14,6 +14,7 @@ from mintscope.app.maintenance import serving_metrics
 from mintscope.app.running.processes import bind
 from mintscope.app.running.serve import EXIT_FAILED, EXIT_OPERATOR, ChildEnded, ending_in_words
 from mintscope.kit.errors import FolderOpen, StoreUnavailable, UnusableStore
+from mintscope.kit.http.listening import naming_setting
 from mintscope.kit.sql.database import DatabaseAway
 from mintscope.market.engine.fold import ForkBelowFinalized
 from mintscope.solana.blocks import SourceError
@@ -95,3 +96,13 @@ def test_a_port_in_use_is_named_with_its_setting() -> None:
         with pytest.raises(OSError, match=f"{named} metrics.ingest_port"):  # noqa: SIM117
             with serving_metrics(metrics, "ingest"):
                 pass
+
+
+def test_an_address_that_is_not_of_this_machine_is_named_with_its_setting() -> None:
+    with pytest.raises(OSError, match="no address of this machine: set api.host"):
+        bind(ApiConfig(host="192.0.2.1", port=1))  # of examples alone (RFC 5737)
+    with (
+        pytest.raises(OSError, match="No such name: x is no address of this machine: set web.host"),
+        naming_setting("web.port", "web.host", "x", 1),
+    ):
+        raise socket.gaierror(socket.EAI_NONAME, "No such name")

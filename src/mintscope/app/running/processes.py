@@ -209,5 +209,5 @@ class Sibling(msgspec.Struct, frozen=True):
 
 def bind(api: ApiConfig) -> socket:
     """Return the socket that clients connect to.  Raises OSError for an address in use."""
-    with naming_setting("api.port", api.host, api.port):
+    with naming_setting("api.port", "api.host", api.host, api.port):
         return listen(api.host, api.port)

@@ -12,17 +12,21 @@ RECEIVED_BYTES_MAX: Final = 16 * 1024  # half as much again is read at once, by 
 
 
 @contextmanager
-def naming_setting(key: str, host: str, port: int) -> Iterator[None]:
-    """Raise OSError that names the address and the setting *key*, if the block cannot listen."""
+def naming_setting(key: str, host_key: str, host: str, port: int) -> Iterator[None]:
+    """Raise OSError that names the address and the setting to change, if the block cannot listen.
+
+    key, host_key   the settings of *port* and of *host*
+    """
     try:
         yield
     except OSError as cause:
-        reason = os.strerror(cause.errno) if cause.errno else str(cause)
+        is_unknown = isinstance(cause, socket.gaierror)  # whose numbers are no errno
+        reason = os.strerror(cause.errno) if cause.errno and not is_unknown else cause.strerror or cause
         fix = f"set {key} to another port"
         if cause.errno == errno.EADDRINUSE:
             fix = f"stop the program that listens there, perhaps another mintscope, or {fix}"
-        elif cause.errno == errno.EADDRNOTAVAIL:
-            fix = f"{host} is no address of this machine: set {key.rpartition('.')[0]}.host"
+        elif is_unknown or cause.errno == errno.EADDRNOTAVAIL:
+            fix = f"{host} is no address of this machine: set {host_key}"
         raise OSError(f"cannot listen on {host} port {port}: {reason}: {fix}") from cause
 
 
