@@ -1,5 +1,6 @@
 """Files of another user are named with their owner, and what root makes belongs to the service."""
 
+import ctypes
 import os
 import pwd
 from collections.abc import Iterator
@@ -25,6 +26,23 @@ def another_user() -> Iterator[None]:
         yield
     finally:
         os.seteuid(0)
+
+
+@contextmanager
+def giving_nothing_away() -> Iterator[None]:
+    """Take the right to change owners from root, as a share does that maps root to a user."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # of this thread
+    rights = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, twice 32 of each
+    assert libc.capget(header, rights) == 0
+    before = rights[0]
+    rights[0] &= ~1  # CAP_CHOWN
+    assert libc.capset(header, rights) == 0
+    try:
+        yield
+    finally:
+        rights[0] = before
+        assert libc.capset(header, rights) == 0
 
 
 def test_files_of_ones_own_are_no_trouble(tmp_path: Path) -> None:
@@ -69,3 +87,13 @@ def test_the_owner_of_the_folder_gets_no_file_of_root_by_a_link(tmp_path: Path) 
 
     with held(data, "serve"):
         assert of_the_machine.stat().st_uid == 0
+
+
+@of_root
+def test_a_share_that_keeps_the_owners_of_files_is_used_all_the_same(tmp_path: Path) -> None:
+    share = tmp_path / "share"
+    share.mkdir()
+    os.chown(share, NOBODY.pw_uid, NOBODY.pw_gid)
+    with giving_nothing_away(), held(share, "backup", may_be_open=True):
+        make_folder(share / "of today")
+    assert (share / "of today").stat().st_uid == 0

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -43,10 +44,12 @@ def give_to_owner(path: Path) -> None:
 
     Otherwise a command that root runs would leave files that the service cannot open.  A symbolic
     link is not followed: the owner of the folder may have put it there, to get a file of root.
+    Some shares refuse to change owners: the file stays as it is.
     """
     if os.geteuid() == 0:
         owner = path.parent.stat()
-        os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+        with suppress(PermissionError):
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def make_folder(path: Path) -> None:

@@ -99,10 +99,12 @@ def test_a_port_in_use_is_named_with_its_setting() -> None:
 
 
 def test_an_address_that_is_not_of_this_machine_is_named_with_its_setting() -> None:
-    with pytest.raises(OSError, match="no address of this machine: set api.host"):
+    with pytest.raises(OSError, match=r"no address of this machine: set api\.host"):
         bind(ApiConfig(host="192.0.2.1", port=1))  # of examples alone (RFC 5737)
     with (
-        pytest.raises(OSError, match="No such name: x is no address of this machine: set web.host"),
+        pytest.raises(
+            OSError, match=r"No such name: x is no address of this machine: set web\.host"
+        ),
         naming_setting("web.port", "web.host", "x", 1),
     ):
         raise socket.gaierror(socket.EAI_NONAME, "No such name")

@@ -21,7 +21,8 @@ def naming_setting(key: str, host_key: str, host: str, port: int) -> Iterator[No
         yield
     except OSError as cause:
         is_unknown = isinstance(cause, socket.gaierror)  # whose numbers are no errno
-        reason = os.strerror(cause.errno) if cause.errno and not is_unknown else cause.strerror or cause
+        number = None if is_unknown else cause.errno
+        reason = cause.strerror or str(cause) if number is None else os.strerror(number)
         fix = f"set {key} to another port"
         if cause.errno == errno.EADDRINUSE:
             fix = f"stop the program that listens there, perhaps another mintscope, or {fix}"
