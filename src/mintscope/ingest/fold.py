@@ -152,6 +152,18 @@ async def fold_once(store: SqlMarketStore, floor: ports.Floor | None) -> bool:
     return True
 
 
+class _Touched:
+    """A mint with swaps in the batch; the newest of them is of *last_swap*."""
+
+    __slots__ = ("crowd", "fold", "last_swap", "pools")
+
+    def __init__(self, kept: ports.Kept) -> None:
+        self.fold = MintFold.from_state(kept.state, kept.in_sol)
+        self.pools = PoolBook(kept.pools)
+        self.crowd = CrowdBook(kept.traders)
+        self.last_swap = UnixS(0)
+
+
 class _Batch:
     """Some slots of one day and their changes; others may write between two steps."""
 
@@ -166,16 +178,13 @@ class _Batch:
         self._slots = slots
         self._mints_max = mints_max
         self._applied = 0
-        self._folds: dict[Mint, MintFold] = {}
-        self._books: dict[Mint, PoolBook] = {}
-        self._crowds: dict[Mint, CrowdBook] = {}
+        self._touched: dict[Mint, _Touched] = {}
         self._folding = folding
         self._floor = floor
         self._untracked = untracked
         self._tracked: dict[Mint, ports.FinalizedSlot] = {}
         self._kept: dict[Mint, ports.Kept] = {}
         self._activity: dict[Mint, ports.Activity | None] = {}
-        self._last_swap: dict[Mint, UnixS] = {}
         self._packed: dict[Mint, ports.FoldedMint] = {}
 
     @classmethod
@@ -199,18 +208,19 @@ class _Batch:
     @property
     def is_packed(self) -> bool:
         """Whether the next step writes."""
-        return self._applied == len(self._slots) and len(self._packed) == len(self._folds)
+        return self._applied == len(self._slots) and len(self._packed) == len(self._touched)
 
     async def step(self) -> bool:
         """Fold a slot, prepare a part of the writes, or write; return False at the end."""
         if self._applied < len(self._slots):
             await self._apply(self._slots[self._applied])
             self._applied += 1
-            if self._mints_max is not None and len(self._folds) >= self._mints_max:
+            if self._mints_max is not None and len(self._touched) >= self._mints_max:
                 self._slots = self._slots[: self._applied]
             return True
         if not self.is_packed:
-            self._pack(list(islice(self._folds, len(self._packed), len(self._packed) + PACKED_MAX)))
+            done = len(self._packed)
+            self._pack(list(islice(self._touched.items(), done, done + PACKED_MAX)))
             return True
         tracked = await self._folding.save(self._folded())
         if tracked is not None:
@@ -228,24 +238,25 @@ class _Batch:
             since = self._kept[mint].since_slot
             if mint not in self._tracked and (since is None or slot.slot <= since):
                 continue
-            fold = self._fold(mint)
-            book = self._books[mint]
+            touched = self._touched.get(mint)
+            if touched is None:
+                touched = self._touched[mint] = _Touched(self._kept[mint])
+            fold = touched.fold
             for swap in swaps:
                 fold.apply(slot.time, swap)
-            book.apply(slot.slot, slot.time, swaps)
-            self._crowds[mint].apply(slot.time, swaps)
-            if book.unnamed:
+            touched.pools.apply(slot.slot, slot.time, swaps)
+            touched.crowd.apply(slot.time, swaps)
+            touched.last_swap = slot.time
+            if touched.pools.unnamed:
                 unnamed.append(mint)
-            self._last_swap[mint] = slot.time
         if unnamed:
             details = await self._folding.details(slot, unnamed)
             for mint in unnamed:
-                self._books[mint].name(with_details(swaps_of[mint], details.get(mint)))
+                self._touched[mint].pools.name(with_details(swaps_of[mint], details.get(mint)))
 
-    def _pack(self, mints: Sequence[Mint]) -> None:
-        for mint in mints:
-            fold = self._folds[mint]
-            last = self._last_swap[mint]
+    def _pack(self, some: Sequence[tuple[Mint, "_Touched"]]) -> None:
+        for mint, touched in some:
+            fold = touched.fold
             changed = fold.changed()
             waypoints = fold.waypoints()
             self._packed[mint] = ports.FoldedMint(
@@ -254,9 +265,9 @@ class _Batch:
                 changed,
                 waypoints,
                 fold.opened(),
-                last,
-                self._books[mint].changed(),
-                self._crowds[mint].changed(),
+                touched.last_swap,
+                touched.pools.changed(),
+                touched.crowd.changed(),
             )
 
     def _folded(self) -> ports.Folded:
@@ -274,15 +285,6 @@ class _Batch:
             kept[mint] = ports.Kept(None, kept[mint].is_removed, None, None, kept[mint].activity)
         self._kept |= kept
         self._activity |= {mint: was.activity for mint, was in kept.items()}
-
-    def _fold(self, mint: Mint) -> MintFold:
-        fold = self._folds.get(mint)
-        if fold is None:
-            kept = self._kept[mint]
-            fold = self._folds[mint] = MintFold.from_state(kept.state, kept.in_sol)
-            self._books[mint] = PoolBook(kept.pools)
-            self._crowds[mint] = CrowdBook(kept.traders)
-        return fold
 
     def _count(
         self, mint: Mint, slot: ports.FinalizedSlot, swaps: Sequence[PricedSwap], floor: ports.Floor

@@ -9,7 +9,7 @@ The outcome is a function of the swaps in order: it is the same after a restart 
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from struct import pack, unpack
+from struct import Struct, pack, unpack
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -30,6 +30,7 @@ SIDES: Final = BOUGHT | SOLD
 SIDE_BITS: Final = 2
 HALF_BITS: Final = 32  # a day's flow of all traders has more than 64
 HALF: Final = (1 << HALF_BITS) - 1
+HEAD: Final = Struct("<3Q")  # since, bucket and swaps
 _NUMBERS: Final = np.dtype("<u8")
 
 
@@ -151,8 +152,8 @@ class CrowdBook:
             return NO_CROWD
         closed = self._closed
         self._closed = ()
-        head = pack("<3Q", self.since, self._bucket, self._swaps)
-        return CrowdChange(head + self._row().traders, closed)
+        head = HEAD.pack(self.since, self._bucket, self._swaps)
+        return CrowdChange(head + self._packed(), closed)
 
     def _begin(self, time: UnixS) -> None:
         """Begin the span of *time*."""
@@ -166,6 +167,9 @@ class CrowdBook:
 
     def _row(self) -> CrowdRow:
         """Return the crowd of the open span: its traders are in the order in which they came."""
+        return CrowdRow(self._bucket, self._swaps, self._packed())
+
+    def _packed(self) -> bytes:
         # Most have a few traders, for which an array costs more than it saves.
-        pairs = pack(f"<{2 * len(self._traders)}Q", *chain.from_iterable(self._traders.items()))
-        return CrowdRow(self._bucket, self._swaps, pairs)
+        traders = self._traders
+        return pack(f"<{2 * len(traders)}Q", *chain.from_iterable(traders.items()))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from mintscope.kit.errors import NeedsOperator
 from mintscope.kit.primitives import Slot, UnixS
 from mintscope.kit.time import TIME_MAX
-from mintscope.market.engine.frames import NO_CANDLE, Frame, Part
+from mintscope.market.engine.frames import NO_CANDLE, PACKED, Frame, Part
 from mintscope.market.engine.kernels import ACC, PRICE_MAX
 from mintscope.market.log import CandleRow, PricedSwap, SlotHeader, Waypoint
 from mintscope.market.pricing import RATE_WINDOW_S, sol_usd
@@ -236,12 +236,11 @@ STATE: Final = np.dtype(
         ),
     ]
 )
-FRAME_VALUES: Final = 11
-NEWEST_H1: Final = len(Timeframe) * FRAME_VALUES - 6  # where its bucket stands
-PACKED: Final = Struct(
-    "<qqd" + f"{8 * ACC}s5q4dq" * len(Timeframe)
-)  # STATE, at a tenth of its price
-assert PACKED.size == STATE.itemsize
+HEAD: Final = Struct("<qqd")
+assert HEAD.size + len(Timeframe) * PACKED.size == STATE.itemsize
+NEWEST_H1: Final = Struct(
+    "<q4dq"
+)  # the bucket and the trades of the last frame's candle, at the end
 
 # The newest candles in SOL, of m1 to h1, beside a state of the same h1 candle: its bucket (-1:
 # none) and its trades, for any swap with a price changes them.
@@ -290,15 +289,17 @@ class MintFold:
         fold = cls()
         if state is None:
             return fold
-        if len(state) != PACKED.size:
+        if len(state) != STATE.itemsize:
             read_state(state)
-        version, fold._first, fold._price_sol, *values = PACKED.unpack(state)
+        version, fold._first, fold._price_sol = HEAD.unpack_from(state)
         if version != STATE_VERSION:
             read_state(state)
-        prices = _of_state(in_sol, values[NEWEST_H1], values[-1])
+        bucket, *_, trades = NEWEST_H1.unpack_from(state, len(state) - NEWEST_H1.size)
+        prices = _of_state(in_sol, bucket, trades)
+        at = HEAD.size
         for n, frame in enumerate(fold.frames.values()):
-            first = n * FRAME_VALUES
-            frame.unpack(values[first : first + FRAME_VALUES], prices[4 * n : 4 * n + 4])
+            frame.unpack(state, at, prices[4 * n : 4 * n + 4])
+            at += PACKED.size
         return fold
 
     def apply(self, time: UnixS, swap: PricedSwap) -> None:
@@ -337,10 +338,8 @@ class MintFold:
     def state(self) -> bytes:
         """Return everything that `from_state` needs, at most 700 bytes."""
         self._add_part()
-        values: list[Any] = [STATE_VERSION, self._first, self._price_sol]
-        for frame in self.frames.values():
-            values += frame.packed()
-        return PACKED.pack(*values)
+        head = HEAD.pack(STATE_VERSION, self._first, self._price_sol)
+        return b"".join([head, *(frame.packed() for frame in self.frames.values())])
 
     def in_sol(self) -> bytes:
         """Return the prices in SOL of the newest candles, to be stored beside `state()`."""

@@ -13,6 +13,7 @@ The arithmetic is that of `kernels`; a mint has these frames only while they are
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import nan
+from struct import Struct
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -26,6 +27,7 @@ from mintscope.market.log import CandleRow, PricedSwap, Waypoint
 from mintscope.market.timeframe import FRAME_S, WIDTH_S, AskedFrame, Timeframe
 
 NO_ACC: Final = bytes(8 * ACC)
+PACKED: Final = Struct(f"<{8 * ACC}s5q4dq")  # a frame of `fold.STATE`, at a tenth of its price
 WAYPOINT_EVERY: Final = 64  # candles: fewer than a mint keeps at least
 
 
@@ -106,19 +108,38 @@ class Frame:
         self._newest_row = UnixS(-1)
         self._has_opened = False
 
-    def unpack(self, values: list[Any], in_sol: Sequence[float]) -> None:
-        """Read the packed values, and the prices in SOL of the newest candle."""
-        self.acc, self.count, self.bucket, self.buy, self.sell, open_bucket, *candle = values
+    def unpack(self, state: bytes, at: int, in_sol: Sequence[float]) -> None:
+        """Read what `packed` wrote *at* a place in *state*, and the newest candle's SOL prices."""
+        (
+            self.acc,
+            self.count,
+            self.bucket,
+            self.buy,
+            self.sell,
+            open_bucket,
+            *candle,
+        ) = PACKED.unpack_from(state, at)
         if open_bucket >= 0:
             self.candle = OpenCandle(open_bucket, *candle, *in_sol)
         if self._has_row():  # it was written with the state
             self._newest_row = self.bucket
 
-    def packed(self) -> list[Any]:
+    def packed(self) -> bytes:
         """Return this timeframe's part of STATE."""
         c = self.candle or NO_CANDLE
-        candle = (c.bucket, c.open, c.high, c.low, c.close, c.count)
-        return [self.acc, self.count, self.bucket, self.buy, self.sell, *candle]
+        return PACKED.pack(
+            self.acc,
+            self.count,
+            self.bucket,
+            self.buy,
+            self.sell,
+            c.bucket,
+            c.open,
+            c.high,
+            c.low,
+            c.close,
+            c.count,
+        )
 
     def apply(self, time: UnixS, price: float | None, swap: PricedSwap) -> None:
         """Add one swap; *price* is None if it sets no candle.
@@ -205,10 +226,21 @@ class Frame:
     def _row(self) -> CandleRow:
         c = self.candle
         if c is not None and c.bucket == self.bucket:
-            flow = (self.buy, self.sell, c.count)
-            sol = c.in_sol()
-            in_sol = sol if sol[0] >= 0 else (None, None, None, None)
-            return CandleRow(c.bucket, c.open, c.high, c.low, c.close, *flow, *in_sol)
+            is_known = c.open_sol >= 0  # not NaN
+            return CandleRow(
+                c.bucket,
+                c.open,
+                c.high,
+                c.low,
+                c.close,
+                self.buy,
+                self.sell,
+                c.count,
+                c.open_sol if is_known else None,
+                c.high_sol if is_known else None,
+                c.low_sol if is_known else None,
+                c.close_sol if is_known else None,
+            )
         return CandleRow(self.bucket, None, None, None, None, self.buy, self.sell, 0)
 
 

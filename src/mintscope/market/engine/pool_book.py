@@ -176,8 +176,12 @@ class PoolBook:
 
     def __init__(self, state: bytes | None = None) -> None:
         self._state = state
-        self._pools = {one.pool: one for one in booked(state)}
-        self._bucket = max((one.candle[0] for one in self._pools.values() if one.candle), default=0)
+        self._pools: dict[str, BookedPool] = {}
+        self._bucket = 0
+        for one in booked(state):
+            self._pools[one.pool] = one
+            if one.candle is not None:
+                self._bucket = one.candle[0]
         self._stored: set[str] | None = None
         self._rows: Sequence[PoolRow] = ()
         self._dropped: Sequence[int] = ()
