@@ -174,7 +174,7 @@ class History:
                 [None, SwapDetail(Signature(f"{index}"), "made", 7, 6, WSOL, 8)]
             ),
             evidence=self._random.choice(
-                [None, Evidence(None, index, f"{self._random.randrange(30)}")]
+                [None, Evidence(None, index, f"{self._random.randrange(30)}", fee_bps=index % 3)]
             ),
         )
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from random import Random
 
+import msgspec
 import pytest
 
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
@@ -47,7 +48,8 @@ def market(seed: int, pools: int, swaps: int, step_s: int) -> list[Timed]:
             price_sol=usd if is_taken else None,
             pool=pool,
             offered=None if is_taken or usd is None else (usd, usd),
-            detail=detail, evidence=Evidence(None, 1, "signer"),
+            detail=detail,
+            evidence=Evidence(None, 1, "signer", fee_bps=rng.choice((None, 0, 30, 125))),
         )  # fmt: skip
         made.append((slot, at, swap))
         if n == swaps // 2:
@@ -102,6 +104,15 @@ def slow(swaps: Sequence[Timed]) -> dict[str, Row]:
     return rows
 
 
+def newest_fees(swaps: Sequence[Timed]) -> dict[str | None, int | None]:
+    """Return the fee of each pool: of its newest swap that shows one."""
+    fees: dict[str | None, int | None] = {}
+    for _, _, swap in swaps:
+        shown = None if swap.evidence is None else swap.evidence.fee_bps
+        fees[swap.pool] = fees.get(swap.pool) if shown is None else shown
+    return fees
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_candles_of_pools_are_those_of_their_swaps_however_they_are_batched(seed: int) -> None:
     swaps = market(seed, pools=1 + seed % 9, swaps=300, step_s=1 + 97 * (seed % 5))
@@ -112,6 +123,7 @@ def test_candles_of_pools_are_those_of_their_swaps_however_they_are_batched(seed
     assert (pools, rows) == folded(swaps, seed + 1)
     first = {one.pool: at for _, at, one in reversed(swaps) if one.pool is not None}
     assert {one.pool: one.since for one in pools} == first
+    assert {one.pool: one.fee_bps for one in pools} == newest_fees(swaps)
     traded = [one for one in pools if one.pool != "grown"]
     assert all((one.venue, one.quote) == (f"venue of {one.pool}", "quote") for one in traded)
     grown = next(one for one in pools if one.pool == "grown")
@@ -156,6 +168,16 @@ def test_pools_that_come_and_go_within_a_batch_are_not_dropped_from_the_store() 
     for n in range(1_000):
         book.apply(Slot(n), UnixS(BEGIN), [bought(n, 2, f"made up {n}")])
     assert len(book.changed().dropped) == POOLS_MAX
+
+
+def test_a_book_of_the_version_before_has_no_fees() -> None:
+    """Fees were appended to the fields of a pool, and to the evidence of a swap."""
+    older = ["pool", BEGIN, 5, 7, 2, "venue", "quote", None, None, None, 9]
+    (one,) = booked(msgspec.msgpack.encode([older]))
+    assert (one.progress, one.candle, one.fee_bps) == (9, None, None)
+    evidence = msgspec.msgpack.encode([None, 1, "signer", True, 0, None, 0, 420_000])
+    read = msgspec.msgpack.decode(evidence, type=Evidence)
+    assert (read.progress, read.fee_bps) == (420_000, None)
 
 
 def test_volume_of_an_earlier_day_no_longer_keeps_a_pool() -> None:

@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
-from mintscope.market.log import Evidence, PricedSwap, SwapDetail
-from mintscope.market.series.pools import LoggedSwap, PoolFlow, SwapPlace, move_of, pools_of
+from mintscope.market.engine.pool_book import BookedPool
+from mintscope.market.log import Evidence, LogTip, PricedSwap, SwapDetail
+from mintscope.market.series.pools import (
+    KeptPools,
+    LoggedSwap,
+    PoolFlow,
+    SwapPlace,
+    move_of,
+    pools_of,
+)
 from mintscope.market.standing import Offer, Standing, stand
 
 NOW = UnixS(1_760_000_040)
@@ -63,6 +71,26 @@ def test_each_pool_has_what_stands_and_what_is_traded_in_it() -> None:
     assert (thin_now.quote_usd, thin_now.token_usd, thin_now.is_estimate) == (1e3, None, True)
     assert thin_now.newest == PoolFlow()
     assert (blind_now.venue, blind_now.quote_usd, blind_now.moves) == (None, None, [])
+
+
+def test_the_fee_is_that_of_the_newest_swap_or_of_the_venue() -> None:
+    standing = offered(*(offer(pool, NOW - 9, 1.0, 10**9, pool) for pool in "abcd"))
+    kept = KeptPools(
+        tip=LogTip(seq=1, slot=Slot(9), time=NOW, follows_files=False),
+        time=NOW,
+        standing=None,
+        booked=[
+            BookedPool("a", NOW, 0, venue="pumpswap", fee_bps=115),
+            BookedPool("b", NOW, 0, venue="pumpfun", fee_bps=0),
+            BookedPool("c", NOW, 0, venue="raydium_v4"),
+            BookedPool("d", NOW, 0, venue="pumpswap"),
+        ],
+        rows=[],
+    )
+
+    fees = {one.pool: one.fee for one in pools_of(standing, [], NOW, kept)}
+
+    assert fees == {"a": 0.0115, "b": 0.0, "c": 0.0025, "d": None}
 
 
 @given(st.integers(1, 10**9), st.sampled_from((100, 1_000, 10_000)))

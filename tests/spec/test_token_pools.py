@@ -32,10 +32,12 @@ async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
 
 def swap(index: int, mint: Mint = TOKEN) -> PricedSwap:
     detail = SwapDetail(Signature(f"{index}"), "pumpswap", 10**9, 9, USDC, 225_000_000, 6)
+    evidence = Evidence(
+        10**10, 225_000_000, f"signer{index}", progress=420_000, fee_bps=115 + index
+    )
     return PricedSwap(
         mint, index, 2, -1, 0, is_buy=True, volume=225_000_000, price_usd=150.0, price_sol=1.0,
-        pool="pool", detail=detail,
-        evidence=Evidence(10**10, 225_000_000, f"signer{index}", progress=420_000),
+        pool="pool", detail=detail, evidence=evidence,
     )  # fmt: skip
 
 
@@ -74,7 +76,7 @@ async def test_a_pool_with_every_field(market: SeriesService) -> None:
                 "price": {"usd": 150.0, "sol": 1.0}, "lastSwapAt": BEGIN_S,
                 "weight": 1.0, "agrees": True, "quoteUsd": 10_000.0, "tokenUsd": 10_000.0,
                 "m5": flow, "h1": spans, "d1": spans, "kept": flow,
-                "since": BEGIN_S, "fee": None, "progress": 0.42,
+                "since": BEGIN_S, "fee": 0.0116, "progress": 0.42,
                 "migration": {"from": "curve", "to": "pool", "slot": 1},
                 "moves": [
                     {"usd": 100, "buy": pytest.approx(0.0201), "sell": pytest.approx(1 - 1.01**-2)},

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from mintscope.dex import base58, batch
 from mintscope.dex import unread as unlisted
 from mintscope.dex.base58 import data_of
-from mintscope.dex.events import FIELDS_AT, SELF_CALL, U64
+from mintscope.dex.events import FEES, FIELDS_AT, SELF_CALL, U64, fee_of
 from mintscope.dex.outcome import (
     NO_EXCHANGES,
     Decoded,
@@ -223,6 +223,7 @@ PARTS: Final[Mapping[str, Mapping[bytes, Part]]] = {
         bytes.fromhex("863ba8785e3372e7"): _fields(155, 163),  # with a transfer hook
     },
 }
+REPORTING: Final = PARTS.keys() | FEES.keys()  # more than the amounts of a swap
 
 
 def progress_of(call: Call) -> int | None:
@@ -426,8 +427,9 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     if read is None:
         return []
     found = read(call, legs, token_accounts)
-    if len(found) == 1 and call.program.name in PARTS:
-        found = [found[0]._replace(progress=progress_of(call))]
+    if len(found) == 1 and call.program.name in REPORTING:
+        # `_replace` takes twice as long.
+        found = [Swap._make((*found[0][:-2], progress_of(call), fee_of(call)))]
     if not found and b"" in swaps:
         unlisted.expect_no_exchange(call, token_accounts)
     return found

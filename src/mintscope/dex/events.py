@@ -5,7 +5,7 @@ versions append fields: a prefix is read, a length is never required.  The same
 name in another program is another event, so every layout belongs to a program.
 
 Here events only confirm what the transfers show.  A disagreement means that
-one of the two is not understood.
+one of the two is not understood.  Fees are in the events alone.
 """
 
 import struct
@@ -68,6 +68,70 @@ LAYOUTS: Final = {
         bytes.fromhex("863ba8785e3372e7"): Layout((83,), 107, aside=147),  # with a transfer hook
     },
 }
+
+
+class FeeLayout(NamedTuple):
+    """Fees in an event: each is basis points and an amount, two u64.
+
+    fields     from the first byte on: the basis points of protocol and liquidity, then both of the
+               creator
+    cashback   offset of what the trader can claim later, in place of the creator's; newer events
+               have it.  Counted from the first byte, or from the end of the string at *text*
+    """
+
+    fields: struct.Struct
+    cashback: int
+    text: int | None = None
+
+
+# Not listed: the buyback is a share of the protocol's fee, and rewards of holders are the creator's
+# fee under another name.
+POOL_FEES: Final = struct.Struct("<80xQ8xQ248xQQ")
+FEES: Final = {
+    "pumpfun": {
+        bytes.fromhex("bddb7fd34ee661ee"): FeeLayout(struct.Struct("<169xQ40xQQ"), 1, text=266)
+    },
+    "pumpswap": {
+        bytes.fromhex("67f4521f2cf57777"): FeeLayout(POOL_FEES, 0, text=409),  # BuyEvent
+        bytes.fromhex("3e2f370aa503dc2a"): FeeLayout(POOL_FEES, 368),  # SellEvent
+    },
+}
+FEE: Final = struct.Struct("<QQ")
+FEE_BPS_MAX: Final = 10_000
+
+
+def fee_of(call: Call) -> int | None:
+    """Return the basis points of the quote that the trader of *call* paid, 0 to FEE_BPS_MAX.
+
+    None if no event shows them.
+    """
+    layouts = FEES.get(call.program.name)
+    if layouts is None:
+        return None
+    for instruction in call.events:
+        data = data_of(instruction)
+        layout = layouts.get(data[8:FIELDS_AT])
+        if layout is not None and data[:8] == SELF_CALL:
+            return _fee(data, layout)
+    return None
+
+
+def _fee(event: bytes, layout: FeeLayout) -> int | None:
+    fields, at, text = layout
+    size = len(event)
+    if size < fields.size:
+        return None
+    *others, creator, amount = fields.unpack_from(event)
+    total = sum(others)
+    if amount:  # rounded up: if there is none, the pool has no creator, and the rate is not paid
+        total += creator
+    if text is not None:
+        at += text + 4 + int.from_bytes(event[text : text + 4], "little")
+    if size >= at + FEE.size:
+        rate, amount = FEE.unpack_from(event, at)
+        if amount:
+            total += rate
+    return total if total <= FEE_BPS_MAX else None
 
 
 def verify(call: Call, swaps: list[Swap]) -> None:

@@ -39,6 +39,7 @@ class Swap(NamedTuple):
     succeeds   the curve that *pool* takes the place of; None for a swap.  Nothing was exchanged:
             in_mint is the mint of the curve
     progress   of a curve, millionths of the way to its pool after it; None if no event shows it
+    fee_bps    basis points of the quote that the trader paid; None if no event shows them
     """
 
     signature: Signature
@@ -60,6 +61,7 @@ class Swap(NamedTuple):
     out_left: int | None = None
     succeeds: str | None = None
     progress: int | None = None
+    fee_bps: int | None = None
 
 
 class QuoteKind(StrEnum):

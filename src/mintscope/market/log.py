@@ -57,6 +57,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     succeeds    the curve whose place the pool takes; None for a swap
     uncounted   an `Uncounted`: why *flow* is no volume, whatever the price; None in older logs
     progress    of a curve, millionths of the way to its pool; None if not known
+    fee_bps     basis points of the quote that the trader paid; None if not known
     """
 
     depth: int | None
@@ -67,6 +68,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     succeeds: str | None = None
     uncounted: int | None = None
     progress: int | None = None
+    fee_bps: int | None = None
 
 
 def signer_number(signer: str) -> int:

@@ -323,7 +323,9 @@ def _evidence(  # noqa: PLR0913, PLR0917 - all that a swap tells
         flow = min(_worth(seen, seen.quote_amount, rate, quotes), VOLUME_MAX)
     signer = swap.signer[:SIGNER_CHARS]
     shown = _shown(swap, depth)
-    return Evidence(shown, flow, signer, is_direct, trip, None, uncounted, swap.progress)
+    return Evidence(
+        shown, flow, signer, is_direct, trip, None, uncounted, swap.progress, swap.fee_bps
+    )
 
 
 def _has_one_pool(sided: Iterable[tuple[Swap, Oriented]], rate: Rate, quotes: Quotes) -> bool:

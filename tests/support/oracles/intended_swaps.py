@@ -1,12 +1,16 @@
 """The swaps that the devchain's market meant: what a decoder has to find."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from mintscope.dex.outcome import Swap
 from mintscope.kit.primitives import Slot
 from mintscope_devchain.chain import Devchain
 from mintscope_devchain.market.pool import Fill, Venue
 from mintscope_devchain.transaction import Invocation
+
+# pump.fun: 95 of the protocol and 30 of the creator. PumpSwap: 20 of the liquidity, 5 and 5.
+FEE_BPS: Final = {Venue.PUMP_FUN: 125, Venue.PUMP_SWAP: 30}
 
 
 def intended(chain: Devchain, slot: Slot) -> tuple[Swap, ...]:
@@ -67,6 +71,7 @@ def _swaps(chain: Devchain, slot: Slot) -> Iterator[Swap]:
                         out_decimals=fill.paid.decimals,
                         signer=transaction.envelope.payer,
                         progress=_progress(fill),
+                        fee_bps=FEE_BPS.get(fill.pool.venue),
                     )
 
 

@@ -172,7 +172,7 @@ class PoolLine(Wire):
     ]
     fee: Annotated[
         float | None,
-        about("The fee of a swap, if all pools of the venue take the same.", 0.0025),
+        about("The fee of a swap: of the newest, or of all of the venue; null: unknown.", 0.0025),
     ]
     progress: Annotated[
         float | None,

@@ -43,6 +43,7 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
     came_from, went_to, moved_at   curve whose place it took, or pool that took its place, and slot
     progress   of a curve, millionths of the way to its pool after its newest swap that shows it
     candle     of the newest span of the book; None if the pool has no swap in it
+    fee_bps    basis points of the quote that its newest swap cost, of those that show it
     """
 
     pool: str
@@ -57,6 +58,7 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
     moved_at: Slot | None = None
     progress: int | None = None
     candle: OpenCandle | None = None
+    fee_bps: int | None = None
 
     def lively(self, today: int) -> int:
         """Return the micro-USD of *today* and of the day before."""
@@ -187,7 +189,9 @@ class PoolBook:
         self._dropped: Sequence[int] = ()
         self.unnamed: frozenset[str] = NO_NAMES
 
-    def apply(self, slot: Slot, time: UnixS, swaps: Sequence[PricedSwap]) -> None:
+    def apply(  # noqa: C901 - the hottest loop: a call for each swap would cost as much as the rest
+        self, slot: Slot, time: UnixS, swaps: Sequence[PricedSwap]
+    ) -> None:
         """Add the next *swaps*, those of one slot; times never go back."""
         today = time // DAY_S
         if time >= self._bucket + SPAN_S:
@@ -208,6 +212,8 @@ class PoolBook:
                     continue
                 if evidence.progress is not None:
                     one.progress = evidence.progress
+                if evidence.fee_bps is not None:
+                    one.fee_bps = evidence.fee_bps
             one.add(today, swap.volume)
             candle = one.candle
             if candle is None:

@@ -249,8 +249,9 @@ TRADES_USD: Final = (100, 1_000, 10_000)
 CONSTANT_PRODUCTS: Final = frozenset({"pumpfun", "pumpswap", "raydium_v4", "raydium_cpmm"})
 
 
-# All pools of the program take the same, which no account of a pool can change.
 MILLIONTHS: Final = 1_000_000  # of the way of a curve
+BASIS_POINTS: Final = 10_000
+# All pools of the program take the same, which no account of a pool can change.
 FEES: Final = {"raydium_v4": 0.0025}
 
 
@@ -296,7 +297,8 @@ class PoolNow(NamedTuple):
     hour, day      of the newest 12 and 288 spans of five minutes, the open one included; None if
                    the pool is not booked
     since          of its first swap since it is booked
-    fee            of a swap, if all pools of the venue take the same: 0.0025 is 0.25 %
+    fee            of a swap, 0.0025 is 0.25 %: that of its newest swap, if its event shows it,
+                   else that of the venue, if all pools of it take the same
     progress       of a curve, the part of its tokens that is sold, 0 to 1; None: no curve, or not
                    known
     came_from, went_to, moved_at   the curve whose place it took, the pool that took its place, slot
@@ -415,6 +417,7 @@ def _with_book(one: PoolNow, book: BookedPool, hours: _Flows, days: _Flows) -> P
         hour=hours.of(book),
         day=days.of(book),
         since=book.since,
+        fee=one.fee if book.fee_bps is None else book.fee_bps / BASIS_POINTS,
         progress=None if book.progress is None else book.progress / MILLIONTHS,
         came_from=book.came_from,
         went_to=book.went_to,

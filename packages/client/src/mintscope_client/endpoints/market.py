@@ -55,7 +55,7 @@ class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
     m5, kept        of the last 5 minutes, and since `swaps_since`
     h1, d1          of the newest 12 and 288 spans of 5 minutes
     since           of its first swap since it is followed, Unix seconds
-    fee             of a swap, if all pools of the venue take the same: 0.0025 is 0.25 %
+    fee             of a swap, 0.0025 is 0.25 %; None: not known
     progress        of a curve: the part of the way to its pool, 0 to 1
     moves           price impact of 100, 1,000 and 10,000 USD; is_estimate: approximate
     """
