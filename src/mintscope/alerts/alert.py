@@ -1,6 +1,6 @@
 """Alerts of users, their firings, and the progress of their evaluation."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from typing import Final, NamedTuple, NewType, TypedDict
@@ -220,7 +220,7 @@ class NewFiring:
 class HeldFirings(NamedTuple):
     """Firings that are listed and not sent, by their places among others, and the reason."""
 
-    places: Collection[int]
+    places: frozenset[int]
     note: str
 
 

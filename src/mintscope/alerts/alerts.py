@@ -558,7 +558,7 @@ class AlertWriter:
             for place, firing in enumerate(outcome.fired)
             if firing.signal_id in unchanged
         ]
-        held = [place for place, (_, _, is_held) in enumerate(listed) if is_held]
+        held = frozenset(place for place, (_, _, is_held) in enumerate(listed) if is_held)
         rows.firings.insert_many(
             [(firing, now if signal.sends_webhooks else None) for signal, firing, _ in listed],
             by_email={signal.signal_id for signal, _, _ in listed if signal.rule.by_email},

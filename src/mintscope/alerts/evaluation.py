@@ -100,7 +100,7 @@ class Outcome:
     seq: int
     states: Mapping[SignalId, tuple[int, RuleState]]
     fired: Sequence[NewFiring]
-    held: Collection[int]
+    held: frozenset[int]
     hour_max: int
     hours: Mapping[SignalId, FiredHour]
     ended: Collection[SignalId]

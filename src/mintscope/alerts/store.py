@@ -34,7 +34,7 @@ from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.kit.sql.database import Batch, Database, ahead_ms, delete_part, marks
 
 EMAILS: Final = SqlEmailRows.NAME
-NONE_HELD: Final = HeldFirings((), "")
+NONE_HELD: Final = HeldFirings(frozenset(), "")
 NUMBERS_MAX: Final = 500  # in one statement
 IS_WAITING: Final = "due_at IS NOT NULL AND delivered_at IS NULL AND given_up_at IS NULL"
 MANY: Final = Batch(
