@@ -145,7 +145,7 @@ def test_every_form_that_changes_something_carries_the_text_of_the_session() -> 
 def test_the_script_of_others_is_what_its_package_holds() -> None:
     lock = loads((WEB / "assets" / "package-lock.json").read_text())
     locked = lock["packages"]["node_modules/htmx.org"]
-    assert PACKAGE.is_dir(), "npm ci --prefix src/mintscope/web/assets was not run"
+    assert PACKAGE.is_dir(), "npm ci --prefix src/mintscope/site/assets was not run"
     installed = loads((PACKAGE / "package.json").read_text())
     assert installed["version"] == locked["version"]
     ours = (WEB / "static" / "htmx.min.js").read_bytes()
