@@ -139,7 +139,7 @@ async def test_a_credit_for_each_10_000_candles(market: SeriesService) -> None:
         ({"mints": [TOKEN] * 51}, "BAD_REQUEST", "mints"),
         ({"mints": ["abc"]}, "INVALID_TOKEN_ADDRESS", "abc"),
         ({"where": "price >"}, "BAD_REQUEST", "where: "),
-        ({"where": "liquidity > 1"}, "BAD_REQUEST", "not kept of the past"),
+        ({"where": "liquidity > 1"}, "BAD_REQUEST", "no stored past"),
         ({"from": 5, "to": 4}, "BAD_REQUEST", "from: expected at most 4"),
         ({"tf": "h2"}, "BAD_REQUEST", "tf"),
         ({"watch": 1}, "BAD_REQUEST", "watch"),

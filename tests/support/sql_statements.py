@@ -14,7 +14,8 @@ from mintscope.kit.sql.database import Batch, inserting, marks
 
 # SQL that both engines understand; `app.stores`, `sqlite` and `postgres` have their own.
 STORE: Final = re.compile(
-    r"^mintscope\.(?!app\.|credits\.store\.ledger).*\b(\w+_)?store(\.(?!sqlite|postgres)\w+)?$"
+    r"^mintscope\.((?!app\.).*\b(\w+_)?store(\.(?!sqlite|postgres)\w+)?"
+    r"|credits\.(closing|statements))$"
 )
 VERBS: Final = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ", "WITH ")
 

@@ -137,4 +137,4 @@ def test_a_folder_that_cannot_be_one_is_named_in_a_sentence(tmp_path: Path) -> N
     file.write_text("not a folder")
     result = run(file, "list")
     assert result.exit_code == 1
-    assert f"the money file in {file} does not answer: " in result.output
+    assert f"expected a database file at {file / 'money.sqlite'}; cannot open it" in result.output

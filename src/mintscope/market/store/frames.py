@@ -10,7 +10,7 @@ from mintscope.kit.primitives import Slot, UnixS
 from mintscope.kit.sql.database import Database
 from mintscope.market.engine.fold import read_state
 from mintscope.market.engine.frames import WIDE, Bar, Frames
-from mintscope.market.engine.kernels import sets_candle
+from mintscope.market.engine.kernels import PRICE_MAX
 from mintscope.market.log import CandleRow, LoadedMint
 from mintscope.market.timeframe import TIMEFRAMES, AskedFrame, Timeframe
 
@@ -118,5 +118,5 @@ def _prices(db: Database, folded: Folded) -> Iterator[tuple[UnixS, float]]:
     for time, blob in db.execute(SHORT, bounds):
         for row in _rows.decode(blob):
             price = row.price_usd
-            if price is not None and sets_candle(price):
+            if price is not None and 0.0 < price <= PRICE_MAX:  # as `fold.price_of`
                 yield UnixS(time), price
