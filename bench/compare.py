@@ -62,18 +62,25 @@ def figures(printed: str) -> Iterator[tuple[tuple[str, str], float]]:
 
 
 def compare(revision: str, names: Sequence[str]) -> int:
-    """Print the ratio of each figure of ours, now against *revision*; 1 if one is slower."""
-    ours, theirs = Measured(), Measured()
+    """Print the ratio of each figure of ours, now against *revision*; 1 if one is slower.
+
+    The figures of a benchmark are printed as soon as all of its turns have ended.
+    """
+    slower = 0
+    count = 0
     with revision_at(revision) as before:
         for name in names:
+            ours = Measured()
+            theirs = Measured()
             for turn in range(TURNS):
                 sides = [(Build(ROOT, Path(sys.executable)), ours), (before, theirs)]
                 for build, measured in sides if turn % 2 else reversed(sides):
                     for key, value in build.measure(name):
                         measured.setdefault(key, []).append(value)
-    slower = [key for key in ours if _tell(key, ours[key], theirs.get(key), revision)]
+            slower += sum(_tell(key, ours[key], theirs.get(key), revision) for key in ours)
+            count += len(ours)
     rule = f"nothing slower than {SLOWER}"
-    print(f"\n{rule}: {len(slower)} of {len(ours)} are" if slower else f"\n{rule}: kept")
+    print(f"\n{rule}: {slower} of {count} are" if slower else f"\n{rule}: kept")
     return int(bool(slower))
 
 
@@ -88,13 +95,14 @@ def _tell(
     """Print one figure; return whether it is slower than the rule allows."""
     what, unit = key
     if before is None:
-        print(f"{what:52} {median(now):14,.2f} {unit:14}  not measured at {revision}")
+        print(f"{what:52} {median(now):14,.2f} {unit:14}  not measured at {revision}", flush=True)
         return False
     better = ratio(unit, median(now), median(before))
     is_slower = better < SLOWER and unit not in NO_RULE
     print(
         f"{what:52} {median(now):14,.2f} {unit:14} before {median(before):14,.2f}"
-        f" {better:8.2f}x{'  slower' if is_slower else ''}"
+        f" {better:8.2f}x{'  slower' if is_slower else ''}",
+        flush=True,
     )
     return is_slower
 
