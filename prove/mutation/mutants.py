@@ -51,7 +51,8 @@ def mutants_of(source: Path, mutated: Path) -> Iterator[Mutant]:
             raise SystemExit(f"mutmut has not tried {key}")
         mangled = key.rpartition(".")[2]
         function = mangled.partition("__mutmut_")[0]
-        before, after = functions[function + ORIGINAL], functions[mangled]
+        before = functions[function + ORIGINAL]
+        after = functions[mangled]
         after.name = before.name
         old, new = _difference(before, after)
         where = function.removeprefix("x_").removeprefix(f"x{BETWEEN}").replace(BETWEEN, ".")

@@ -50,7 +50,8 @@ def protobuf(entry: dict[str, Any]) -> geyser_pb2.SubscribeUpdateTransactionInfo
     """Return *entry* as the stream has it."""
     info = geyser_pb2.SubscribeUpdateTransactionInfo(index=0)
     message, meta = info.transaction.message, info.meta
-    given, reported = entry["transaction"]["message"], entry["meta"]
+    given = entry["transaction"]["message"]
+    reported = entry["meta"]
     info.signature = unb58(entry["transaction"]["signatures"][0])
     message.header.num_required_signatures = given["header"]["numRequiredSignatures"]
     message.account_keys.extend(unb58(key) for key in given["accountKeys"])

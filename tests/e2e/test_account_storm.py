@@ -171,7 +171,8 @@ async def go_on(folder: Path, reported: list[Reported]) -> list[str]:
 async def found_after(folder: Path, kills: int, *, is_mistaken: bool = False) -> list[str]:
     """Storm, look, go on, look again; return what is wrong."""
     await asyncio.to_thread(partial(storm, folder, kills, is_mistaken=is_mistaken))
-    money, reported = folder / "money.sqlite", reported_in(folder)
+    money = folder / "money.sqlite"
+    reported = reported_in(folder)
     wrong = contradictions(money) + lost(folder, reported)
     if wrong:
         return wrong

@@ -87,7 +87,9 @@ def serving(environment: dict[str, str]) -> Iterator[tuple[str, subprocess.Popen
     ) as process:
         try:
             assert process.stderr is not None
-            reported, address, is_read = [], "", False
+            reported = []
+            address = ""
+            is_read = False
             while not (address and is_read):
                 line = process.stderr.readline()
                 reported.append(line)

@@ -47,7 +47,8 @@ def messages(socket: ClientConnection) -> Iterator[tuple[str, Any]]:
 
 def test_streams_end_cleanly_and_cost_the_minutes_with_events(service: DocumentedService) -> None:
     token = service.mintscope(f"credits issue --credits {CREDITS}").strip()
-    reported, ends = 0, []
+    reported = 0
+    ends = []
     with ExitStack() as stack:
         client = stack.enter_context(httpx.Client(base_url=service.url, timeout=READ_S))
         streams = [

@@ -216,7 +216,8 @@ async def test_a_reason_reaches_the_applicant_and_a_note_does_not(
     await site.accounts.signup.confirm_by_link(
         (await site.link("agent@example.org")).rpartition("/")[2]
     )
-    reported, note = "Please say {what} you trade.", "Looks like spam."
+    reported = "Please say {what} you trade."
+    note = "Looks like spam."
     await administrator.send(
         f"/admin/applications/{signup_id}",
         {"decision": "reject", "reject-note": note, "told": reported},

@@ -108,7 +108,8 @@ async def test_values_are_exact_where_older_candles_were_dropped(market: SeriesS
     while exact_from is None:
         reported = await page(market, token, tf="m5", names="ema200,rsi", limit=30, **cursor)
         points = reported["points"] + points
-        exact_from, cursor = reported["exactFrom"], {"cursor": reported["nextCursor"]}
+        exact_from = reported["exactFrom"]
+        cursor = {"cursor": reported["nextCursor"]}
     assert reported["nextCursor"] is None
     assert points[0]["t"] == exact_from
     assert 46 <= len(points) < count

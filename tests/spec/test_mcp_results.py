@@ -92,7 +92,8 @@ async def test_errors_conform_to_the_output_schema_of_their_tool(
         async with mcp_client(app, headers) as client:
             schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
             result = await client.call_tool(name, arguments)
-        reported, schema = result.structured_content, schemas[name]
+        reported = result.structured_content
+        schema = schemas[name]
         assert result.is_error
         assert schema is not None
         jsonschema.validate(reported, schema)
