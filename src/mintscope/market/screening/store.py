@@ -77,13 +77,14 @@ FIRST_USD: Final = """
   WHERE mint = id AND timeframe = 'm1' AND count > 0 AND provider IS NULL
   ORDER BY bucket LIMIT 1)
 """
-# The pools of a mint after the newest folded slot that changed them.  The sign keeps SQLite from
-# beginning with the headers.
+# The pools of a mint after the newest folded slot that changed them.  Headers are asked one by one,
+# since either engine would begin a join with all of them.
 STANDING: Final = """
 coalesce(
-    (SELECT deciding FROM swap JOIN header USING (seq)
-      WHERE swap.mint = mint.id AND +is_dead = 0 AND deciding IS NOT NULL
+    (SELECT deciding FROM swap
+      WHERE swap.mint = mint.id AND deciding IS NOT NULL
         AND seq <= (SELECT folded_seq FROM progress)
+        AND (SELECT is_dead FROM header WHERE header.seq = swap.seq) = 0
       ORDER BY seq DESC LIMIT 1),
     (SELECT deciding FROM deciding_pool WHERE deciding_pool.mint = mint.id))
 """
@@ -95,23 +96,28 @@ SELECT id, address, since_time, state.state, facts, {FIRST_USD}, {STANDING},
  WHERE id BETWEEN :first AND :last AND since_slot IS NOT NULL ORDER BY id
 """  # noqa: S608 - constants
 
-# Mint by mint: of the candles between two mints SQLite would read all, however old.
-MINUTES: Final = """
-SELECT candle.mint, bucket, buy_volume + sell_volume, buy_volume, close
-  FROM mint CROSS JOIN candle
- WHERE id BETWEEN :first AND :last AND since_slot IS NOT NULL AND candle.mint = id
-   AND timeframe = 'm1' AND bucket >= :hour AND provider IS NULL
- ORDER BY candle.mint, bucket
+# Mint by mint: of the candles between two mints SQLite would read all, however old.  Materialized,
+# as PostgreSQL would read all mints for each page while it has no statistics of them.
+MINTS_OF_PAGE: Final = """
+page AS MATERIALIZED (
+    SELECT id FROM mint WHERE id BETWEEN :first AND :last AND since_slot IS NOT NULL)
 """
+MINUTES: Final = f"""
+WITH {MINTS_OF_PAGE}
+SELECT candle.mint, bucket, buy_volume + sell_volume, buy_volume, close
+  FROM page CROSS JOIN candle
+ WHERE candle.mint = id AND timeframe = 'm1' AND bucket >= :hour AND provider IS NULL
+ ORDER BY candle.mint, bucket
+"""  # noqa: S608 - constants
 PARTS: Final = f"""
-WITH part AS (
+WITH {MINTS_OF_PAGE},
+part AS (
     SELECT candle.mint AS mint, bucket / {D1.part_s} AS number,
            CAST(sum(buy_volume + sell_volume) AS bigint) AS volume,
            CAST(sum(count) AS bigint) AS swaps,
            max(CASE WHEN count > 0 THEN bucket END) AS newest
-      FROM mint CROSS JOIN candle
-     WHERE id BETWEEN :first AND :last AND since_slot IS NOT NULL AND candle.mint = id
-       AND timeframe = 'm1' AND bucket >= :day AND provider IS NULL
+      FROM page CROSS JOIN candle
+     WHERE candle.mint = id AND timeframe = 'm1' AND bucket >= :day AND provider IS NULL
      GROUP BY candle.mint, bucket / {D1.part_s})
 SELECT part.mint, number, volume, swaps, close
   FROM part LEFT JOIN candle
