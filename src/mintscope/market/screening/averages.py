@@ -1,8 +1,9 @@
 """EMAs, RSI, MACD, ATR, Bollinger bands and swings of all tokens, by timeframe.
 
-The engine has these values for the mints in use, a list for all.  A list keeps of the closed
-candles of each row and timeframe what these values rest on (`engine.recent`).  Readers see values
-with the open candle, and those before it.  Only rows that were traded are read again.
+The engine has these values for the mints in use, a list has them for all mints.  For each row and
+timeframe, a list stores the part of the closed candles that these values depend on
+(`engine.recent`).  Readers get values with and without the open candle.  Only traded rows are
+computed again.
 """
 
 import weakref
@@ -14,49 +15,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.market.engine import kernels, recent
+from mintscope.market.engine.given import Floats
 from mintscope.market.engine.kernels import ACC, LAST
 from mintscope.market.engine.recent import RECENTS
 from mintscope.market.screening.snapshot import RecentCandles
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
-Floats = NDArray[np.float64]
 AverageRows = NDArray[Any]
 
 NAMES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd", "macd_signal", "macd_histogram")
-"""Of one timeframe, in the order in which a kernel writes them."""
-OF_OPEN: Final = {
-    f"{name}_{timeframe}": (k, z)
-    for k, timeframe in enumerate(TIMEFRAMES)
-    for z, name in enumerate(NAMES)
-}
-"""Of the name of an average: the number of its timeframe, and its place."""
-OF_RECENT: Final = {
-    f"{name}_{timeframe}": (k, z)
-    for k, timeframe in enumerate(TIMEFRAMES)
-    for z, name in enumerate(recent.NAMES)
-}
-"""Of a name of `engine.recent`: the number of its timeframe, and its place."""
+"""The averages of one timeframe, in the order in which a kernel writes them."""
+
+
+def _places(names: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Return by field the number of its timeframe, and the place of its name in *names*."""
+    return {
+        f"{name}_{timeframe}": (k, z)
+        for k, timeframe in enumerate(TIMEFRAMES)
+        for z, name in enumerate(names)
+    }
+
+
+OF_OPEN: Final = _places(NAMES)
+OF_RECENT: Final = _places(recent.NAMES)
 H1_FRAME: Final = list(TIMEFRAMES).index(Timeframe.H1)
 RSI: Final = NAMES.index("rsi")
-GROWS: Final = 8  # an eighth more, as of rows
+GROWS: Final = 8  # records grow by an eighth, as rows do
 NO_ACC: Final = bytes(8 * ACC)
-
-
-# Takes what is kept, where some rows stand in it, their candles, and the closes of their open ones,
-# or the high, low and close of these; returns their columns.
+# Takes records, the places of some rows in them, the candle counts of these rows, and the closes of
+# their open candles (or high, low and close); returns the columns of these rows.
 ReadRows: TypeAlias = Callable[[Any, Any, Any, Any], Floats]
-# Takes a count and a type; returns as many records, all zero.
+# Takes a count and a type; returns this number of records, all zero.
 MakeRecords: TypeAlias = Callable[[int, np.dtype[Any]], Any]
 
 
 class RecentRows:
-    """The newest candles of the rows of one timeframe: *of* each row with a closed candle.
+    """The records of the newest candles of the rows of one timeframe.
 
-    Most tokens have none of the wider timeframes.  These stand at place 0, which stays empty.
+    Most tokens have no closed candle of the wider timeframes: their place is 0, an empty record.
     """
 
     def __init__(self, count: int, of: np.dtype[Any], make: MakeRecords = np.zeros) -> None:
-        """Keep those of *count* rows; *of* is one of RECENTS, and *make* makes them."""
+        """Store records of type *of*, one of RECENTS, for *count* rows; *make* creates them."""
         self._make = make
         self.kept = make(1, of)
         self.places = np.zeros(count, np.int32)
@@ -67,7 +67,7 @@ class RecentRows:
         self.places = np.pad(self.places, (0, count - len(self.places)))
 
     def take(self, at: AverageRows) -> Any:
-        """Return the places of rows *at*, each once, which are given one if they have none."""
+        """Return the places of the distinct rows *at*; rows without a place get one."""
         new = at[self.places[at] == 0]
         last = self._used + len(new)
         if last > len(self.kept):
@@ -84,10 +84,10 @@ class RecentRows:
         return self.kept[self.places[at]]
 
     def write(self, at: AverageRows, recents: Any) -> None:
-        """Keep *recents* of rows *at*, each once."""
+        """Store *recents* for the distinct rows *at*."""
         is_filled = np.frombuffer(recents.tobytes(), np.uint8).reshape(len(at), -1).any(axis=1)
         is_needed = is_filled | (self.places[at] > 0)
-        places = self.take(at[is_needed])  # which may replace what is kept
+        places = self.take(at[is_needed])  # this may replace `kept`
         self.kept[places] = recents[is_needed]
 
 
@@ -95,9 +95,9 @@ class AverageColumns:
     """The newest candles of each row and timeframe, and the values last shown."""
 
     def __init__(self, count: int, make: MakeRecords = np.zeros) -> None:
-        """Keep *count* rows; *make* makes the records of timeframes wider than a minute.
+        """Store *count* rows; *make* creates the records of timeframes wider than a minute.
 
-        Candles of a minute close so often that a file of theirs would be written all the time.
+        Candles of a minute close so often that a file of them would be written all the time.
         """
         self._recents = [
             RecentRows(count, of, np.zeros if timeframe == Timeframe.M1 else make)
@@ -108,7 +108,7 @@ class AverageColumns:
         self._rsi = np.zeros(0)
         self._is_stale = np.ones(count, np.bool_)
         self._lock = Lock()
-        self._newest: Callable[[], Averages | None] = lambda: None  # a weak reference
+        self._newest: Callable[[], Averages | None] = lambda: None  # later a weak reference
 
     def make_room(self, count: int) -> None:
         """Extend to *count* rows, no fewer than before."""
@@ -128,7 +128,7 @@ class AverageColumns:
         self.load(np.array([row]), nothing, np.zeros((1, len(TIMEFRAMES), 2)))
 
     def load(self, at: AverageRows, recents: Sequence[Any], opens: Any) -> None:
-        """Take *recents*, some of RECENTS for each timeframe, and *opens* for rows *at*.
+        """Set rows *at* to *recents*, records of RECENTS by timeframe, and *opens*.
 
         opens   by row and timeframe: high and low of the open candle
         """
@@ -160,7 +160,7 @@ class AverageColumns:
             newest.save(at, k, self._recents[k].read(at), self._opens[at, k])
 
     def note(self, at: AverageRows, k: int, prices: Floats, is_next: NDArray[np.bool_]) -> None:
-        """Record the high and low in *prices* of rows *at*; *is_next*: they open a candle."""
+        """Record the highs and lows in *prices* of rows *at*; *is_next*: they open a candle."""
         self._is_stale[at] = True
         high, low = self._opens[at, k].T
         with self._lock:
@@ -171,11 +171,11 @@ class AverageColumns:
             self._opens[at, k, 1] = np.where(is_next, prices[1], np.minimum(low, prices[1]))
 
     def lost_rows(self) -> AverageRows:
-        """Return the rows with a swing that is not known until their candles are read again."""
+        """Return the rows whose swing is unknown until their candles are read again."""
         return np.flatnonzero(self._lost)
 
     def restore(self, first: int, kept: Sequence[bytes]) -> None:
-        """Restore rows that `kept` returned, from *first* on, before the first call of `shown`."""
+        """Restore the rows from *first* on from the result of `kept`, before the first `shown`."""
         opens = np.frombuffer(kept[-2]).reshape(-1, len(TIMEFRAMES), 2)
         last = first + len(opens)
         for each, of in zip(self._recents, kept, strict=False):
@@ -184,13 +184,13 @@ class AverageColumns:
         self._lost[first:last] = np.frombuffer(kept[-1], np.bool_)
 
     def kept(self, first: int, last: int) -> Sequence[bytes]:
-        """Return the rows from *first* until before *last*, for `restore`."""
+        """Return the rows from *first* to before *last* as bytes, for `restore`."""
         rows = slice(first, last)
         recents = (each.read(rows) for each in self._recents)
         return [each.tobytes() for each in (*recents, self._opens[rows], self._lost[rows])]
 
     def shown(self, rows: Any) -> "Averages":
-        """Return the current values of *rows*, which are the first of all rows."""
+        """Return the current values of *rows*, the first of all rows."""
         count = len(rows)
         self._rsi = np.append(self._rsi, np.full(count - len(self._rsi), np.nan))
         at = np.flatnonzero(self._is_stale[:count])
@@ -212,9 +212,9 @@ class AverageColumns:
     ) -> Floats:
         """Return the columns of *kernel* for timeframe *k* of all rows, as they were in *state*.
 
-        Rows that have changed since are read as they were then: nothing is copied.
+        Rows that have changed since are read from the values that they had then.
 
-        has_extremes   *kernel* takes high, low and close of the open candles, not closes alone
+        has_extremes   *kernel* takes high, low and close of the open candles, not only closes
         """
         counts = state.counts[:, k].copy()
         count = len(counts)
@@ -246,12 +246,13 @@ RECENT, OPENS = range(2)
 class Averages:
     """The values of all rows at one time; immutable, and computed on first use.
 
-    All columns of 100,000 tokens are 54 MB, and most are never requested.  So candles are kept as
-    they are now, and here what they were before each change of theirs since.
+    All columns of 100,000 tokens take 54 MB, and most are never requested.  So `AverageColumns` has
+    the current candles, and each state has the values that rows had before a later change.
 
-    counts, usd   candles by timeframe and the newest price of each row
-    rsi           of h1
-    next          the state after this one, if it was made while this one was in use
+    counts   the number of candles by row and timeframe
+    usd      the newest price by row
+    rsi      of h1, by row
+    next     the state after this one, if it was created while this one was in use
     """
 
     def __init__(
@@ -267,10 +268,7 @@ class Averages:
         self._before: list[tuple[AverageRows, int, Any, Floats]] = []
 
     def column(self, name: str) -> Floats:
-        """Return the values of *name* for all rows; NaN for none.
-
-        name   of OF_OPEN or OF_RECENT
-        """
+        """Return the values of *name*, of OF_OPEN or OF_RECENT, by row; NaN: not known."""
         for kind, (places, kernel) in COLUMNS.items():
             if name in places:
                 k, z = places[name]
@@ -283,7 +281,7 @@ class Averages:
         raise KeyError(name)
 
     def earlier(self, name: str, timeframe: Timeframe) -> Floats:
-        """Return the values of *name* of the newest closed candles, by age: [age, row]; NaN: none.
+        """Return the values of *name* at the newest closed candles: [age, row]; NaN: not known.
 
         The newest closed candle of *timeframe* has age 1.
         """
@@ -304,11 +302,11 @@ class Averages:
         return found
 
     def save(self, at: AverageRows, k: int, recents: Any, opens: Floats) -> None:
-        """Note what rows *at* had of timeframe *k* until now; no *recents*: they stay."""
+        """Store what rows *at* had of timeframe *k* until now; None: *recents* do not change."""
         self._before.append((at, k, recents, opens))
 
     def changes(self, k: int, kind: int) -> Iterator[tuple[AverageRows, Any]]:
-        """Yield rows and their values of timeframe *k* before each change, the last one first.
+        """Yield rows and their values of timeframe *k* before each change, the newest first.
 
         kind   RECENT or OPENS
         """
@@ -326,9 +324,10 @@ COLUMNS: Final[dict[str, tuple[dict[str, tuple[int, int]], ReadRows]]] = {
 class ClosedCandles(NamedTuple):
     """The known closed candles of a mint and timeframe.
 
-    closed   their number; *acc*, the accumulators that they left behind
-    recent   the closes of the newest of them; None: not known
-    newest   high, low and close of the newest of them, as floats of 64 bits
+    closed   the number of candles
+    acc      the accumulators after them
+    recent   the closes of the newest candles; None: not known
+    newest   high, low and close of the newest candles, as floats of 64 bits
     """
 
     closed: int
@@ -338,9 +337,9 @@ class ClosedCandles(NamedTuple):
 
 
 def recents_of(k: int, candles: Sequence[ClosedCandles]) -> Any:
-    """Return one of RECENTS for each of *candles*, of timeframe *k*.
+    """Return a record of RECENTS for each of *candles*, of timeframe *k*.
 
-    If earlier candles are not known, the values begin with the open one.
+    If the closed candles are not known, values begin with the open one.
     """
     found = np.zeros(len(candles), RECENTS[k])
     closed = np.array([each.closed for each in candles], np.int64)
@@ -358,11 +357,11 @@ def recents_of(k: int, candles: Sequence[ClosedCandles]) -> Any:
 
 
 def _before(state: Averages, k: int, kind: int) -> list[tuple[AverageRows, Any]]:
-    """Return rows of *state* that have changed since, each once, with their values then."""
+    """Return the rows that have changed since *state*, each once, with their values in it."""
     found = []
     is_found = np.zeros(len(state.usd), np.bool_)
     changes = [each for of in _since(state) for each in of.changes(k, kind)]
-    for at, had in reversed(changes):  # the oldest first: what a row had then
+    for at, had in reversed(changes):  # the oldest first: it has the value of *state*
         is_ours = at < len(is_found)
         is_ours[is_ours] = ~is_found[at[is_ours]]
         is_found[at[is_ours]] = True

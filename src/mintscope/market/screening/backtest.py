@@ -1,18 +1,19 @@
 """Firings of a condition in the past of one token, and the returns that followed.
 
-A condition is looked at when a candle has closed, and fires when it becomes true: it was not true
-at the end of the candle before.  A field of a wider timeframe has the value of the newest candle
-that had closed by then; or, with open candles, of the one that was open, made of the narrower ones
-of it that had closed: what a screen showed at that time.  So no firing rests on anything later.
+A condition is evaluated when a candle has closed.  It fires if it is true, and was not true at the
+end of the candle before.  A field of a wider timeframe has the value of the newest candle that had
+closed by then or, with open candles, of the one that was open, computed from those of its narrower
+candles that had closed: the value that a screen showed at that time.  So no firing depends on
+anything later.
 
-Returns are from the close of that candle to the newest close after a horizon, with the fee of a
-purchase and of a sale taken off: (1 + change) * (1 - fee) ** 2 - 1.  A horizon that is not over yet
-has none.
+A return compares the close of that candle with the newest close a horizon later, less the fees of
+a purchase and a sale: (1 + change) * (1 - fee) ** 2 - 1.  It is unknown until the horizon has
+passed.
 
-If a trade has a size, what it moves the price by is taken off, too: each way the price is worse by
-size / depth.  The depth is that at the end of the candle, an estimate from DEPTH_CANDLES of trades:
-in a pool of D dollars on each side, a net purchase of v changes the price by exp(2 v / D), so D is
-twice the sum of what was bought less sold, over the sum of what closes moved.
+If a trade has a size, the return is also less the price impact: size / depth each way.  The depth
+at the end of the candle is estimated from the trades of DEPTH_CANDLES candles: in a pool of D
+dollars on each side, a net purchase of v changes the price by exp(2 v / D), so D is twice the sum
+of the net purchases, divided by the sum of the changes of the price.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,26 +24,25 @@ import numpy as np
 
 from mintscope.kit.primitives import MICRO_USD, UnixS
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
-from mintscope.market.engine.given import Candles, Floats, Ints
+from mintscope.market.engine.given import Bools, Candles, Floats, Ints
 from mintscope.market.engine.kernels import AGES, SWING
 from mintscope.market.screening.grammar import (
     ALL_FIELDS,
     FIBONACCI,
     OF_NEWEST,
-    Arithmetic,
     BeforeOf,
     Comparison,
     Condition,
     FieldOf,
     Junction,
     Negation,
-    NumberOf,
     Value,
     before,
     read_before,
+    values_in,
 )
 from mintscope.market.screening.open_candles import OpenCandles
-from mintscope.market.screening.screen import Bools, rows_where
+from mintscope.market.screening.screen import known, rows_where
 from mintscope.market.series.series import (
     ATR_CANDLES,
     AVERAGES,
@@ -76,8 +76,8 @@ COLUMNS: Final = {
 FIRINGS_MAX: Final = 500
 DEPTH_CANDLES: Final = 50  # fewer than are read before the first look
 CANDLES_READ_MAX: Final = 10_000
-AFTER_ALL: Final = 1 << 62  # a time, Unix seconds
-# Candles until an indicator has a value if older ones were dropped and no state is stored.
+AFTER_ALL: Final = 1 << 62  # Unix seconds, later than any time
+# The candles before an indicator has a value, if older ones were dropped and no state is stored.
 NEEDED: Final = FORGOTTEN_AFTER | {
     "atr": FORGOTTEN + ATR_CANDLES + 1,
     "bollinger": BOLLINGER_CANDLES,
@@ -86,15 +86,15 @@ NEEDED: Final = FORGOTTEN_AFTER | {
 
 
 class UntestableCondition(ValueError):
-    """A condition on data that is not stored for the past; the message names the field."""
+    """The condition needs data that are not stored for the past; the message names the field."""
 
 
 class PastCandles(NamedTuple):
     """The candles of one timeframe.
 
-    start   where their averages go on; None: it is not known.  Those of an asked frame begin with
-            the first candle: if older ones came before, a value is not known until it has
-            forgotten that
+    start   where their averages continue; None: not known.  Averages of an asked frame begin with
+            the first candle: if there were older ones, a value is not known until their effect
+            is gone
     """
 
     series: Series
@@ -102,14 +102,14 @@ class PastCandles(NamedTuple):
 
 
 class BacktestQuestion(NamedTuple):
-    """A rule and the period over which it is tested.
+    """A condition and the period over which it is tested.
 
-    timeframe      of the candles at whose ends the condition is looked at
-    since, until   of those ends, both included
-    now            no candle that ends later has closed
-    fee            part of a purchase, and of a sale, that is lost
-    trade_usd      size of a trade, whose move of the price is taken off; 0: none is
-    has_open       fields of wider timeframes are those of the candles that are open then
+    timeframe      of the candles at whose ends the condition is evaluated
+    since, until   the first and the last of these ends, both included
+    now            candles that end later are still open
+    fee            the fraction of a purchase, and of a sale, that is lost
+    trade_usd      size of a trade, whose price impact lowers returns; 0: no impact
+    has_open       fields of wider timeframes include the candle that is open then
     """
 
     condition: Condition
@@ -123,11 +123,11 @@ class BacktestQuestion(NamedTuple):
 
 
 class Firing(NamedTuple):
-    """One firing: the end of its candle, and its close.
+    """One firing, at the end of a candle and at its close.
 
-    returns       by horizon, fees taken off; None: that is not over yet
-    best, worst   the greatest and the least change of the price within a day, of the highs and lows
-                  of candles so far; None: there is none yet
+    returns       by horizon, less fees; None: the horizon has not passed yet
+    best, worst   the greatest and the least change of the price within a day, by the highs and lows
+                  of the candles so far; None: there is no candle yet
     """
 
     time: UnixS
@@ -138,7 +138,7 @@ class Firing(NamedTuple):
 
 
 class ReturnsAfter(NamedTuple):
-    """Returns after one horizon: the number *known*, the share above 0, and their mean."""
+    """Returns after one horizon: how many are known, the share above 0, and their mean."""
 
     known: int
     hit_rate: float | None
@@ -146,13 +146,14 @@ class ReturnsAfter(NamedTuple):
 
 
 class Backtested(NamedTuple):
-    """The firings, and their returns beside the returns at all evaluations.
+    """The firings, and their returns beside the returns of all evaluations.
 
-    first, last   the first and last time at which the condition was looked at; None: never
-    looks         how often it was
-    fired         how often it did; *firings* are the newest FIRINGS_MAX, oldest first
-    found         by horizon, of all firings
-    baseline      by horizon, of all times at which it was looked at
+    first, last   the time of the first and the last evaluation; None: there was none
+    looks         the number of evaluations
+    fired         the number of firings
+    firings       the newest FIRINGS_MAX, oldest first
+    found         returns of all firings by horizon
+    baseline      returns of all evaluations by horizon
     """
 
     first: UnixS | None
@@ -167,12 +168,13 @@ class Backtested(NamedTuple):
 def needed_timeframes(condition: Condition, base: AnyFrame) -> list[AnyFrame]:
     """Return the timeframes whose candles *condition* needs, *base* first.
 
-    Raises UntestableCondition for a field that the past does not hold, or of narrower candles.
+    Raises UntestableCondition for a field that has no stored past or is of candles below *base*.
     """
     wider = FRAMES[FRAMES.index(base) :]
     found = [base]
-    for name, before_of in _fields_of(condition):
-        timeframe = before_of or _timeframe_of(name)
+    for value in values_in(condition):
+        name = value.name
+        timeframe = _frame_of(value)
         span_s = _span_s(name)
         if timeframe is not None and timeframe not in wider:
             raise UntestableCondition(f"{name}: expected a field of {', '.join(wider)}, as tf says")
@@ -189,8 +191,8 @@ def rows_before(
     condition: Condition, timeframe: AnyFrame, base: AnyFrame, *, has_open: bool = False
 ) -> int:
     """Return the number of candles that *condition* needs before its first evaluation."""
-    spans = [_span_s(name) or 0 for name, _ in _fields_of(condition)]
-    if has_open:  # the narrower candles of the one that is open at first
+    spans = [_span_s(each.name) or 0 for each in values_in(condition)]
+    if has_open:  # the narrower candles of the wide one that is open at the first evaluation
         spans += [FRAME_S[each] for each in needed_timeframes(condition, base)]
     of_spans = max(spans, default=0) // FRAME_S[base] if timeframe is base else 0
     names = _indicators_in(condition, timeframe)
@@ -201,9 +203,9 @@ def rows_before(
 
 
 def backtest(asked: BacktestQuestion, past: Mapping[AnyFrame, PastCandles]) -> Backtested:
-    """Return the firings of *asked* in *past*, which has `needed_timeframes`.
+    """Return the firings of *asked* in *past*, which has all `needed_timeframes`.
 
-    Some milliseconds for 10,000 candles, in any thread.
+    Takes some milliseconds for 10,000 candles; may run in any thread.
     """
     rows = _Rows(asked, past)
     count = len(rows.ends)
@@ -211,7 +213,7 @@ def backtest(asked: BacktestQuestion, past: Mapping[AnyFrame, PastCandles]) -> B
     was_true = np.concatenate([[not rows.is_whole], is_true[:-1]]) if count else is_true
     since = max([asked.since, *(_known_from(asked, *each) for each in past.items())])
     is_looked_at = (rows.ends >= since) & (rows.ends <= asked.until)
-    if not rows.is_whole:  # what was dropped before may have been true
+    if not rows.is_whole:  # the condition may have been true in candles that were dropped
         base = asked.timeframe
         lead_in = rows_before(asked.condition, base, base, has_open=asked.has_open)
         is_looked_at[:lead_in] = False
@@ -235,23 +237,23 @@ def backtest(asked: BacktestQuestion, past: Mapping[AnyFrame, PastCandles]) -> B
 def _known_from(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles) -> int:
     """Return the time from which values of *timeframe* are known; 0: always, or never.
 
-    Averages of an asked frame have forgotten by then the candles that were dropped.  At an earlier
-    look a condition may become true only because a value of it becomes known.  Those of
-    `_never_known` do not count.
+    From then on, the dropped candles have no effect on averages of an asked frame.  Before it, a
+    condition may become true only because a value becomes known.  Indicators of `_never_known` do
+    not count.
     """
     candles = past.series.candles
     if not isinstance(timeframe, AskedFrame) or past.series.closed == 0:
         return 0
-    known = _indicators_in(asked.condition, timeframe) - _never_known(asked, timeframe, past)
-    before = max((NEEDED.get(name, 0) for name in known), default=0) + 1 + AGES
+    names = _indicators_in(asked.condition, timeframe) - _never_known(asked, timeframe, past)
+    before = max((NEEDED.get(name, 0) for name in names), default=0) + 1 + AGES
     return candles[before].bucket + FRAME_S[timeframe] if before < len(candles) else AFTER_ALL
 
 
 def _never_known(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles) -> set[str]:
-    """Return the indicators of *timeframe* that stay unknown, as too few candles are kept.
+    """Return the indicators of *timeframe* that stay unknown because too few candles are kept.
 
-    Also those that would be known only at the last candles, where there is no look yet: other parts
-    of a condition are tested without them until there is one.
+    It includes those that would be known only at the last candles, which have no evaluation yet:
+    until then, other parts of a condition are tested without them.
     """
     if not isinstance(timeframe, AskedFrame) or past.series.closed == 0:
         return set()
@@ -261,10 +263,13 @@ def _never_known(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles
 
 
 def _may_be(part: Condition, unknown: Collection[Value], *, is_true: bool = True) -> bool:
-    """Return whether *part* may be true, or false, if the values *unknown* are never known."""
+    """Return whether *part* can be true if the values *unknown* are never known.
+
+    is_true   if False, return whether *part* can be false
+    """
     match part:
         case Comparison(left=left, right=right):
-            return not any(each in unknown for each in (*_read_by(left), *_read_by(right)))
+            return not any(each in unknown for each in values_in(left) + values_in(right))
         case Negation(inner):
             return _may_be(inner, unknown, is_true=not is_true)
         case Junction(word, parts):
@@ -293,23 +298,19 @@ class _Rows:
         self._never_known = {each: _never_known(asked, each, of) for each, of in past.items()}
 
     def column(self, name: str) -> Floats:
-        """Return the values of the field *name*, or its values before the newest candle."""
+        """Return the values of the field *name*, or of a `grammar.before` name, by row."""
         if name not in self._columns:
             self._columns[name] = self._column(name)
         return self._columns[name]
 
     def unknown(self, is_looked_at: Bools) -> set[Value]:
-        """Return the fields that have no value at any look, as too few candles were read."""
+        """Return the values that no evaluation has, because too few candles were read."""
         found: set[Value] = set()
-        for each in _read_by(self._asked.condition):
-            if isinstance(each, BeforeOf):
-                timeframe: AnyFrame | None = each.timeframe
-                name = before(*each)
-            else:
-                timeframe = _timeframe_of(each.name)
-                name = each.name
+        for each in values_in(self._asked.condition):
+            timeframe = _frame_of(each)
             if timeframe is None or self._is_counted(timeframe):
                 continue
+            name = before(*each) if isinstance(each, BeforeOf) else each.name
             if np.isnan(self.column(name)[is_looked_at]).all():
                 found.add(each)
         return found
@@ -327,7 +328,7 @@ class _Rows:
         return self._of_span(name) if timeframe is None else self._of_timeframe(name, timeframe, 0)
 
     def returns(self, span_s: int, fee: float) -> Floats:
-        """Return by row the yield of a purchase that is sold after *span_s*; NaN if unknown."""
+        """Return by row the return of a purchase that is sold after *span_s*; NaN if unknown."""
         targets = self.ends + span_s
         at = np.searchsorted(self.ends, targets, side="right") - 1
         closes = self._closes[at]
@@ -340,7 +341,7 @@ class _Rows:
 
     @cached_property
     def _depths(self) -> Floats:
-        """Return the estimated depth by row, US dollars on each side; NaN if nothing moved."""
+        """Return the estimated depth by row, US dollars on each side; NaN if no price moved."""
         flows = np.array([abs(each.buy_volume - each.sell_volume) for each in self._candles], float)
         opens = np.array([each.open for each in self._candles], float)
         is_sided = np.array([each.imported_volume is None for each in self._candles], bool)
@@ -358,11 +359,11 @@ class _Rows:
         end = int(np.searchsorted(self.ends, self.ends[row] + DAY_S, side="right"))
         best = float(self._highs[row + 1 : end].max()) / price - 1 if end > row + 1 else None
         worst = float(self._lows[row + 1 : end].min()) / price - 1 if end > row + 1 else None
-        after = {name: _known(float(of[row])) for name, of in returns.items()}
+        after = {name: known(float(of[row])) for name, of in returns.items()}
         return Firing(UnixS(int(self.ends[row])), price, after, best, worst)
 
     def _of_timeframe(self, name: str, timeframe: AnyFrame, age: int) -> Floats:
-        """Return *name* of the newest candle of *timeframe*, or of the one *age* before it."""
+        """Return by row the field *name* of *timeframe*, *age* candles before the newest one."""
         series, start = self._past[timeframe]
         width_s = FRAME_S[timeframe]
         kind = name.removesuffix(f"_{timeframe}")
@@ -393,7 +394,7 @@ class _Rows:
         return np.where(at >= first, values[place], np.nan)
 
     def _is_counted(self, timeframe: AnyFrame) -> bool:
-        """Return whether it is known how many candles of *timeframe* came before those read."""
+        """Return whether the number of candles of *timeframe* before those read is known."""
         return not isinstance(timeframe, AskedFrame) or self._past[timeframe].series.closed == 0
 
     def _open(self, timeframe: AnyFrame) -> OpenCandles:
@@ -409,7 +410,7 @@ class _Rows:
     def _at_open(
         self, opened: OpenCandles, timeframe: AnyFrame, kind: str, start: Start | None
     ) -> Floats:
-        """Return the values of the field *kind* of *timeframe* with the candles that are open."""
+        """Return by row the field *kind* of *timeframe*, with the candle that is open then."""
         is_counted = self._is_counted(timeframe)
         if kind == "candles":
             return opened.count() if is_counted else np.full(len(self.ends), np.nan)
@@ -438,7 +439,7 @@ class _Rows:
         return values
 
     def _of_span(self, name: str) -> Floats:
-        """Return the trades, or the price change, in the span up to each candle's end."""
+        """Return by row the trades, or the price change, of the span that ends with a candle."""
         kind = name.partition("_")[0]
         starts = self.ends - (_span_s(name) or 0)
         if kind == "change":
@@ -458,7 +459,7 @@ class _Rows:
         return np.where(starts >= first, found, np.nan)
 
     def _sums(self, starts: Ints) -> tuple[Floats, Floats, Floats]:
-        """Return the volume, its bought part, and the swaps from *starts* to the ends."""
+        """Return by row the volume, the bought volume and the number of swaps since *starts*."""
         times, sums = self._running
         newest = np.searchsorted(times, self.ends, side="right")
         oldest = np.searchsorted(times, starts, side="right")
@@ -467,7 +468,7 @@ class _Rows:
 
     @cached_property
     def _running(self) -> tuple[Floats, Floats]:
-        """Return the ends of all spans with trades, and the traded sums before each."""
+        """Return the ends of all spans with trades, and the running sums of trades before each."""
         width_s = FRAME_S[self._asked.timeframe]
         rows = [
             (
@@ -486,40 +487,20 @@ class _Rows:
 
 
 def _newest_sums(values: Floats) -> Floats:
-    """Return by row the sum of the newest DEPTH_CANDLES values, that of the row included."""
+    """Return by row the sum of the DEPTH_CANDLES values that end with the row's own."""
     return np.convolve(values, np.ones(DEPTH_CANDLES))[: len(values)] if len(values) else values
 
 
-def _read_by(part: Value | Condition) -> Sequence[FieldOf | BeforeOf]:
-    """Return the values of fields in *part*."""
-    match part:
-        case FieldOf() | BeforeOf():
-            return [part]
-        case NumberOf():
-            return []
-        case Negation(inner):
-            return _read_by(inner)
-        case Junction(parts=parts):
-            return [each for one in parts for each in _read_by(one)]
-        case Arithmetic(left=left, right=right) | Comparison(left=left, right=right):
-            return [*_read_by(left), *_read_by(right)]
-
-
-def _fields_of(condition: Condition) -> Collection[tuple[str, AnyFrame | None]]:
-    """Return the names of fields in it, each with its timeframe if it is an earlier value."""
-    return [
-        (each.name, each.timeframe if isinstance(each, BeforeOf) else None)
-        for each in _read_by(condition)
-    ]
-
-
 def _indicators_in(condition: Condition, timeframe: AnyFrame) -> set[str]:
-    """Return the indicators of *timeframe* behind fields of *condition*."""
+    """Return the indicators of *timeframe* that *condition* needs."""
     return {
-        _indicator_of(name)
-        for name, of in _fields_of(condition)
-        if (of or _timeframe_of(name)) is timeframe
+        _indicator_of(each.name) for each in values_in(condition) if _frame_of(each) is timeframe
     }
+
+
+def _frame_of(value: FieldOf | BeforeOf) -> AnyFrame | None:
+    """Return the timeframe of the candles that *value* is computed from, or None."""
+    return value.timeframe if isinstance(value, BeforeOf) else _timeframe_of(value.name)
 
 
 def _timeframe_of(name: str) -> AnyFrame | None:
@@ -530,32 +511,28 @@ def _timeframe_of(name: str) -> AnyFrame | None:
 
 
 def _indicator_of(name: str) -> str:
-    """Return the indicator of a series behind the field *name*; "" if there is none."""
+    """Return the indicator of a series that has the field *name*; "" if none has it."""
     return COLUMNS.get(name.rpartition("_")[0], ("", None))[0]
 
 
 def _span_s(name: str) -> int | None:
-    """Return the span that the field *name* covers, in seconds; None if it has no span."""
+    """Return the seconds that the field *name* covers; None if it covers no span."""
     kind, _, span = name.partition("_")
     return SPAN_S[span] if kind in OF_SPANS else None
 
 
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else value
-
-
 def pooled(parts: Sequence[ReturnsAfter]) -> ReturnsAfter:
     """Return the returns of all *parts* together."""
-    known = sum(each.known for each in parts)
-    if not known:
+    count = sum(each.known for each in parts)
+    if not count:
         return ReturnsAfter(0, None, None)
     hits = sum(each.known * (each.hit_rate or 0.0) for each in parts)
     total = sum(each.known * (each.mean or 0.0) for each in parts)
-    return ReturnsAfter(known, hits / known, total / known)
+    return ReturnsAfter(count, hits / count, total / count)
 
 
 def _summed(returns: Floats) -> ReturnsAfter:
-    known = returns[~np.isnan(returns)]
-    if not len(known):
+    found = returns[~np.isnan(returns)]
+    if not len(found):
         return ReturnsAfter(0, None, None)
-    return ReturnsAfter(len(known), float((known > 0).mean()), float(known.mean()))
+    return ReturnsAfter(len(found), float((found > 0).mean()), float(found.mean()))

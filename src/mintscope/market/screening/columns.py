@@ -1,13 +1,13 @@
 """Columns of all tokens at one slot, and the trades of the spans that a list shows.
 
-A span consists of whole parts of time, the open part included.  The rows hold the open part.  A
-closed part is a chunk: its traded rows and their trades, because many mints trade in few parts.
-When a part leaves a span, its volume is subtracted and its prices become those from before the
-span.  So a list costs time for traded mints alone.  A change compares the newest price with the
+A span consists of whole parts of time, including the open part.  The rows hold the open part.  A
+closed part is a chunk: the rows that traded in it and their trades, because most mints trade in few
+parts.  When a part leaves a span, its volume is subtracted and its prices become those from before
+the span.  So a list takes time for traded mints only.  A change compares the newest price with the
 newest price from before its span.
 
-Chunks of 100,000 tokens that trade all day are half of a list, and most of them are not read for
-an hour or a day.  So their memory is a port: a process that serves keeps them in files.
+The chunks of 100,000 tokens that trade all day are half of a list's memory, and most of them are
+not read for an hour or a day.  So `ListMemory` is a port: an api process keeps them in files.
 """
 
 from collections import deque
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from mintscope.kit.primitives import UnixS
 from mintscope.kit.time import DAY_S, MINUTE_S
+from mintscope.market.engine.given import Floats
 from mintscope.market.screening.averages import AverageColumns, recents_of
 from mintscope.market.screening.snapshot import FoldedTo, MintTrades, SlotTrades
 from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S
@@ -28,7 +29,7 @@ Rows: TypeAlias = NDArray[np.int32]
 
 
 class PartChunk(NamedTuple):
-    """Volumes of some rows in a closed part, each row once: `swaps` for D1, else `bought`."""
+    """Trades of a closed part, each row once: a part of D1 has `swaps`, a minute has `bought`."""
 
     rows: Rows
     closes: NDArray[np.float64]
@@ -45,7 +46,7 @@ class KeptChunk(Protocol):
         """The number of rows."""
 
     def column(self, name: str) -> Any:
-        """Return a column of `PartChunk`; None if the chunk lacks it.  Raises OSError."""
+        """Return a column of `PartChunk`; None if the chunk does not have it.  Raises OSError."""
 
     def whole(self) -> PartChunk:
         """Return all columns.  Raises OSError."""
@@ -55,13 +56,13 @@ class ListMemory(Protocol):
     """Keeps the large parts of a list, which are rarely read: in memory, or in files."""
 
     def chunk(self, chunk: PartChunk) -> KeptChunk:
-        """Return *chunk* as it is kept."""
+        """Store *chunk* and return it as stored."""
 
     def records(self, count: int, of: np.dtype[Any]) -> Any:
-        """Return an array of *count* records of type *of*, all zero, for as long as it is used."""
+        """Return an array of *count* records of type *of*, all zero."""
 
     def release(self) -> None:
-        """Let go of the memory of records that are in files; they are read again when used."""
+        """Free the memory of records that are in files; they are read again on use."""
 
 
 class ChunkInMemory:
@@ -121,16 +122,13 @@ def joined(chunks: Sequence[PartChunk]) -> PartChunk:
 
 
 def closes_of(chunk: KeptChunk, rows: Sequence[int]) -> tuple[Any, Any]:
-    """Return (places in *rows* that have a price in *chunk*, their prices)."""
+    """Return the indices of those *rows* that have a price in *chunk*, and these prices."""
     kept = chunk.column("rows")
     wanted = np.asarray(rows)
     at = np.minimum(np.searchsorted(kept, wanted), len(kept) - 1)
     closes = chunk.column("closes")[at]
     is_ours = (kept[at] == wanted) & ~np.isnan(closes)
     return np.flatnonzero(is_ours), closes[is_ours]
-
-
-Floats = NDArray[np.float64]
 
 
 class ListSpan(NamedTuple):
@@ -140,32 +138,32 @@ class ListSpan(NamedTuple):
     parts: int
 
     def first_part(self, now: UnixS) -> int:
-        """Return the number of the oldest part in the span."""
+        """Return the number of the oldest part in the span that ends at *now*."""
         return now // self.part_s - self.parts + 1
 
     def start(self, now: UnixS) -> UnixS:
-        """Return the start of the span."""
+        """Return the start of the span that ends at *now*."""
         return UnixS(self.first_part(now) * self.part_s)
 
 
-# The first two in minutes; the day in the parts that its pressure window has.
+# M5 and H1 consist of minutes; D1 of the same parts as the pressure window of a day.
 M5: Final = ListSpan(MINUTE_S, 5)
 H1: Final = ListSpan(MINUTE_S, 60)
 D1: Final = ListSpan(24 * MINUTE_S, 60)
 SPANS: Final = (M5, H1, D1)
 
 
-# NaN: not known.
+# NaN means that a value is not known.
 #
 # since        Unix seconds
 # supply       in whole tokens
 # before       the newest price from before each span
-# first        the first price, first_at: start of its minute, Unix seconds
-# buckets      start of the newest candle of each timeframe; `counts`: how many there are
-# open_...     of the open part of D1, as part_close; minute_... of the open minute
-# h1_...       of H1: volume, and how much of it was bought
-# depth        micro-USD in the pools that agree on the price, which was set first at `set_since`,
-#              last at `set_at`; `is_agreed`: they weigh more than the others
+# first        the first price; first_at: the start of its minute, Unix seconds
+# buckets      start of the newest candle of each timeframe; counts: the number of candles
+# open_...     of the open part of D1, like part_close; minute_...: of the open minute
+# h1_...       volume of H1, and its bought part
+# depth        micro-USD in the pools that agree on the price; set_since, set_at: when the price was
+#              first and last set; is_agreed: these pools weigh more than the others
 ROW: Final = np.dtype(
     [
         ("is_listed", "?"),
@@ -194,15 +192,19 @@ ROW: Final = np.dtype(
         ("set_since", "f8"),
         ("is_agreed", "?"),
     ],
-    align=True,  # else each read of a column takes twice as long
+    align=True,  # without it, reading a column takes twice as long
 )
+UNKNOWN_AT_FIRST: Final = (
+    "since", "supply", "usd", "sol", "before", "part_close", "minute_close",
+    "first", "first_at", "depth", "set_at", "set_since",
+)  # fmt: skip
 ROWS_MIN: Final = 64
 TRADERS_S: Final = 5 * MINUTE_S
-GROWS: Final = 8  # an eighth more rows: a spare one takes 600 bytes as one of a mint does
+GROWS: Final = 8  # rows grow by an eighth: a spare row takes 600 bytes, as any row does
 
 
 class SlotSigners(NamedTuple):
-    """Signers of the trades of one slot: a row and the number of a signer for each."""
+    """The signers of the trades of one slot, each as a row and the number of the signer."""
 
     time: UnixS
     rows: Rows
@@ -210,14 +212,17 @@ class SlotSigners(NamedTuple):
 
 
 class Signers(NamedTuple):
-    """The signers of the last TRADERS_S by slot, and the rows of which some are not known."""
+    """The signers of the last TRADERS_S by slot; some signers of *unknown* rows are not known."""
 
     slots: Sequence[SlotSigners]
     unknown: Rows
 
 
 def distinct_signers(signers_of: Signers, count: int) -> NDArray[np.float64]:
-    """Return the number of distinct signers of each of *count* rows; NaN: not known."""
+    """Return by row the number of distinct signers; NaN: not known.
+
+    count   the number of rows
+    """
     found = _distinct(signers_of.slots, count)
     found[signers_of.unknown] = np.nan
     return found
@@ -240,7 +245,7 @@ class ListColumns:
     """The rows of all mints, as of one moment of the market."""
 
     def __init__(self, now: UnixS, keep: ListMemory = IN_MEMORY) -> None:
-        """Start at *now* without rows; *keep* keeps closed parts and wider candles."""
+        """Start at *now* without rows; *keep* stores closed parts and candles wider than m1."""
         self.rows = _spare(ROWS_MIN)
         self.averages = AverageColumns(ROWS_MIN, keep.records)
         self._keep = keep
@@ -249,7 +254,7 @@ class ListColumns:
         self._now = now
         self._began = now
         self._signers: deque[SlotSigners] = deque()
-        self._read_at = np.full(ROWS_MIN, -np.inf)  # rows that were read after their first trade
+        self._read_at = np.full(ROWS_MIN, -np.inf)  # time of `note_read` by row
 
     @property
     def part(self) -> int:
@@ -269,9 +274,7 @@ class ListColumns:
     def start_row(self, row: int) -> None:
         """Reset *row* for a mint that was never traded."""
         empty = np.zeros((), ROW)
-        for name in ("since", "supply", "usd", "sol", "before", "part_close", "minute_close"):
-            empty[name] = np.nan
-        for name in ("first", "first_at", "depth", "set_at", "set_since"):
+        for name in UNKNOWN_AT_FIRST:
             empty[name] = np.nan
         empty["buckets"] = -1
         self.rows[row] = empty
@@ -279,7 +282,7 @@ class ListColumns:
         self.averages.start_row(row)
 
     def note_read(self, row: int) -> None:
-        """Record that *row* is of a mint whose swaps up to now were not applied here."""
+        """Record that the mint of *row* was read from the store, so earlier signers are unknown."""
         self._read_at[row] = self._now
 
     def add_minutes(self, number: int, chunk: PartChunk) -> None:
@@ -308,7 +311,7 @@ class ListColumns:
             self._append(self._parts.setdefault(number, []), chunk)
 
     def apply(self, slot: SlotTrades, numbers: Rows) -> None:
-        """Add *slot*, the next one; *numbers* are the rows of its trades, -1 for none."""
+        """Add the next *slot*; *numbers* are the rows of its trades, -1 for a mint without one."""
         assert slot.folded.time is not None
         self.advance(slot.folded.time)
         if not len(numbers):
@@ -342,7 +345,7 @@ class ListColumns:
         rows["sol"][at[is_priced]] = sol[is_priced]
 
     def _sign(self, slot: SlotTrades, numbers: Rows) -> None:
-        """Keep the signers of the trades of *slot*."""
+        """Store the signers of the trades of *slot*."""
         rows = [
             (row, signer)
             for row, trade in zip(numbers.tolist(), slot.trades, strict=True)
@@ -355,14 +358,14 @@ class ListColumns:
             self._signers.append(kept)
 
     def signers(self) -> Signers | None:
-        """Return the signers of the last TRADERS_S; None until the list covers them."""
+        """Return the signers of the last TRADERS_S; None until the list covers that time."""
         if self._now - self._began < TRADERS_S:
             return None
         unknown = np.flatnonzero(self._read_at > self._now - TRADERS_S).astype(np.int32)
         return Signers(list(self._signers), unknown)
 
     def advance(self, now: UnixS) -> None:
-        """Advance the time to *now*: close parts, and drop those that leave the spans."""
+        """Advance the time to *now*: close parts that have ended, and drop parts of no span."""
         if now // M5.part_s > self._now // M5.part_s:
             self._close_minute()
             self._leave_minutes(now)
@@ -374,9 +377,9 @@ class ListColumns:
         self._now = now
 
     def _count_candles(self, at: Rows, prices: Floats) -> None:
-        """Count the candles that a price now opens in rows *at*, and close the ones before.
+        """Close the candles of rows *at* that have ended, and count those that *prices* open.
 
-        prices   highs and lows of the rows
+        prices   the highs and the lows of the rows
         """
         rows = self.rows
         for k, timeframe in enumerate(TIMEFRAMES):
@@ -412,7 +415,7 @@ class ListColumns:
             rows["part_close"][at] = np.nan
 
     def _leave_minutes(self, now: UnixS) -> None:
-        """Drop minutes that leave M5 or H1; keep their newest price as that before the span."""
+        """Drop minutes that leave M5 or H1; their newest price becomes that before the span."""
         rows = self.rows
         before = self.rows["before"]
         were_in = M5.first_part(self._now)
@@ -442,23 +445,19 @@ class ListColumns:
         return {number: tuple(chunks) for number, chunks in self._parts.items()}
 
     def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
-        """Yield (whether it is of D1 and not of a minute, number of the part, chunk)."""
-        for of_day, number, chunk in self._kept():
-            yield of_day, number, chunk.whole()
+        """Yield each chunk with the number of its part, and whether it is a part of D1."""
+        for of_day, parts in ((False, self._minutes), (True, self._parts)):
+            for number, chunks in parts.items():
+                for chunk in chunks:
+                    yield of_day, number, chunk.whole()
 
     def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
         """Append a chunk that `closed_chunks` yielded."""
         chunks = (self._parts if of_day else self._minutes).setdefault(number, [])
         chunks.append(self._keep.chunk(by_row(chunk)))
 
-    def _kept(self) -> Iterator[tuple[bool, int, KeptChunk]]:
-        for of_day, parts in ((False, self._minutes), (True, self._parts)):
-            for number, chunks in parts.items():
-                for chunk in chunks:
-                    yield of_day, number, chunk
-
     def _append(self, chunks: list[KeptChunk], chunk: PartChunk) -> None:
-        """Add *chunk*, merged with preceding chunks that are not longer, so that few remain."""
+        """Add *chunk*, merged with preceding chunks that are no longer than it, so few remain."""
         added = [chunk]
         while chunks and chunks[-1].count <= sum(len(each.rows) for each in added):
             added.append(chunks.pop().whole())
@@ -473,7 +472,7 @@ def _extremes(slot: SlotTrades, is_known: NDArray[np.bool_]) -> Floats:
 
 
 def _spare(count: int) -> Any:
-    """Return *count* unused rows, without trades for a closing minute to count."""
+    """Return *count* unused rows, which have no trades when a minute closes."""
     rows = np.zeros(count, ROW)
     rows["minute_close"] = np.nan
     return rows
@@ -487,14 +486,14 @@ def _write(column: NDArray[np.float64], chunks: list[KeptChunk]) -> None:
 
 
 def load_list_kernels() -> None:
-    """Compile or load the kernels of a list, so that the first list need not wait for them."""
+    """Compile or load the kernels of a list, so that the first list does not wait for them."""
     columns = ListColumns(UnixS(0))
     columns.start_row(0)
     traded = MintTrades(WSOL, 1, 1, 1, 1.0, 1.0, first_usd=1.0)
-    for time in (0, DAY_S):  # the second closes a candle of every timeframe
+    for time in (0, DAY_S):  # the second time closes a candle of every timeframe
         columns.apply(SlotTrades(FoldedTo(0, None, UnixS(time)), [traded]), np.zeros(1, np.int32))
     averages = columns.averages.shown(columns.rows)
-    for k, timeframe in enumerate(TIMEFRAMES):  # each may keep another number of extremes
+    for k, timeframe in enumerate(TIMEFRAMES):  # their records differ, and so do their kernels
         recents_of(k, [])
         averages.column(f"rsi_{timeframe}")
         averages.column(f"atr_{timeframe}")
@@ -502,7 +501,7 @@ def load_list_kernels() -> None:
         averages.earlier(f"atr_{timeframe}", timeframe)
 
 
-# The newest price from before the day, then that at the end of each part; None before the first.
+# The newest price from before the day, and that at the end of each part; None before the first.
 Closes = list[float | None]
 
 

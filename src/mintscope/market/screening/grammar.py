@@ -16,15 +16,16 @@ Conditions as text: `liquidity > 100000 and rsi_h1 < 30 and price > ema200_h1`.
     operand     [ "-" ] number | field
     count       "1" | "2" | "3" | "4" | "5"
 
-A crossing is between the newest candle and the one before it; with a count, in any of so many of
-the newest candles.
+A crossing lies between the newest candle and the one before it; with a count, it ends at any of
+that many newest candles.
 
-Words are written in any case.  Length, depth and the number of parts are bounded, so that reading
-and evaluating a condition are, too.
+Case does not matter.  The length, the depth and the number of parts are bounded, so the time to
+parse and evaluate a condition is, too.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from enum import Enum
 from itertools import pairwise
@@ -36,11 +37,11 @@ from mintscope.market.timeframe import BY_NAME, TIMEFRAMES, AnyFrame, AskedFrame
 
 
 class ScreenField(NamedTuple):
-    """A field.
+    """A field of conditions.
 
-    is_level    one of confidence: low, medium or high
-    timeframe   that of the candles that it is made of, of which earlier values are known, too;
-                None: it has none
+    is_level    its values are levels of confidence: low, medium or high
+    timeframe   of the candles that it is computed from, whose earlier values are known, too;
+                None: it has no earlier values
     """
 
     name: str
@@ -88,7 +89,7 @@ FIBONACCI: Final = {
     "fib618": 0.618,
     "fib764": 0.764,
 }
-# Of the newest candle alone: earlier values are not known.
+# Known for the newest candle only, not for earlier ones.
 OF_NEWEST: Final = (
     ("swing_high", "highest price of 100 candles, US dollars"),
     ("swing_low", "lowest price of 100 candles, US dollars"),
@@ -111,15 +112,15 @@ def _fields(timeframes: Iterable[AnyFrame]) -> Iterator[ScreenField]:
 
 
 FIELDS: Final = {field.name: field for field in (*OF_TOKENS, *_fields(TIMEFRAMES))}
-# Those of one token, as of reports and series; a list of all tokens has FIELDS alone.
+# Reports and series of one token have all of them; a list of all tokens has FIELDS only.
 ALL_FIELDS: Final = FIELDS | {field.name: field for field in _fields(AskedFrame)}
 LEVELS: Final = {"low": 0.0, "medium": 1.0, "high": 2.0}
 LEVEL_NAMES: Final = tuple(LEVELS)
-SIMILAR: Final = 0.5  # of two names, at least
+SIMILAR: Final = 0.5  # least similarity of two names, 0 to 1
 
 
 def before(name: str, timeframe: AnyFrame, age: int = 1) -> str:
-    """Return the name of the value of *name*, *age* candles of *timeframe* before the newest."""
+    """Return the name of the column of *name*, *age* candles of *timeframe* before the newest."""
     return f"{name} before {timeframe}" if age == 1 else f"{name} before {timeframe} {age}"
 
 
@@ -141,7 +142,7 @@ def read_before(name: str) -> Earlier | None:
 
 
 def similar_field(name: str) -> str | None:
-    """Return the field name that *name* probably stands for, or None if none is similar."""
+    """Return the field whose name is most similar to *name*, or None if none is similar."""
     return next(iter(get_close_matches(name.lower(), FIELDS, n=1, cutoff=SIMILAR)), None)
 
 
@@ -149,7 +150,7 @@ TEXT_MAX: Final = 1_000
 DEPTH_MAX: Final = 30
 PARTS_MAX: Final = 60
 CROSSED_MAX: Final = 8  # fields in crossings: each takes 20 ms and 5 MB of 100,000 tokens
-SHOWN_MAX: Final = 30  # characters of what was there, in a message
+SHOWN_MAX: Final = 30  # characters of the text that a message quotes
 TOKEN: Final = re.compile(
     r"(?P<number>(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
     r"|(?P<word>[A-Za-z][A-Za-z0-9_]*)"
@@ -163,9 +164,9 @@ CROSSINGS: Final = {"crosses_above": ("<=", ">"), "crosses_below": (">=", "<")} 
 
 
 class ConditionError(ValueError):
-    """A text that is not a condition; the message states the expected text and its position.
+    """A text is not a condition; the message states the position and what was expected there.
 
-    at   the number of characters before the flaw
+    at   the number of characters before the error
     """
 
     def __init__(self, message: str, at: int) -> None:
@@ -182,13 +183,13 @@ class Kind(Enum):
 
 
 class NumberOf(NamedTuple):
-    """A number, or a level as one."""
+    """A number; a level of confidence as the number that LEVELS has for it."""
 
     value: float
 
 
 class FieldOf(NamedTuple):
-    """The value of a field."""
+    """The newest value of a field."""
 
     name: str
 
@@ -202,7 +203,7 @@ class BeforeOf(NamedTuple):
 
 
 class Arithmetic(NamedTuple):
-    """Two numbers, and one of + - * /."""
+    """One of + - * / applied to two numbers."""
 
     mark: str
     left: "Value"
@@ -210,7 +211,7 @@ class Arithmetic(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Two numbers, or two levels, and one of COMPARISONS."""
+    """A comparison of two numbers, or of two levels; *mark* is one of COMPARISONS."""
 
     mark: str
     left: "Value"
@@ -235,7 +236,7 @@ Condition: TypeAlias = Comparison | Negation | Junction
 
 
 class Token(NamedTuple):
-    """A part of the text; *kind* is number, word, mark or end."""
+    """A token of the text at position *at*; *kind* is number, word, mark or end."""
 
     kind: str
     text: str
@@ -243,7 +244,7 @@ class Token(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A token: its text, its kind, and its position."""
+    """A parsed part of the condition, its kind, and its position in the text."""
 
     read: "Value | Condition"
     kind: Kind
@@ -251,7 +252,7 @@ class _Part(NamedTuple):
 
 
 def parse_condition(text: str, known: Mapping[str, ScreenField] = FIELDS) -> Condition:
-    """Return the condition over *known* fields that *text* states.  Raises ConditionError."""
+    """Return *text* as a condition over *known* fields.  Raises ConditionError."""
     if len(text) > TEXT_MAX:
         raise ConditionError(f"expected at most {TEXT_MAX} characters, were {len(text)}", TEXT_MAX)
     reader = _Reader(_tokens(text), known)
@@ -261,41 +262,33 @@ def parse_condition(text: str, known: Mapping[str, ScreenField] = FIELDS) -> Con
         raise _unexpected(end, "the end, `and` or `or`")
     if part.kind is not Kind.TRUTH:
         raise ConditionError(f"expected a comparison, as `price > 1`; was {part.kind.value}", 0)
-    return part.read  # type: ignore[return-value]  # of this kind it is one
+    return part.read  # type: ignore[return-value]  # the kind says so
 
 
 def fields_in(part: "Value | Condition") -> tuple[str, ...]:
-    """Return the fields in *part*, each once, in the order in which they are written."""
-    return tuple(dict.fromkeys(_names(part)))
+    """Return the names of the fields in *part*, each once, in the order in which they appear."""
+    names = (each.name for each in values_in(part) if isinstance(each, FieldOf))
+    return tuple(dict.fromkeys(names))
 
 
 def crossed_in(part: "Value | Condition") -> set[tuple[str, AnyFrame]]:
-    """Return the fields, with their timeframes, whose earlier candles *part* looks at."""
-    match part:
-        case BeforeOf(name, timeframe):
-            return {(name, timeframe)}
-        case NumberOf() | FieldOf():
-            return set()
-        case Negation(inner):
-            return crossed_in(inner)
-        case Junction(parts=parts):
-            return {found for each in parts for found in crossed_in(each)}
-        case Arithmetic(left=left, right=right) | Comparison(left=left, right=right):
-            return crossed_in(left) | crossed_in(right)
+    """Return the fields whose values before the newest candle *part* needs, with timeframes."""
+    return {(each.name, each.timeframe) for each in values_in(part) if isinstance(each, BeforeOf)}
 
 
-def _names(part: "Value | Condition") -> list[str]:
+def values_in(part: "Value | Condition") -> "list[FieldOf | BeforeOf]":
+    """Return the values of fields in *part*, in the order in which they appear."""
     match part:
-        case FieldOf(name):
-            return [name]
-        case NumberOf() | BeforeOf():
+        case FieldOf() | BeforeOf():
+            return [part]
+        case NumberOf():
             return []
         case Negation(inner):
-            return _names(inner)
+            return values_in(inner)
         case Junction(parts=parts):
-            return [name for each in parts for name in _names(each)]
+            return [each for one in parts for each in values_in(one)]
         case Arithmetic(left=left, right=right) | Comparison(left=left, right=right):
-            return _names(left) + _names(right)
+            return values_in(left) + values_in(right)
 
 
 def _tokens(text: str) -> list[Token]:
@@ -317,7 +310,7 @@ def _behind_space(text: str, at: int) -> int:
 
 
 class _Reader:
-    """Reads tokens from left to right."""
+    """Parses tokens from left to right, one method for each rule of the grammar."""
 
     def __init__(self, tokens: list[Token], known: Mapping[str, ScreenField]) -> None:
         self._tokens = tokens
@@ -351,7 +344,7 @@ class _Reader:
         if not self._is_word("not"):
             return self._comparison()
         at = self._take().at
-        with _Deeper(self, at):
+        with self._deeper(at):
             return _Part(Negation(_truth(self._negation())), Kind.TRUTH, at)
 
     def _comparison(self) -> _Part:
@@ -395,12 +388,12 @@ class _Reader:
         if token.kind == "word":
             return _word(token, self._known)
         if token.text == "-":
-            with _Deeper(self, token.at):
+            with self._deeper(token.at):
                 negative = Arithmetic("-", NumberOf(0.0), _number(self._factor()))
             return _Part(negative, Kind.NUMBER, token.at)
         if token.text != "(":
             raise _unexpected(token, "a field, a number or `(`")
-        with _Deeper(self, token.at):
+        with self._deeper(token.at):
             inner = self.alternative()
         if self.next.text != ")":
             raise _unexpected(self.next, f"`)` for the `(` at character {token.at + 1}")
@@ -438,7 +431,7 @@ class _Reader:
         return _Part(read, Kind.TRUTH, word.at)
 
     def _candles(self) -> int:
-        """Return within how many candles a crossing is; each is a part of the condition."""
+        """Return the number of candles within which a crossing counts; each counts as a part."""
         token = self._take()
         if not token.text.isdecimal() or not 1 <= int(token.text) <= AGES:
             raise _unexpected(token, f"a number of candles from 1 to {AGES}")
@@ -465,12 +458,12 @@ class _Reader:
         if token.text != mark:
             raise _unexpected(token, f"`{mark}`")
 
-    def deepen(self, at: int) -> None:
+    @contextmanager
+    def _deeper(self, at: int) -> Iterator[None]:
         self._depth += 1
         if self._depth > DEPTH_MAX:
             raise ConditionError(f"expected at most {DEPTH_MAX} levels of nesting", at)
-
-    def rise(self) -> None:
+        yield
         self._depth -= 1
 
     def _take(self) -> Token:
@@ -488,20 +481,6 @@ class _Reader:
 
     def _is_word(self, word: str) -> bool:
         return self.next.kind == "word" and self.next.text.lower() == word
-
-
-class _Deeper:
-    """One level of nesting."""
-
-    def __init__(self, reader: _Reader, at: int) -> None:
-        self._reader = reader
-        self._at = at
-
-    def __enter__(self) -> None:
-        self._reader.deepen(self._at)
-
-    def __exit__(self, *_: object) -> None:
-        self._reader.rise()
 
 
 def _common_timeframe(first: _Part, second: _Part) -> AnyFrame:
@@ -564,19 +543,19 @@ def _truth(part: _Part) -> Condition:
         raise ConditionError(
             f"expected a comparison, as `price > 1`; was {part.kind.value}", part.at
         )
-    return part.read  # type: ignore[return-value]  # of this kind it is one
+    return part.read  # type: ignore[return-value]  # the kind says so
 
 
 def _number(part: _Part) -> Value:
     if part.kind is not Kind.NUMBER:
         raise ConditionError(f"expected a number; was {part.kind.value}", part.at)
-    return part.read  # type: ignore[return-value]  # of this kind it is one
+    return part.read  # type: ignore[return-value]  # the kind says so
 
 
 def _value(part: _Part) -> Value:
     if part.kind is Kind.TRUTH:
         raise ConditionError(f"expected a number; was {part.kind.value}", part.at)
-    return part.read  # type: ignore[return-value]  # of this kind it is one
+    return part.read  # type: ignore[return-value]  # the kind says so
 
 
 def _expect_alike(left: _Part, right: _Part) -> None:

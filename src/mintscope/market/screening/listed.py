@@ -1,8 +1,8 @@
 """A listed token, and sort orders of the list.
 
-A page ends at a place, (value, mint), and the next one goes on behind it, in whatever list is the
-newest by then.  So a mint whose value stays is on exactly one page; one whose value moves past the
-place in between may be missed, or come again.
+A page ends at a place, (value, mint), and the next page continues after it, in the list that is the
+newest by then.  So a mint whose value does not change is on exactly one page; one whose value moves
+past the place in between may be missing, or appear twice.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.kit.primitives import Mint, UnixS
+from mintscope.market.engine.given import Bools, Floats, Ints
 from mintscope.market.mint_facts import MintFacts, ScaledUiAmount
 from mintscope.market.ports import CANDLES_FOR_ALL
 from mintscope.market.report import Price
@@ -31,26 +32,29 @@ from mintscope.market.screening.screen import (
     ScreenQuestion,
     ScreenTable,
     find_rows,
+    known,
     rows_where,
 )
 from mintscope.market.screening.snapshot import FoldedTo
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
-Floats = NDArray[np.float64]
 Numbers = NDArray[Any]  # integers or floats
 Rows = NDArray[np.integer[Any]]
 
 
 class RowOrder(NamedTuple):
-    """All rows by rising value, equal values by key; then the rows without a value, by key."""
+    """All rows with a value, by value and then by key; and the rows *without* a value, by key."""
 
     rows: Rows
     without: Rows
 
 
 def order_of(by_key: Rows, values: Numbers) -> RowOrder:
-    """Return *by_key*, all rows by rising key, sorted by *values*; NaN for none."""
+    """Return the order of all rows by *values*; NaN: no value.
+
+    by_key   all rows by rising key
+    """
     of = values[by_key]
     is_known = ~np.isnan(of)
     rows = by_key[is_known]
@@ -58,27 +62,24 @@ def order_of(by_key: Rows, values: Numbers) -> RowOrder:
     return RowOrder(rows[order], by_key[~is_known])
 
 
-def are_in(keys: NDArray[np.uint64], wanted: Sequence[int]) -> NDArray[np.bool_]:
-    """Return, for each of *keys*, whether it is in *wanted*, a few keys in rising order."""
+def are_in(keys: NDArray[np.uint64], wanted: Sequence[int]) -> Bools:
+    """Return, for each of *keys*, whether it is one of *wanted*, a few keys in rising order."""
     if not wanted:
         return np.zeros(len(keys), np.bool_)
     few = np.array(wanted, np.uint64)
-    found: NDArray[np.bool_] = few[np.searchsorted(few[:-1], keys)] == keys
+    found: Bools = few[np.searchsorted(few[:-1], keys)] == keys
     return found
 
 
 def shares_of(parts: NDArray[Any], wholes: NDArray[Any]) -> Floats:
-    """Return *parts* divided by *wholes*, 0 to 1; NaN if the whole is not above 0."""
+    """Return *parts* / *wholes*, 0 to 1; NaN where the whole is not above 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         found: Floats = np.where(wholes > 0, parts / wholes, np.nan)
     return found
 
 
-Folds = NDArray[np.int64]
-
-
 class Sort(StrEnum):
-    """The sort keys of a list, over a day unless another span is named."""
+    """The sort keys of a list; volume and change are those of a day."""
 
     VOLUME = "volume"
     CHANGE = "change"
@@ -101,13 +102,13 @@ class ListPlace(NamedTuple):
 class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """A query of a list.
 
-    text         part of the name or symbol, or beginning of the address; "" finds all
-    in_any_case  the beginning of the address may have lost its case
-    among        nothing but these; None: all
+    text         a part of the name or symbol, or the start of the address; "" finds all
+    in_any_case  the case of an address does not matter
+    among        the only mints to find; None: all
     volume_min   of D1, micro-USD
-    since_min    followed since then or later
+    since_min    only mints tracked since then or later
     where        a condition of screens; "": none
-    after        the place where the page before ended
+    after        the end of the page before; None: the first page
     """
 
     text: str = ""
@@ -123,9 +124,9 @@ class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedMint(msgspec.Struct, frozen=True, gc=False):
-    """Facts that do not change with a swap; names are `cleaned`.
+    """Facts of a mint that do not change with a swap; names are `cleaned`.
 
-    is_cleaned   name or symbol held characters that are never shown
+    is_cleaned   name or symbol contained characters that are never shown
     """
 
     mint: Mint
@@ -138,7 +139,7 @@ class ListedMint(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, mint: Mint, since: UnixS | None, facts: MintFacts | None) -> "ListedMint":
-        """Return *mint*, followed from *since* on, with its *facts*."""
+        """Return *mint*, tracked from *since* on, with its *facts*."""
         if facts is None:
             return cls(mint, since, None, None, None)
         return cls(
@@ -155,21 +156,21 @@ class ListedMint(msgspec.Struct, frozen=True, gc=False):
 class ListLine(NamedTuple):
     """One mint of a list; unknown values are None.
 
-    changes      of the price over M5, H1 and D1: 0.05 is five percent more
-    change_since   when the first price was, if there is none from before D1: the last of the
-                 changes is since then
-    volume       of D1, micro-USD
-    swaps        of D1, those that had a price
-    market_cap   USD: price times supply; None also if the chain counts no supply, as of wrapped
-                 SOL
-    rsi          of h1, 0 to 100; None while there are too few candles
-    pressure     the bought share of the volume within H1, 0 to 1; None: no volume
-    ready        the timeframes that have all their indicators
-    age_s        since it is followed
-    ui_multiplier   how many tokens wallets show for one, at the time of the list
-    look_alike_of   the mint of which more is traded in D1, whose symbol or name looks the same
-    namesakes    how many tokens have its symbol or name, itself too
-    price        usd and sol with their basis
+    changes         of the price over M5, H1 and D1: 0.05 is five percent more
+    change_since    the time of the first price, if there was no price before D1: the change over
+                    D1 is measured from it
+    volume          of D1, micro-USD
+    swaps           of D1, those with a price
+    market_cap      USD: price times supply; also None if the chain counts no supply, as for wrapped
+                    SOL
+    rsi             of h1, 0 to 100; None while there are too few candles
+    pressure        the bought share of the volume within H1, 0 to 1; None: no volume
+    ready           the timeframes that have all their indicators
+    age_s           seconds since it is tracked
+    ui_multiplier   the number of tokens that wallets show for one, at the time of the list
+    look_alike_of   the mint with the most volume in D1 whose symbol or name looks the same
+    namesakes       the number of tokens with its symbol or name, including itself
+    price           usd and sol with their basis
     """
 
     listed: ListedMint
@@ -191,9 +192,11 @@ class ListLine(NamedTuple):
 
 
 class ListedPage(NamedTuple):
-    """Some lines, and their end if there are more; *rows* are for `ListedTokens.days`.
+    """One page of a list.
 
-    left   how many tokens match, from the first of the lines on
+    next_after   the end of the page; None: it is the last one
+    rows         of the lines, for `ListedTokens.days`
+    left         the number of matching tokens from the first line on
     """
 
     lines: Sequence[ListLine]
@@ -203,9 +206,9 @@ class ListedPage(NamedTuple):
 
 
 class RowKeys(NamedTuple):
-    """The keys of all rows, and the listed rows by rising key: the same until a mint comes or goes.
+    """The keys of all rows, and the listed rows by rising key, until mints are added or removed.
 
-    keys   for each row the key that decides between equal values, see `key_of`
+    keys   by row, the key that orders rows of equal values, see `key_of`
     """
 
     keys: NDArray[np.uint64]
@@ -213,10 +216,10 @@ class RowKeys(NamedTuple):
 
     @classmethod
     def of(cls, rows: Any) -> "RowKeys":
-        """Return those of *rows*, of `columns.ROW`, which may change afterwards."""
+        """Return the keys of *rows*, records of `columns.ROW`, which may change afterwards."""
         keys: NDArray[np.uint64] = rows["key"].copy()
         listed = np.flatnonzero(rows["is_listed"])
-        # Of 32 bits: each sort of 100,000 tokens keeps as many.
+        # 32 bits suffice, and each sort order keeps a copy of them.
         return cls(keys, listed[np.argsort(keys[listed])].astype(np.int32))
 
 
@@ -226,9 +229,8 @@ def key_of(mint: Mint) -> int:
 
 
 class ListedTokens:
-    """One state of a list.
+    """One state of a list, as of the slot *folded*.
 
-    folded    it is as of this slot
     columns   the numbers of each row, for conditions
     """
 
@@ -245,15 +247,13 @@ class ListedTokens:
         names: NameIndex,
         addresses: AddressIndex,
         days: DayCloses,
-        folds: Folds,
+        folds: Ints,
     ) -> None:
-        """Copy the needed parts of *rows*, of `columns.ROW`, which may change afterwards.
+        """Copy the needed parts of *rows*, records of `columns.ROW`, which may change afterwards.
 
-        keys        of *rows*
-        averages    of each row
         signers     of the last five minutes; None: not known yet
-        standings   of each row the pools of its mint, packed
-        folds   of each row the `fold_key` of its name and of its symbol
+        standings   by row, the pools of its mint, packed
+        folds       by row, the `fold_key` of its name and of its symbol
         """
         self.folded = folded
         self._mints = mints
@@ -279,12 +279,24 @@ class ListedTokens:
         self._pressure: Floats = shares_of(rows["h1_bought"], rows["h1_volume"])
         self._counts = averages.counts
         self._since: Floats = rows["since"].copy()
+        shared = {
+            "price": self._usd,
+            "price_sol": self._sol,
+            "change_m5": self._changes[:, 0],
+            "change_h1": self._changes[:, 1],
+            "change_d1": self._changes[:, 2],
+            "pressure_h1": self._pressure,
+            "market_cap": self._caps,
+        }
+        self._sorted: dict[str, Numbers] = shared | {
+            Sort.VOLUME: self._volume,
+            Sort.CHANGE: shared["change_d1"],
+            Sort.RSI_H1: self._rsi,
+        }
         of_day = {"volume": self._volume, "swaps": self._swaps, "since": self._since}
-        self.columns = ScreenColumns(
-            rows, self._shared(), of_day, averages, folded.time, signers=signers
-        )
+        self.columns = ScreenColumns(rows, shared, of_day, averages, folded.time, signers=signers)
         self._table = ScreenTable(self._by_key, self._keys, self.columns.column)
-        # Sorted when someone asks: some milliseconds each, and most states are never asked for.
+        # Sorted on first use: it takes some milliseconds, and most states are never requested.
         self._orders: dict[Sort, RowOrder] = {}
 
     def __len__(self) -> int:
@@ -292,9 +304,9 @@ class ListedTokens:
         return len(self._by_key)
 
     def page(self, asked: ListQuestion) -> ListedPage:
-        """Return the page that *asked* describes: some milliseconds, in any thread.
+        """Return the page that *asked* describes; takes some milliseconds, in any thread.
 
-        Raises    ConditionError
+        Raises ConditionError.
         """
         rows = self._rows_after(asked)
         for is_wanted in self._wanted(asked):
@@ -305,7 +317,7 @@ class ListedTokens:
         return ListedPage(list(self._lines(shown)), place, shown.tolist(), len(rows))
 
     def screen(self, asked: ScreenQuestion) -> FoundRows:
-        """Return the page of tokens that *asked* describes: some milliseconds, in any thread."""
+        """Return the page that *asked* describes; takes some milliseconds, in any thread."""
         return find_rows(self._table, asked)
 
     def mint_in(self, row: int) -> ListedMint:
@@ -315,7 +327,7 @@ class ListedTokens:
         return listed
 
     def days(self, rows: Sequence[int]) -> Sequence[Closes]:
-        """Return the prices of *rows* of a page of this list within D1, oldest first."""
+        """Return the prices within D1 of each of *rows*, oldest first."""
         return self._days.of(rows)
 
     def larger_like(self, mint: Mint) -> Mint | None:
@@ -337,9 +349,9 @@ class ListedTokens:
 
     @cached_property
     def _larger(self) -> Rows:
-        """For each row, the row of the most traded token of its symbol, or else its name; -1: none.
+        """By row, the row of the most traded token of its symbol, or else of its name; -1: none.
 
-        A symbol or name is the same as another one once characters that look alike are folded.
+        Symbols and names are compared with characters that look alike folded into one.
         """
         found = np.full(len(self._volume), -1, np.int32)
         rising = self._by_key[np.argsort(self._volume[self._by_key], kind="stable")]
@@ -347,7 +359,7 @@ class ListedTokens:
             rows = rising[ids[rising] != 0]
             alike, groups = np.unique(ids[rows], return_inverse=True)
             most = np.zeros(len(alike), np.int32)
-            most[groups] = rows  # of equal numbers the last one stays
+            most[groups] = rows  # of the rows of one group, the last one stays
             top = most[groups]
             is_larger = self._volume[top] > self._volume[rows]
             found[rows[is_larger]] = top[is_larger]
@@ -355,7 +367,7 @@ class ListedTokens:
 
     @cached_property
     def _namesakes(self) -> NDArray[np.int32]:
-        """For each row, the number of tokens with its symbol, or with its name if that is more."""
+        """By row, the number of tokens with its symbol, or with its name if that is more."""
         found = np.ones(len(self._volume), np.int32)
         for ids in self._folds.T:
             rows = self._by_key[ids[self._by_key] != 0]
@@ -367,41 +379,11 @@ class ListedTokens:
         listed = None if row < 0 else self._mints[row]
         return None if listed is None else listed.mint
 
-    def _values(self, sort: Sort) -> Numbers:  # noqa: PLR0911 - one for each sort
-        """Return the column that orders lists by *sort*; no column is copied."""
-        match sort:
-            case Sort.VOLUME:
-                return self._volume
-            case Sort.CHANGE:
-                return self._changes[:, 2]
-            case Sort.AGE:
-                return -self._since
-            case Sort.PRICE:
-                return self._usd
-            case Sort.CHANGE_M5:
-                return self._changes[:, 0]
-            case Sort.CHANGE_H1:
-                return self._changes[:, 1]
-            case Sort.MARKET_CAP:
-                return self._caps
-            case Sort.RSI_H1:
-                return self._rsi
-            case Sort.PRESSURE_H1:
-                return self._pressure
+    def _values(self, sort: Sort) -> Numbers:
+        """Return the column that orders lists by *sort*."""
+        return -self._since if sort is Sort.AGE else self._sorted[sort]
 
-    def _shared(self) -> dict[str, Floats]:
-        """Return the columns that screening conditions share with the list."""
-        return {
-            "price": self._usd,
-            "price_sol": self._sol,
-            "change_m5": self._changes[:, 0],
-            "change_h1": self._changes[:, 1],
-            "change_d1": self._changes[:, 2],
-            "pressure_h1": self._pressure,
-            "market_cap": self._caps,
-        }
-
-    def _wanted(self, asked: ListQuestion) -> Iterator[NDArray[np.bool_]]:
+    def _wanted(self, asked: ListQuestion) -> Iterator[Bools]:
         """Yield, for each filter in *asked*, whether each row passes it."""
         if asked.text:
             addresses = self._addresses.find(asked.text, in_any_case=asked.in_any_case)
@@ -423,7 +405,7 @@ class ListedTokens:
         return found
 
     def _rows_after(self, asked: ListQuestion) -> Rows:
-        """Return all rows that follow the end of the previous page."""
+        """Return all rows that come after the previous page."""
         order = self._order(asked.sort)
         after = asked.after
         rows = order.rows
@@ -454,10 +436,10 @@ class ListedTokens:
     def _place(self, row: int, sort: Sort) -> ListPlace:
         listed = self._mints[row]
         assert listed is not None
-        return ListPlace(_known(float(self._values(sort)[row])), listed.mint)
+        return ListPlace(known(float(self._values(sort)[row])), listed.mint)
 
     def _lines(self, rows: Rows) -> Iterator[ListLine]:
-        """Yield the line of each of *rows*; single look-ups would take five times as long."""
+        """Yield the line of each of *rows*, from whole columns: five times as fast as by row."""
         now = self.folded.time
         columns = (
             *(self._usd, self._sol, self._changes, self._volume, self._swaps, self._caps),
@@ -469,19 +451,19 @@ class ListedTokens:
             usd, sol, changes, volume, swaps, cap, rsi, pressure, counts, at, top, alike = of
             listed = self._mints[row]
             assert listed is not None
-            m5, h1, d1 = map(_known, changes)
+            m5, h1, d1 = map(known, changes)
             since = listed.since
             scaled = listed.scaled
             yield ListLine(
                 listed=listed,
-                usd=_known(usd),
-                sol=_known(sol),
+                usd=known(usd),
+                sol=known(sol),
                 changes=(m5, h1, d1),
                 volume=volume,
                 swaps=swaps,
-                market_cap=_known(cap),
-                rsi=_known(rsi),
-                pressure=_known(pressure),
+                market_cap=known(cap),
+                rsi=known(rsi),
+                pressure=known(pressure),
                 ready=[
                     of for of, n in zip(TIMEFRAMES, counts, strict=True) if n >= CANDLES_FOR_ALL
                 ],
@@ -497,7 +479,3 @@ class ListedTokens:
         if isnan(usd) or isnan(sol) or self.folded.time is None:
             return None
         return Price.of(usd, sol, basis_of(self._standings[row]), self.folded.time)
-
-
-def _known(value: float) -> float | None:
-    return None if isnan(value) else float(value)

@@ -1,7 +1,7 @@
-"""Candles of a wide timeframe while they were open, made of narrower ones, and their indicators.
+"""Wide candles while they were open, computed from narrower ones, and their indicators.
 
-At the end of a narrow candle the wide one that it is part of has the prices of those of its narrow
-candles that have closed by then.  Before it are the wide candles that had closed.
+At the end of a narrow candle, the wide candle around it has the prices of its narrow candles that
+have closed by then.  Indicators use it together with the wide candles that closed before it.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class OpenCandles:
 
     series   the wide candles
     closed   by row: how many of them come before the open one
-    opens    by row: high, low and close of the open one; NaN if its beginning is not known
+    opens    by row: high, low and close of the open one; NaN if its start is not known
     """
 
     series: Series
@@ -42,7 +42,8 @@ class OpenCandles:
     ) -> "OpenCandles":
         """Return the open candles of *width_s* seconds at the ends of narrow ones.
 
-        begins, prices   of the narrow candles; *is_whole*: none came before them
+        begins, prices   of the narrow candles
+        is_whole         no candle came before them
         """
         numbers = begins // width_s
         firsts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
@@ -65,7 +66,7 @@ class OpenCandles:
         return count
 
     def averages(self, start: Start | None) -> Floats:
-        """Return the averages by row and place, as a kernel writes them, from *start* on."""
+        """Return the averages that a kernel writes, by row and column, from *start* on."""
         found = np.full((len(self.closed), kernels.AVERAGES), np.nan)
         if start is None:
             return found
@@ -83,7 +84,7 @@ class OpenCandles:
         found = np.full(len(self.closed), np.nan)
         highs, lows, closes = (self._column(name) for name in ("high", "low", "close"))
         ranges = np.maximum(highs[1:], closes[:-1]) - np.minimum(lows[1:], closes[:-1])
-        means = np.cumsum(ranges)  # of the first ones, a sum
+        means = np.cumsum(ranges)  # the first ATR_CANDLES - 1 stay sums
         for n in range(ATR_CANDLES - 1, len(ranges)):
             before = means[n - 1] * (1 if n < ATR_CANDLES else ATR_CANDLES - 1)
             means[n] = (before + ranges[n]) / ATR_CANDLES
@@ -122,7 +123,7 @@ class OpenCandles:
         return np.column_stack([high, low, *(high - part * span for part in RETRACEMENTS)])
 
     def _extreme(self, name: str, short: float) -> Floats:
-        """Return the extreme of the 99 candles before each open one."""
+        """Return the highest high or lowest low of the 99 candles before each open one."""
         values = np.concatenate([np.full(SWING - 1, short), self._column(name)])
         windows = sliding_window_view(values, SWING - 1)
         extremes = windows.max(axis=1) if name == "high" else windows.min(axis=1)

@@ -1,19 +1,21 @@
 """Screening of the list by a condition.
 
-As pages of a list: one ends at a place, (value, mint), and the next one goes on behind it.
+A page ends at a place, (value, key of the mint), and the next page continues after that place.
 
-A value that is not known is NaN.  A comparison with it is neither true nor false, nor is what
-depends on that alone: `not` of it is unknown again, and only rows for which the whole is true are
-found.  Division by zero gives no value.
+NaN means that a value is not known.  A comparison with NaN is neither true nor false, and neither
+is its negation.  Only rows for which the whole condition is true are found.  Division by zero
+returns NaN.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isnan
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.kit.primitives import MICRO_USD, UnixS
+from mintscope.market.engine.given import Bools, Floats
 from mintscope.market.screening import grammar
 from mintscope.market.screening.averages import OF_OPEN, OF_RECENT, Averages
 from mintscope.market.screening.columns import Signers, distinct_signers
@@ -21,14 +23,12 @@ from mintscope.market.standings import FRESH_S, HIGH_MICRO_USD, MEDIUM_MICRO_USD
 from mintscope.market.standings import OLD_BASIS_S as OLD_S
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
-FloatColumns: TypeAlias = NDArray[np.float64]
-Bools: TypeAlias = NDArray[np.bool_]
-Column: TypeAlias = Callable[[str], FloatColumns]
+Column: TypeAlias = Callable[[str], Floats]
 Compare: TypeAlias = Callable[[Any, Any], Any]
 
 
 class Truth(NamedTuple):
-    """The rows for which something is true, and those for which it is false."""
+    """The rows for which a condition is true, and those for which it is false."""
 
     is_true: Bools
     is_false: Bools
@@ -100,7 +100,6 @@ def _values(value: grammar.Value, column: Column) -> Any:
             return COMPUTE[mark](_values(left, column), _values(right, column))
 
 
-Floats = NDArray[np.float64]
 Rows = NDArray[np.integer[Any]]
 Shown = float | int | str | None
 
@@ -113,12 +112,12 @@ class Place(NamedTuple):
 
 
 class ScreenQuestion(NamedTuple):
-    """The query.
+    """A query for one page of tokens.
 
     condition   None: all tokens
-    sort        the field that is sorted by
-    fields      that are shown of each token
-    after       where the page before ended
+    sort        the field to sort by
+    fields      the fields to return of each token
+    after       the end of the page before; None: the first page
     """
 
     condition: grammar.Condition | None
@@ -132,8 +131,8 @@ class ScreenQuestion(NamedTuple):
 class ScreenTable(NamedTuple):
     """The numbers of all tokens at one time.
 
-    rows      those that are listed
-    keys      for each row the key that decides between equal values, rising or falling
+    rows      of the listed tokens
+    keys      by row, the key that orders rows of equal values
     column    returns the values of a field by its name
     """
 
@@ -145,9 +144,10 @@ class ScreenTable(NamedTuple):
 class FoundRows(NamedTuple):
     """A page.
 
-    rows      in order, and their values in the order of the fields that were requested
-    matches   how many tokens there are on all pages
-    after     where the page ends if there are more
+    rows      in order
+    values    of each row, in the order of the requested fields
+    matches   the number of tokens on all pages
+    after     the end of this page; None: it is the last one
     """
 
     rows: Sequence[int]
@@ -170,14 +170,14 @@ def find_rows(table: ScreenTable, asked: ScreenQuestion) -> FoundRows:
     after = None
     if len(first) > asked.limit:
         last = int(shown[-1])
-        after = Place(_known(float(values[last])), int(table.keys[last]))
+        after = Place(known(float(values[last])), int(table.keys[last]))
     columns = [_shown(name, table.column(name)[shown]) for name in asked.fields]
     lines = list(zip(*columns, strict=True)) if columns else [()] * len(shown)
     return FoundRows(shown.tolist(), lines, matches, after)
 
 
 def _behind(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestion) -> Rows:
-    """Return the *rows* that follow the previous page."""
+    """Return the *rows* that come after the previous page."""
     after = asked.after
     if after is None:
         return rows
@@ -194,16 +194,16 @@ def _behind(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestio
 
 
 def _first(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestion) -> Rows:
-    """Return the first of *rows* in order, one more than requested."""
+    """Return the first of *rows* in order: one more than the page holds."""
     of = values[rows] if asked.is_rising else -values[rows]
     keys = table.keys[rows] if asked.is_rising else ~table.keys[rows]
     return rows[least(np.where(np.isnan(of), np.inf, of), keys, asked.limit + 1)]
 
 
 def least(values: Floats, keys: NDArray[np.uint64], count: int) -> Rows:
-    """Return the places of the *count* least *values*, in order; equal values by *keys*.
+    """Return the indices of the *count* least *values*, in order; equal values are by *keys*.
 
-    No more are sorted: there may be 100,000, and many of them equal.
+    Only these are sorted: there may be 100,000 values, many of them equal.
     """
     at = np.arange(len(values))
     if len(values) > count:
@@ -221,24 +221,23 @@ def _shown(name: str, values: Floats) -> list[Shown]:
     field = grammar.FIELDS[name]
     if field.is_level:
         return [grammar.LEVEL_NAMES[int(value)] for value in values.tolist()]
-    known = [_known(value) for value in values.tolist()]
-    if field.is_integer:
-        return [None if value is None else int(value) for value in known]
-    return list(known)
+    numbers = map(known, values.tolist())
+    return [int(one) if field.is_integer and one is not None else one for one in numbers]
 
 
-def _known(value: float) -> float | None:
-    return None if value != value else value  # noqa: PLR0124 - NaN
+def known(value: float) -> float | None:
+    """Return *value*, or None for NaN."""
+    return None if isnan(value) else value
 
 
-KEPT: Final = ("confidence", "traders_m5")  # the others take less time than they take memory
+KEPT: Final = ("confidence", "traders_m5")  # it is cheaper to compute the others again
 IN_MICRO_USD: Final = {"volume_d1": "volume", "volume_h1": "h1_volume", "liquidity": "depth"}
 
 
 class ScreenColumns:
-    """A column for each of `screening.fields.FIELDS`, made on first use; NaN for none.
+    """A column for each of `grammar.FIELDS` as of one state of a list, computed on first use.
 
-    They are as of one state of a list, and never change.
+    NaN in a column means that the value is not known.
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each source
@@ -253,8 +252,8 @@ class ScreenColumns:
     ) -> None:
         """Use the *known* columns, *averages*, and columns of *rows*.
 
-        rows     of `columns.ROW`, which may change afterwards
-        of_day   volume (micro-USD), swaps and since, which stay as they are
+        rows     records of `columns.ROW`, which may change afterwards
+        of_day   the columns volume (micro-USD), swaps and since, which do not change
         signers  of the last five minutes; None: not known yet
         """
         self._now = float("nan") if now is None else float(now)
@@ -302,7 +301,7 @@ class ScreenColumns:
                 return self._of_newest(kind, Timeframe(timeframe))
 
     def _of_newest(self, kind: str, timeframe: Timeframe) -> Floats:
-        """Return the candles, or the price divided by a Fibonacci level of the report, less 1."""
+        """Return the number of candles, or the price divided by a Fibonacci level, minus 1."""
         if kind == "candles":
             counts = self._averages.counts[:, TIMEFRAMES.index(timeframe)]
             return counts.astype(np.float64)
@@ -318,7 +317,7 @@ class ScreenColumns:
         return distinct_signers(self._signers, count)
 
     def _confidence(self) -> Floats:
-        """Return `PriceBasis.confidence`, as a number of LEVELS."""
+        """Return the confidence of `PriceBasis.confidence` as one of the numbers of LEVELS."""
         depth = self._taken["depth"]
         at = self._taken["set_at"]
         is_sure = self._taken["is_agreed"] & (at - self._taken["set_since"] >= YOUNG_S)

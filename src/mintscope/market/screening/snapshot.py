@@ -1,6 +1,6 @@
 """Ports of list snapshots.
 
-All of it is final, so that nothing is ever taken back: a list is as old as finality.
+A list contains final slots only, so no slot of it is ever retracted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from mintscope.market.timeframe import Timeframe
 
 
 class FoldedTo(NamedTuple):
-    """The position of the finalized fold: event, slot and effective time of its checkpoint."""
+    """The checkpoint of the finalized fold: its event, slot and effective time."""
 
     seq: int
     slot: Slot | None
@@ -22,7 +22,7 @@ class FoldedTo(NamedTuple):
 
 
 class PartVolume(NamedTuple):
-    """Volume in part *number* of D1: micro-USD, priced swaps, the newest price."""
+    """Volume in part *number* of D1: micro-USD, the number of priced swaps, the newest price."""
 
     number: int
     volume: int
@@ -31,7 +31,7 @@ class PartVolume(NamedTuple):
 
 
 class MinuteVolume(NamedTuple):
-    """Volume in the minute that begins then: micro-USD, the bought part, and the newest price."""
+    """Volume in the minute from *minute* on: micro-USD, the bought part, the newest price."""
 
     minute: UnixS
     volume: int
@@ -42,8 +42,8 @@ class MinuteVolume(NamedTuple):
 class RecentCandles(NamedTuple):
     """Closed candles of one timeframe, up to the newest.
 
-    closed   how many came before them since tracking began
-    acc      what those left behind: floats of 64 bits, little-endian
+    closed   the number of candles before them since tracking began
+    acc      the accumulators before them: floats of 64 bits, little-endian
     closes   of the candles, oldest first: floats of 64 bits
     """
 
@@ -53,20 +53,20 @@ class RecentCandles(NamedTuple):
 
 
 class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A followed mint as the finalized fold left it.
+    """A tracked mint as of the finalized fold.
 
-    since      its swaps count from here on; None: from the first slot on
-    state      the accumulators of the fold, None before its first swap
+    since      its swaps count from then on; None: from the first slot on
+    state      the accumulators of the fold; None before its first swap
     facts      its metadata, as last read from a node
-    before     the newest prices from before the spans M5, H1 and D1; None if there is none
-    first_usd  the first price of its own that is kept; None before it
-    minutes    of H1, those in which something was traded, oldest first
-    parts      of D1, those in which something was traded, oldest first
-    standing   its pools, packed as by `basis.packed`; None before its first priced swap
-    recent     its newest closed candles, by timeframe: `kernels.AGES` or more, if it has so many
-    newest     high, low and close of its newest closed candles, by timeframe, oldest first, as
-               floats of 64 bits: of `engine.recent.READ_BACK`, or of all
-    Imported candles are in none of these but the state, *recent* and *newest*.
+    before     the newest prices from before the spans M5, H1 and D1; None: there is none
+    first_usd  the price of its first candle that was not imported; None: there is none
+    minutes    the minutes of H1 with trades, oldest first
+    parts      the parts of D1 with trades, oldest first
+    standing   its pools, packed by `standings.pack`; None before its first priced swap
+    recent     its newest closed candles by timeframe: at least `kernels.AGES`, if it has so many
+    newest     high, low and close of its newest closed candles by timeframe, oldest first, as
+               floats of 64 bits: of `engine.recent.READ_BACK` candles, or of all
+    Of these, only state, *recent* and *newest* include imported candles.
     """
 
     mint: Mint
@@ -85,8 +85,8 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class MintPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some mints, from one snapshot.
 
-    folded   as of that snapshot
-    last     to ask for the next page with
+    folded   the checkpoint of that snapshot
+    last     the argument *after* that returns the next page
     """
 
     folded: FoldedTo
@@ -95,12 +95,15 @@ class MintPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MintTrades(NamedTuple):
-    """Volume that one slot adds to a mint: micro-USD, the bought part, priced swaps, newest price.
+    """Trades of a mint in one slot.
 
-    first_usd   the first price
-    standing    its pools after the slot, packed; None if they did not change
-    high_usd, low_usd   the highest and the lowest price; None: the newest
-    signers     of its swaps, as numbers: `signer_number`
+    volume, bought        micro-USD in all, and the bought part
+    swaps                 the number of priced swaps
+    price_usd, price_sol  the newest price
+    first_usd             the first price
+    standing              its pools after the slot, packed; None: they did not change
+    high_usd, low_usd     the highest and the lowest price; None: the newest
+    signers               of its swaps, as `signer_number` returns them
     """
 
     mint: Mint
@@ -117,7 +120,7 @@ class MintTrades(NamedTuple):
 
 
 class SlotTrades(NamedTuple):
-    """A folded slot: one entry for each followed mint that was traded."""
+    """A folded slot, with one entry for each tracked mint that was traded in it."""
 
     folded: FoldedTo
     trades: Sequence[MintTrades]
@@ -131,50 +134,50 @@ class FactPlace(NamedTuple):
 
 
 class ListReader(Protocol):
-    """The market as a list reads it; safe while ingest writes.
+    """Reads the market for a list; safe while ingest writes.
 
-    Raises ServiceUnavailable from every verb when the store does not answer.
+    Every method raises ServiceUnavailable if the store does not answer.
     """
 
     async def folded(self) -> tuple[FoldedTo, int]:
-        """Return the position of the fold, and the newest event of the log."""
+        """Return the checkpoint of the fold, and the newest event of the log."""
 
     async def mints(self, after: int, limit: int) -> MintPage:
-        """Return up to *limit* followed mints after the page that ended with *after*; 0: the first.
+        """Return up to *limit* tracked mints after the page whose `last` is *after*; 0: the first.
 
-        No mints: that was the last page.
+        A page without mints is behind the last one.
         """
 
     async def some(self, mints: Sequence[Mint]) -> MintPage:
-        """Return those of *mints* that are followed."""
+        """Return those of *mints* that are tracked."""
 
     async def trades(self, after_seq: int, until_seq: int, limit: int) -> Sequence[SlotTrades]:
         """Return the folded slots after event *after_seq* up to *until_seq*, in order.
 
-        limit    the last of them is the one that reaches so many trades
-        Raises   LogTrimmed when the first of them is no longer kept.
+        limit    number of trades after which no further slot is returned
+        Raises   LogTrimmed if the first of the slots is no longer kept.
         """
 
     async def tracked(self, after_seq: int, until_seq: int) -> Sequence[Mint]:
         """Return the mints tracked or untracked between these events, each once.
 
-        Raises LogTrimmed when the first event is no longer kept.
+        Raises LogTrimmed if the first event is no longer kept.
         """
 
     async def facts_after(
         self, place: FactPlace, limit: int
     ) -> Sequence[tuple[FactPlace, MintFacts]]:
-        """Return up to *limit* facts of followed mints that were read after *place*, in order."""
+        """Return up to *limit* facts of tracked mints that were read after *place*, in order."""
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
-        """Return the stored facts of *mint*.  Raises TokenNotFound if it is not followed."""
+        """Return the stored facts of *mint*.  Raises TokenNotFound if it is not tracked."""
 
 
 class SnapshotMark(NamedTuple):
-    """A whole snapshot of a list.
+    """A complete snapshot of a list.
 
-    number       newer ones have larger numbers
-    form         how its pieces are written: `snapshot.FORM`
+    number       newer snapshots have larger numbers
+    form         the format of its pieces
     folded_seq   the last event in the list
     """
 
@@ -185,10 +188,10 @@ class SnapshotMark(NamedTuple):
 
 
 class ListSnapshots(Protocol):
-    """Storage of snapshots, so that a starting process need not load all mints.
+    """Stores snapshots, so that a starting process need not load all mints.
 
-    Several processes may store theirs, one of them at a time.
-    Every verb raises ServiceUnavailable if the store does not answer.
+    Any process may store a snapshot, one process at a time.
+    Every method raises ServiceUnavailable if the store does not answer.
     """
 
     async def newest(self, form: str) -> SnapshotMark | None:
@@ -197,23 +200,23 @@ class ListSnapshots(Protocol):
     async def is_due(self, form: str, mints_min: int) -> bool:
         """Return whether the log may soon not reach back to the newest snapshot of *form*.
 
-        That is: it is in the oldest third of the log, or there is none; always False while fewer
-        than *mints_min* mints are followed.
+        True if that snapshot is in the oldest third of the log, or if there is none; always False
+        while fewer than *mints_min* mints are tracked.
         """
 
     async def piece(self, number: int, place: int) -> bytes | None:
-        """Return piece *place*, from 0 on, of snapshot *number*; None if a newer one is whole."""
+        """Return piece *place*, from 0 on, of a snapshot; None if a newer one is complete."""
 
     async def begin(self, now: UnixMs) -> int | None:
         """Begin a snapshot and return its number, or None while another process stores one."""
 
     async def add(self, number: int, place: int, piece: bytes) -> None:
-        """Store piece *place* of snapshot *number*, which was begun."""
+        """Store piece *place* of snapshot *number*, which `begin` returned."""
 
     async def end(self, mark: SnapshotMark) -> None:
         """Make the snapshot of *mark* the newest, and delete those of its form before it.
 
-        Snapshots of other forms, which other versions read, stay for a day.
+        Snapshots of other forms stay for a day, because other versions read them.
         """
 
     async def close(self) -> None:
