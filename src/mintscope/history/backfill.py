@@ -2,25 +2,25 @@
 
 Swaps from before a mint was tracked are priced and folded as ingest would have done at the time.
 
-Given every transaction of the mint's pools, and of the pools of SOL and dollars, candles, state
-and price pool come out bit for bit as of a service that had followed the mint since.
+Given every transaction of the mint's pools, and of the pools of SOL and dollars, the resulting
+candles, state and price pool equal those of a service that tracked the mint all along, bit for bit.
 
-A backfill that an administrator requests:
+The states of a backfill that an administrator requests:
 
     asked -> estimated -> confirmed -> reading -> done
                                                -> failed
                                        cancelling -> cancelled
 
 The page requests, confirms and cancels; ingest does the rest, one backfill at a time.  Each step is
-one durable statement, so after a kill the next process goes on from there.
+one durable statement, so after a kill the next process resumes there.
 
-Each timeframe has accumulators of its own, so only that of the imported candles changes.  They
-have no sides, so they say nothing of pressure.
+Imported candles change only the indicators of their own timeframe.  They do not divide their volume
+into buys and sells, so they do not count in the pressure.
+
+The states of a gap:
 
     open -> due -> mended
                 -> failed, due again after growing pauses -> given up
-
-Everything is kept as it comes, so reading can be cut off anywhere and goes on where it was.
 """
 
 from collections import deque
@@ -60,7 +60,7 @@ from mintscope.solana.blocks import WSOL, Gap, SourceError
 
 
 class BackfillSlot(NamedTuple):
-    """The swaps of one slot that was read, in order; *time* is None if the node knows none."""
+    """The swaps of one slot, in order; *time* is None if the node does not know it."""
 
     slot: Slot
     time: UnixS | None
@@ -68,7 +68,7 @@ class BackfillSlot(NamedTuple):
 
 
 class BackfillSwaps(NamedTuple):
-    """The swaps of the mint in one slot, in the form of the log."""
+    """The priced swaps of the mint in one slot, as the log stores them."""
 
     slot: Slot
     time: UnixS
@@ -77,11 +77,11 @@ class BackfillSwaps(NamedTuple):
 
 
 class FoldedBackfill(NamedTuple):
-    """The result of the backfill; None if the mint never traded in it.
+    """The result of a backfill; a field is None if the mint never traded in it.
 
-    time        effective, of the newest slot
-    since_slot  before the oldest slot
-    recent      the newest swaps, oldest first
+    time        effective time of the newest slot
+    since_slot  the slot before the oldest one
+    recent      swaps of the last KEPT_S seconds, oldest first
     """
 
     since_slot: Slot
@@ -94,14 +94,14 @@ class FoldedBackfill(NamedTuple):
 
 
 class Kind(StrEnum):
-    """The reason to read an address: it is a pool of the mint, or shows the price of SOL."""
+    """The kind of an address to read: a pool of the mint, or a pool that prices SOL."""
 
     POOL = "pool"
     RATE = "rate"
 
 
 class Stage(StrEnum):
-    """The stage of a backfill: joined is the end; ingest returns a late one to reading."""
+    """The stage of a backfill; JOINED is the last, unless ingest returns it to READING."""
 
     READING = "reading"
     READY = "ready"
@@ -111,8 +111,8 @@ class Stage(StrEnum):
 class Cursor(NamedTuple):
     """The progress of listing an address in the current round.
 
-    before   go on below this signature; None: from the newest on
-    until    listed in an earlier round, and everything below
+    before   continue with older transactions than this one; None: start with the newest
+    until    the newest transaction that an earlier round has listed
     """
 
     address: str
@@ -121,7 +121,7 @@ class Cursor(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A transaction that succeeded, as a node lists it."""
+    """A successful transaction in the list of an address."""
 
     signature: Signature
     slot: Slot
@@ -131,9 +131,9 @@ class Line(NamedTuple):
 class ListPage(NamedTuple):
     """Part of the list of an address, newest first.
 
-    before   the oldest signature of the page, failed transactions and too new ones counted
-    top      the newest of the round, as far as this page knows it
-    is_last  nothing older is wanted
+    before   the oldest signature of the page, failed and too new transactions included
+    top      the newest signature that the reader of the list has seen, None without any
+    is_last  whether no older page is needed
     """
 
     address: str
@@ -146,7 +146,7 @@ class ListPage(NamedTuple):
 class UnreadTransaction(NamedTuple):
     """A transaction to read.
 
-    is_mixed   its place in the block must be asked: lists of several addresses have its slot
+    is_mixed   whether several lists have its slot, so that only its block shows the order
     """
 
     slot: Slot
@@ -155,7 +155,7 @@ class UnreadTransaction(NamedTuple):
 
 
 class ReadTransaction(NamedTuple):
-    """A transaction that was requested; *swaps* is None if the node did not give it."""
+    """A requested transaction; *swaps* is None if the node did not return it."""
 
     slot: Slot
     signature: Signature
@@ -166,10 +166,10 @@ class ReadTransaction(NamedTuple):
 class HistoryJob(NamedTuple):
     """The backfill of a mint that is being read.
 
-    slot      how far it was read, None before the first round ended
-    listed    transactions
-    read      of them
-    missing   of them that the node did not give, however often it was asked; known when joined too
+    slot      the last slot that was read, None before the end of the first round
+    listed    number of listed transactions
+    read      number of those that were read
+    missing   number of those that the node did not return in three attempts; kept when joined
     """
 
     from_time: UnixS
@@ -190,9 +190,9 @@ class BackfillMerge(Protocol):
     async def join(self) -> Mint | None:
         """Join a finished backfill, and return its mint; None if no backfill can be joined now.
 
-        Candles, state, the swaps that the log still holds, and which pool decides are replaced by
-        what they would be had the mint been followed since the beginning of its backfill.
-        A backfill that ends before what the log still holds goes back to reading.
+        The candles, the state, the price pool and the swaps still in the log become those of a mint
+        that was tracked from the start of the backfill.  A backfill that ends before the oldest
+        slot in the log returns to READING.
         """
 
 
@@ -207,7 +207,7 @@ def concerns(swap: Swap, mint: Mint) -> bool:
 
 
 class Backfill:
-    """Slots of a backfill, applied oldest first."""
+    """Prices and folds the slots of a backfill, oldest first."""
 
     def __init__(self, mint: Mint) -> None:
         self._mint = mint
@@ -241,7 +241,7 @@ class Backfill:
         return self._fold.changed()
 
     def folded(self) -> FoldedBackfill | None:
-        """Return all candles folded so far; None before the first slot."""
+        """Return the result so far; None before the first slot."""
         if self._since is None:
             return None
         return FoldedBackfill(
@@ -255,7 +255,7 @@ class Backfill:
         )
 
     def _header(self, slot: BackfillSlot) -> SlotHeader:
-        """Return the header of *slot*, with the rate it was priced at."""
+        """Return the header of *slot*, with the rate of SOL that prices it."""
         newest = self._headers[-1] if self._headers else None
         previous = UnixS(0) if newest is None else newest.time
         time = previous if slot.time is None else max(slot.time, previous)
@@ -293,14 +293,12 @@ def decide_again(
 ) -> tuple[list[PricedSwap], Standing | None]:
     """Return the logged *swaps* of one mint and slot, priced again after *decided*.
 
-    Their prices stay; which of them are shown, and count as volume, is decided again.
+    Prices stay; whether a swap shows its price, and counts as volume, is decided again.
 
-    sol_usd   the rate of the slot, which is the price of SOL itself
+    sol_usd   the rate of SOL in the slot, in USD; used only for swaps of SOL itself
     """
     again = []
-    pools: set[str | None] = set()
-    if decided is not None:
-        pools.update(one.pool for one in decided.pools)
+    pools: set[str | None] = set() if decided is None else {one.pool for one in decided.pools}
     pools.update(one.pool for one in swaps if one.price_usd is not None or one.offered is not None)
     if len(pools) == 1:
         sol_usd = None  # each swap of SOL has its own price, as in `pricing`
@@ -340,7 +338,7 @@ def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> 
 
 
 def _volume(swap: PricedSwap, *, sets: bool) -> int:
-    """Return the volume of a logged *swap*; a swap before `Uncounted` keeps its old volume."""
+    """Return the volume of a logged *swap*; one without evidence of it keeps its old volume."""
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None:
         return swap.volume
@@ -348,14 +346,14 @@ def _volume(swap: PricedSwap, *, sets: bool) -> int:
 
 
 def _offer(swap: PricedSwap, pool: str, price: tuple[float, float], time: UnixS) -> Offer:
-    """Return the offer of a logged *swap*; one before decision 60 has only its volume."""
+    """Return the offer of a logged *swap*; a swap without evidence has only its volume."""
     if swap.evidence is None:
         return Offer(pool, pool, *price, swap.volume, None, time)
     return offer_of(pool, price, swap.evidence, time, is_buy=swap.is_buy)
 
 
-OPEN_MAX: Final = 20  # that wait for something at a time
-ENDED_MAX: Final = 100  # that are kept to look at
+OPEN_MAX: Final = 20  # backfills that have not ended
+ENDED_MAX: Final = 100  # ended backfills that the page still lists
 
 
 class IncompleteBackfill(SourceError):
@@ -375,11 +373,11 @@ class BackfillIsRead(ValueError):
 class BackfillState(StrEnum):
     """The states of a backfill."""
 
-    ASKED = "asked"  # ingest has not looked yet what it costs
-    ESTIMATED = "estimated"  # an administrator has not said yes yet
-    CONFIRMED = "confirmed"  # it is next, or others are before it
+    ASKED = "asked"  # its cost is not estimated yet
+    ESTIMATED = "estimated"  # it waits for the confirmation of an administrator
+    CONFIRMED = "confirmed"  # it waits to be read
     READING = "reading"
-    CANCELLING = "cancelling"  # it was read; ingest drops what it has of it
+    CANCELLING = "cancelling"  # ingest has yet to drop the part that was read
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -388,9 +386,9 @@ class BackfillState(StrEnum):
 class Cost(NamedTuple):
     """The approximate cost of reading.
 
-    transactions   to be listed and read
-    calls          requests
-    seconds        at the pace that is allowed
+    transactions   number of transactions to list and read
+    calls          number of requests to the node
+    seconds        duration at the allowed number of calls a second
     """
 
     transactions: int
@@ -401,8 +399,8 @@ class Cost(NamedTuple):
 class Survey(NamedTuple):
     """The estimate made before anything is read.
 
-    from_time   where the backfill begins: no earlier than the node reaches back
-    addresses   what is read
+    from_time   start of the backfill, no earlier than the oldest block of the node
+    addresses   the addresses to read
     """
 
     from_time: UnixS
@@ -413,12 +411,12 @@ class Survey(NamedTuple):
 class BackfillJob(NamedTuple):
     """A backfill that an administrator requested.
 
-    from_time   where it begins: as was asked, then no earlier than the node reaches back
-    cost        known once it was estimated
-    listed      transactions
-    read        of them
-    words       why it failed, or what it waits for now; empty: nothing is wrong
-    ended_at    None while it is open
+    from_time   its start: as requested, then no earlier than the oldest block of the node
+    cost        None before it is estimated
+    listed      number of listed transactions
+    read        number of those that were read
+    words       why it failed, or why it waits; "" otherwise
+    ended_at    None before the end
     """
 
     ask_id: int
@@ -434,7 +432,7 @@ class BackfillJob(NamedTuple):
 
 
 class ImportedCandle(NamedTuple):
-    """A candle in the form of its provider.
+    """A candle of a provider.
 
     bucket   its start, Unix seconds
     prices   USD per whole token
@@ -450,11 +448,11 @@ class ImportedCandle(NamedTuple):
 
 
 class CannotImport(ValueError):
-    """The candles cannot precede the mint's own ones; the message is for the operator."""
+    """The candles cannot be put before those of the mint; the message is for the operator."""
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """Imported candles of one timeframe, of which *waiting* are not joined yet."""
+    """Counts of imported candles of one timeframe: joined ones, and *waiting* ones."""
 
     provider: str
     candles: int
@@ -478,9 +476,9 @@ def expect_candle(candle: ImportedCandle, timeframe: Timeframe) -> None:
 
 
 def waypoints_of(closes: Sequence[tuple[UnixS, float]]) -> list[Waypoint]:
-    """Return the waypoints of a whole series.
+    """Return the waypoints of a complete series.
 
-    closes   (bucket, close) of every candle, oldest first; the newest is still open
+    closes   (bucket, close) of every candle, oldest first; the newest candle is open
     """
     acc = np.zeros(ACC)
     found = []
@@ -495,7 +493,7 @@ def waypoints_of(closes: Sequence[tuple[UnixS, float]]) -> list[Waypoint]:
 def continued(state: bytes, timeframe: Timeframe, closes: Sequence[float]) -> bytes:
     """Return *state* with the accumulators of *timeframe*, computed from one series of candles.
 
-    closes   of every candle, imported and own, oldest first; the newest is still open
+    closes   of every candle, imported or not, oldest first; the newest candle is open
     """
     record = read_state(state)
     frame = record["frames"][0][list(Timeframe).index(timeframe)]
@@ -512,14 +510,14 @@ class NotMendable(SourceError):
 
 
 class CallsSpent(SourceError):
-    """The day's request limit is used up."""
+    """The requests of the day are used up."""
 
 
 class MendPlan(NamedTuple):
     """The schedule of attempts at a gap.
 
-    after_s         from a gap to the first attempt; doubles with each further one
-    attempts_max    failed attempts, then the gap is given up
+    after_s         seconds from a gap to the first attempt; doubles after each failure
+    attempts_max    failed attempts after which the gap is given up
     calls_per_day   requests of all attempts in a UTC day; 0: no gap is mended
     """
 
@@ -535,10 +533,10 @@ class MendPlan(NamedTuple):
 class GapMend(NamedTuple):
     """The state of an open gap.
 
-    attempts      that failed
-    next_at       when the next one is due; None: ingest has not seen the gap yet
-    given_up_at   None while it is tried
-    words         why the last attempt failed, or what the next one waits for; empty: neither
+    attempts      number of failed attempts
+    next_at       time of the next attempt; None: ingest has not seen the gap yet
+    given_up_at   None unless it is given up
+    words         why the last attempt failed, or why the next one waits; "" otherwise
     """
 
     gap: Gap
@@ -549,7 +547,7 @@ class GapMend(NamedTuple):
 
 
 class GapCounts(NamedTuple):
-    """The number of open gaps, and of gaps given up."""
+    """The number of open gaps, and how many of them are given up."""
 
     open: int
     given_up: int

@@ -1,9 +1,9 @@
 """Backfill jobs in SQL."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 from msgspec.structs import astuple
@@ -26,14 +26,7 @@ from mintscope.history.backfill import (
     UnreadTransaction,
 )
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
-from mintscope.kit.sql.database import (
-    Batch,
-    Database,
-    DatabaseAccess,
-    Row,
-    marks,
-    unavailable_on_database_error,
-)
+from mintscope.kit.sql.database import Batch, Database, Row, SqlStore, marks
 from mintscope.market.log import CandleRow
 from mintscope.market.series.store import details_blob
 from mintscope.market.store import fold as market
@@ -57,7 +50,7 @@ SELECT address, before, until FROM history_address
  ORDER BY kind, address
 """
 
-# Where several lists have a transaction, that of a pool says the order.
+# A transaction in several lists takes its place in the list of a pool.
 ADD_LINE: Final = """
 INSERT INTO history_transaction (mint, slot, signature, address, line, time)
 VALUES (?, ?, ?, ?, ?, ?)
@@ -80,7 +73,7 @@ UPDATE history_address
  WHERE mint = :mint AND address = :address
 """
 
-# One pool and one address of the rate: each says the order of its own, which is all that counts.
+# With one pool and one address of the rate, the list of each shows the order of its transactions.
 UNREAD: Final = """
 SELECT slot, signature,
        (SELECT count(DISTINCT address) > 1 FROM history_transaction AS other
@@ -152,24 +145,20 @@ FILLED: Final = "UPDATE gap SET filled_at = ? WHERE first = ? AND last = ?"
 
 TRIES_MAX: Final = 3
 
-
-T = TypeVar("T")
-
 _swaps: Final = msgspec.msgpack.Decoder(list[Swap])
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-class SqlHistory:
-    """Backfills: lists and transactions read so far, their fold, and requests of an operator.
+class SqlHistory(SqlStore):
+    """The lists and transactions of backfills that were read, and their fold.
 
     Raises ServiceUnavailable from every method.
     """
 
-    def __init__(self, access: DatabaseAccess[Database]) -> None:
-        self._access = access
+    unavailable = UNAVAILABLE
 
     async def begin(self, mint: Mint, from_time: UnixS, addresses: Mapping[str, Kind]) -> None:
-        """Start to read the backfill of the tracked *mint* again, dropping earlier results."""
+        """Begin the backfill of the tracked *mint*, and drop the results of an earlier one."""
 
         def work(db: Database) -> None:
             mint_id = number(db, mint)
@@ -181,9 +170,9 @@ class SqlHistory:
         await self._write(work)
 
     async def round(self, mint: Mint, slot: Slot) -> tuple[Slot, Sequence[Cursor]]:
-        """Return the last slot of the current round, *slot* if it starts now, and its open cursors.
+        """Return the last slot of the current round, and the cursors that have not ended.
 
-        Requests that failed before are made again.
+        A new round ends at *slot*.  Transactions that the node did not return are tried again.
         """
 
         def work(db: Database) -> tuple[Slot, Sequence[Cursor]]:
@@ -195,7 +184,7 @@ class SqlHistory:
         return await self._write(work)
 
     async def listed(self, mint: Mint, page: ListPage) -> None:
-        """Store a page and its progress; lines that are already known change nothing."""
+        """Store a page and the progress of its list; known lines change nothing."""
 
         def work(db: Database) -> None:
             at = {"mint": number(db, mint), "address": page.address}
@@ -217,7 +206,7 @@ class SqlHistory:
     async def unread(self, mint: Mint, limit: int) -> Sequence[UnreadTransaction]:
         """Return up to *limit* unread transactions, oldest first.
 
-        A transaction that was requested three times without a result is left out.
+        A transaction that the node did not return in three attempts is omitted.
         """
         rows = await self._read(lambda db: db.execute(UNREAD, (_id(db, mint), TRIES_MAX, limit)))
         return [
@@ -225,7 +214,7 @@ class SqlHistory:
         ]
 
     async def save(self, mint: Mint, transactions: Sequence[ReadTransaction]) -> None:
-        """Store the read transactions, and the failed requests."""
+        """Store the swaps of read transactions, and count an attempt for each."""
 
         def work(db: Database) -> None:
             mint_id = _id(db, mint)
@@ -246,7 +235,7 @@ class SqlHistory:
         await self._write(work)
 
     async def drop(self, mint: Mint) -> bool:
-        """Drop the transactions of *mint*; False if they are already joined."""
+        """Drop the backfill of *mint*; return False if it is already joined."""
 
         def work(db: Database) -> bool:
             mint_id = _id(db, mint)
@@ -256,7 +245,7 @@ class SqlHistory:
         return await self._write(work)
 
     async def slots(self, mint: Mint, after: Slot, slots_max: int) -> Sequence[BackfillSlot]:
-        """Return up to *slots_max* slots that were read, later than *after*, in order."""
+        """Return up to *slots_max* read slots above *after*, ascending."""
 
         def work(db: Database) -> Sequence[BackfillSlot]:
             bounds = {"mint": _id(db, mint), "after": after, "most": slots_max}
@@ -268,12 +257,11 @@ class SqlHistory:
         return await self._read(work)
 
     async def restart(self, mint: Mint) -> None:
-        """Drop the candles that were folded."""
+        """Drop the result of an earlier fold."""
 
         def work(db: Database) -> None:
-            db.execute("DELETE FROM history_candle WHERE mint = ?", (_id(db, mint),))
-            db.execute("DELETE FROM history_candle_in_sol WHERE mint = ?", (_id(db, mint),))
-            db.execute("DELETE FROM history_swap WHERE mint = ?", (_id(db, mint),))
+            for table in ("history_candle", "history_candle_in_sol", "history_swap"):
+                db.execute(f"DELETE FROM {table} WHERE mint = ?", (_id(db, mint),))  # noqa: S608 - ours
 
         await self._write(work)
 
@@ -291,25 +279,17 @@ class SqlHistory:
         await self._write(work)
 
     async def finish(self, mint: Mint, past: FoldedBackfill | None) -> None:
-        """End the round, so that ingest can join *past*; None if it has no content."""
+        """End the round, so that ingest can join *past*, which is None if there were no slots."""
 
         def work(db: Database) -> None:
             mint_id = _id(db, mint)
             for one in () if past is None else past.recent:
                 row = (mint_id, one.slot, swaps_blob(one.swaps), standing_blob(one.standing))
                 db.execute(ADD_SWAPS, (*row, details_blob(one.swaps)))
-            db.execute(
-                FINISH,
-                {
-                    "mint": mint_id,
-                    "time": None if past is None else past.time,
-                    "state": None if past is None else past.state,
-                    "in_sol": None if past is None else past.in_sol,
-                    "since_slot": None if past is None else past.since_slot,
-                    "last_swap": None if past is None else past.last_swap,
-                    "deciding": None if past is None else standing_blob(past.standing),
-                },
-            )
+            fields = ("time", "state", "in_sol", "since_slot", "last_swap")
+            values = {name: getattr(past, name, None) for name in fields}
+            deciding = None if past is None else standing_blob(past.standing)
+            db.execute(FINISH, {"mint": mint_id, "deciding": deciding, **values})
 
         await self._write(work)
 
@@ -332,28 +312,8 @@ class SqlHistory:
         return await self._read(work)
 
     async def filled(self, gap: Gap, at: UnixMs) -> None:
-        """Record that the tokens which traded in *gap* were read again: it is no longer open."""
+        """Record that the tokens that traded in *gap* were read again, so that it is closed."""
         await self._write(lambda db: db.execute(FILLED, (at, gap.first, gap.last)))
-
-    async def close(self) -> None:
-        """Close the database."""
-        self._access.close()
-
-    async def _read(self, work: Callable[[Database], T]) -> T:
-        def in_snapshot(db: Database) -> T:
-            with db.snapshot():
-                return work(db)
-
-        with unavailable_on_database_error(UNAVAILABLE):
-            return await self._access.run(in_snapshot)
-
-    async def _write(self, work: Callable[[Database], T]) -> T:
-        def in_transaction(db: Database) -> T:
-            with db.transaction():
-                return work(db)
-
-        with unavailable_on_database_error(UNAVAILABLE):
-            return await self._access.run(in_transaction)
 
 
 def _id(db: Database, mint: Mint) -> int | None:
@@ -363,7 +323,7 @@ def _id(db: Database, mint: Mint) -> int | None:
 
 
 def _slot(slot: Slot, rows: Sequence[tuple[int | None, bytes]]) -> BackfillSlot:
-    """Return *slot* with the swaps of *rows*, in order; each row counts as one transaction."""
+    """Return *slot* with the swaps of *rows*, one row per transaction, in order."""
     times = [time for time, _ in rows if time is not None]
     swaps = [
         swap._replace(transaction_index=index)
@@ -388,7 +348,7 @@ NEWEST: Final = f"SELECT {COLUMNS} FROM history_ask ORDER BY id DESC LIMIT ?"  #
 CONFIRM: Final = """
 UPDATE history_ask SET state = 'confirmed' WHERE id = ? AND state = 'estimated' RETURNING mint
 """
-# A backfill that is being read is dropped by its reader.
+# The reader of a backfill drops it.
 CANCEL: Final = """
 UPDATE history_ask
    SET state = CASE WHEN state = 'reading' THEN 'cancelling' ELSE 'cancelled' END,
@@ -423,17 +383,17 @@ DELETE FROM history_ask
 """
 
 
-class SqlBackfillJobs:
-    """Backfill jobs, for administrators and for ingest.
+class SqlBackfillJobs(SqlStore):
+    """Requested backfills, for administrators and for ingest.
 
     Raises ServiceUnavailable from every method.
     """
 
-    def __init__(self, access: DatabaseAccess[Database]) -> None:
-        self._access = access
+    unavailable = UNAVAILABLE
+    beside = True
 
     async def ask(self, mint: Mint, from_time: UnixS, now: UnixMs) -> bool:
-        """Request a backfill of *mint*; False if one is open already, or OPEN_MAX others are."""
+        """Request a backfill of *mint*; return False if it or OPEN_MAX others have an open one."""
         values = {"mint": mint, "from_time": from_time, "now": now, "most": OPEN_MAX}
         return await self._write(lambda db: db.execute(ASK, values).get is not None)
 
@@ -442,11 +402,11 @@ class SqlBackfillJobs:
         return await self._read(lambda db: [_ask(row) for row in db.execute(NEWEST, (limit,))])
 
     async def confirm(self, ask_id: int) -> Mint | None:
-        """Allow the backfill to be read, and return its mint; None unless its estimate is open."""
+        """Confirm the backfill, and return its mint; None unless it waits for the confirmation."""
         return await self._write(lambda db: _mint(db.execute(CONFIRM, (ask_id,)).get))
 
     async def cancel(self, ask_id: int, now: UnixMs) -> Mint | None:
-        """End the backfill, and return its mint; None if it has ended or is ending."""
+        """Cancel the backfill, and return its mint; None if it has ended or is being cancelled."""
         values = {"id": ask_id, "now": now}
         return await self._write(lambda db: _mint(db.execute(CANCEL, values).get))
 
@@ -460,44 +420,29 @@ class SqlBackfillJobs:
         return None if row is None else _ask(row)
 
     async def estimated(self, ask_id: int, from_time: UnixS, cost: Cost) -> None:
-        """Store the estimated cost, if the backfill is still requested."""
+        """Store the estimated cost, unless the backfill was cancelled."""
         values = {"id": ask_id, "from_time": from_time, **cost._asdict()}
-        await self._write(lambda db: db.execute(ESTIMATED, values | {"seconds": int(cost.seconds)}))
+        values["seconds"] = int(cost.seconds)
+        await self._write(lambda db: db.execute(ESTIMATED, values))
 
     async def began(self, ask_id: int, from_time: UnixS) -> bool:
-        """Record that it is read now, since *from_time*; False if it is no longer wanted."""
+        """Record that its reading has begun; return False if it was cancelled."""
         values = {"id": ask_id, "from_time": from_time}
         return await self._write(lambda db: db.execute(BEGAN, values).get is not None)
 
     async def progress(self, ask_id: int, listed: int, read: int, words: str) -> bool:
-        """Store the progress; False if the backfill is to be cancelled, or has ended."""
+        """Store the progress; return False if the backfill was cancelled or has ended."""
         values = {"id": ask_id, "listed": listed, "read": read, "words": words}
         return await self._write(lambda db: db.execute(PROGRESS, values).get is not None)
 
     async def end(self, ask_id: int, state: BackfillState, words: str, now: UnixMs) -> None:
-        """End the backfill in *state*, unless it has ended; keep the last ENDED_MAX."""
+        """End the backfill in *state*, unless it has ended, and keep the last ENDED_MAX."""
 
         def work(db: Database) -> None:
             db.execute(END, {"id": ask_id, "state": state, "words": words, "now": now})
             db.execute(FORGET, (ENDED_MAX,))
 
         await self._write(work)
-
-    async def close(self) -> None:
-        """Close the database."""
-        self._access.close()
-
-    async def _read(self, work: Callable[[Database], T]) -> T:
-        with unavailable_on_database_error(UNAVAILABLE):
-            return await self._access.run(work)
-
-    async def _write(self, work: Callable[[Database], T]) -> T:
-        def in_transaction(db: Database) -> T:
-            with db.transaction(beside=True):
-                return work(db)
-
-        with unavailable_on_database_error(UNAVAILABLE):
-            return await self._access.run(in_transaction)
 
 
 def _mint(found: str | None) -> Mint | None:

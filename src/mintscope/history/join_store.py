@@ -1,19 +1,13 @@
 """Merged backfills, imports and mended gaps in SQL."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 from msgspec.structs import astuple
 
 from mintscope.history import backfill
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
-from mintscope.kit.sql.database import (
-    Batch,
-    Database,
-    DatabaseAccess,
-    Row,
-    unavailable_on_database_error,
-)
+from mintscope.kit.sql.database import Batch, Database, DatabaseAccess, Row, SqlStore
 from mintscope.market.engine.fold import MintFold, read_state
 from mintscope.market.ports import CANDLES_MIN, Retention
 from mintscope.market.pricing import RATE_AGE_MAX_S, RATE_WINDOW_S
@@ -53,7 +47,7 @@ SELECT timeframe, max(provider), sum(1 - is_waiting), sum(is_waiting)
  GROUP BY timeframe
 """
 
-# Imports that wait for a mint that has a candle of its own by now.
+# Imports of a mint that has its own candles by now.
 WAITING: Final = """
 SELECT mint.id, address, timeframe, state.state
   FROM import_candle JOIN mint ON mint.id = import_candle.mint
@@ -86,11 +80,10 @@ SELECT bucket, close FROM candle WHERE mint = ? AND timeframe = ? AND count > 0 
 """
 
 
-class SqlImports:
+class SqlImports(SqlStore):
     """Imports of an operator.  Raises ServiceUnavailable from every method."""
 
-    def __init__(self, access: DatabaseAccess[Database]) -> None:
-        self._access = access
+    unavailable = UNAVAILABLE
 
     async def add(
         self,
@@ -101,8 +94,8 @@ class SqlImports:
     ) -> None:
         """Queue *candles* to be put before the candles of *mint*, once it has any.
 
-        Those in or after the first own bucket are left out.  Raises CannotImport for a mint that
-        is not tracked, or whose own candles are no longer all kept.
+        Only those before the first candle of the mint are used.  Raises CannotImport if the mint
+        is not tracked, or if some of its candles were deleted.
         """
 
         def work(db: Database) -> None:
@@ -118,29 +111,18 @@ class SqlImports:
             rows = ((mint_id, timeframe, *candle, provider) for candle in candles)
             db.executemany(STAGE, rows)
 
-        with unavailable_on_database_error(UNAVAILABLE):
-            await self._access.run(lambda db: _in_transaction(db, work))
+        await self._write(work)
 
     async def counts(self, mint: Mint) -> Mapping[Timeframe, backfill.Imported]:
         """Return the candles imported for *mint*."""
-        with unavailable_on_database_error(UNAVAILABLE):
-            rows = await self._access.run(lambda db: db.execute(COUNTS, (mint,)))
+        rows = await self._read(lambda db: db.execute(COUNTS, (mint,)))
         return {Timeframe(timeframe): backfill.Imported(*counted) for timeframe, *counted in rows}
-
-    async def close(self) -> None:
-        """Close the database."""
-        self._access.close()
-
-
-def _in_transaction(db: Database, work: Callable[[Database], None]) -> None:
-    with db.transaction():
-        work(db)
 
 
 def join_imported(db: Database) -> Mint | None:
-    """Put pending candles before those of one mint, and return it; None if none are pending.
+    """Put the queued candles of one mint before its own, in a transaction; return the mint.
 
-    Within a transaction of ingest.
+    None if no queued candles can be used yet.
     """
     found = db.execute(WAITING).fetchone()
     if found is None:
@@ -160,7 +142,7 @@ def join_imported(db: Database) -> Mint | None:
 
 
 def add_waypoints(db: Database, mint_id: int, timeframe: Timeframe) -> None:
-    """Replace the waypoints of a mint's candles, which are all there, in a transaction."""
+    """Replace the waypoints of a mint, all candles of which are stored, in a transaction."""
     db.execute("DELETE FROM waypoint WHERE mint = ? AND timeframe = ?", (mint_id, timeframe))
     closes = [(bucket, close) for bucket, close in db.execute(CLOSES, (mint_id, timeframe))]
     rows = ((mint_id, timeframe, *each) for each in backfill.waypoints_of(closes))
@@ -168,7 +150,7 @@ def add_waypoints(db: Database, mint_id: int, timeframe: Timeframe) -> None:
 
 
 def _is_whole(db: Database, mint_id: int, timeframe: Timeframe, state: bytes) -> bool:
-    """Return whether every candle that the state has counted is still stored."""
+    """Return whether every candle that *state* counts is still stored."""
     frame = read_state(state)["frames"][0][list(Timeframe).index(timeframe)]
     return bool(db.execute(KEPT, (mint_id, timeframe)).get == int(frame["count"]))
 
@@ -188,13 +170,13 @@ AGAIN: Final = "UPDATE history_job SET stage = 'reading' WHERE mint = ?"
 OLDEST: Final = """
 SELECT time FROM header WHERE seq = (SELECT min(seq) FROM header WHERE is_dead = 0)
 """
-# Without a rate none has been made for as long as one may last.
+# A slot without a rate counts as rated as long ago as a rate lasts.
 RATED_AT: Final = """
 SELECT coalesce(sol_usd_time, time - ?) FROM header
  WHERE is_dead = 0 AND slot <= ? ORDER BY seq DESC LIMIT 1
 """
 
-# A longer backfill may leave room for fewer of them: they are joined again, before it.
+# A longer backfill may leave less room for imported candles: they are joined before it again.
 KEEP_IMPORTED: Final = """
 INSERT INTO import_candle
 SELECT mint, timeframe, bucket, open, high, low, close, provider_volume, provider FROM candle
@@ -212,7 +194,7 @@ SELECT mint, timeframe, bucket, open, high, low, close, buy_volume, sell_volume,
 """
 NEWEST_BUCKET: Final = "SELECT max(bucket) FROM candle WHERE mint = ? AND timeframe = ?"
 
-# Swaps that the log lacks because the mint was not followed then, and those decided otherwise.
+# Swaps that the log lacks because the mint was not tracked then, or that are decided differently.
 READ_SWAPS: Final = """
 SELECT seq, mint, swaps, deciding, details FROM history_swap JOIN header USING (slot)
  WHERE mint = ? AND is_dead = 0
@@ -236,7 +218,7 @@ INSERT INTO deciding_pool (mint, deciding) VALUES (?, ?)
 ON CONFLICT (mint) DO UPDATE SET deciding = excluded.deciding
 """
 FOLLOWED_SINCE: Final = "UPDATE mint SET since_slot = ?, since_time = ? WHERE id = ?"
-# The staging goes; that it was joined, and from when, stays.
+# Its row stays, so that its start is known; its staged data go.
 JOINED: Final = """
 UPDATE history_job SET stage = 'joined', state = NULL, deciding = NULL WHERE mint = ?
 """
@@ -335,9 +317,9 @@ class SqlBackfillMerge:
     def _go_on(
         self, db: Database, ready: _Ready, fold: MintFold, decided: Standing | None
     ) -> UnixS | None:
-        """Price the log after the backfill again, and fold the part that was already folded.
+        """Price the log after the backfill again, and fold its part up to the checkpoint.
 
-        Return the time of the newest swap that was folded.
+        Return the time of the newest folded swap, None if there is none.
         """
         folded_seq: int = db.execute("SELECT folded_seq FROM progress").get
         newest = None
@@ -366,10 +348,10 @@ class SqlBackfillMerge:
 
 
 def _meets_the_log(db: Database, ready: _Ready) -> bool:
-    """Return whether the log has everything after the backfill, priced as if followed live.
+    """Return whether the log holds all swaps after the backfill, and can price them.
 
-    A rate rests on the swaps of a minute, so the log must have begun a minute before the rate was
-    made that the backfill ends with.
+    A rate of SOL depends on the swaps of RATE_WINDOW_S, so the log must begin that long before the
+    last rate of the backfill.
     """
     oldest: int | None = db.execute(OLDEST).get
     rated: int | None = db.execute(RATED_AT, (RATE_AGE_MAX_S, ready.slot)).get
@@ -380,7 +362,7 @@ def _meets_the_log(db: Database, ready: _Ready) -> bool:
 
 COLUMNS: Final = "first, last, reason, attempts, next_at, given_up_at, words"
 SEEN: Final = "UPDATE gap SET next_at = ? WHERE next_at IS NULL AND filled_at IS NULL"
-# Asked for first: a table in which nothing is new is not written.
+# Read first, so that the table is written only if there is a new gap.
 NEW: Final = "SELECT 1 FROM gap WHERE next_at IS NULL AND filled_at IS NULL LIMIT 1"
 DUE: Final = f"""
 SELECT {COLUMNS} FROM gap
@@ -407,14 +389,12 @@ OLD_DAYS: Final = "DELETE FROM gap_calls WHERE day < ?"
 CALLS: Final = "SELECT calls FROM gap_calls WHERE day = ? /* FOR UPDATE */"
 TAKE_MEND: Final = "UPDATE gap_calls SET calls = calls + ? WHERE day = ?"
 
-T = TypeVar("T")
 
-
-class SqlGapMends:
+class SqlGapMends(SqlStore):
     """Attempts of ingest to mend gaps.  Raises ServiceUnavailable from every method."""
 
-    def __init__(self, access: DatabaseAccess[Database]) -> None:
-        self._access = access
+    unavailable = UNAVAILABLE
+    beside = True
 
     async def due(self, now: UnixMs, first_at: UnixMs) -> backfill.GapMend | None:
         """Return the oldest open gap that is due, or None; a new gap is due at *first_at*."""
@@ -424,7 +404,7 @@ class SqlGapMends:
         return None if row is None else _mend(row)
 
     async def put_off(self, gap: Gap, next_at: UnixMs, words: str) -> None:
-        """Record that it waits for something; that is no attempt."""
+        """Record that *gap* must wait; this does not count as an attempt."""
         await self._note(PUT_OFF, gap, next_at, words)
 
     async def failed(self, gap: Gap, next_at: UnixMs, words: str) -> None:
@@ -432,11 +412,11 @@ class SqlGapMends:
         await self._note(FAILED, gap, next_at, words)
 
     async def give_up(self, gap: Gap, at: UnixMs, words: str) -> None:
-        """Record the last failed attempt; no other will follow."""
+        """Record the last failed attempt, after which *gap* is given up."""
         await self._note(GIVE_UP, gap, at, words)
 
     async def counts(self) -> backfill.GapCounts:
-        """Return the numbers of open gaps and of gaps given up."""
+        """Return the number of open gaps, and how many of them are given up."""
         count, given_up = await self._read(lambda db: db.execute(MENDING_COUNTS).get)
         return backfill.GapCounts(count, given_up)
 
@@ -459,32 +439,11 @@ class SqlGapMends:
 
         return await self._write(work)
 
-    async def close(self) -> None:
-        """Close the database."""
-        self._access.close()
-
     async def _note(self, statement: str, gap: Gap, at: UnixMs, words: str) -> None:
         values = {"first": gap.first, "last": gap.last, "at": at, "words": words}
         await self._write(lambda db: db.execute(statement, values))
 
-    async def _read(self, work: Callable[[Database], T]) -> T:
-        with unavailable_on_database_error(UNAVAILABLE):
-            return await self._access.run(work)
-
-    async def _write(self, work: Callable[[Database], T]) -> T:
-        def in_transaction(db: Database) -> T:
-            with db.transaction(beside=True):
-                return work(db)
-
-        return await self._read(in_transaction)
-
 
 def _mend(row: Row) -> backfill.GapMend:
-    first, last, reason, attempts, next_at, given_up_at, words = row
-    return backfill.GapMend(
-        Gap(Slot(first), Slot(last), reason), attempts, _time(next_at), _time(given_up_at), words
-    )
-
-
-def _time(value: Any) -> UnixMs | None:
-    return None if value is None else UnixMs(value)
+    first, last, reason, *rest = row
+    return backfill.GapMend(Gap(first, last, reason), *rest)

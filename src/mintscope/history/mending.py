@@ -1,7 +1,7 @@
-"""Mends gaps beside the pipeline, by backfilling again each token that traded in one.
+"""Mending of gaps beside ingest: each token that traded in a gap is backfilled again.
 
-An attempt asks the node for the blocks of the oldest gap that is due.  The progress is in the
-store after each step.  After a kill the next ingest goes on from there.
+An attempt reads the blocks of the oldest gap that is due.  The store has the progress after each
+step, so that the next ingest resumes there after a kill.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ import structlog
 from mintscope.history import backfill
 from mintscope.history.jobs_store import SqlHistory
 from mintscope.history.join_store import SqlGapMends
+from mintscope.history.worker import AWAY, WORDS_MAX, Pause
 from mintscope.kit.clock import Clock
-from mintscope.kit.errors import ServiceUnavailable, UnusableStore
 from mintscope.kit.metrics import GAPS_GIVEN_UP, GAPS_MENDED, GAPS_OPEN
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.time import DAY_MS, HOUR_S, SECOND_MS
@@ -26,19 +26,17 @@ from mintscope.market.store.log_writer import SqlTracking
 from mintscope.solana.blocks import WSOL, Gap, SourceError
 from mintscope.solana.pace import WINDOW_S, Pace, PaceMeter
 
-LOOK_S: Final = 5.0  # between two looks at what is due
+LOOK_S: Final = 5.0  # between two checks for a due gap
 JOIN_LOOK_S: Final = 1.0
 JOIN_LOOKS_MAX: Final = 60
 PUT_OFF_S: Final = 60.0
-CALLS_AT_ONCE: Final = 100  # taken of a day at a time: so many a kill may waste
-WORDS_MAX: Final = 500
-AWAY: Final = (ServiceUnavailable, UnusableStore)  # nothing ends: it is looked at again
+CALLS_AT_ONCE: Final = 100  # requests taken from the store at a time
 BY_HAND: Final = "mintscope gaps fill"
 TOO_NEW: Final = "waits until prices rest on no swap of the gap, and all of that is final"
 ANOTHER: Final = "waits: another backfill is read"
 NOT_JOINED: Final = "waits: a backfill is read, and ingest has not joined it yet"
 SPENT: Final = "waits for tomorrow: the requests of chain.gap_calls_per_day are used up"
-GOES_ON: Final = frozenset({ANOTHER, NOT_JOINED, SPENT})  # an attempt that was reported
+GOES_ON: Final = frozenset({ANOTHER, NOT_JOINED, SPENT})  # after these, the attempt resumes
 TOO_MUCH: Final = "its blocks take over half of the requests of chain.gap_calls_per_day, {}"
 BUG: Final = "an error of the service; the log of ingest has its trace"
 
@@ -49,33 +47,33 @@ class GapSource(Protocol):
     """The source of blocks and backfills.  Raises SourceError, CallsSpent from every method."""
 
     async def traded(self, gap: Gap) -> Collection[Mint]:
-        """Return the mints with a swap in *gap*.  Raises NotMendable for a gap that is too long."""
+        """Return the mints with a swap in *gap*.  Raises NotMendable if it is too long."""
 
     async def begin(self, mint: Mint, since: UnixS) -> UnixS:
-        """Return the start of the backfill of *mint*: before its first candle, and by *since*.
+        """Return the start of the backfill of *mint*: its first candle, or an earlier *since*.
 
         Raises ValueError if it cannot be backfilled.
         """
 
     async def survey(self, mint: Mint, from_time: UnixS) -> backfill.Survey:
-        """Return the slots to read, and their cost.
+        """Return what a backfill of *mint* would read, and its cost.
 
-        Raises ValueError in words if there is nothing.
+        Raises ValueError with the reason if there is nothing to read.
         """
 
     async def read(self, mint: Mint, from_time: UnixS) -> object:
-        """Read and fold a backfill of *mint*, resuming earlier ones.  Raises IncompleteBackfill."""
+        """Read and fold the backfill of *mint* that was begun.  Raises IncompleteBackfill."""
 
 
 class _Waits(Exception):
-    """It is too early for an attempt; the message says what it waits for."""
+    """The attempt must wait; the message is the reason."""
 
 
 class _Moment(NamedTuple):
     """The time of a gap.
 
-    time      of its first slot, about
-    settled   the first slot whose rate of SOL rests on no swap of the gap
+    time      approximate time of its first slot
+    settled   the first slot whose rate of SOL depends on no swap of the gap
     """
 
     time: UnixS
@@ -83,7 +81,7 @@ class _Moment(NamedTuple):
 
     @property
     def since(self) -> UnixS:
-        """The latest start of a token's backfill, because prices rest on rates before the gap."""
+        """The latest start of a backfill: prices depend on rates from before the gap."""
         return UnixS(self.time - HOUR_S)
 
 
@@ -108,7 +106,7 @@ async def is_read(jobs: SqlHistory, mint: Mint, settled_slot: Slot) -> bool:
 class GapMending:
     """Mends gaps, one attempt at a time.
 
-    lock    held while a backfill is read; raises BackfillIsRead
+    lock    held while a backfill is read; raises BackfillIsRead if it is taken
     """
 
     mends: SqlGapMends
@@ -120,7 +118,7 @@ class GapMending:
     lock: Callable[[], AbstractAsyncContextManager[None]]
     plan: backfill.MendPlan
     clock: Clock
-    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    pause: Pause = asyncio.sleep
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -128,10 +126,10 @@ class GapMending:
             tasks.create_task(self._forever(self.count))
             tasks.create_task(self._forever(self.mend_one))
 
-    async def _forever(self, one: Callable[[], Awaitable[bool]]) -> None:
+    async def _forever(self, step: Callable[[], Awaitable[bool]]) -> None:
         while True:
             try:
-                is_idle = not await one()
+                is_idle = not await step()
             except AWAY as trouble:
                 log.warning("gaps cannot be read", reason=str(trouble))
                 is_idle = True
@@ -139,7 +137,7 @@ class GapMending:
                 await self.pause(LOOK_S)
 
     async def count(self) -> bool:
-        """Export the number of open gaps, whether or not an attempt is running; return False."""
+        """Export the number of open gaps; return False."""
         counts = await self.mends.counts()
         GAPS_OPEN.set(counts.open)
         GAPS_GIVEN_UP.set(counts.given_up)
@@ -224,7 +222,7 @@ class GapMending:
         return _Moment(UnixS(time - round(ago_s)), settled_slot)
 
     async def _mend(self, gap: Gap, moment: _Moment) -> list[Exception]:
-        """Read every token that traded in *gap*; return the errors of those that cannot be read."""
+        """Backfill every token that traded in *gap*; return the errors of those that failed."""
         if 2 * (gap.last - gap.first + 1) > self.plan.calls_per_day:
             raise backfill.NotMendable(TOO_MUCH.format(self.plan.calls_per_day))
         failures: list[Exception] = []
@@ -239,7 +237,7 @@ class GapMending:
         return failures
 
     async def _read(self, mint: Mint, moment: _Moment) -> None:
-        """Backfill *mint* until joined, if it is followed and unread since the gap."""
+        """Backfill *mint* and wait for its join, unless it is untracked or has such a backfill."""
         is_begun = False
         while not await is_read(self.jobs, mint, moment.settled):
             if await self.tracking.one(mint) is None:
@@ -271,7 +269,7 @@ class GapMending:
         await self.reading.begin(mint, found.from_time, found.addresses)
 
     async def _wait_while_ready(self, mint: Mint) -> None:
-        """Wait until ingest has joined what was read.  Raises _Waits if it takes too long."""
+        """Wait until ingest has joined the backfill.  Raises _Waits if that takes too long."""
         for _ in range(JOIN_LOOKS_MAX):
             job = await self.jobs.one(mint)
             if job is None or job.stage is not backfill.Stage.READY:
@@ -281,9 +279,9 @@ class GapMending:
 
 
 class DailyCalls:
-    """The daily limit on requests of attempts, counted in the store before each request.
+    """The limit of *calls_per_day* requests in a UTC day, counted in the store in advance.
 
-    A kill wastes up to CALLS_AT_ONCE of them; none is made beyond *calls_per_day* in a UTC day.
+    A kill wastes up to CALLS_AT_ONCE of them.
     """
 
     def __init__(self, mends: SqlGapMends, clock: Clock, calls_per_day: int) -> None:

@@ -1,7 +1,7 @@
 """Past blocks of a node, for backfills and gaps.
 
-A listed transaction is final, so none dies.  Each page and each batch is kept as it comes:
-cut off anywhere, reading goes on where it was.
+The listed transactions are final.  Each page and each batch is stored at once, so that reading
+resumes where it was interrupted.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ Allow = Callable[[], Awaitable[None]]
 
 
 class UnknownSignature(rpc.RpcFailure):
-    """The node does not know the transaction that a list should start from."""
+    """The node does not know the transaction at which a list should start."""
 
 
 class LineWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -45,24 +45,24 @@ class LineWire(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SignedBlock(msgspec.Struct, frozen=True):
-    """getBlock with signatures alone."""
+    """A block with nothing but signatures."""
 
     signatures: list[Signature]
 
 
 LINES: Final = msgspec.json.Decoder(Answer[list[LineWire]])
-# Bytes as they came (Raw) would do, but msgspec knows none that may be null.
+# Raw bytes would suffice, but msgspec has no type for raw bytes or null.
 TRANSACTION: Final = msgspec.json.Decoder(Answer[dict[str, Any]])
 SIGNED: Final = msgspec.json.Decoder(Answer[SignedBlock])
 
 
 class PacedNode(rpc.Rpc):
-    """A node that has past blocks, over JSON-RPC; it counts its calls.
+    """A JSON-RPC node with past blocks, and a limited rate of requests.
 
-    Every method raises RpcFailure without an answer.
+    Every method raises RpcFailure if the node does not answer.
 
-    calls       requests so far, each attempt one
-    in_flight   how many may be under way at once
+    calls       number of requests so far, repeated ones included
+    in_flight   maximum number of requests under way
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class PacedNode(rpc.Rpc):
     ) -> None:
         """Limit requests to *calls_per_s* a second; *more* is passed on to Rpc.
 
-        allow   awaited before each; what it raises ends the call
+        allow   awaited before each request; an error that it raises ends the call
         """
         super().__init__(endpoint, clock=clock, **more)
         self.calls = 0
@@ -92,7 +92,7 @@ class PacedNode(rpc.Rpc):
         return await self.slot(rpc.Commitment.FINALIZED)
 
     async def reaches_back_to(self) -> UnixS | None:
-        """Return the time of the oldest block that it has, None if it does not know."""
+        """Return the time of the oldest block of the node, None if it does not know the time."""
         return await self.block_time(await self.first_available())
 
     async def lines(
@@ -115,7 +115,7 @@ class PacedNode(rpc.Rpc):
         return _result(answer, "getSignaturesForAddress") or []
 
     async def transaction(self, signature: Signature) -> Transaction | UnreadableTransaction | None:
-        """Return a transaction that succeeded, None if the node has none."""
+        """Return a successful transaction, None if the node does not have it."""
         while True:
             asked = self._version.newest
             options = {
@@ -130,7 +130,7 @@ class PacedNode(rpc.Rpc):
         return None if entry is None else read_transaction(msgspec.json.encode(entry), 0)
 
     async def positions(self, slot: Slot) -> Mapping[Signature, int]:
-        """Return the place of each transaction in its block, none if it has no block."""
+        """Return the place of each transaction in the block at *slot*; empty without a block."""
         options = {
             "transactionDetails": "signatures",
             "rewards": False,
@@ -163,7 +163,7 @@ def _result(answer: Answer[rpc.T], method: str) -> rpc.T | None:
     return answer.result
 
 
-BATCH_MAX: Final = 50  # transactions of one commit: what is read twice after a kill
+BATCH_MAX: Final = 50  # transactions of one commit, which are read again after a kill
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -173,7 +173,7 @@ Progress: TypeAlias = Callable[[str, int], None]  # what, and how many more of i
 
 
 class HistoryReader:
-    """Reads one past in rounds, each up to the newest final slot at its start."""
+    """Reads a backfill in rounds, each up to the newest final slot at its start."""
 
     def __init__(
         self,
@@ -194,7 +194,7 @@ class HistoryReader:
     async def round(self, mint: Mint, from_time: UnixS) -> Slot:
         """Read all final transactions of *mint* since *from_time*; return the last slot read.
 
-        Raises RpcFailure, ServiceUnavailable; call it again to go on.
+        Raises RpcFailure, ServiceUnavailable; the next call resumes the round.
         """
         reaches, cursors = await self._store.round(mint, await self._node.finalized())
         for cursor in cursors:
@@ -230,8 +230,8 @@ class HistoryReader:
     async def _lines(self, cursor: backfill.Cursor, before: Signature | None) -> Sequence[LineWire]:
         """Return lines older than *before*, or the newest lines if the node does not know *before*.
 
-        Another node may answer than the one that named it; what is listed twice changes nothing.
-        One that is unknown a second time is a failure.
+        A provider may answer from several nodes; lines that are listed twice change nothing.
+        Raises UnknownSignature if *before* is unknown a second time.
         """
         try:
             return await self._node.lines(cursor.address, before=before, until=cursor.until)
@@ -280,13 +280,13 @@ def _line(wire: LineWire) -> backfill.Line:
     return backfill.Line(wire.signature, Slot(wire.slot), time)
 
 
-SAMPLES_MAX: Final = 60  # transactions that name the mint, read to see in which pools
+SAMPLES_MAX: Final = 60  # transactions of the mint that are read to find its pools
 
 
 async def find_pools(node: PacedNode, decode: Decode, mint: Mint) -> Mapping[str, int]:
     """Return pools of *mint*, each with its number of swaps in a sample of transactions.
 
-    A pool whose transactions never name the mint is not among them.  Raises RpcFailure.
+    A pool whose transactions do not name the mint is not found.  Raises RpcFailure.
     """
     lines = [line for line in await node.lines(mint, before=None, until=None) if line.err is None]
     found: Counter[str] = Counter()
@@ -304,7 +304,7 @@ async def cost_of(
 ) -> backfill.Cost:
     """Return the approximate cost of reading *addresses* back to *from_time*, at one call each.
 
-    The newest page says how busy an address is; it is taken to have been so all along.
+    The newest page shows the rate of transactions of an address, which is assumed for all the time.
     Raises RpcFailure.
     """
     transactions = pages = 0
@@ -320,18 +320,18 @@ async def cost_of(
     return backfill.Cost(transactions, calls, calls / calls_per_s)
 
 
-SLOTS_MAX: Final = 2_000  # of one gap: each block takes a call
-LATER_SLOTS_MAX: Final = 1_000  # in which a block must follow
+SLOTS_MAX: Final = 2_000  # of one gap; each block takes a request
+LATER_SLOTS_MAX: Final = 1_000  # after the gap, among which a block must be
 
 
 class NotThere(SourceError):
-    """The node lacks part of the gap, too."""
+    """The node lacks blocks of the gap, too."""
 
 
 async def blocks_of(node: Node, gap: Gap) -> AsyncIterator[Block]:
-    """Yield the blocks of *gap*, newest first, by following each block to its parent.
+    """Yield all blocks of *gap*, newest first, by following each block to its parent.
 
-    So none is left out that was part of the chain.  Raises NotThere, NotMendable, RpcFailure.
+    Raises NotThere, NotMendable, RpcFailure.
     """
     if gap.last - gap.first >= SLOTS_MAX:
         raise backfill.NotMendable(f"expected at most {SLOTS_MAX} slots to look through")

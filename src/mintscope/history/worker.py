@@ -1,6 +1,6 @@
-"""Backfills beside ingest.
+"""Reading of backfills beside ingest.
 
-The progress is in the store after each step.  After a kill the next ingest goes on from there.
+The store has the progress after each step, so that the next ingest resumes there after a kill.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.kit.time import DAY_S, SECOND_MS
 from mintscope.solana.blocks import SourceError
 
-LOOK_S: Final = 1.0  # between two looks at what is asked for, and at what was cancelled
+LOOK_S: Final = 1.0  # between two checks for requested and cancelled backfills
 AGAIN_S: Final = 30.0  # after a node did not answer
-FAILURES_MAX: Final = 20  # of a node, without anything that was read between them
+FAILURES_MAX: Final = 20  # failures of a node in a row
 WORDS_MAX: Final = 500
-AWAY: Final = (ServiceUnavailable, UnusableStore)  # nothing ends: it is looked at again
+AWAY: Final = (ServiceUnavailable, UnusableStore)  # of the store: the work is tried again
 GONE: Final = "This token is followed no more."
 BUG: Final = "An error of the service ended it; the log of ingest has it."
 READ: Final = "All is read. It is joined between two blocks, within a minute."
@@ -54,20 +54,20 @@ class BackfillSource(Protocol):
     """The source of a backfill.  Raises SourceError from every method."""
 
     async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
-        """Return the slots to read, and their cost.
+        """Return what a backfill of *mint* would read, and its cost.
 
-        Raises ValueError in words if there is nothing.
+        Raises ValueError with the reason if there is nothing to read.
         """
 
     async def read(
         self, mint: Mint, from_time: UnixS, progress: Callable[[str, int], None]
     ) -> object:
-        """Read and fold a backfill of *mint*, resuming earlier ones.  Raises IncompleteBackfill."""
+        """Read and fold the backfill of *mint* that was begun.  Raises IncompleteBackfill."""
 
 
 @dataclass(eq=False)
 class _Doing:
-    """The state of a requested backfill while it is worked on."""
+    """The progress of a backfill in this process; *words* says why it waits."""
 
     ask: BackfillJob
     listed: int = 0
@@ -85,7 +85,7 @@ class _Doing:
 class BackfillQueue:
     """Estimates and reads the requested backfills.
 
-    lock    held while a backfill is read; raises BackfillIsRead
+    lock    held while a backfill is read; raises BackfillIsRead if it is taken
     """
 
     queue: SqlBackfillJobs
@@ -111,7 +111,7 @@ class BackfillQueue:
         return ask is not None
 
     async def read_one(self) -> bool:
-        """Read the next backfill to its end, or drop a cancelled one; return False without any."""
+        """Read the next backfill, or drop a cancelled one; return False if there is neither."""
         ask = await self.queue.first(BackfillState.CANCELLING, BackfillState.READING)
         ask = ask or await self.queue.first(BackfillState.CONFIRMED)
         if ask is None:
@@ -128,10 +128,10 @@ class BackfillQueue:
             await self._do(doing, self._read(doing))
         return True
 
-    async def _forever(self, one: Callable[[], Awaitable[bool]]) -> None:
+    async def _forever(self, step: Callable[[], Awaitable[bool]]) -> None:
         while True:
             try:
-                is_idle = not await one()
+                is_idle = not await step()
             except AWAY as trouble:
                 log.warning("requested backfills cannot be read", reason=str(trouble))
                 is_idle = True
@@ -139,7 +139,7 @@ class BackfillQueue:
                 await self.pause(LOOK_S)
 
     async def _do(self, doing: _Doing, work: Coroutine[Any, Any, None]) -> None:
-        """Run *work* until it is done or cancelled, and report progress; end the job on failure."""
+        """Run *work* until it is done or cancelled, and store its progress or its failure."""
         task = asyncio.create_task(work)
         ask = doing.ask
         try:
@@ -201,9 +201,9 @@ class BackfillQueue:
                 doing.words = READ
 
     async def _begun(self, doing: _Doing) -> UnixS | None:
-        """Return the start of the backfill that begins now, or began before the process was killed.
+        """Begin the backfill, or resume one that was begun; return its start.
 
-        None: it was cancelled meanwhile.
+        None if it was cancelled meanwhile.
         """
         ask = doing.ask
         job = await self.jobs.one(ask.mint)
@@ -232,12 +232,12 @@ class BackfillQueue:
         except (SourceError, *AWAY):
             raise
         except Exception:
-            if await self.jobs.one(mint) is None:  # it was dropped under the reader
+            if await self.jobs.one(mint) is None:  # dropped while it was read
                 raise ValueError(GONE) from None
             raise
 
     async def _patiently(self, doing: _Doing, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of *ask*; while the node fails, wait and retry."""
+        """Return the result of *ask*; if the node fails, wait and try again."""
         failures = 0
         before = doing.read
         while True:
@@ -260,7 +260,7 @@ AT_ONCE: Final = 100
 
 
 async def fold_backfill(store: SqlHistory, mint: Mint) -> None:
-    """Fold all slots that were read of *mint*, oldest first, and mark them as ready to join."""
+    """Fold the slots of *mint* that were read, oldest first, so that ingest can join them."""
     await store.restart(mint)
     past = Backfill(mint)
     after = Slot(-1)

@@ -1,4 +1,4 @@
-"""Coverage of exchanges, by program and hour."""
+"""The share of exchanges that was read, by program and hour, and checks of each venue."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,9 +16,9 @@ from mintscope.market.ports import UNKNOWN_PROGRAM
 from mintscope.solana.blocks import STABLES, WSOL
 
 LAMPORTS_PER_MILLIONTH_SOL: Final = 1_000
-# More than one call can move: a mistake, or invalid tokens.
+# No call moves more micro-USD: a larger volume is a mistake, or of invalid tokens.
 CALL_VOLUME_MAX: Final = 10**15
-# Labels of metrics: of programs that are not in the table anyone can make any number.
+# Anyone can create programs, so the labels of metrics are limited.
 MISSED: Final = "missed"
 ADDRESSES_MAX: Final = 100
 
@@ -26,9 +26,9 @@ ADDRESSES_MAX: Final = 100
 def slot_coverage(
     header: SlotHeader, decoded: Decoded, dollars: frozenset[Mint] = STABLES
 ) -> SlotCoverage:
-    """Return the coverage of the block of *header*, with SOL at the price in *header*.
+    """Return the coverage of one block, with SOL valued at the rate in *header*.
 
-    dollars   the mints that are worth a dollar now, each of 6 decimals
+    dollars   mints worth a dollar now, each of 6 decimals
     """
     values = _Values(header.sol_usd, dollars)
     calls: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
@@ -51,7 +51,7 @@ def slot_coverage(
 
 
 class _Values:
-    """The values of amounts in micro-USD; None for amounts of neither SOL nor a dollar."""
+    """Values amounts of SOL and dollars in micro-USD; None for other mints."""
 
     def __init__(self, sol_usd: float | None, dollars: frozenset[Mint]) -> None:
         self._sol_usd = sol_usd
@@ -61,7 +61,7 @@ class _Values:
         return None if moved is None else self.amount(moved.quote, moved.amount)
 
     def exchanged(self, swap: Swap) -> int | None:
-        """Return the value of the dollars in *swap*, else of the SOL."""
+        """Return the value of *swap*: that of its dollars, else of its SOL."""
         out_mint = swap.out_mint
         in_mint = swap.in_mint
         paid = self.amount(out_mint, swap.out_amount)
@@ -96,7 +96,7 @@ def _add_swaps(
     before = None
     for swap in swaps:
         if swap.recognised_by is RecognisedBy.TRANSFERS:
-            continue  # by its address, in Decoded.unlisted
+            continue  # counted by its address, from Decoded.unlisted
         sums = calls[swap.program, READ]
         value = values.exchanged(swap)
         at = swap.transaction_index, swap.outer, swap.inner
@@ -131,7 +131,7 @@ class CoverageMetrics:
 
 
 def show_programs(programs: Iterable[str]) -> None:
-    """Export the programs of the table as 0 at the start, so that their first increase shows."""
+    """Export 0 for each program of the table, so that its first exchange shows as an increase."""
     for program in programs:
         for outcome in (READ, MISSED):
             EXCHANGES.labels(program, outcome)
@@ -139,8 +139,7 @@ def show_programs(programs: Iterable[str]) -> None:
 
 
 SILENT_S_MIN: Final = 30
-# Times the longest silence of the last hour or two.
-SILENT_FACTOR: Final = 4
+SILENT_FACTOR: Final = 4  # times the longest silence of the last hour or two
 KEPT_S: Final = HOUR_S
 WATCHED_S_MIN: Final = 10 * MINUTE_S  # of observation before a silence counts as unusual
 SWAPS_MIN: Final = 100
@@ -149,9 +148,11 @@ NAMED_MAX: Final = 3
 
 @dataclass(slots=True)
 class _Venue:
-    """Swaps of one program, by the time of the chain.
+    """The swaps of one program, by the time of the chain.
 
-    longest_s   the longest silence of this hour, and of the one before
+    begun              start of the current hour of observation
+    longest_s          longest silence of that hour
+    longest_before_s   longest silence of the hour before
     """
 
     first: UnixS
@@ -172,7 +173,7 @@ class _Venue:
 
     @property
     def usual_s(self) -> int:
-        """The longest usual silence, at least a second."""
+        """The longest recent silence, at least a second."""
         return max(self.longest_s, self.longest_before_s, 1)
 
     def is_silent(self, now: UnixS) -> bool:
@@ -181,10 +182,9 @@ class _Venue:
 
 
 class VenueWatch:
-    """Follows the venues from block to block.
+    """Watches for venues that fall silent.
 
-    A venue is silent after at least half a minute without a swap, and four times its longest
-    silence within the last hour: a busy venue after half a minute, a quiet one later.
+    A venue is silent after four times its longest silence of the last hour, at least 30 s.
     """
 
     def __init__(self) -> None:
@@ -192,7 +192,7 @@ class VenueWatch:
         self._now = UnixS(0)
 
     def note(self, time: UnixS, swaps: Mapping[str, int]) -> None:
-        """Note the *swaps* of a block at *time*, by program."""
+        """Note the number of *swaps* in a block at *time*, by program."""
         self._now = max(self._now, time)
         for program, count in swaps.items():
             venue = self._venues.get(program)
@@ -221,18 +221,18 @@ class VenueWatch:
         )
 
 
-# Anyone can make any number of them: the rest is counted as one.
+# Anyone can create more kinds: the rest counts as one.
 KINDS_MAX: Final = 50
 OTHER_KIND: Final = "other"
 
 
 class UnreadCounters:
-    """Counts one block's calls; a kind is a program, a reason and an instruction's first bytes."""
+    """Counts the unread calls of a block by kind: program, reason and first bytes of the data."""
 
     def __init__(self, decoded: Decoded, dollars: frozenset[Mint]) -> None:
-        """Count the calls that *decoded* leaves out, and the calls read without a program name.
+        """Count the quarantined calls in *decoded*, and the swaps of unlisted programs.
 
-        dollars   the mints that are worth a dollar now, each of 6 decimals
+        dollars   mints worth a dollar now, each of 6 decimals
         """
         self._dollars: frozenset[str] = dollars
         self._counts: dict[tuple[str, str, str], int] = {}
@@ -245,7 +245,7 @@ class UnreadCounters:
             self._add((swap.address, UNKNOWN_PROGRAM, swap.head), swap.moved, swap.signature)
 
     def counted(self, header: SlotHeader) -> Iterator[NotRead]:
-        """Yield each kind, with its SOL in dollars at the rate in *header*, if there is one."""
+        """Yield the count of each kind, with SOL valued at the rate in *header*, if it has one."""
         for key, count in self._counts.items():
             program, reason, head = key
             sol = self._lamports.get(key, 0) / LAMPORTS_PER_MILLIONTH_SOL * (header.sol_usd or 0)

@@ -1,13 +1,11 @@
-"""Decoding in separate processes.
+"""Decoding in a second process.
 
-Blocks lie in memory that both have, in one of a few places, and what they decode to takes the place
-of the block.  Over a socket goes only where and how long that is, so that neither waits for the
-other between two blocks.
+A block is written to one of a few places in shared memory, and its result replaces it there.  A
+socket carries only places and lengths, so that neither process waits for the other.
 
-Blocks that wait are decoded in two processes: each takes the oldest that none has taken.
-
-All of it happens in the thread that asks, between two blocks: another thread would wait for the
-interpreter longer than a block takes.
+While several blocks wait, both processes decode: each takes the oldest one that is left.  Ingest
+does this between two blocks, without a thread, which would wait for the interpreter longer than a
+block takes.
 """
 
 import mmap
@@ -30,31 +28,33 @@ from mintscope.ingest.slots import Decode
 from mintscope.solana.blocks import Block
 from mintscope.solana.transaction import Transactions
 
-PLACES: Final = 6  # how many blocks may be with the process
-PLACE_BYTES: Final = 64 * 1024 * 1024  # of which only what is written to is taken
+PLACES: Final = 6  # maximum number of open requests
+PLACE_BYTES: Final = 64 * 1024 * 1024  # the system allocates only the written pages
 END_S_MAX: Final = 2.0
 LENGTH: Final = Struct("<q")
-NOTHING: Final = -1  # a length: there is no answer
+NOTHING: Final = -1  # the length that means no result
 
-# In what form transactions are, by its name, and the bytes of each.
+# Converts transactions to the name of their form and the bytes of each, and back.
 Pack = Callable[[Transactions], tuple[str, Sequence[memoryview]]]
 Unpack = Callable[[str, Sequence[memoryview]], Transactions]
 
 
 class WorkerLost(Exception):
-    """The process has ended, or was ended; its open requests are lost."""
+    """The process has ended, and its open requests are lost."""
 
 
 class Heard(NamedTuple):
-    """An answer; None if the process could not decode.  The first says that it is ready."""
+    """An answer; None if the process failed to decode.  The first answer means it is ready."""
 
     decoded: Decoded | None
 
 
 class AskedBlock(msgspec.Struct, array_like=True):
-    """The position of a block; the form is empty if the block did not fit.
+    """A request for one block.
 
-    ends   of its transactions, in bytes from where the place begins
+    place   index of the place that holds it
+    form    name of the form of its transactions; "" if they did not fit
+    ends    end of each transaction, in bytes from the start of the place
     """
 
     place: int
@@ -68,9 +68,9 @@ ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 class DecodeWorker:
-    """A child process that decodes, and that ends with this one; answers come in request order.
+    """A child process that decodes; it answers in the order of requests, and ends with its parent.
 
-    command   runs it; the numbers of its socket and of the memory are added
+    command   the command line; the numbers of its socket and of the memory are appended
     """
 
     def __init__(self, command: Sequence[str], pack: Pack) -> None:
@@ -86,7 +86,7 @@ class DecodeWorker:
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start the process, which is ready after about a second.  Raises OSError."""
+        """Start the process, which takes about a second.  Raises OSError."""
         ours, theirs = socket.socketpair()
         memory = os.memfd_create("blocks")
         os.ftruncate(memory, PLACES * PLACE_BYTES)
@@ -98,10 +98,10 @@ class DecodeWorker:
             self._process = Popen(  # noqa: S603 - our own
                 [*self._command, *map(str, numbers)], stdin=DEVNULL, pass_fds=numbers
             )
-        os.close(memory)  # what is mapped stays
+        os.close(memory)  # the mapping remains
 
     def ask(self, transactions: Transactions) -> None:
-        """Request that *transactions* be decoded; at most PLACES requests may be open.
+        """Request the decoding of *transactions*; at most PLACES requests may be open.
 
         Raises WorkerLost.
         """
@@ -147,7 +147,7 @@ class DecodeWorker:
 def answer(decode: Decode, unpack: Unpack, socket_number: int, memory_number: int) -> None:
     """Answer requests over the socket until it closes; runs in the worker.
 
-    unpack   undoes what was done by the asking side's *pack*
+    unpack   the inverse of the parent's *pack*
     """
     link = _WorkerLink(socket.socket(fileno=socket_number), memory_number)
     with suppress(EOFError, OSError):
@@ -158,12 +158,12 @@ def answer(decode: Decode, unpack: Unpack, socket_number: int, memory_number: in
 
 
 def _answer(link: "_WorkerLink", asked: AskedBlock, decode: Decode, unpack: Unpack) -> int:
-    """Decode *asked* and write the result to its place; return the length."""
+    """Decode *asked*, and write the result to its place; return its length, or NOTHING."""
     if not asked.form:
         return NOTHING
     try:
         encoded = ENCODER.encode(decode(unpack(asked.form, link.parts(asked))))
-    except Exception:  # noqa: BLE001 - who asked decodes them again, meets it, and tells it
+    except Exception:  # noqa: BLE001 - the parent decodes them again, and reports the error
         return NOTHING
     return (
         len(encoded) if link.put(asked.place, asked.form, [memoryview(encoded)]).form else NOTHING
@@ -178,7 +178,7 @@ class _WorkerLink:
         self._memory = memoryview(mmap.mmap(memory_number, PLACES * PLACE_BYTES))
 
     def put(self, place: int, form: str, parts: Sequence[memoryview]) -> AskedBlock:
-        """Copy *parts* to *place*, if there is room for them."""
+        """Copy *parts* to *place*, if they fit."""
         begin = end = place * PLACE_BYTES
         ends = []
         for part in parts:
@@ -223,7 +223,7 @@ class _WorkerLink:
         return found
 
 
-STARTS_AFTER: Final = 100  # blocks that waited: what is caught up sooner is not worth a process
+STARTS_AFTER: Final = 100  # waiting blocks; a shorter backlog is not worth a process
 RESTS_AFTER: Final = 200  # blocks in a row that did not wait
 PATIENCE_S: Final = 2.0
 
@@ -234,13 +234,13 @@ class Worker(Protocol):
     """Decodes in another process."""
 
     def start(self) -> None:
-        """Start the worker; its first answer is that it is ready.  Raises OSError."""
+        """Start the worker; its first answer means that it is ready.  Raises OSError."""
 
     def ask(self, transactions: Transactions) -> None:
-        """Request that *transactions* be decoded.  Raises WorkerLost."""
+        """Request the decoding of *transactions*.  Raises WorkerLost."""
 
     def hear(self, wait_s: float) -> Heard | None:
-        """Return the next answer, in the order asked, if it comes within *wait_s*.
+        """Return the next answer, in the order of requests, if it comes within *wait_s*.
 
         Raises WorkerLost.
         """
@@ -259,11 +259,12 @@ class WorkerState(Enum):
 
 
 class DecodeAhead:
-    """Decodes offered blocks in advance, and any other block on request.
+    """Decodes offered blocks in advance, and other blocks on request.
 
-    worker         decodes in another process; after a failure it is no longer used
-    starts_after   number of waiting blocks at which the worker is started
-    patience_s     time limit for one block
+    worker         decodes in another process, until it fails once
+    starts_after   number of waiting blocks that starts the worker
+    rests_after    number of blocks in a row without waiting that ends it
+    patience_s     time limit of the worker for one block
     """
 
     def __init__(
@@ -282,13 +283,13 @@ class DecodeAhead:
         self._patience_s = patience_s
         self._state = WorkerState.RESTS
         self._waiting: dict[int, Block] = {}  # by identity, oldest first
-        self._asked: deque[Block | None] = deque()  # with the worker; None: forgotten meanwhile
+        self._asked: deque[Block | None] = deque()  # open requests; None: no longer wanted
         self._done: dict[int, tuple[Block, Decoded | None]] = {}  # None: to be decoded here
         self._waited_count = 0
-        self._unwaited_count = 0  # since one that waited
+        self._unwaited_count = 0  # blocks since the last one that waited
 
     def offer(self, block: Block) -> None:
-        """Record that *block* will be requested, after others."""
+        """Record that *block* will be requested after others."""
         self._waited_count += 1
         self._unwaited_count = 0
         if self._state is WorkerState.RESTS and self._waited_count >= self._starts_after:
@@ -298,9 +299,9 @@ class DecodeAhead:
             self._go_on()
 
     def decoded(self, block: Block) -> Decoded:
-        """Return the decoded *block*; wait at most until the worker's patience is over.
+        """Return the decoded *block*; wait at most `patience_s` for the worker.
 
-        Raises what the decoder raises.
+        Raises the errors of the decoder.
         """
         key = id(block)
         self._waiting.pop(key, None)
@@ -312,7 +313,7 @@ class DecodeAhead:
         return self._decode(block.transactions) if decoded is None else decoded
 
     def forget(self) -> None:
-        """Forget all blocks, because none of them will be requested."""
+        """Forget all blocks: none of them will be requested."""
         self._waiting.clear()
         self._done.clear()
         self._asked = deque([None] * len(self._asked))
@@ -331,7 +332,7 @@ class DecodeAhead:
             self._go_on(self._patience_s)
             return
         other = self._take()
-        with suppress(Exception):  # met again, and reported, when it is asked for
+        with suppress(Exception):  # it occurs again when this block is requested
             self._done[id(other)] = other, self._decode(other.transactions)
         self._go_on()
 
@@ -341,7 +342,7 @@ class DecodeAhead:
     def _go_on(self, wait_s: float = 0.0) -> None:
         """Read the worker's answers, and send it waiting blocks.
 
-        wait_s   for the next answer, without which it is lost; 0: it need not have one
+        wait_s   time limit for the next answer, after which the worker is lost; 0: do not wait
         """
         if self._state not in (WorkerState.STARTS, WorkerState.WORKS):
             return

@@ -1,4 +1,4 @@
-"""The finalized fold: final slots into candles, in slot order, exactly once."""
+"""The fold of final slots into candles, in slot order, each exactly once."""
 
 from collections.abc import Callable, Sequence
 from itertools import islice, takewhile
@@ -18,18 +18,18 @@ from mintscope.market.store.log_writer import SqlMarketStore
 from mintscope.solana.finality_meter import Behind
 from mintscope.solana.pace import Pace
 
-SLOTS_MIN: Final = 25  # that wait for each other: what they share is written once
+SLOTS_MIN: Final = 25  # of a batch, so that mints with several swaps are written once
 SLOTS_MAX: Final = 100
 WAIT_S: Final = 10.0
-FAST_WAIT: Final = 0.5  # of the time that finality takes, if that is a few seconds at most
-COST_SHARE: Final = 0.2  # of the time, at most, that small batches take
-STEP_S: Final = 0.02  # after each append
-LATE_SHARE: Final = 0.75  # of the time of a slot, where almost too many wait
-LATE_STEP_S: Final = 0.1  # the same while that is not known
-BEHIND_STEP_S: Final = 1.0  # where too many wait, so that appends wait for the fold
-PACKED_MAX: Final = 500  # mints, in one step
-MINTS_MAX: Final = 1_500  # of a batch: to write so many takes about 100 ms
-LATE_BATCH: Final = 4  # times as many where too many slots wait: each is written less often
+FAST_WAIT: Final = 0.5  # share of the delay of finality, if that is a few seconds at most
+COST_SHARE: Final = 0.2  # largest share of the time that small batches may take
+STEP_S: Final = 0.02  # of folding after each append
+LATE_SHARE: Final = 0.75  # of the duration of a slot: the step when almost SLOTS_MAX wait
+LATE_STEP_S: Final = 0.1  # that step while the duration of a slot is unknown
+BEHIND_STEP_S: Final = 1.0  # the step when SLOTS_MAX wait: appends then wait for the fold
+PACKED_MAX: Final = 500  # mints in one step
+MINTS_MAX: Final = 1_500  # of a batch, which takes about 100 ms to write
+LATE_BATCH: Final = 4  # factor of MINTS_MAX when SLOTS_MAX wait, to write mints less often
 
 
 MeasuredFinality: TypeAlias = Callable[[], Behind | None]
@@ -52,11 +52,11 @@ class FinalFold:
         pace: Callable[[], Pace | None] = lambda: None,
         finality: MeasuredFinality = not_measured,
     ) -> None:
-        """With *floor*, follow every mint that reaches it; with None, only listed mints.
+        """With *floor*, track every mint that reaches it; with None, only listed mints.
 
-        mints_max   a batch ends with the slot in which it has touched so many
-        pace        returns that of the chain, None if it is not known
-        finality    returns how far finality is behind; the fold is as fast if that is seconds
+        mints_max   a batch ends with the slot in which it reaches this number of mints
+        pace        returns the pace of the chain, None if it is unknown
+        finality    returns the delay of finality, which the fold follows if it is a few seconds
         """
         self._store = store
         self._mints_max = mints_max
@@ -71,12 +71,12 @@ class FinalFold:
 
     @property
     def hurries(self) -> bool:
-        """Whether a batch is running that others wait for."""
+        """Whether a batch is under way while finality takes only seconds."""
         behind = self._finality()
         return self._under_way is not None and behind is not None and behind.is_fast
 
     async def go_on(self) -> None:
-        """Do part of the due work, a larger part if more slots wait."""
+        """Fold for a while, longer if more slots wait."""
         now_s = self._clock.monotonic_s()
         end_s = now_s + self._step_s()
         while now_s < end_s:
@@ -89,7 +89,7 @@ class FinalFold:
             now_s = self._clock.monotonic_s()
             self._took_s += now_s - before_s
             if self._under_way is not None and self._under_way.is_packed and not self._is_behind:
-                return  # to write takes long enough
+                return  # the write takes a step of its own
 
     @property
     def _is_behind(self) -> bool:
@@ -97,7 +97,7 @@ class FinalFold:
 
     @property
     def _late(self) -> float:
-        """The lateness from 0, if few slots wait, to 1, if too many do."""
+        """The lateness: 0 if at most twice SLOTS_MIN slots wait, 1 if SLOTS_MAX do."""
         return max(0, self._waiting - 2 * SLOTS_MIN) / (SLOTS_MAX - 2 * SLOTS_MIN)
 
     def _step_s(self) -> float:
@@ -108,7 +108,7 @@ class FinalFold:
         return STEP_S + self._late * max(0.0, late_step_s - STEP_S)
 
     def _wait_s(self) -> float:
-        """Return the pause between the starts of two batches, if few slots wait."""
+        """Return the pause between the starts of two batches if fewer than SLOTS_MIN slots wait."""
         behind = self._finality()
         if behind is None or not behind.is_fast:
             return WAIT_S
@@ -133,7 +133,7 @@ class FinalFold:
         return True
 
     async def _step(self) -> None:
-        batch, self._under_way = self._under_way, None  # one that fails is begun again
+        batch, self._under_way = self._under_way, None  # a failed batch starts again
         if batch is not None and await batch.step():
             self._under_way = batch
 
@@ -141,7 +141,7 @@ class FinalFold:
 async def fold_once(store: SqlMarketStore, floor: ports.Floor | None) -> bool:
     """Move one batch of final slots from the log into candles; False if there is none.
 
-    floor   follow every mint that reaches it; None: only those listed
+    floor   every mint that reaches it is tracked; None: only listed mints
     """
     folding = await store.fold(SLOTS_MIN)
     if not folding.slots:
@@ -153,7 +153,7 @@ async def fold_once(store: SqlMarketStore, floor: ports.Floor | None) -> bool:
 
 
 class _Touched:
-    """A mint with swaps in the batch; the newest of them is of *last_swap*."""
+    """The state of a mint with swaps in the batch; *last_swap* is the time of its newest."""
 
     __slots__ = ("crowd", "fold", "last_swap", "pools")
 
@@ -165,7 +165,7 @@ class _Touched:
 
 
 class _Batch:
-    """Some slots of one day and their changes; others may write between two steps."""
+    """The changes of some slots of one day; others may write between two steps."""
 
     def __init__(
         self,
@@ -191,9 +191,9 @@ class _Batch:
     async def begin(
         cls, folding: SqlFolding, floor: ports.Floor | None, mints_max: int | None = None
     ) -> "_Batch":
-        """Take the slots of one day; first drop the mints that died before that day.
+        """Take the slots of one day; on a new day, first untrack the mints that no longer trade.
 
-        mints_max   no slot follows one with which so many are touched; None: any number
+        mints_max   the batch ends with the slot in which it reaches this number; None: no limit
         """
         today = ports.day_of(folding.slots[0].time)
         slots = list(takewhile(lambda slot: ports.day_of(slot.time) == today, folding.slots))
@@ -211,7 +211,7 @@ class _Batch:
         return self._applied == len(self._slots) and len(self._packed) == len(self._touched)
 
     async def step(self) -> bool:
-        """Fold a slot, prepare a part of the writes, or write; return False at the end."""
+        """Fold a slot, encode some mints, or write all; return False after the write."""
         if self._applied < len(self._slots):
             await self._apply(self._slots[self._applied])
             self._applied += 1
@@ -289,7 +289,7 @@ class _Batch:
     def _count(
         self, mint: Mint, slot: ports.FinalizedSlot, swaps: Sequence[PricedSwap], floor: ports.Floor
     ) -> None:
-        """Count the trades of *mint*, and follow it from the slot in which it reached *floor*."""
+        """Count the swaps of *mint*, and track it from the slot in which it reaches *floor*."""
         activity: ports.Activity = ports.count(
             self._activity[mint],
             day=ports.day_of(slot.time),

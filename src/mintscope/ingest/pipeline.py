@@ -1,4 +1,4 @@
-"""Pipeline of ingest: blocks in, one batch per slot out."""
+"""The pipeline of ingest, from the updates of a source to the store."""
 
 import asyncio
 from collections import deque
@@ -29,15 +29,15 @@ from mintscope.solana.blocks import WSOL, Block, Source, SourceError, Update
 Offer: TypeAlias = Callable[[Block], None]
 
 UPDATES_MAX: Final = 32
-# A real block is about 7 MB; one is always taken, however large.
+# A block of mainnet is about 7 MB; one is always read, however large.
 BYTES_MAX: Final = 128 * 1024 * 1024
-# Of what is offered; more is read, and decoded ahead, while these are written.
+# Updates taken at a time; more are read and decoded while these are written.
 TAKEN_MAX: Final = 16
 CANCEL_AGAIN_S: Final = 1.0
 
 
 class ReadAhead:
-    """Updates in order, until the source ends."""
+    """A buffer of updates, in order, until the source ends."""
 
     def __init__(
         self, updates: AsyncIterator[Update], bytes_max: int, offer: Offer | None = None
@@ -69,7 +69,7 @@ class ReadAhead:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # Else the taker would wait for ever: nothing outside asked for the end.
+            # Nobody cancelled this task: without a failure, `take` would wait for ever.
             failure = SourceError("the source was cancelled from inside")
         async with self._changed:
             self._has_ended = True
@@ -82,9 +82,9 @@ class ReadAhead:
         return bool(self._held) or self._has_ended
 
     async def take(self) -> list[Update]:
-        """Return the next updates, at least one; none at the end, and a limited number if offered.
+        """Return the next updates: at least one, or none after the end of the source.
 
-        Raises what the source raised, after everything it yielded before.
+        Raises the error of the source, after all updates before it.
         """
         async with self._changed:
             await self._changed.wait_for(lambda: self._held or self._has_ended)
@@ -104,16 +104,16 @@ class ReadAhead:
 async def read_ahead(
     updates: AsyncIterator[Update], *, bytes_max: int = BYTES_MAX, offer: Offer | None = None
 ) -> AsyncIterator[ReadAhead]:
-    """Run the source while blocks are decoded; its task is stopped at the end of the block.
+    """Read the source in a task during the block.
 
-    offer   called with each block that others wait before
+    offer   called with each block that must wait for others
     """
     ahead = ReadAhead(updates, bytes_max, offer)
     reading = asyncio.create_task(ahead.pump(), name="read-ahead")
     try:
         yield ahead
     finally:
-        while not reading.done():  # what the source awaits may swallow a cancellation
+        while not reading.done():  # the source may ignore a cancellation
             reading.cancel()
             await asyncio.wait([reading], timeout=CANCEL_AGAIN_S)
         if isinstance(updates, AsyncGenerator):
@@ -132,7 +132,7 @@ TRIM_EVENTS_MAX: Final = 1_000
 
 
 class SourceBroken(SourceError):
-    """The source offers blocks that never join the log."""
+    """The blocks of the source never join the log."""
 
 
 class WrongChain(SourceBroken, NeedsOperator):
@@ -141,15 +141,15 @@ class WrongChain(SourceBroken, NeedsOperator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ingest:
-    """Follows one source into one store.
+    """Writes the updates of one source to one store.
 
-    mints           tracked on a fresh installation
-    floor           follow every mint that reaches it; None: only listed mints
-    follows_files   the market's clock is that of the files being replayed
-    quote_mints     dollars and staking tokens that others are priced in
-    history         merges the backfills that a command has read
-    ahead           decodes in a second process while several blocks wait; None: nothing does
-    finality        returns the time to finality of the chain, None while it is not known
+    mints           tracked in a new store
+    floor           every mint that reaches it is tracked; None: only listed mints
+    follows_files   the market takes its time from the replayed files
+    quote_mints     dollars and staking tokens that price other mints
+    history         joins finished backfills; None: there are none
+    ahead           decodes waiting blocks in a second process; None: no second process
+    finality        returns the delay of finality, None while it is unknown
     venues          counts the swaps of each block, by program
     shard           the part of all mints that this ingest writes
     """
@@ -169,9 +169,9 @@ class Ingest:
     shard: Shard = WHOLE
 
     async def run(self) -> None:
-        """Ingest until the source ends, if it does; stop cleanly when cancelled.
+        """Ingest until the source ends or the task is cancelled.
 
-        Raises ForkBelowFinalized or WrongChain if an operator must decide, else SourceError.
+        Raises ForkBelowFinalized or WrongChain if an operator must decide, SourceError otherwise.
         """
         mints = [mint for mint in self.mints if self.shard.owns(mint)]
         tail = await self.store.start(mints=mints, follows_files=self.follows_files)
@@ -218,13 +218,13 @@ class Ingest:
             )
 
     async def _follow(self, chain: Slots, fold: FinalFold) -> Block | None:
-        """Apply the events of the source; return a block that cannot join, or None at the end."""
+        """Apply the updates of the source; return a block that cannot join, or None at the end."""
         try:
             offer = None if self.ahead is None else self.ahead.offer
             async with read_ahead(self.source.updates(chain.tip), offer=offer) as queue:
                 hole = await self._apply(queue, chain, fold)
         except Exception:
-            await fold.finish()  # nothing that is final waits for the next start
+            await fold.finish()  # fold everything final before a restart
             raise
         finally:
             if self.ahead is not None:
@@ -261,12 +261,12 @@ class Ingest:
         await self._join(chain)
 
     async def _finish(self, fold: FinalFold, chain: Slots) -> None:
-        """Fold everything that is final, and join the backfills that reach to it."""
+        """Fold everything that is final, and join the backfills that are ready."""
         await fold.finish()
         await self._join(chain)
 
     async def _join(self, chain: Slots) -> None:
-        """Join the backfills that are ready and that the fold has reached."""
+        """Join the backfills that are ready."""
         while self.history is not None and (mint := await self.history.join()) is not None:
             chain.standings = Standings(await self.store.price_pools())
             log.info("history_joined", mint=mint)
@@ -280,7 +280,7 @@ def newest_stored() -> tuple[Slot | None, float | None]:
 
 
 class Writing:
-    """The last failure to write the market, until a block is stored again."""
+    """A check that fails from a failure to write the market until a block is stored again."""
 
     def __init__(self) -> None:
         self._trouble = ""

@@ -1,4 +1,4 @@
-"""Slots in order, with the rate of SOL and pegs."""
+"""Decoding and pricing of slots in order, with the rate of SOL and the pegs of dollars."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,9 +25,8 @@ from mintscope.solana.transaction import Transaction, UnreadableTransaction
 
 log = structlog.get_logger()
 
-REPORTED_EVERY_S: Final = (
-    60  # of one dollar: at the edge of its peg it may come and go with each block
-)
+# A dollar at the limit of its peg may cross it with each block.
+REPORTED_EVERY_S: Final = 60
 
 
 class Pegs:
@@ -38,17 +37,17 @@ class Pegs:
         self._reported: dict[Mint, tuple[bool, UnixS]] = {}
 
     def show(self, off_peg: Mapping[Mint, float], time: UnixS) -> None:
-        """Export *off_peg* of a block at *time*, and log dollars that left or reached their peg."""
+        """Export *off_peg* of a block at *time*, and log dollars that leave or regain their peg."""
         if off_peg == self._shown:
             return
         for mint in self._shown.keys() - off_peg.keys():
             metrics.DOLLAR_OFF_PEG.remove(mint)
         for mint, share in off_peg.items():
             metrics.DOLLAR_OFF_PEG.labels(mint).set(share)
-            self._tell(mint, share, time)
+            self._report(mint, share, time)
         self._shown = off_peg
 
-    def _tell(self, mint: Mint, share: float, time: UnixS) -> None:
+    def _report(self, mint: Mint, share: float, time: UnixS) -> None:
         is_off = abs(share) > PEG_MAX
         was_off, reported_at = self._reported.get(mint, (False, UnixS(0)))
         if is_off == was_off or time - reported_at < REPORTED_EVERY_S:
@@ -58,14 +57,14 @@ class Pegs:
 
 
 class RateWatch:
-    """Checks the rate in each slot that joins the log."""
+    """Watches the rate of SOL from slot to slot."""
 
     def __init__(self) -> None:
         self._age = RateAge()
         self._longest_s: int | None = None  # while it is late
 
     def note(self, header: SlotHeader) -> None:
-        """Note the slot of *header*, and log if the rate was lost or has come back."""
+        """Note the slot of *header*, and log a rate that was lost or has returned."""
         self._age.note(header.time, header.sol_usd_time)
         metrics.SOL_RATE_AGE_S.set(self._age.seconds)
         if self._age.is_late:
@@ -81,18 +80,16 @@ Decode: TypeAlias = Callable[[Iterable[Transaction | UnreadableTransaction]], De
 
 DecodeBlock: TypeAlias = Callable[[Block], Decoded]
 
-# A row each would be a way to fill the disk.
-UNREAD_PER_BLOCK_MAX: Final = 100
-# Labels of the metric of unknown instructions.
-DISCRIMINATORS_MAX: Final = 200
+UNREAD_PER_BLOCK_MAX: Final = 100  # rows, so that nobody can fill the disk
+DISCRIMINATORS_MAX: Final = 200  # labels of the metric of unknown instructions
 
 
 class Slots:
-    """The end of the log, which updates move forward.
+    """Turns updates into changes of the log.
 
     standings      the pools of each mint, as of the newest block
     decode_block   decodes a whole block; None: *decode* does
-    quote_mints    dollars and staking tokens that others are priced in
+    quote_mints    dollars and staking tokens that price other mints
     venues         counts the swaps of each block, by program
     shard          the part of all mints whose swaps are logged
     """
@@ -110,7 +107,7 @@ class Slots:
     ) -> None:
         self._tail = tail
         self._decode = decode
-        self._decode_block = decode_block or _at_once(decode)
+        self._decode_block = decode_block or (lambda block: decode(block.transactions))
         self.standings = standings or Standings()
         self._quote_mints = quote_mints
         self._shard = shard
@@ -139,7 +136,7 @@ class Slots:
     def apply(self, updates: Sequence[Update], changes: list[Change]) -> Block | None:
         """Add the changes of *updates* to *changes*; return the first block that cannot join.
 
-        Raises ForkBelowFinalized; *changes* then holds what came before.
+        Raises ForkBelowFinalized after it has added the changes before.
         """
         final: Slot | None = None
         try:
@@ -160,7 +157,7 @@ class Slots:
         return None
 
     def _append(self, block: Block, changes: list[Change]) -> bool:
-        """Add *block* in its place; return False if an earlier slot is missing."""
+        """Add *block* to the log; return False if an earlier block is missing."""
         place = self._tail.place(block)
         if isinstance(place, Known):
             return True
@@ -216,7 +213,7 @@ class Slots:
         return final
 
     def _read(self, block: Block) -> Decoded:
-        """Decode *block*; a bug in the decoder skips only the transaction that triggers it."""
+        """Decode *block*; a bug in the decoder skips only the transaction that causes it."""
         try:
             decoded = self._decode_block(block)
         except Exception:
@@ -230,7 +227,7 @@ class Slots:
         return decoded
 
     def _count_unknown(self, program: str, discriminator: str) -> None:
-        """Count an unknown instruction, whose names are not limited in number."""
+        """Count an unknown instruction; anyone can create more names, so labels are limited."""
         key = program, discriminator
         if key not in self._unknown:
             if len(self._unknown) >= DISCRIMINATORS_MAX:
@@ -259,7 +256,7 @@ class Slots:
 
 
 def _unread(slot: Slot, decoded: Decoded) -> list[Unread]:
-    """Return the parts of *decoded* that are stored individually."""
+    """Return the quarantined calls of *decoded*, a row each."""
     return [
         Unread(slot=slot, signature=one.signature, program=one.program, reason=one.reason)
         for one in decoded.quarantined[:UNREAD_PER_BLOCK_MAX]
@@ -267,17 +264,13 @@ def _unread(slot: Slot, decoded: Decoded) -> list[Unread]:
 
 
 def _label(swap: Swap) -> str:
-    """Return a metric label for the program of *swap*; anyone can create programs."""
+    """Return a metric label for the program of *swap*; all unlisted programs share one."""
     return swap.program if swap.recognised_by is RecognisedBy.TABLE else UNLISTED.name
 
 
 def _name(program: str) -> str:
-    """Return a metric label for *program*; addresses share one, because anyone can create them."""
+    """Return a metric label for *program*; all addresses share one."""
     return program if len(program) < MINT_LENGTH_MIN else UNLISTED.name
-
-
-def _at_once(decode: Decode) -> DecodeBlock:
-    return lambda block: decode(block.transactions)
 
 
 def _rate(header: SlotHeader) -> Rate | None:

@@ -17,11 +17,11 @@ VALUES_MAX: Final = 100
 CREDITS_MAX: Final = 1_000_000
 USD_MAX: Final = Decimal(1_000_000)
 OWN: Final = ("max_credits", "max_usd", "idempotency_key")
-FIELDS: Final = "fields"  # where the API has no such choice, it is for the result
+FIELDS: Final = "fields"  # selects columns of the result if the API has no such parameter
 
 
 class BadArguments(Exception):
-    """The message states the expected and the actual argument."""
+    """An argument is invalid; the message names the expected and the actual one."""
 
 
 class Arguments(msgspec.Struct, frozen=True):
@@ -29,10 +29,10 @@ class Arguments(msgspec.Struct, frozen=True):
 
     target            path and query of the request to the API
     body              JSON of the request; b"" without a body
-    fields            the fields of each row that the caller wants; none: those of the tool
-    bundle            the bundle that is to be bought, as it was written; None for other tools
-    max_credits       the most that the call may take from a credit token or an API key
-    max_usd           the most that the call may be paid with
+    fields            the requested fields of each row; empty: the usual ones of the tool
+    bundle            the bundle to buy, as the caller wrote it; None for other tools
+    max_credits       the most credits that the call may cost
+    max_usd           the most USD that the call may cost
     idempotency_key   the caller's secret name for a payment
     """
 
@@ -48,10 +48,11 @@ class Arguments(msgspec.Struct, frozen=True):
 def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str]) -> Arguments:
     """Return the arguments for *tool*.
 
-    The API says itself what is wrong with the fields of its query.  An argument that is not among
-    *known*, or OWN, may be a budget with a slip in its name: it is not passed over.
+    The API checks the values of its query.  Unknown names are refused, because one may be a
+    misspelled budget.
 
-    Raises BadArguments
+    known    the names of the tool's arguments
+    Raises   BadArguments
     """
     unknown = next((name for name in given if name not in known and name not in OWN), None)
     if unknown is not None:
@@ -93,7 +94,7 @@ def _json(body: Mapping[str, Any]) -> bytes:
 
 
 def _chooses(tool: Tool) -> bool:
-    """Return whether this process, not the API, selects the fields of the rows."""
+    """Return whether this module selects the fields of the rows, instead of the API."""
     return tool.page is None or bool(tool.page.fields)
 
 
@@ -104,7 +105,7 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, list) and len(value) <= VALUES_MAX:
         return ",".join(_text(name, each) for each in value)
     if isinstance(value, float) and value.is_integer():
-        value = int(value)  # some clients know one kind of number alone
+        value = int(value)  # some clients send every number as a float
     if isinstance(value, int | float | str) and len(str(value)) <= TEXT_MAX:
         try:
             str(value).encode()
@@ -145,7 +146,7 @@ def _usd(value: Any) -> Decimal | None:
 
 
 def _key(value: Any) -> str | None:
-    """Return *value* if it is valid in a header; the API checks the key itself."""
+    """Return *value* if a header can hold it; the API checks the rest."""
     if value is None:
         return None
     if not (
@@ -158,14 +159,14 @@ def _key(value: Any) -> str | None:
     return value
 
 
-# The API gets this of the MCP request: who sends it, by which proxies, with which credential.
+# Headers of the MCP request that the API gets: the credential, and the addresses of proxies.
 PASSED_ON: Final = {b"authorization", b"x-forwarded-for"}
 
 
 class ApiAnswer(msgspec.Struct, frozen=True):
-    """The answer of the API.
+    """A response of the API.
 
-    headers   by their names in lower case
+    headers   values by names in lower case
     """
 
     status: int
@@ -178,12 +179,12 @@ class ApiAnswer(msgspec.Struct, frozen=True):
         return self.status < 400  # noqa: PLR2004 - HTTP's own number
 
     def content(self) -> Any:
-        """Return the body, decoded."""
+        """Return the JSON of the body."""
         return msgspec.json.decode(self.body)
 
 
 class ApiExchange:
-    """Asks *api*, an ASGI application."""
+    """Sends requests to *api*, an ASGI application."""
 
     def __init__(self, api: ASGIApp) -> None:
         self._api = api
@@ -197,11 +198,11 @@ class ApiExchange:
         headers: tuple[Header, ...] = (),
         body: bytes = b"",
     ) -> ApiAnswer:
-        """Return the answer to a request.
+        """Return the response to a request.
 
         target    path and query, percent-encoded
-        body      JSON; b"" without a body
-        client    the scope of the request that the client sent
+        client    the scope of the client's request
+        body      JSON; b"" for none
         Raises    ClientDisconnected if the client has left; nothing was charged
         """
         pieces: list[Message] = []

@@ -1,10 +1,10 @@
-"""Budgets that callers state: for one call in its arguments, for many in a header.
+"""Budgets of callers: for one call in its arguments, for many calls in a header.
 
     Mintscope-Budget: credits=20, usd=0.05, session=research-7
 
-holds for every call that states the same, with the same credential: they take at most that many
-credits, and payments of at most that many USD, in any 24 hours.  A call that would exceed a budget
-is refused before anything else is done, so it costs nothing.
+All calls with the same header and credential share a budget: in any 24 hours they cost at most
+20 credits, and payments of at most 0.05 USD.  A call that would exceed it is refused first, so it
+costs nothing.
 """
 
 import asyncio
@@ -22,11 +22,11 @@ from mintscope.payments.pricing import BUNDLES, REQUEST_USD
 
 HEADER: Final = "Mintscope-Budget"
 WINDOW_S: Final = 86_400
-SHARES_MAX: Final = 1_000  # of one budget; each number of them is a window of its own
+SHARES_MAX: Final = 1_000  # of one budget; each number of shares has a separate window
 USD_MAX: Final = SHARES_MAX * REQUEST_USD
 SESSION_MAX: Final = 64
 KEY_BYTES: Final = 16
-PAYMENTS_MAX: Final = 10_000  # that are remembered: one that is sent again counts once
+PAYMENTS_MAX: Final = 10_000  # remembered, so that a repeated payment counts once
 FORM: Final = (
     f"{HEADER}: expected credits=<1 to {SHARES_MAX}>, usd=<{REQUEST_USD} to {USD_MAX}>,"
     f" session=<name of at most {SESSION_MAX} characters of A-Z, a-z, 0-9, '-', '_' and '.'>,"
@@ -40,9 +40,9 @@ class UnreadableBudget(Exception):
 
 
 class OverBudget(Exception):
-    """The call would exceed a budget that its caller stated.
+    """The call would exceed a budget of its caller.
 
-    retry_after_s   when a budget of many calls has room again, as far as is known
+    retry_after_s   seconds until a budget of many calls has room again; None if unknown
     """
 
     def __init__(self, message: str, retry_after_s: int | None = None) -> None:
@@ -51,7 +51,7 @@ class OverBudget(Exception):
 
 
 class StatedBudget(msgspec.Struct, frozen=True):
-    """The budget of many calls together in any 24 hours; None for any amount."""
+    """The budget of many calls in any 24 hours; None means no limit."""
 
     credits: int | None = None
     usd: Decimal | None = None
@@ -59,7 +59,7 @@ class StatedBudget(msgspec.Struct, frozen=True):
 
 
 def read_budget(values: Iterable[str]) -> StatedBudget | None:
-    """Return the budget that the *values* of the header state, None without one.
+    """Return the budget in the *values* of the header, None if there are none.
 
     Raises UnreadableBudget.
     """
@@ -91,7 +91,7 @@ def _is_sound(budget: StatedBudget) -> bool:
 
 
 class CallPrice(msgspec.Struct, frozen=True):
-    """The cost of a call if it succeeds: credits, or a payment of *shares* of REQUEST_USD each."""
+    """The cost of a successful call: credits, or a payment of *shares* times REQUEST_USD."""
 
     credits: int = 0
     shares: int = 0
@@ -103,7 +103,7 @@ class CallPrice(msgspec.Struct, frozen=True):
 
 
 def price_of(cost: ToolCost, arguments: Arguments, *, is_by_credits: bool) -> CallPrice:
-    """Return the price of the call; nothing for a bundle that is not sold: the API refuses it."""
+    """Return the price of a call; 0 for a bundle that does not exist, which the API refuses."""
     match cost:
         case ToolCost.NOTHING:
             return CallPrice()
@@ -129,7 +129,7 @@ def expect_within(arguments: Arguments, price: CallPrice) -> None:
 
 
 class StatedBudgets:
-    """Counts what calls take from the budgets they state, in the store of the rate limits."""
+    """Counts the cost of calls against their budgets, in the store of the rate limits."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -140,9 +140,8 @@ class StatedBudgets:
     ) -> "Reservation":
         """Count *price* against *budget*.
 
-        caller    who states it: a credential that need not be good, or an address; what it has
-                  not spent is given back, so that it is remembered for what was paid alone
-        payment   the one that is presented, as text; "" for none
+        caller    a credential, which may be invalid, or an address
+        payment   the text of the presented payment; "" for none
         Raises    OverBudget, and counts nothing
         """
         key = _digest(caller, budget.session)

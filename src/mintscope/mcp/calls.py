@@ -1,14 +1,13 @@
-"""Tool calls as requests to the API.
+"""Tool calls as requests to the API, and the JSON Schemas of the tools.
 
-The `mcp` package is imported when the first client comes: it takes a second and 25 MB, and most
-processes serve none.
+The `mcp` package is imported for the first client, because it takes a second and 25 MB, and most
+processes serve no client.
+
+The schemas are derived from the OpenAPI document, so that both agree.  They use only keywords that
+every host supports: Gemini refuses `additionalProperties`, unknown formats and enums of integers
+(python-genai#2393, gemini-cli#2237), so this module refuses unknown arguments.
 
 Source    specs/transports-v2/mcp.md of x402, for `_meta` and for calls that must be paid for
-
-JSON Schemas of the tools, made of the API's own description: they cannot say something else.
-
-Inputs keep to what every host reads: Gemini refuses `additionalProperties`, formats of our own and
-enums of integers (python-genai#2393, gemini-cli#2237), so unknown arguments are refused by us.
 """
 
 import asyncio
@@ -50,8 +49,8 @@ NEWER_PAYMENT_RESPONSE: Final = "org.x402/payment-response"
 PAYMENTS: Final = (PAYMENT, NEWER_PAYMENT)
 BUDGET_EXCEEDED: Final = "BUDGET_EXCEEDED"
 INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
-CHARGED: Final = {"x-credits-remaining", "payment-response"}  # headers of a success that was
-NUMBERS: Final = {  # of an answer's headers, as they are called in `meta`
+CHARGED: Final = {"x-credits-remaining", "payment-response"}  # headers of a charged response
+NUMBERS: Final = {  # names in `meta` of numbers in headers
     "creditsRemaining": "x-credits-remaining",
     "dataSlot": "x-data-slot",
     "dataAgeMs": "x-data-age-ms",
@@ -68,7 +67,7 @@ class CallResult(msgspec.Struct, frozen=True):
     """The outcome of a call.
 
     structured   conforms to the tool's output schema, errors too; None for a page of rows
-    text         the same, for clients that read text alone
+    text         the same for clients that read only text
     meta         the content of `_meta`
     """
 
@@ -79,19 +78,13 @@ class CallResult(msgspec.Struct, frozen=True):
 
 
 def failed(code: str, message: str, **more: Any) -> CallResult:
-    """Return the result of a call that this server refuses, free of charge."""
+    """Return the result of a call that is refused free of charge."""
     error = {"code": code, "message": message, **more}
     return CallResult({"error": error, "charged": False}, f"{code}: {message}", is_error=True)
 
 
-def over_budget(refusal: OverBudget) -> CallResult:
-    """Return the result of a call that exceeds its caller's budget."""
-    more = {} if refusal.retry_after_s is None else {"retryAfterS": refusal.retry_after_s}
-    return failed(BUDGET_EXCEEDED, str(refusal), **more)
-
-
 def result_of(answer: ApiAnswer, tool: Tool, arguments: Arguments, price: CallPrice) -> CallResult:
-    """Return *answer* as a result of *tool*; *price* is the cost of a success."""
+    """Return *answer* as a result of *tool*, which costs *price* if it succeeds."""
     if not answer.is_success:
         return _refused(answer)
     delivered = _delivered(answer, price)
@@ -133,7 +126,7 @@ def _delivered(answer: ApiAnswer, price: CallPrice) -> CallResult:
 
 
 def _as_rows(result: CallResult, page: Page, fields: Sequence[str]) -> CallResult:
-    """Return *result* with its list as a table, once, as text, which every client reads."""
+    """Return *result* with its list as a table, only as text, which every client reads."""
     assert result.structured is not None
     data = dict(result.structured["data"])
     data[page.name] = table_of(data[page.name], fields or page.default)
@@ -142,7 +135,7 @@ def _as_rows(result: CallResult, page: Page, fields: Sequence[str]) -> CallResul
 
 
 def _for_app(result: CallResult, page: Page) -> CallResult:
-    """Return *result* with its table for an app, and the newest row of it as text."""
+    """Return *result* with the table for an app, and the newest row as text for the model."""
     reported = msgspec.json.decode(result.text)
     table = reported["data"][page.name]
     newest = {**table, "rows": table["rows"][-1:]}
@@ -151,7 +144,7 @@ def _for_app(result: CallResult, page: Page) -> CallResult:
 
 
 def _refused(answer: ApiAnswer) -> CallResult:
-    """Return an error, with the payment terms if the API has sent any."""
+    """Return an error of the API, with its payment terms if there are any."""
     headers = answer.headers
     error = answer.content()["error"]
     required = _decoded(headers.get("payment-required"))
@@ -178,14 +171,14 @@ def _refused(answer: ApiAnswer) -> CallResult:
 
 
 def _undecided(result: CallResult) -> CallResult:
-    """Return *result* without the statement that nothing was charged, because it may yet be."""
+    """Return *result* with `charged` null, because the payment may still arrive."""
     assert result.structured is not None
     error = result.structured["error"]
     return msgspec.structs.replace(result, structured={"error": error, "charged": None})
 
 
 def _decoded(header: str | None) -> dict[str, Any] | None:
-    """Return the JSON in a header of x402."""
+    """Return the JSON in an x402 header, None without the header."""
     if header is None:
         return None
     return dict(msgspec.json.decode(b64decode(header)))
@@ -193,22 +186,21 @@ def _decoded(header: str | None) -> dict[str, Any] | None:
 
 KEPT: Final = frozenset({"type", "description", "enum", "items", "default", "minimum", "maximum"})
 INT32_MAX: Final = 2**31 - 1
-MAX_CREDITS: Final[Mapping[str, Any]] = {"type": "integer"}  # the names say it
+MAX_CREDITS: Final[Mapping[str, Any]] = {"type": "integer"}  # its name explains it
 MAX_USD: Final[Mapping[str, Any]] = {"type": "number"}
 IDEMPOTENCY_KEY: Final[Mapping[str, Any]] = {
     "type": "string",
     "description": "Secret, 16 to 128 of A-Za-z0-9-_; reuse on retry.",
 }
-KEY_OF_A_READ: Final[Mapping[str, Any]] = {"type": "string"}  # the instructions say how to use it
-# Clients of the official TypeScript package before version 2 check errors against the schema, too:
-# so it takes a success (`data`, `meta`) and an error (`error`, `charged`) alike.
+KEY_OF_A_READ: Final[Mapping[str, Any]] = {"type": "string"}  # the instructions explain it
+# Clients of the official TypeScript package before version 2 check errors against the schema too,
+# so it must accept a success (`data`, `meta`) and an error (`error`, `charged`).
 OUTPUT: Final[Mapping[str, Any]] = {"type": "object"}
 
-
-# The tools have 15 kB for all descriptions.
+# The descriptions of all tools must fit 15 kB.
 LEFT_OUT: Final = frozenset({"at", "format"})
-OF_PAGES: Final = frozenset({"from", "to", "cursor", "candles", "fill", "in"})  # a chart is of now
-# Without words: what the name says, or the instructions of the server.
+OF_PAGES: Final = frozenset({"from", "to", "cursor", "candles", "fill", "in"})  # not in a chart
+# Empty where the name or the instructions of the server suffice.
 SHORTER: Final = {
     "mint": "",
     "cursor": "The last nextCursor.",
@@ -232,9 +224,9 @@ SHORTER: Final = {
 def input_schema(
     tool: Tool, operation: Mapping[str, Any], shapes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the input schema of *tool*: parameters of its operation, and limits of its cost.
+    """Return the input schema of *tool*: the parameters of its operation, and budgets.
 
-    shapes   the schemas among the components of the OpenAPI document
+    shapes   the component schemas of the OpenAPI document
     """
     names = {field: name for name, field in tool.arguments.items()}
     properties: dict[str, Any] = {}
@@ -273,12 +265,12 @@ def input_schema(
 
 
 def output_schema(tool: Tool) -> dict[str, Any] | None:
-    """Return the schema of a result of *tool*, errors included; None if it is text alone."""
+    """Return the schema of a result of *tool*, errors included; None if it is only text."""
     return dict(OUTPUT) if tool.page is None else None
 
 
 def _readable_by_all(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *schema* with the keywords that every host reads."""
+    """Return *schema* with only the keywords that every host supports."""
     kept = {name: value for name, value in schema.items() if name in KEPT}
     if kept.get("maximum", 0) > INT32_MAX:
         kept = {name: value for name, value in kept.items() if name not in {"maximum", "default"}}
@@ -286,7 +278,7 @@ def _readable_by_all(schema: Mapping[str, Any]) -> dict[str, Any]:
         del kept["default"]
     if kept.get("description") == "":
         del kept["description"]
-    if kept.get("minimum", 2) <= 1:  # no argument is negative: the API says so
+    if kept.get("minimum", 2) <= 1:  # the API refuses negative numbers
         del kept["minimum"]
     values = kept.pop("enum", None)
     if values is None:
@@ -298,7 +290,7 @@ def _readable_by_all(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(schema: Mapping[str, Any], shapes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *schema* with its references resolved, and without the null that it admits."""
+    """Return *schema* with references resolved, and without null as an alternative."""
     kinds = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
     found = {**schema, **kinds[0]} if kinds else dict(schema)
     found |= shapes.get(schema.get("$ref", "").rpartition("/")[-1], {})
@@ -336,27 +328,30 @@ class ToolCalls:
         """Return the result of a call of *tool*.
 
         given    the arguments
-        known    the names of existing tools
+        known    the names of the tool's arguments
         meta     `_meta` of the request
         client   the scope of the HTTP request
         """
         try:
             arguments = read_arguments(tool, given, known)
             payment = _payment(meta)
-            is_by_credits = not payment and _has_credential(client)
+            is_by_credits = not payment and bool(_values(client, b"authorization"))
             price = price_of(tool.cost, arguments, is_by_credits=is_by_credits)
             expect_within(arguments, price)
             stated = read_budget(_values(client, BUDGET_HEADER))
             call = partial(self._ask, tool, arguments, payment, client)
             if stated is None or tool.cost is ToolCost.NOTHING:
                 return result_of(await call(), tool, arguments, price)
-            caller = self._caller(client)
+            # The holder of the budget: a credential, else an address.
+            caller = " ".join(_values(client, b"authorization")) or self._addresses.key(client)
             reserved = await self._budgets.reserve(stated, price, caller=caller, payment=payment)
             return result_of(await _within(reserved, call), tool, arguments, price)
         except (BadArguments, UnreadableBudget) as flaw:
             return failed(INVALID_ARGUMENTS, f"{flaw}. Nothing was charged.")
         except OverBudget as refusal:
-            return over_budget(refusal)
+            wait_s = refusal.retry_after_s
+            more = {} if wait_s is None else {"retryAfterS": wait_s}
+            return failed(BUDGET_EXCEEDED, str(refusal), **more)
 
     async def _ask(
         self, tool: Tool, arguments: Arguments, payment: str, client: Scope
@@ -374,13 +369,9 @@ class ToolCalls:
             body=arguments.body,
         )
 
-    def _caller(self, client: Scope) -> str:
-        """Return the holder of a budget: a credential, else an address."""
-        return " ".join(_values(client, b"authorization")) or self._addresses.key(client)
-
 
 async def _within(reserved: Reservation, call: Callable[[], Awaitable[ApiAnswer]]) -> ApiAnswer:
-    """Return the result of *call*, and release the reservation if nothing was charged."""
+    """Return the result of *call*, and give the reservation back if nothing was charged."""
     try:
         answer = await call()
     except ClientDisconnected:
@@ -396,7 +387,7 @@ async def _within(reserved: Reservation, call: Callable[[], Awaitable[ApiAnswer]
 def _payment(meta: Mapping[str, Any]) -> str:
     """Return the payment in `_meta` as the text of an HTTP header, or "" if there is none.
 
-    The API checks it.  Raises BadArguments for a value that no header can hold.
+    The API checks the payment.  Raises BadArguments for a value that no header can hold.
     """
     name = next((each for each in PAYMENTS if meta.get(each) is not None), PAYMENT)
     payment = meta.get(name)
@@ -407,10 +398,6 @@ def _payment(meta: Mapping[str, Any]) -> str:
     except (UnicodeEncodeError, RecursionError, TypeError) as cause:
         raise BadArguments(f"_meta[{name!r}]: expected a payment of x402 version 2") from cause
     return b64encode(content).decode()
-
-
-def _has_credential(client: Scope) -> bool:
-    return bool(_values(client, b"authorization"))
 
 
 def _values(client: Scope, name: bytes) -> list[str]:
@@ -429,14 +416,14 @@ CORS: Final = Cors(
     ],
     exposed=["Retry-After", "RateLimit", "RateLimit-Policy", "X-Request-Id"],
 )  # fmt: skip
-OF_THE_PACKAGE: Final = {b"content-type", b"allow"}  # headers that are passed on
+OF_THE_PACKAGE: Final = {b"content-type", b"allow"}  # headers of its responses that are kept
 ITSELF: Final[Scope] = {"type": "http", "scheme": "http", "client": None, "headers": []}
 
 
 class McpEndpoint:
-    """Answers MCP requests; `run` must run beside it.
+    """Answers MCP requests; `run` must run meanwhile.
 
-    on_loaded   called once the package is in memory
+    on_loaded   called when the package is loaded
     """
 
     def __init__(
@@ -447,10 +434,10 @@ class McpEndpoint:
         self._on_loaded = on_loaded
         self._is_wanted = asyncio.Event()
         self._is_ready = asyncio.Event()
-        self._manager: Any = None  # of a module that is not imported yet
+        self._manager: Any = None  # its module is not imported yet
 
     async def run(self) -> None:
-        """Get ready when the first client connects, and stay ready; never returns."""
+        """Load the package for the first client, and serve until cancelled."""
         await self._is_wanted.wait()
         protocol = await asyncio.to_thread(import_module, "mintscope.mcp.protocol")
         self._on_loaded()
@@ -464,7 +451,7 @@ class McpEndpoint:
                 self._is_ready.clear()
 
     async def answer(self, request: Request) -> Response:
-        """Answer one message.  Raises ServiceUnavailable while the package cannot be used."""
+        """Answer one message.  Raises ServiceUnavailable if the package is not loaded in time."""
         self._is_wanted.set()
         body = await request.body()
         try:
@@ -500,7 +487,7 @@ def _response(pieces: list[Message]) -> Response:
 def create_mcp(
     endpoint: McpEndpoint, *, limit: AddressLimit, write_error: ErrorWriter
 ) -> HttpApplication:
-    """Return the application at PATH."""
+    """Return the application that serves *endpoint* at PATH."""
     router = Router([Route("POST", PATH, endpoint.answer)])
     return HttpApplication(router, limit=limit, write_error=write_error, cors=CORS)
 
@@ -508,7 +495,7 @@ def create_mcp(
 def create_endpoint(
     api: ASGIApp, limits: AddressLimits, on_loaded: Callable[[], None]
 ) -> McpEndpoint:
-    """Return the endpoint of MCP, whose tools ask *api*."""
+    """Return the MCP endpoint, whose tools send requests to *api*."""
     exchange = ApiExchange(api)
     calls = ToolCalls(exchange, limits.limits, limits.addresses)
     return McpEndpoint(calls, exchange, on_loaded)

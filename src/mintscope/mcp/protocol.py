@@ -1,8 +1,7 @@
-"""The tools behind the `mcp` package; importing it takes a second, so it is imported when needed.
+"""The tools behind the `mcp` package, which is slow to import: this module is imported when needed.
 
-No request depends on an earlier one, so any replica answers any request.
-
-The service says which tools there are, and counts the budget; nothing is known of either here.
+No request depends on an earlier one, so any replica answers any request.  The bridge to a remote
+service takes the tools from it, and leaves budgets to it.
 """
 
 import logging
@@ -50,12 +49,10 @@ from mintscope.mcp.calls import PAYMENTS, CallResult, ToolCalls, input_schema, o
 from mintscope.mcp.tools import CHART, TOOLS, Tool
 from mintscope.payments.pricing import BUNDLES
 
-# The app of `show_chart`: one HTML document that a host of MCP Apps shows.
+# The app of `show_chart`: one HTML document that hosts of MCP Apps show.  It loads nothing and
+# connects to nothing: its policy allows its own style and script by their hashes.
 #
 # Source    https://github.com/modelcontextprotocol/ext-apps, specification 2026-01-26
-#
-# It loads nothing and connects to nothing: its policy allows its own style and script by their
-# hashes, and its resource names no other origin.
 
 MEDIA_TYPE: Final = "text/html;profile=mcp-app"
 NOWHERE: Final[dict[str, Any]] = {
@@ -68,7 +65,7 @@ META: Final = {"ui": {"csp": NOWHERE, "prefersBorder": True}}
 
 
 def chart_document() -> str:
-    """Return the HTML of the app; it offers the smallest bundle of credits."""
+    """Return the HTML of the app, which offers the smallest bundle of credits."""
     folder = files("mintscope.mcp") / "static"
     style = (folder / "chart.css").read_text("utf-8")
     script = (folder / "chart.js").read_text("utf-8")
@@ -90,7 +87,7 @@ def chart_document() -> str:
 
 
 def _source(content: str) -> str:
-    """Return the policy source of *content*, an inline style or script of the document."""
+    """Return the CSP source of *content*, an inline style or script."""
     return f"'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'"
 
 
@@ -104,7 +101,7 @@ class NoService(Exception):
 async def bridge(url: str, headers: Mapping[str, str]) -> None:
     """Answer messages from standard input on standard output until the input ends.
 
-    url       of the service's MCP endpoint
+    url       the MCP endpoint of the service
     headers   sent with every request
     Raises    NoService
     """
@@ -160,7 +157,7 @@ def _server_like(service: Client) -> Server[Any]:
 
 
 def _why(cause: BaseException) -> str:
-    """Return the message of the first of several errors."""
+    """Return the message of *cause*, or of its first error if it is a group."""
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
     return str(cause) or type(cause).__name__
@@ -180,7 +177,7 @@ INSTRUCTIONS: Final = (
 )
 
 
-LIST_TTL_MS: Final = 3_600_000  # the tools change with a version of the service alone
+LIST_TTL_MS: Final = 3_600_000  # the tools change only with the version of the service
 Context = ServerRequestContext[Any, Any]
 
 
@@ -189,7 +186,7 @@ def create_manager(
 ) -> StreamableHTTPSessionManager:
     """Return the manager of MCP sessions over HTTP.
 
-    description   the API's OpenAPI document; a tool whose operation it lacks is not there
+    description   the OpenAPI document; tools whose operation it lacks are omitted
     """
     tools = dict(_described(description))
 
@@ -209,7 +206,7 @@ def create_manager(
         call = partial(calls.call, tool, params.arguments or {}, known=known)
         return await _call(call, context)
 
-    # Its lines would hold what clients send; what is wrong here is logged here.
+    # The log of the package would contain the requests of clients; errors are logged below.
     logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
     server = Server(
         "mintscope",
@@ -221,7 +218,7 @@ def create_manager(
         on_list_resources=_list_resources,
         on_read_resource=_read_resource,
     )
-    # Nothing here acts for a browser's user by itself, so pages of any origin may ask, as at /v1.
+    # Requests use no cookies, so pages of any origin may send them, as to /v1.
     open_to_all = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     return StreamableHTTPSessionManager(
         server, json_response=True, stateless=True, security_settings=open_to_all
@@ -260,7 +257,7 @@ async def _call(
 
 
 async def _reported_as_an_error(call: Awaitable[CallResult]) -> CallResult:
-    """Return the result of *call*; a bug in it is logged, and shown only by its request id."""
+    """Return the result of *call*; a bug is logged, and the client gets only the request id."""
     try:
         return await call
     except ClientDisconnected as cause:
@@ -280,8 +277,8 @@ def _described(description: Mapping[str, Any]) -> Iterable[tuple[str, tuple[Tool
 
 
 def _listed(tool: Tool, schema: dict[str, Any]) -> ListedTool:
-    # A read takes at most a credit that was bought before, within the budget that is stated, so
-    # hosts that ask a person before each call that is not read-only need not ask for it.
+    # A read costs at most one credit, within the budget of the caller.  Hosts ask a person before
+    # each call that is not read-only, which is not necessary for a read.
     is_read = tool.method == "GET"
     return ListedTool(
         name=tool.name,
@@ -291,7 +288,7 @@ def _listed(tool: Tool, schema: dict[str, Any]) -> ListedTool:
         output_schema=output_schema(tool),
         annotations=ToolAnnotations(
             read_only_hint=is_read,
-            destructive_hint=None if is_read else False,  # says nothing of what only reads
+            destructive_hint=None if is_read else False,  # has no meaning for a read
         ),
         _meta={"ui": {"resourceUri": tool.app}} if tool.app else None,
     )

@@ -1,8 +1,9 @@
 """Tools of MCP, and their descriptions.
 
-The texts are the only description that a model reads: they state units, order, cost and freshness.
+A model reads nothing else, so the descriptions state units, order, cost and freshness.
 
-595 candles as objects are 154 KB; many hosts give a result of a tool 25,000 units of text at most.
+Lists are returned as tables, because many hosts limit a result to 25,000 model tokens: 595 candles
+as objects are 154 KB.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,11 +24,11 @@ class ToolCost(Enum):
 
 
 class Page(NamedTuple):
-    """The list of rows in the data of a tool.
+    """The list in the data of a tool.
 
-    name      of the list
-    fields    of a row, as the API names them; none if another argument chooses them
-    default   of them what a row has unless the caller says otherwise; none: all
+    name      field of the data that holds the list
+    fields    fields of a row that a caller may choose; empty if another argument selects them
+    default   fields of a row if the caller chooses none; empty: all
     """
 
     name: str
@@ -38,13 +39,13 @@ class Page(NamedTuple):
 class Tool(NamedTuple):
     """A tool.
 
-    path       of the operation, its variable segment in braces
-    arguments  the names of tool arguments that have another name in the operation
-    page       the list that is returned as rows; None if the data is one object
-    body       the shape of the body of the request; None: it has none
-    chosen     fields of the query that are always the same, as the API names them
-    app        the resource in which hosts show the result to a person; "": none. Then the rows are
-               for the app, and a model reads the newest of them
+    path       path of the operation, its variable segment in braces
+    arguments  names in the operation of arguments that have another name in the tool
+    page       the list that is returned as a table; None if the data is one object
+    body       the body of the request; None for none
+    chosen     constant fields of the query, as the API names them
+    app        the resource in which hosts show the rows to a person, while the model gets only the
+               newest row; "" for none
     """
 
     name: str
@@ -63,9 +64,9 @@ class Tool(NamedTuple):
 class Body(NamedTuple):
     """The body of a request, as the OpenAPI document describes it.
 
-    schema   its name among the components
-    fields   arguments: names, and shortened descriptions
-    fixed    arguments that are always sent
+    schema   name of its component schema
+    fields   names of the arguments, with shortened descriptions
+    fixed    constant fields
     """
 
     schema: str
@@ -297,9 +298,9 @@ SIGNIFICANT_DIGITS: Final = 9
 
 
 def table_of(items: Sequence[Mapping[str, Any]], fields: Collection[str]) -> dict[str, Any]:
-    """Return *items* as columns and rows; nested values are columns with a dotted name.
+    """Return *items* as columns and rows; nested values get columns with dotted names.
 
-    fields   the names of fields to keep, in the order of the items; all of them if it is empty
+    fields   names of the fields to keep; empty: all
 
     Numbers that are not integers are rounded to nine significant digits.
     """
@@ -320,7 +321,7 @@ def _flattened(item: Mapping[str, Any], fields: Collection[str]) -> Iterable[tup
 
 
 def _columns(flat: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names of all columns, except one that is null if other rows are nested."""
+    """Return the names of all columns; a field that is nested in any row has only dotted ones."""
     names = list(dict.fromkeys(name for row in flat for name in row))
     nested = {name.rpartition(".")[0] for name in names}
     return [name for name in names if name not in nested]

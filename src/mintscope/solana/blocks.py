@@ -1,6 +1,6 @@
-"""Blocks, finality and gaps as plain data, and the port of block sources.
+"""Blocks, finality and gaps as plain data, and the interface of block sources.
 
-A source may repeat itself: every consumer is idempotent.
+A source may repeat updates, so every consumer is idempotent.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -24,7 +24,7 @@ USDG: Final = Mint("2u1tszSeqZ3qBWF3uNGPFc8TzMk2tdiwknnRMWGWjGWH")
 JUPUSD: Final = Mint("JuprjznTrTSp2UFa3ZBUFgwdAmtZCq4MQCwysN55USD")
 CASH: Final = Mint("CASHx9KJUStyftLFWGvEVf59SGeG9sh5FfcnZMVPCASH")
 DOLLARS: Final = STABLES | {PYUSD, USDS, USD1, USDG, JUPUSD, CASH}
-# Liquid staking tokens: their price follows SOL, so that what trades against them can be priced.
+# Liquid staking tokens: their price follows SOL, so they can price other mints.
 JITOSOL: Final = Mint("J1toso1uCk3RLmjorhTtrVwY9HJ7X8V9yYac6Y7kGCPn")
 MSOL: Final = Mint("mSoLzYCxHdYgdzU16g5QSh3i5K3z3KZK7ytfqcJm7So")
 JUPSOL: Final = Mint("jupSoLaHXQiZZTSfEWMTRRgpnyFm8f6sZdosWBjx93v")
@@ -36,8 +36,8 @@ LAMPORTS_PER_SOL: Final = 1_000_000_000
 class Block(msgspec.Struct, frozen=True, kw_only=True):
     """One block at `confirmed`.
 
-    time   the chain's own, whole seconds; None if it gave none
-    size   bytes of its transactions as they came; 0 if not known
+    time   block time; None if the node does not report it
+    size   bytes of its transactions as received; 0 if unknown
     """
 
     slot: Slot
@@ -56,7 +56,7 @@ class Finalized(msgspec.Struct, frozen=True):
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Slots *first* to *last*, both included, that the source no longer has."""
+    """Slots *first* to *last*, inclusive, that the source no longer has."""
 
     first: Slot
     last: Slot
@@ -67,7 +67,7 @@ Update = Block | Finalized | Gap
 
 
 class Tip(msgspec.Struct, frozen=True):
-    """The newest block a consumer has applied, from which a source resumes."""
+    """The newest block that a consumer has applied; a source resumes after it."""
 
     slot: Slot
     blockhash: str
@@ -76,7 +76,7 @@ class Tip(msgspec.Struct, frozen=True):
 class SourceError(Exception):
     """A source cannot yield further blocks; the message is for the operator.
 
-    is_refusal   the source will not yield them: only a change of configuration helps
+    is_refusal   whether only a change of configuration helps
     """
 
     is_refusal: ClassVar[bool] = False
@@ -86,14 +86,14 @@ class Source(Protocol):
     """A source of blocks."""
 
     async def genesis_hash(self) -> str | None:
-        """Return the name of the chain, None if the source cannot know it."""
+        """Return the genesis hash of the chain, None if the source does not know it."""
 
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
         """Yield updates after *after*, oldest first; if it is None, from the source's start.
 
-        Ends when the source is exhausted (files) and never while it is live.
-        A source that finds the chain forked below *after* simply yields the
-        block that replaces it: its parent_slot shows the consumer what died.
+        Ends with the last file; never ends for a live source.
+        If the chain forked below *after*, the source yields the replacing block, whose parent
+        shows the consumer which blocks have died.
         """
 
 
@@ -101,7 +101,7 @@ class Source(Protocol):
 class Endpoint:
     """The address of a node, and its limits."""
 
-    url: str = field(repr=False)  # providers put the key into it
+    url: str = field(repr=False)  # it may contain a key
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     timeout_s: float = 20.0
     attempts_max: int = 5
@@ -110,4 +110,4 @@ class Endpoint:
 
 
 LOGGED_PROGRAMS: Final = ("MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms",)
-"""Manifest: it fills orders without calling a program, and only its log shows that."""
+"""Manifest, which fills orders without calling a program: only its log shows the fills."""

@@ -1,13 +1,11 @@
-"""Block files.
-
-Block files: one block a line, as getBlock answers it, plain or gzip.
+"""Block files, plain or gzip: one block a line, in the form of getBlock.
 
 A line is one of
     {"slot": 1, "blockhash": ..., "transactions": [...], ...}
     {"slot": 1, "block": {"blockhash": ..., "transactions": [...], ...}}
     {"jsonrpc": "2.0", "result": {"slot": 1, "transactions": [...], ...}, "id": 1}
-and in the last form the slot may stand beside "result" as well.  Only the slot
-and the transactions are required: a line without a parent follows the line before.
+In the last form the slot may also stand beside "result".  Only the slot and the transactions
+are required: the parent of a line without one is the line before.
 """
 
 import asyncio
@@ -65,8 +63,8 @@ _DECODER: Final = msgspec.json.Decoder(_BlockLine)
 class FileSource:
     """A Source over block files, read in sequence as one.
 
-    Every block is final once the next line builds on it, or there is no next line.
-    *progress* hears (bytes read, bytes in all), of the files as they lie on disk.
+    A block is final when the next line builds on it, or when it is the last.
+    *progress* is called with (bytes read, total bytes) of the files on disk.
     """
 
     def __init__(self, paths: Sequence[Path], *, progress: Progress | None = None) -> None:
@@ -80,8 +78,8 @@ class FileSource:
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
         """Yield the blocks of the files after *after*, then end.
 
-        Raises FileError if a file cannot be read on, after everything before it; for
-        files in the wrong order before anything.
+        Raises FileError for files in the wrong order, before any update, and for an unreadable
+        file, after the updates before it.
         """
         reader = _Reader(self._paths)
         await asyncio.to_thread(_expect_ascending, self._paths)
@@ -113,7 +111,7 @@ def _take(stream: Iterator[Update], reader: "_Reader") -> tuple[Sequence[Update]
 
 
 def _expect_ascending(paths: Sequence[Path]) -> None:
-    """Raise FileError if a file begins before the previous one, since its blocks would be lost."""
+    """Raise FileError if a file begins before the previous one, because its blocks are lost."""
     if len(paths) == 1:
         return
     before: tuple[Slot, Path] | None = None
@@ -140,7 +138,7 @@ def _first_slot(path: Path) -> Slot | None:
 
 
 def _updates(reader: "_Reader", after: Tip | None) -> Iterator[Update]:
-    """Yield every update of *reader* after *after*, and the last finality up to it."""
+    """Yield the updates of *reader* after *after*, then the finality of the last block."""
     previous: Tip | None = None
     final: Slot | None = None
     warned = False
@@ -170,7 +168,7 @@ def _updates(reader: "_Reader", after: Tip | None) -> Iterator[Update]:
 
 
 def _between(where: str, previous: Tip | None, block: Block) -> Iterator[Update]:
-    """Yield the updates of *block*: the finality of the previous line, and the missing slots."""
+    """Yield the finality of *previous*, and the gap between *previous* and *block*."""
     if previous is None or block.parent_slot < previous.slot:
         return
     yield Finalized(previous.slot)
@@ -225,14 +223,14 @@ def _parent_slot(where: str, slot: Slot, parent: int | None, previous: Tip | Non
 
 
 def _made_up_hash(slot: int) -> str:
-    """Return a made-up hash for a block whose file has none, the same in every run."""
+    """Return a hash for a block whose file has none, the same in every run."""
     return f"slot-{slot}"
 
 
 class _Reader:
-    """The lines of some files, and the reading progress.
+    """Reads the lines of some files, and counts the bytes.
 
-    text_bytes   read so far, after decompression
+    text_bytes   bytes read so far, after decompression
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -246,7 +244,7 @@ class _Reader:
             raise FileError(f"{cause.filename}: cannot be read: {cause.strerror}") from cause
 
     def bytes_done(self) -> int:
-        """Return the bytes of the files read so far, as stored on disk."""
+        """Return the bytes on disk that were read so far."""
         return self._finished_bytes + (0 if self._open is None else self._open.tell())
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
@@ -286,8 +284,8 @@ class _Reader:
                 yield where, line
 
 
-# Shares of a slot.  Each block that is there brings the next request forward a little, each that is
-# not there yet puts it off: in balance one request in a dozen comes too early.
+# Shares of a slot's duration by which a present block brings the next request forward, and by
+# which a missing one delays it: one request in a dozen comes too early.
 EARLIER: Final = 0.02
 LATER: Final = 0.25
 
@@ -295,39 +293,38 @@ LATER: Final = 0.25
 class Arrivals:
     """Expects each slot one slot duration after the previous one.
 
-    All times are those at which a request was sent, by a clock that never goes back: how long
-    requests and answers take need not be known.
+    All times are those of sent requests, by a monotonic clock, so that latency has no effect.
     """
 
     def __init__(self) -> None:
         self._meter = PaceMeter()
-        self._newest: tuple[Slot, float] | None = None  # and when to ask for it
+        self._newest: tuple[Slot, float] | None = None  # and the time to request it
 
     @property
     def pace(self) -> Pace | None:
-        """The pace by the times of blocks, or None before there are enough of them."""
+        """The pace of the chain, or None before there are enough block times."""
         return self._meter.pace
 
     def note_made(self, slot: Slot, time: UnixS | None) -> None:
-        """Note the time in the block of *slot*."""
+        """Note the block time of *slot*."""
         if time is not None:
             self._meter.note(slot, time)
 
     def note_named(self, slot: Slot, asked_at_s: float) -> None:
-        """Record that the answer to a request of *asked_at_s* named *slot* as the newest."""
+        """Record that a request sent at *asked_at_s* returned *slot* as the newest."""
         due_at_s = self.due_at_s(slot)
         self._newest = slot, asked_at_s if due_at_s is None else min(asked_at_s, due_at_s)
 
     def note_there(self, slot: Slot, asked_at_s: float) -> None:
-        """Record that a request of *asked_at_s* found *slot*: the next may be sent sooner."""
+        """Record that a request sent at *asked_at_s* found *slot*, so the next may be earlier."""
         self.note_named(slot, asked_at_s - self._share_s(EARLIER))
 
     def note_early(self, slot: Slot, asked_at_s: float) -> None:
-        """Record that a request of *asked_at_s* came too early for *slot*."""
+        """Record that a request sent at *asked_at_s* was too early for *slot*."""
         due_at_s = self.due_at_s(slot)
         if due_at_s is None:
             return
-        # Others that were sent before this answer came are early for the same reason.
+        # Requests sent before this answer were too early for the same reason: they count once.
         self._newest = slot, max(due_at_s, asked_at_s + self._share_s(LATER))
 
     def due_at_s(self, slot: Slot) -> float | None:

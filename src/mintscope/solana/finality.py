@@ -1,8 +1,7 @@
 """Lineage and finality of delivered blocks.
 
-A chain is proven by its links alone: each block names its parent, and a slot
-counts as skipped only when a later block's parent passes over it.  A slot
-that a node lists, or calls skipped, proves nothing.
+Only links prove a chain: each block names its parent, and a slot counts as skipped only if a
+later block has an earlier parent.  Lists and reports of a node prove nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,9 +22,9 @@ from mintscope.solana.wire import Absence
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place to continue from.
+    """A position in the chain.
 
-    blockhash   None if any block whose parent is at or below *slot* may follow
+    blockhash   None if any block with a parent at or below *slot* may follow
     """
 
     slot: Slot
@@ -36,8 +35,8 @@ class Fit(Enum):
     """The relation of a block to the newest one delivered."""
 
     FOLLOWS = auto()
-    HOLE = auto()  # its parent is newer: something between is still missing
-    FORK = auto()  # its parent is another block: what we delivered has died
+    HOLE = auto()  # its parent is newer: a block between is missing
+    FORK = auto()  # its parent is another block: the newest delivered one has died
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +46,9 @@ class _Link:
 
 
 class Lineage:
-    """The blocks delivered since the last final one, and the place to continue from.
+    """The blocks delivered since the last final one.
 
-    floor   the newest final block, or the position we began at
+    floor   the newest final block, or the start
     tip     the newest block delivered, or the floor
     """
 
@@ -76,7 +75,7 @@ class Lineage:
         return Fit.FOLLOWS if linked else Fit.FORK
 
     def append(self, block: Block) -> None:
-        """Note that *block*, which follows the tip, was delivered."""
+        """Record that *block*, which follows the tip, was delivered."""
         assert block.slot > self.tip.slot
         self._links[block.slot] = _Link(block.blockhash, block.parent_slot)
         self.tip = Position(block.slot, block.blockhash)
@@ -92,15 +91,15 @@ class Lineage:
         return position == self.floor or (link is not None and link.blockhash == position.blockhash)
 
     def rewind(self, position: Position) -> None:
-        """Forget deliveries after *position*, so that their replacements are delivered."""
+        """Forget the blocks after *position*, so that others are delivered in their place."""
         assert position == self.floor or self.holds(position)
         self._links = {slot: link for slot, link in self._links.items() if slot <= position.slot}
         self.tip = position
 
     def run(self, head: Slot) -> Sequence[Position]:
-        """Return the oldest unbroken run of blocks not yet final, up to slot *head*.
+        """Return the oldest unbroken run of blocks that are not final, up to slot *head*.
 
-        Their hashes link them: if one of them is final, so are all before it.
+        They are linked by hashes: if one of them is final, so are all before it.
         """
         run: list[Position] = []
         for slot, link in self._links.items():
@@ -117,10 +116,10 @@ class Lineage:
         self.floor = position
 
 
-EVERY_S: Final = 1.0  # if finality takes seconds: each time is a question to the node
-FAST_EVERY_S: Final = 0.3  # if it takes less
+EVERY_S: Final = 1.0  # between two requests for the final head
+FAST_EVERY_S: Final = 0.3  # the same if finality is fast
 EVERY_BLOCKS: Final = 200
-MIGRATION_EVERY_S: Final = 600.0  # a cluster migrates once, and a node is exchanged seldom
+MIGRATION_EVERY_S: Final = 600.0  # a cluster migrates only once
 
 
 Settled: TypeAlias = tuple[Position | None, Position | None]
@@ -137,7 +136,7 @@ class Fate(Enum):
 FATES: Final[Mapping[Absence, Fate]] = {
     Absence.SKIPPED: Fate.DEAD,
     Absence.REFUSED: Fate.UNKNOWN,
-    Absence.NOT_READY: Fate.UNKNOWN,  # a node that lags proves nothing
+    Absence.NOT_READY: Fate.UNKNOWN,  # the node may lag
     Absence.PURGED: Fate.FINAL,  # no node can contradict it any more
 }
 
@@ -145,7 +144,7 @@ FATES: Final[Mapping[Absence, Fate]] = {
 async def watch_migration(rpc: Rpc, sleep: Sleep) -> None:
     """Ask *rpc* every MIGRATION_EVERY_S whether the cluster is on Alpenglow; never returns.
 
-    The answer is shown by a metric.
+    A metric exports the answer.
     """
     while True:
         alpenglow = await rpc.alpenglow()
@@ -154,9 +153,9 @@ async def watch_migration(rpc: Rpc, sleep: Sleep) -> None:
 
 
 async def finality_now(rpc: Rpc, pace: Pace | None) -> Behind | None:
-    """Return the distance of `finalized` from `confirmed` now, in seconds at *pace*.
+    """Return the present delay of finality, in slots and in seconds at *pace*.
 
-    None if there is no pace.  Raises RpcFailure.
+    None without a pace.  Raises RpcFailure.
     """
     confirmed = await rpc.slot(Commitment.CONFIRMED)
     slots = max(confirmed - await rpc.slot(Commitment.FINALIZED), 0)
@@ -164,10 +163,10 @@ async def finality_now(rpc: Rpc, pace: Pace | None) -> Behind | None:
 
 
 class Finality:
-    """The final and the delivered part of the chain.
+    """Finds out which delivered blocks are final, and which have died.
 
-    fast_every_s   how often a node is asked that is final soon after it has confirmed
-    meter          measures how soon that is; by default one of its own
+    fast_every_s   seconds between two requests for the final head if finality is fast
+    meter          measures the delay of finality; None: a new one
     """
 
     def __init__(
@@ -189,7 +188,7 @@ class Finality:
         self._undecided = 0
 
     def commitment(self, slot: Slot) -> Commitment:
-        """Return the commitment to request *slot* with: `finalized` if it is final."""
+        """Return the commitment for a request of *slot*: `finalized` if the slot is final."""
         return Commitment.FINALIZED if slot <= self._head else Commitment.CONFIRMED
 
     def note_delivered(self) -> None:
@@ -209,9 +208,9 @@ class Finality:
         return max(self._asked_at_s + every_s - self._clock.monotonic_s(), 0.0)
 
     async def advance(self) -> Settled:
-        """Return the newest delivered block now known to be final, and the oldest that died.
+        """Return the newest delivered block that has become final, and the oldest that has died.
 
-        Blocks may be delivered and forgotten meanwhile: one forgotten is neither.
+        None for either if there is none.  Blocks forgotten meanwhile are ignored.
         """
         self._asked_at_s = self._clock.monotonic_s()
         self._undecided = 0
@@ -220,7 +219,7 @@ class Finality:
         run = self._lineage.run(self._head)
         if not run:
             return None, None
-        # Where the node names its newest final block, that is one question less.
+        # If the node names the hash of its final head, a request is saved.
         is_named = run[-1] == Position(head.slot, head.blockhash)
         newest = Fate.FINAL if is_named else await self.fate(run[-1])
         if newest is Fate.UNKNOWN:

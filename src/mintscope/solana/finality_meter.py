@@ -1,7 +1,7 @@
-"""The distance of a chain's finality from its confirmed head, measured by the answers of its node.
+"""The delay of finality behind the confirmed head of a chain, measured by the answers of its node.
 
-Before Alpenglow a block was final 32 slots after it; since then a slot or two after.  So neither a
-date nor a version says how long to wait: all that waits for finality asks a `FinalityMeter`.
+Before Alpenglow a block became final after 32 slots; since then after one or two.  No date and no
+version shows how long to wait, so all code that waits for finality uses a `FinalityMeter`.
 """
 
 from collections import deque
@@ -13,20 +13,20 @@ import msgspec
 
 from mintscope.kit.primitives import Slot
 
-FAST_S: Final = 4.0  # a third of what finality took before Alpenglow, and much more than since
-MARKS_MAX: Final = 1_000  # newest slots whose finality is waited for
+FAST_S: Final = 4.0  # a third of the delay before Alpenglow, and several times that after it
+MARKS_MAX: Final = 1_000  # newest slots that are not final
 SAMPLES_MAX: Final = 32
-INVALID_PARAMS: Final = -32602  # of JSON-RPC: so a node refuses a level that it does not know
-LEVELS: Final = ("commitment", "preflightCommitment")  # options of JSON-RPC that name one
+INVALID_PARAMS: Final = -32602  # JSON-RPC code, also for an unknown level of commitment
+LEVELS: Final = ("commitment", "preflightCommitment")  # JSON-RPC options that name a level
 CONFIRMED: Final = "confirmed"
 FINALIZED: Final = "finalized"
 
 
 class Behind(msgspec.Struct, frozen=True):
-    """The distance of `finalized` from `confirmed`, as a reader sees it.
+    """The delay of `finalized` behind `confirmed`, as seen by this process.
 
-    slots     of the chain
-    seconds   from when it learned of a confirmed slot until it learned that it is final
+    slots     number of slots
+    seconds   seconds from the news that a slot is confirmed to the news that it is final
     """
 
     slots: int
@@ -34,15 +34,15 @@ class Behind(msgspec.Struct, frozen=True):
 
     @property
     def is_fast(self) -> bool:
-        """Whether finality follows within seconds, so that its waiters check often."""
+        """Whether finality takes at most FAST_S, so that frequent checks are useful."""
         return self.seconds <= FAST_S
 
 
 class Finality(msgspec.Struct, frozen=True):
-    """The finality of a cluster, as one node answers.
+    """The finality of a cluster, by the answers of one node.
 
-    alpenglow   the cluster has migrated to Alpenglow; None: the node does not know
-    behind      None until it was measured
+    alpenglow   whether the cluster has migrated to Alpenglow; None: the node does not know
+    behind      None until it is measured
     """
 
     alpenglow: bool | None
@@ -55,10 +55,10 @@ class FinalityMeter:
     def __init__(self) -> None:
         self._marks: deque[tuple[Slot, float]] = deque()
         self._samples: deque[Behind] = deque(maxlen=SAMPLES_MAX)
-        self._unknown_to = Slot(-1)  # when slots up to here were confirmed is not known
+        self._unknown_to = Slot(-1)  # the confirmation time of slots up to here is unknown
 
     def note_confirmed(self, slot: Slot, at_s: float) -> None:
-        """Record that *slot* is the newest confirmed one; older ones change nothing."""
+        """Record that *slot* is confirmed; slots below the newest confirmed one have no effect."""
         marks = self._marks
         if not marks and not self._samples:
             self._unknown_to = max(self._unknown_to, Slot(slot - 1))
@@ -69,13 +69,13 @@ class FinalityMeter:
             self._unknown_to = marks.popleft()[0]
 
     def note_final(self, slot: Slot, at_s: float) -> None:
-        """Record that *slot* is the newest final one; older ones change nothing."""
+        """Record that *slot* is final; slots below the newest final one have no effect."""
         marks = self._marks
         has_begun = bool(marks or self._samples)
         if slot <= self._unknown_to or not has_begun:
             return
         newest = marks[-1][0] if marks else slot
-        # A slot is confirmed with the first one at or above it that was said to be.
+        # A slot is confirmed when the first slot at or above it is reported as confirmed.
         since_s = next((since_s for mark, since_s in marks if mark >= slot), at_s)
         while marks and marks[0][0] <= slot:
             marks.popleft()
@@ -84,7 +84,7 @@ class FinalityMeter:
 
     @property
     def behind(self) -> Behind | None:
-        """The median of the newest samples, or None before there is any."""
+        """The median of the newest samples, None before the first."""
         if not self._samples:
             return None
         slots = median(sample.slots for sample in self._samples)
@@ -95,8 +95,8 @@ class FinalityMeter:
 def as_final(params: Sequence[Any]) -> list[Any]:
     """Return *params* of a JSON-RPC call with `finalized` in place of `confirmed`.
 
-    Announced releases of Solana may drop the level `confirmed`: then a block is confirmed when it
-    is final.
+    Future releases of Solana may drop the level `confirmed`, because a block is then final as soon
+    as it is confirmed.
     """
     return [_as_final(each) if isinstance(each, dict) else each for each in params]
 

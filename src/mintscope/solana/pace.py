@@ -1,7 +1,7 @@
-"""The pace of a chain, measured by its own answers.
+"""The pace of a chain, measured by its block times.
 
-Mainnet took 400 ms a slot until 2026, then 350, 300, 250, 200.  So no constant holds: whatever
-needs seconds of slots, or slots of seconds, asks a `PaceMeter` or the node.
+A slot of mainnet took 400 ms until 2026, then 350, 300, 250, 200.  Code that converts between slots
+and seconds therefore uses a `PaceMeter`, or the pace that the node reports.
 """
 
 from collections import deque
@@ -14,11 +14,11 @@ import msgspec
 
 from mintscope.kit.primitives import Slot, UnixS
 
-BLOCKHASH_BLOCKS: Final = 150  # MAX_PROCESSING_AGE: as many blocks a blockhash is good for
-WINDOW_S: Final = 180  # of block times that a pace rests on
-SPAN_S_MIN: Final = 20  # block times are whole seconds: less says little
-MARKS_MAX: Final = 400  # one a second of block time
-NEWEST: Final = 5  # marks, of whose times the middle one is now
+BLOCKHASH_BLOCKS: Final = 150  # MAX_PROCESSING_AGE: a blockhash is valid for so many blocks
+WINDOW_S: Final = 180  # span of the measured block times
+SPAN_S_MIN: Final = 20  # block times are whole seconds, so a shorter span is inaccurate
+MARKS_MAX: Final = 400  # one for each second of block time
+NEWEST: Final = 5  # marks, the median time of which counts as now
 SLOT_S_MIN: Final = 0.01
 SLOT_S_MAX: Final = 10.0
 
@@ -27,7 +27,7 @@ class Pace(msgspec.Struct, frozen=True):
     """The duration of a slot, with or without a block.
 
     slot_s   seconds, SLOT_S_MIN to SLOT_S_MAX
-    over_s   seconds of the chain that it was measured over
+    over_s   span of the measurement, in seconds of block time
     """
 
     slot_s: float
@@ -45,8 +45,8 @@ class Pace(msgspec.Struct, frozen=True):
 class PaceMeter:
     """Measures the pace from slots and block times of the newest WINDOW_S.
 
-    Times are whole seconds and set by leaders, so that some are wrong.  The pace is the median of
-    many slopes, each from a mark to the one half a window later: a quarter of the marks may lie.
+    Leaders set block times, in whole seconds, so some are wrong.  The pace is the median of many
+    slopes, each between two marks half a window apart: a quarter of the marks may be wrong.
     """
 
     def __init__(self, known: Iterable[tuple[Slot, UnixS]] = ()) -> None:
@@ -58,12 +58,12 @@ class PaceMeter:
             self.note(slot, time)
 
     def note(self, slot: Slot, time: UnixS) -> None:
-        """Record that the block of *slot* was made at *time*; slots beyond it have died."""
+        """Record the block time of *slot*; marks at or above it belong to dead blocks."""
         marks = self._marks
         while marks and marks[-1][0] >= slot:
             marks.pop()
             self._is_measured = False
-        # The first slot of a second: the second begins there, to within a slot.
+        # Only the first slot of each second counts: there the second begins, to within a slot.
         if marks and time == marks[-1][1]:
             return
         marks.append((slot, time))
@@ -71,9 +71,9 @@ class PaceMeter:
 
     @property
     def pace(self) -> Pace | None:
-        """The pace, or None until the blocks span SPAN_S_MIN.
+        """The pace, None until the block times span SPAN_S_MIN.
 
-        After a pause without measurements it stays as it was, until there are as many again.
+        After an interruption the last pace stays until the new block times span SPAN_S_MIN.
         """
         if not self._is_measured:
             self._pace = _measured(list(self._marks)) or self._pace
@@ -82,9 +82,9 @@ class PaceMeter:
 
 
 def pace_of_samples(samples: Iterable[tuple[int, float]]) -> Pace | None:
-    """Return the pace of (slots, seconds) samples, those of getRecentPerformanceSamples.
+    """Return the median pace of (slots, seconds) *samples* of getRecentPerformanceSamples.
 
-    None if they hold no slot; each counts by its length, and the median decides.
+    None if they contain no slot.
     """
     usable = [(slots, seconds) for slots, seconds in samples if slots > 0 and seconds > 0]
     if not usable:
@@ -105,7 +105,7 @@ def pace_between(first: tuple[Slot, UnixS], last: tuple[Slot, UnixS]) -> Pace | 
 def _measured(known: list[tuple[Slot, UnixS]]) -> Pace | None:
     if not known:
         return None
-    # One time that is far ahead must not push all others out of the window.
+    # A single wrong time must not push all others out of the window.
     newest = median_high(time for _, time in known[-NEWEST:])
     marks = [mark for mark in known if abs(newest - mark[1]) <= WINDOW_S]
     times = [time for _, time in marks]

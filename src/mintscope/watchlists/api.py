@@ -79,7 +79,7 @@ NOT_PRINTABLE: Final = "body: expected name to be printable, and not only spaces
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRoutes:
-    """Keeps watchlists for the user of an API key."""
+    """The routes of the watchlists of an API key's user."""
 
     gate: KeyGate
     watchlists: Watchlists
@@ -122,7 +122,7 @@ class GroupRoutes:
         if made is WatchDenied.TOO_MANY:
             raise BadRequest(TOO_MANY_LISTS)
         if isinstance(made, WatchDenied):
-            raise NotFound  # it was deleted since
+            raise NotFound  # deleted since the key was first sent
         return self._group(request, made, status=201)
 
     @Operation(

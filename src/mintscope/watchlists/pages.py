@@ -1,4 +1,4 @@
-"""Watchlists of a user; watchlists of other users are not found."""
+"""Pages of the watchlists of a user; those of other users are not found."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -23,10 +23,10 @@ NOT_A_NAME: Final = (
 
 
 class WatchlistPages:
-    """Watchlists of a user.
+    """The pages of watchlists.
 
-    lines    rows of the list of tokens; None if there is no list
-    search   finds tokens in it
+    lines    rows of the list of tokens; None if the service has no list
+    search   finds tokens in the list
     """
 
     def __init__(
@@ -48,18 +48,22 @@ class WatchlistPages:
         yield get(f"{ONE}/delete", self.ask_delete, signed_in)
         yield post(f"{ONE}/delete", self.delete, signed_in)
 
-    async def list(self, request: PageRequest) -> PageResponse:
-        """Show all watchlists."""
-        return await self._list(request)
+    async def list(
+        self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS, name: str = ""
+    ) -> PageResponse:
+        """Show all watchlists; *errors* and the entered *name* are those of the form."""
+        lines = await self._watchlists.of_user(request.signed_in.user.user_id)
+        facts = {"watchlists": lines, "most": rows.WATCHLISTS_MAX}
+        return Page("watchlists/list.html", facts, errors=errors, values={"name": name})
 
     async def make(self, request: PageRequest) -> PageResponse:
         """Make a watchlist and show it."""
         name = request.form.line("name")
         if not _is_name(name):
-            return await self._list(request, {"name": NOT_A_NAME}, name)
+            return await self.list(request, {"name": NOT_A_NAME}, name)
         made = await self._watchlists.make(request.signed_in.user.user_id, name)
         if isinstance(made, rows.WatchDenied):
-            return await self._list(request, {"name": NO_ROOM}, name)
+            return await self.list(request, {"name": NO_ROOM}, name)
         return Redirect(_address(made), notice="watchlist-made")
 
     async def show(self, request: PageRequest) -> PageResponse:
@@ -70,9 +74,7 @@ class WatchlistPages:
         """Rename a watchlist.  Raises NotFound."""
         found, name = await self._own(request), request.form.line("name")
         if not _is_name(name):
-            errors = {"name": NOT_A_NAME}
-            values = {"name": name}
-            return await self._show(found, errors, values)
+            return await self._show(found, {"name": NOT_A_NAME}, {"name": name})
         user_id = request.signed_in.user.user_id
         watchlist_id = found.line.watchlist_id
         if await self._watchlists.rename(user_id, watchlist_id, name) is None:
@@ -80,10 +82,7 @@ class WatchlistPages:
         return Redirect(_address(found), notice="watchlist-renamed")
 
     async def add(self, request: PageRequest) -> PageResponse:
-        """Put a token on a watchlist; text that is not a mint is searched as a name.
-
-        Raises    NotFound
-        """
+        """Put a token, given by mint or name, on a watchlist.  Raises NotFound."""
         found, text = await self._own(request), request.form.line("mint")
         text, values = request.form.line("choose") or text, {"mint": text}
         try:
@@ -131,13 +130,6 @@ class WatchlistPages:
             raise NotFound
         return found
 
-    async def _list(
-        self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS, name: str = ""
-    ) -> Page:
-        lines = await self._watchlists.of_user(request.signed_in.user.user_id)
-        facts = {"watchlists": lines, "most": rows.WATCHLISTS_MAX}
-        return Page("watchlists/list.html", facts, errors=errors, values={"name": name})
-
     async def _show(
         self,
         found: rows.Watchlist,
@@ -145,7 +137,7 @@ class WatchlistPages:
         values: Mapping[str, str] | None = None,
         tokens: Sequence[ShownToken] | None = None,
     ) -> Page:
-        """Return its page; *tokens* may be put on it, None if none were looked for."""
+        """Return the page of a watchlist; *tokens* are the result of a search, None without one."""
         shown = {each.mint: each for each in await self._shown(found)}
         facts = {
             "watchlist": found,
@@ -158,7 +150,7 @@ class WatchlistPages:
         return Page("watchlists/show.html", facts, errors=errors, values=values)
 
     async def _shown(self, found: rows.Watchlist) -> Iterable[ShownToken]:
-        """Return the lines of its tracked tokens; empty while the list is loaded."""
+        """Return the lines of the tracked tokens on a watchlist; none while the list loads."""
         if self._lines is None or not found.mints:
             return []
         asked = ListQuestion(among=tuple(found.mints), limit=rows.WATCHED_MAX)

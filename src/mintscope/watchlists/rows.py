@@ -15,7 +15,7 @@ WatchlistId = NewType("WatchlistId", int)
 
 
 class WatchDenied(Enum):
-    """The reason why nothing was changed."""
+    """The reason why a watchlist was not changed."""
 
     NOT_FOUND = auto()
     TOO_MANY = auto()

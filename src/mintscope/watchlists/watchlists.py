@@ -23,7 +23,7 @@ from mintscope.watchlists.rows import (
 class Watchlists:
     """The watchlists of all users; each method is one transaction.
 
-    Raises ServiceUnavailable from every verb, nothing being done.
+    Raises ServiceUnavailable from every method, and then changes nothing.
     """
 
     store: AccountStore
@@ -43,7 +43,7 @@ class Watchlists:
     ) -> Watchlist | WatchDenied:
         """Make a watchlist without mints, unless the user has reached the limit.
 
-        key   the Idempotency-Key; with the same one the same watchlist is returned
+        key   the Idempotency-Key; the same one returns the same watchlist
         """
         now = self.clock.now()
         key_hash = self.secrets.request_hash(key, user_id)
@@ -138,9 +138,7 @@ def _add(
     if len(found.mints) >= WATCHED_MAX:
         return WatchDenied.TOO_MANY
     rows.watched.add(watchlist_id, mint, at)
-    changed = _find(rows, user_id, watchlist_id)
-    assert changed is not None
-    return changed
+    return _find(rows, user_id, watchlist_id) or WatchDenied.NOT_FOUND
 
 
 def _remove(

@@ -1,12 +1,12 @@
 """`Database`: the interface to the database engines.
 
-Common SQL marks its values `?` or `?1`, or `:name` if a mapping is given. Booleans are kept as 0
-and 1. Every engine understands `ON CONFLICT`, `RETURNING`, `CASE` and window functions. Where an
-engine lets others change rows beside a transaction, `/* FOR UPDATE */` keeps them from it, and
-`/* FOR UPDATE OF table SKIP LOCKED */` also leaves out what another transaction has.
+Statements mark their values `?` or `?1`, or `:name` if the values are a mapping.  Booleans are
+stored as 0 and 1.  Every engine has `ON CONFLICT`, `RETURNING`, `CASE` and window functions.
+`/* FOR UPDATE */` locks the selected rows where an engine runs several writers at a time, and
+`/* FOR UPDATE OF table SKIP LOCKED */` also omits rows that another transaction has locked.
 
-The numbers of session locks are those of one schema, and no `WriteLock` has one of them: processes
-of the version before hold them too, so they stay as they are.
+The numbers of session locks differ from those of every `WriteLock`.  They must not change, because
+processes of an older version hold them too.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from enum import IntEnum
 from functools import lru_cache
 from threading import local
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import structlog
 
@@ -31,10 +31,10 @@ READERS: Final = 4
 
 
 class Closable(Protocol):
-    """A source of reads."""
+    """A connection that can be closed."""
 
     def close(self) -> None:
-        """Close the source."""
+        """Close the connection."""
 
 
 Read = TypeVar("Read", bound=Closable)
@@ -52,10 +52,10 @@ class DatabaseAway(DatabaseError):
 
 
 class Batch(NamedTuple):
-    """Rows to insert into a table together, by the thousand if the engine has arrays.
+    """Rows to insert into a table; an engine with arrays inserts thousands by one statement.
 
-    columns       name and type of each, in the order of the values
-    on_conflict   the end of the statement
+    columns       types of the columns by name, in the order of the values
+    on_conflict   the ON CONFLICT clause, "" for none
     """
 
     table: str
@@ -106,14 +106,14 @@ class Database(Protocol):
     def transaction(self, *, beside: bool = False) -> AbstractContextManager[None]:
         """Hold the write lock from the first statement; commit unless the block raises.
 
-        beside   others may write meanwhile: every row that is changed must be locked before
+        beside   hold no write lock: rows must be locked before they are changed
         """
 
     def savepoint(self) -> AbstractContextManager[None]:
         """Undo the changes inside, and only those, if the block raises; within a transaction."""
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """Make all reads inside the block see the same commit."""
+        """Make all reads in the block see the same commit."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -130,7 +130,7 @@ class DatabaseAccess(Protocol[Read_co]):
 
 
 class AccessAtOnce(Generic[Read]):
-    """Runs work on the event loop, for an engine in this process with its pages in memory."""
+    """Runs work in the event loop, for an engine in this process."""
 
     def __init__(self, database: Read) -> None:
         self._database = database
@@ -145,7 +145,7 @@ class AccessAtOnce(Generic[Read]):
 
 
 class AccessInThreads(Generic[Read]):
-    """Runs work in a few threads, each with its own connection, for an engine on a server."""
+    """Runs work in threads, each with its own connection, for an engine on a server."""
 
     def __init__(self, connect: Callable[[], Read], *, threads: int = READERS) -> None:
         self._connect = connect
@@ -171,6 +171,38 @@ class AccessInThreads(Generic[Read]):
         return work(database)
 
 
+class SqlStore:
+    """A store in one database; its methods raise ServiceUnavailable if the database fails.
+
+    unavailable   the message of ServiceUnavailable
+    beside        whether its transactions hold no write lock, see `Database.transaction`
+    """
+
+    unavailable: ClassVar[str]
+    beside: ClassVar[bool] = False
+
+    def __init__(self, access: DatabaseAccess[Database]) -> None:
+        self._access = access
+
+    async def close(self) -> None:
+        """Close the database."""
+        self._access.close()
+
+    async def _read(self, work: Callable[[Database], T]) -> T:
+        """Return the result of *work*."""
+        with unavailable_on_database_error(self.unavailable):
+            return await self._access.run(work)
+
+    async def _write(self, work: Callable[[Database], T]) -> T:
+        """Return the result of *work*, which runs in a transaction."""
+
+        def in_transaction(db: Database) -> T:
+            with db.transaction(beside=self.beside):
+                return work(db)
+
+        return await self._read(in_transaction)
+
+
 def inserting(batch: Batch) -> str:
     """Return the statement that adds one row of *batch*."""
     values = ", ".join("?" * len(batch.columns))
@@ -182,7 +214,7 @@ def inserting(batch: Batch) -> str:
 def unavailable_on_database_error(message: str) -> Iterator[None]:
     """Turn an error of the engine into ServiceUnavailable(*message*), and log its cause.
 
-    An unreachable database is not a bug: its line has no traceback.
+    An unreachable database is no bug, so its log line has no traceback.
     """
     try:
         yield
@@ -212,8 +244,8 @@ class RunsMany(Protocol):
 def delete_part(db: RunsMany, old: str, delete: str, before: int, limit: int) -> bool:
     """Delete up to *limit* rows from *before*, oldest first; return whether more may be left.
 
-    old      selects the keys of the oldest rows: of (before, limit)
-    delete   deletes the row of a key: to join a table with its oldest rows, PostgreSQL reads all
+    old      selects the keys of the oldest rows; its values are (before, limit)
+    delete   deletes the row of one key: PostgreSQL would read the whole table for a join
     """
     keys = list(db.execute(old, (before, limit)))
     db.executemany(delete, keys)
@@ -226,11 +258,11 @@ def marks(values: Sequence[object]) -> str:
 
 
 CLOCK: Final = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-APART_MS_MAX: Final = 2_000  # between replicas: what is dated by one is read by others
+APART_MS_MAX: Final = 2_000  # between replicas, which read the dates of each other
 
 
 class ClockDifference(NamedTuple):
-    """The lead of this process's clock, and its uncertainty."""
+    """The lead of this process's clock over the server's, and the uncertainty of that lead."""
 
     ahead_ms: int
     doubt_ms: int
@@ -269,14 +301,14 @@ class SessionLock(IntEnum):
     BACKFILLING = 103
 
 
-# A text in quotes is left alone; so is a cast (`::`).  A comment is a lock of rows, or a mistake.
+# Quoted text and casts (`::`) stay unchanged.  A comment must be a lock of rows.
 LOCK: Final = r"/\*(?: FOR UPDATE((?: OF \w+)?(?: SKIP LOCKED)?) \*/)?"
 MARK: Final = re.compile(rf"'(?:[^']|'')*'|::|{LOCK}|\?(\d*)|:([a-z_]+)")
 KNOWN_MAX: Final = 2_000
 
 
 class Translated(NamedTuple):
-    """A statement with the placeholders $1, $2 ..., and the names of its values, if any."""
+    """A statement with placeholders $1, $2 ..., and the names of its values, if they have any."""
 
     text: str
     names: tuple[str, ...]
@@ -294,10 +326,10 @@ def inserting_arrays(batch: Batch) -> str:
 
 @lru_cache(KNOWN_MAX)
 def translate(statement: str) -> Translated:
-    """Return *statement* in PostgreSQL's form, from marks `?`, `?1` or `:name`, and locks.
+    """Return *statement* with PostgreSQL's placeholders and row locks.
 
-    Raises ValueError if a comment is no lock: without the lock that it was meant to be, two
-    transactions would change the same rows.
+    Raises ValueError for a comment that is no lock, because two transactions could change the same
+    rows if a lock is misspelled.
     """
     names: list[str] = []
     count = 0
