@@ -56,7 +56,7 @@ class GapSource(Protocol):
         """
 
     async def survey(self, mint: Mint, from_time: UnixS) -> backfill.Survey:
-        """Return what a backfill of *mint* would read, and its cost.
+        """Return the addresses to read for a backfill of *mint*, and the cost.
 
         Raises ValueError with the reason if there is nothing to read.
         """

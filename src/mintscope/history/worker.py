@@ -54,7 +54,7 @@ class BackfillSource(Protocol):
     """The source of a backfill.  Raises SourceError from every method."""
 
     async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
-        """Return what a backfill of *mint* would read, and its cost.
+        """Return the addresses to read for a backfill of *mint*, and the cost.
 
         Raises ValueError with the reason if there is nothing to read.
         """

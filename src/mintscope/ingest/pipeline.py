@@ -69,7 +69,7 @@ class ReadAhead:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # Nobody cancelled this task: without a failure, `take` would wait for ever.
+            # This task was not cancelled: without a failure, `take` would wait for ever.
             failure = SourceError("the source was cancelled from inside")
         async with self._changed:
             self._has_ended = True

@@ -80,7 +80,7 @@ Decode: TypeAlias = Callable[[Iterable[Transaction | UnreadableTransaction]], De
 
 DecodeBlock: TypeAlias = Callable[[Block], Decoded]
 
-UNREAD_PER_BLOCK_MAX: Final = 100  # rows, so that nobody can fill the disk
+UNREAD_PER_BLOCK_MAX: Final = 100  # rows: a limit, because they fill the disk
 DISCRIMINATORS_MAX: Final = 200  # labels of the metric of unknown instructions
 
 
