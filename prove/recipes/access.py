@@ -212,7 +212,7 @@ TAKING_BACK: Final = Recipe(
         Mutant(
             "a new factor is announced without an undo",
             "accounts/factors.py",
-            'announce(rows, owner, EmailKind.SECOND_FACTOR, {"what": what}, nonce, since, at)',
+            'announce(self.rows, owner, kind, {"what": what}, self.nonce, since, self.at)',
             "pass",
             ("accounts/test_taking_back.py",),
         ),

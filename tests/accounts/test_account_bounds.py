@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, Final, Unpack
+from typing import Any, Final
 
 import pytest
 
@@ -21,7 +21,6 @@ from mintscope.accounts.keys.scope import Scope, UnknownScope, in_order, parse_s
 from mintscope.accounts.mail.email import (
     ADMITTED,
     Draft,
-    EmailChanges,
     EmailId,
     EmailKind,
     may_write,
@@ -305,9 +304,6 @@ class Written:
         assert recipient == EMAIL
         return [each for each in self._drafts if each.kind is kind]
 
-    def get(self, email_id: EmailId, /) -> Draft | None:
-        raise NotImplementedError(email_id)
-
     def insert(
         self,
         kind: EmailKind,
@@ -317,15 +313,6 @@ class Written:
         at: UnixMs,
     ) -> EmailId:
         raise NotImplementedError(kind, recipient, facts, proof, at)
-
-    def update(self, email_id: EmailId, /, **changes: Unpack[EmailChanges]) -> None:
-        raise NotImplementedError(email_id, changes)
-
-    def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
-        raise NotImplementedError(purpose, subject)
-
-    def purge(self, before: UnixMs, now: UnixMs) -> None:
-        raise NotImplementedError(before, now)
 
 
 def draft(kind: EmailKind = EmailKind.RESET_PASSWORD, **changes: Any) -> Draft:

@@ -256,7 +256,7 @@ def fire_many(
     fired = [(firing_at(alert, at, number), None) for number in range(MANY)]
     rows.firings.insert_many(fired, by_email={alert})
     tell_by_email(rows, signal, at, bounds, {})
-    return rows.alert_emails.waiting(alert, 1)
+    return rows.firings.for_email(alert, 1)
 
 
 def firing_at(alert: SignalId, at: int, number: int) -> NewFiring:

@@ -90,17 +90,17 @@ class Scene:
     def busy(self) -> GroupCreditLedger:
         """Return the ledger of another process, which has no moment to tidy up."""
         ledger = self.another()
-        vars(ledger)["_taking"].rest = lambda _at: None
+        vars(ledger)["_writing"].rest = lambda _at: None
         return ledger
 
     async def kill(self, ledger: GroupCreditLedger) -> None:
         """Let the process of *ledger* die: what it would have tidied up stays."""
-        vars(ledger)["_taking"].rest = lambda _at: None
+        vars(ledger)["_writing"].rest = lambda _at: None
         await ledger.close()
 
     async def bury(self, *living: GroupCreditLedger) -> None:
         """Let those of *living* look after the dead at once: all others, save of this scene."""
-        books = {each: vars(vars(each)["_taking"]) for each in (self.ledger, *living)}
+        books = {each: vars(vars(each)["_writing"]) for each in (self.ledger, *living)}
         if self.engine == "postgresql":
             batches = [vars(book["_batches"]) for book in books.values()]
             await self._rest(*books)
@@ -120,7 +120,7 @@ class Scene:
     async def _rest(self, *ledgers: GroupCreditLedger) -> None:
         async with asyncio.TaskGroup() as resting:
             for each in ledgers:
-                rest = partial(vars(each)["_taking"].rest, self.clock.now())
+                rest = partial(vars(each)["_writing"].rest, self.clock.now())
                 resting.create_task(vars(each)["_group"].run(rest))
 
     def under_way(self) -> int:
@@ -271,7 +271,7 @@ async def test_any_mix_is_granted_first_come_first_served(
 
 async def test_debits_of_one_moment_share_a_commit(scene: Scene) -> None:
     account = await scene.ledger.issue(FIRST, 100, "")
-    taking = vars(scene.ledger)["_taking"]
+    taking = vars(scene.ledger)["_writing"]
     debit, sizes = taking.debit, list[int]()
 
     def counted(debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
@@ -325,7 +325,7 @@ async def test_one_that_has_left_has_everything_back(scene: Scene) -> None:
 
 def resting(ledger: GroupCreditLedger) -> threading.Event:
     """Return an event that is set whenever *ledger* has rested."""
-    taking, rested = vars(ledger)["_taking"], threading.Event()
+    taking, rested = vars(ledger)["_writing"], threading.Event()
     rest = taking.rest
 
     def rest_and_tell(at: UnixMs) -> None:
@@ -636,7 +636,7 @@ async def test_a_minute_of_which_something_was_sent_stays_taken(scene: Scene, ke
             await dead.spend(account)
             await dead.spend(account)
         case "rest":
-            del vars(dead)["_taking"].rest
+            del vars(dead)["_writing"].rest
             await dead.close()
         case _:
             pass
@@ -656,7 +656,7 @@ async def test_of_many_that_give_a_minute_back_one_does(scene: Scene) -> None:
     frozen = scene.another()
     debited = [await begun(frozen, Debit(account, 2)) for _ in range(3)]
     if scene.engine == "sqlite":
-        vars(vars(frozen)["_taking"])["_minutes"].close()  # it lives, and is taken for dead
+        vars(vars(frozen)["_writing"])["_minutes"].close()  # it lives, and is taken for dead
     other = scene.another()
     await scene.bury(scene.ledger, other)
     await other.close()

@@ -11,13 +11,12 @@ import hmac
 from base64 import b32encode
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote, urlencode
 
 from mintscope.accounts.factor_rows import (
     PASSKEYS_MAX,
     App,
-    NewPasskey,
     Passkey,
     PasskeyId,
     PasskeyOwner,
@@ -36,6 +35,8 @@ from mintscope.kit.clock import Clock
 from mintscope.kit.limits import Limit, Limits, take_all
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
+
+T = TypeVar("T")
 
 DIGITS: Final = 6
 STEP_MS: Final = 30 * SECOND_MS
@@ -231,9 +232,12 @@ class Factors:
 
     async def begin_app(self, session: Session) -> None:
         """Create a secret for an app, which becomes a factor once a code of it is entered."""
-        nonce = self.entropy(NONCE_BYTES)
-        now = self.clock.now()
-        await self.store.transact(lambda rows: _begin_app(rows, session, nonce, now))
+
+        def begin(change: _Change) -> None:
+            if change.state().app is None:
+                change.rows.apps.replace(change.owner.user_id, change.nonce, change.at)
+
+        await self._transact(session, begin)
 
     async def app_secret(self, session: Session) -> bytes | None:
         """Return the newest unconfirmed app secret; None if there is none."""
@@ -249,31 +253,43 @@ class Factors:
         Raises    WrongCode, TooManyAttempts
         """
         user_id = session.user.user_id
-        codes = make_codes(self.entropy)
-        now = self.clock.now()
         await self._code_limit.begin(user_id)
-        nonce = self.entropy(NONCE_BYTES)
-        made = await self.store.transact(
-            lambda rows: _confirm_app(rows, session, code, codes, self.secrets, nonce, now)
-        )
+
+        def confirm(change: _Change) -> Sequence[str]:
+            app = change.rows.apps.of_user(change.owner.user_id)
+            if app is None or app.confirmed_at is not None:
+                raise WrongCode
+            if not accept_app_code(change.rows, app, plain(code), self.secrets, change.at):
+                raise WrongCode
+            was_on = change.state().is_on
+            change.rows.apps.update(app.app_id, confirmed_at=change.at)
+            change.added(APP_ADDED)
+            return [] if was_on else change.new_codes()
+
+        codes = await self._transact(session, confirm)
         await self._code_limit.forgive(user_id)
-        return codes if made else []
+        return codes
 
     async def remove_app(self, session: Session) -> None:
         """Remove the app."""
-        now = self.clock.now()
-        nonce = self.entropy(NONCE_BYTES)
-        await self.store.transact(lambda rows: _remove_app(rows, session, nonce, now))
+
+        def remove(change: _Change) -> None:
+            if change.state().app is not None:
+                change.rows.apps.delete(change.owner.user_id, EVER)
+                change.removed(APP_REMOVED)
+
+        await self._transact(session, remove)
 
     async def renew_codes(self, session: Session) -> Sequence[str]:
         """Replace the recovery codes with ten new ones and return these; none without a factor."""
-        codes = make_codes(self.entropy)
-        now = self.clock.now()
-        nonce = self.entropy(NONCE_BYTES)
-        made = await self.store.transact(
-            lambda rows: _renew(rows, session, codes, self.secrets, nonce, now)
-        )
-        return codes if made else []
+
+        def renew(change: _Change) -> Sequence[str]:
+            if not change.state().is_on:
+                return []
+            change.tell(CODES_RENEWED)
+            return change.new_codes()
+
+        return await self._transact(session, renew)
 
     async def passkey_question(self, session: Session) -> str | None:
         """Return the request for a new passkey, in JSON; None if none can be added."""
@@ -293,21 +309,41 @@ class Factors:
         if self.verifier is None or len(known) >= PASSKEYS_MAX:
             raise PasskeyRefused("this account cannot have another passkey")
         new = self.verifier.registered(answer, self._challenge(session, known), name)
-        codes = make_codes(self.entropy)
-        now = self.clock.now()
-        nonce = self.entropy(NONCE_BYTES)
-        made = await self.store.transact(
-            lambda rows: _add_passkey(rows, session, new, codes, self.secrets, nonce, now)
-        )
-        return codes if made else []
+
+        def add(change: _Change) -> Sequence[str]:
+            if change.rows.passkeys.find(new.credential_id) is not None:
+                raise PasskeyRefused("this passkey is already registered")
+            was_on = change.state().is_on
+            change.rows.passkeys.insert(change.owner.user_id, new, change.at)
+            change.added(PASSKEY_ADDED)
+            return [] if was_on else change.new_codes()
+
+        return await self._transact(session, add)
 
     async def remove_passkey(self, session: Session, passkey_id: PasskeyId) -> bool:
         """Remove a passkey of the person; return False if there is none."""
+
+        def remove(change: _Change) -> bool:
+            own = {passkey.passkey_id for passkey in change.state().passkeys}
+            if passkey_id not in own:
+                return False
+            change.rows.passkeys.remove(passkey_id)
+            change.removed(PASSKEY_REMOVED)
+            return True
+
+        return await self._transact(session, remove)
+
+    async def _transact(self, session: Session, work: "Callable[[_Change], T]") -> T:
+        """Return the result of *work* in a transaction in which the session is still good."""
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
-        return await self.store.transact(
-            lambda rows: _remove_passkey(rows, session, passkey_id, nonce, now)
-        )
+        codes = make_codes(self.entropy)
+
+        def act(rows: AccountRows) -> T:
+            owner = expect_session(rows, session)
+            return work(_Change(rows, session, owner, codes, self.secrets, nonce, now))
+
+        return await self.store.transact(act)
 
     def _challenge(self, session: Session, known: Sequence[Passkey]) -> bytes:
         """Return the challenge for a new passkey, unique to the session and the newest passkey."""
@@ -325,112 +361,49 @@ def state_of(rows: AccountRows, user_id: UserId) -> FactorState:
     )
 
 
-def _begin_app(rows: AccountRows, session: Session, nonce: bytes, at: UnixMs) -> None:
-    owner = expect_session(rows, session)
-    if state_of(rows, owner.user_id).app is None:
-        rows.apps.replace(owner.user_id, nonce, at)
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A change of second factors in one transaction.
 
+    codes   become the recovery codes of the person, if the change makes some
+    nonce   the source of a new app's secret, and of the link that undoes the change
+    """
 
-def _confirm_app(  # noqa: PLR0913, PLR0917 - one argument for each part
-    rows: AccountRows,
-    session: Session,
-    code: str,
-    codes: Sequence[str],
-    secrets: AccountSecrets,
-    nonce: bytes,
-    at: UnixMs,
-) -> bool:
-    owner = expect_session(rows, session)
-    app = rows.apps.of_user(owner.user_id)
-    if app is None or app.confirmed_at is not None:
-        raise WrongCode
-    if not accept_app_code(rows, app, plain(code), secrets, at):
-        raise WrongCode
-    was_on = state_of(rows, owner.user_id).is_on
-    rows.apps.update(app.app_id, confirmed_at=at)
-    _added(rows, session, owner, APP_ADDED, nonce, at)
-    return not was_on and _keep_codes(rows, owner.user_id, codes, secrets, at)
+    rows: AccountRows
+    session: Session
+    owner: User
+    codes: Sequence[str]
+    secrets: AccountSecrets
+    nonce: bytes
+    at: UnixMs
 
+    def state(self) -> FactorState:
+        """Return the second factors now."""
+        return state_of(self.rows, self.owner.user_id)
 
-def _remove_app(rows: AccountRows, session: Session, nonce: bytes, at: UnixMs) -> None:
-    owner = expect_session(rows, session)
-    if state_of(rows, owner.user_id).app is not None:
-        rows.apps.delete(owner.user_id, EVER)
-        _removed(rows, session, owner, APP_REMOVED, nonce, at)
+    def new_codes(self) -> Sequence[str]:
+        """Replace the recovery codes with *codes*, and return these."""
+        user_id = self.owner.user_id
+        hashes = [self.secrets.recovery_hash(user_id, plain(code)) for code in self.codes]
+        self.rows.recovery_codes.replace(user_id, hashes, self.at)
+        return self.codes
 
+    def added(self, what: str) -> None:
+        """End all other sessions, which began without the new factor, and report *what*."""
+        end_sessions(self.rows, self.owner.user_id, but=self.session)
+        self.tell(what)
 
-def _renew(  # noqa: PLR0913, PLR0917 - one argument for each part
-    rows: AccountRows,
-    session: Session,
-    codes: Sequence[str],
-    secrets: AccountSecrets,
-    nonce: bytes,
-    at: UnixMs,
-) -> bool:
-    owner = expect_session(rows, session)
-    if not state_of(rows, owner.user_id).is_on:
-        return False
-    _tell(rows, session, owner, CODES_RENEWED, nonce, at)
-    return _keep_codes(rows, owner.user_id, codes, secrets, at)
+    def removed(self, what: str) -> None:
+        """Drop the recovery codes with the last factor, and report *what*."""
+        if not self.state().is_on:
+            drop_factors(self.rows, self.owner.user_id)
+        self.tell(what)
 
-
-def _add_passkey(  # noqa: PLR0913, PLR0917 - one argument for each part
-    rows: AccountRows,
-    session: Session,
-    new: NewPasskey,
-    codes: Sequence[str],
-    secrets: AccountSecrets,
-    nonce: bytes,
-    at: UnixMs,
-) -> bool:
-    owner = expect_session(rows, session)
-    if rows.passkeys.find(new.credential_id) is not None:
-        raise PasskeyRefused("this passkey is already registered")
-    was_on = state_of(rows, owner.user_id).is_on
-    rows.passkeys.insert(owner.user_id, new, at)
-    _added(rows, session, owner, PASSKEY_ADDED, nonce, at)
-    return not was_on and _keep_codes(rows, owner.user_id, codes, secrets, at)
-
-
-def _remove_passkey(
-    rows: AccountRows, session: Session, passkey_id: PasskeyId, nonce: bytes, at: UnixMs
-) -> bool:
-    owner = expect_session(rows, session)
-    own = {passkey.passkey_id for passkey in rows.passkeys.of_user(owner.user_id)}
-    if passkey_id not in own:
-        return False
-    rows.passkeys.remove(passkey_id)
-    _removed(rows, session, owner, PASSKEY_REMOVED, nonce, at)
-    return True
-
-
-def _keep_codes(
-    rows: AccountRows, user_id: UserId, codes: Sequence[str], secrets: AccountSecrets, at: UnixMs
-) -> bool:
-    hashes = [secrets.recovery_hash(user_id, plain(code)) for code in codes]
-    rows.recovery_codes.replace(user_id, hashes, at)
-    return True
-
-
-def _added(  # noqa: PLR0913, PLR0917 - one argument for each part
-    rows: AccountRows, session: Session, owner: User, what: str, nonce: bytes, at: UnixMs
-) -> None:
-    end_sessions(rows, owner.user_id, but=session)
-    _tell(rows, session, owner, what, nonce, at)
-
-
-def _removed(  # noqa: PLR0913, PLR0917 - one argument for each part
-    rows: AccountRows, session: Session, owner: User, what: str, nonce: bytes, at: UnixMs
-) -> None:
-    if not state_of(rows, owner.user_id).is_on:
-        drop_factors(rows, owner.user_id)
-    _tell(rows, session, owner, what, nonce, at)
-
-
-def _tell(  # noqa: PLR0913, PLR0917 - one argument for each part
-    rows: AccountRows, session: Session, owner: User, what: str, nonce: bytes, at: UnixMs
-) -> None:
-    """Log the change *what*, and write an e-mail to the person."""
-    rows.events.note(at, user_actor(owner.user_id), what, f"user:{owner.user_id}")
-    since = session.created_at
-    announce(rows, owner, EmailKind.SECOND_FACTOR, {"what": what}, nonce, since, at)
+    def tell(self, what: str) -> None:
+        """Log the change *what*, and write an e-mail to the person."""
+        owner = self.owner
+        since = self.session.created_at
+        actor = user_actor(owner.user_id)
+        self.rows.events.note(self.at, actor, what, f"user:{owner.user_id}")
+        kind = EmailKind.SECOND_FACTOR
+        announce(self.rows, owner, kind, {"what": what}, self.nonce, since, self.at)

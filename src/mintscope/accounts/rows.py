@@ -9,8 +9,7 @@ from typing import Final, Protocol, TypeVar
 from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.factor_rows import KeptUser, UserKind
 from mintscope.accounts.keys.store import SqlApiKeyRows, SqlKeyAddressRows
-from mintscope.accounts.mail.email import EmailRows, OutboxRows
-from mintscope.accounts.mail.store import SqlProofRows
+from mintscope.accounts.mail.store import SqlEmailRows, SqlProofRows
 from mintscope.accounts.secrets import AccountSecrets
 from mintscope.accounts.session import EmailProof, ProofId, Purpose, parse_link
 from mintscope.accounts.signups.application import Application, SignupId, subject_of
@@ -27,12 +26,10 @@ from mintscope.accounts.store import (
 )
 from mintscope.accounts.wallets.store import SqlCreditRows, SqlMoveRows, SqlWalletRows
 from mintscope.alerts.store import (
-    SqlAlertEmailRows,
     SqlAlertRows,
     SqlFiringRows,
     SqlLeaseRows,
     SqlTelegramChatRows,
-    SqlTelegramRows,
 )
 from mintscope.kit.audit import KeyId, UserId
 from mintscope.kit.credentials import CredentialHash
@@ -65,8 +62,8 @@ class AccountRows:
     recovery_codes: SqlRecoveryRows
     passkeys: SqlPasskeyRows
     sign_ins: SqlSignInRows
-    emails: EmailRows
-    outbox: OutboxRows
+    emails: SqlEmailRows
+    outbox: SqlEmailRows
     events: SqlEventRows
     hours: SqlHourRows
     credits: SqlCreditRows
@@ -77,9 +74,7 @@ class AccountRows:
     made: SqlIdempotencyRows
     signals: SqlAlertRows
     firings: SqlFiringRows
-    alert_emails: SqlAlertEmailRows
     chats: SqlTelegramChatRows
-    telegram: SqlTelegramRows
     lease: SqlLeaseRows
 
 

@@ -426,12 +426,7 @@ def _use(rows: AccountRows, half: HalfSignIn) -> bool:
 def _tell_of_recovery(rows: AccountRows, user_id: UserId, left: int, at: UnixMs) -> None:
     kept = rows.users.get(user_id)
     assert kept is not None, "it was read just now"
-    rows.events.note(
-        at,
-        user_actor(user_id),
-        "used recovery code",
-        f"user:{user_id}",
-        left=str(left),
-    )
+    actor = user_actor(user_id)
+    rows.events.note(at, actor, "used recovery code", f"user:{user_id}", left=str(left))
     what = f"a recovery code was used to sign in, {left} are left"
     tell_owner(rows.emails, kept.user, EmailKind.SECOND_FACTOR, {"what": what}, at)

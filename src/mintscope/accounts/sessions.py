@@ -218,28 +218,15 @@ class Ended:
     spending   spend alerts, which are as they were before
     """
 
-    sessions: int
-    keys: int
-    factors: int
-    wallets: int
-    alerts: int
-    webhooks: int
-    caps: int
-    chats: int
-    spending: int
-
-
-NOTHING_ENDED: Final = Ended(
-    sessions=0,
-    keys=0,
-    factors=0,
-    wallets=0,
-    alerts=0,
-    webhooks=0,
-    caps=0,
-    chats=0,
-    spending=0,
-)
+    sessions: int = 0
+    keys: int = 0
+    factors: int = 0
+    wallets: int = 0
+    alerts: int = 0
+    webhooks: int = 0
+    caps: int = 0
+    chats: int = 0
+    spending: int = 0
 
 
 def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> Ended:
@@ -287,29 +274,19 @@ def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
             rows.api_keys.update(key.key_id, revoked_at=at)
             keys += 1
         else:
-            caps += _restore_cap(rows, key, since)
+            is_changed, cap = _credits_before(rows, f"key:{key.key_id}", CAPPED, since)
+            if is_changed:
+                rows.api_keys.update(key.key_id, month_credits_max=cap)
+                caps += 1
     return caps, keys
 
 
 def _has_other_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
     """Return whether its owner changed the networks of *key* since; a key only narrows them."""
-    newest = next(
-        (
-            event
-            for event in _changes_of(rows, f"key:{key.key_id}", NETWORKS_CHANGED)
-            if event.actor == user_actor(key.user_id)
-        ),
-        None,
-    )
-    return newest is not None and newest.at >= since
-
-
-def _restore_cap(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
-    """Restore the cap that *key* had before *since*; return False if it was unchanged."""
-    is_changed, cap = _credits_before(rows, f"key:{key.key_id}", CAPPED, since)
-    if is_changed:
-        rows.api_keys.update(key.key_id, month_credits_max=cap)
-    return is_changed
+    owner = user_actor(key.user_id)
+    changes = _changes_of(rows, f"key:{key.key_id}", NETWORKS_CHANGED)
+    newest_at = next((event.at for event in changes if event.actor == owner), None)
+    return newest_at is not None and newest_at >= since
 
 
 def _credits_before(

@@ -33,7 +33,6 @@ from mintscope.accounts.session import (
     SessionId,
 )
 from mintscope.accounts.sessions import (
-    NOTHING_ENDED,
     TOOK_BACK,
     Ended,
     announce,
@@ -332,7 +331,7 @@ def reset(
         unlink_telegram(rows, user_id, user_actor(user_id), at)
         rows.proofs.use_up(Purpose.VERIFY_EMAIL, user_id, at)
     if since is None:
-        ended = replace(NOTHING_ENDED, sessions=end_sessions(rows, user_id), keys=revoked)
+        ended = Ended(sessions=end_sessions(rows, user_id), keys=revoked)
     else:
         ended = end_since(rows, user_id, since, at)
         ended = replace(ended, keys=ended.keys + revoked)

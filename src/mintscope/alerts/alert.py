@@ -316,7 +316,7 @@ class Crowd(NamedTuple):
     has_mint: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TelegramChat:
     """The Telegram chat of an account.
 

@@ -205,7 +205,7 @@ class Alerts:
     async def refused(self, user_id: UserId) -> int:
         """Return the number of a user's firings in 24 hours that were not sent for a limit."""
         since = UnixMs(self.clock.now() - DAY_MS)
-        return await self.store.read(lambda rows: rows.alert_emails.refused(user_id, since))
+        return await self.store.read(lambda rows: rows.firings.refused(user_id, since))
 
     async def firings(
         self, user_id: UserId, signal_id: SignalId, before: FiringId | None, limit: int
@@ -500,8 +500,8 @@ class AlertWriter:
         now = self.clock.now()
         due, expired = await self.store.read(
             lambda rows: (
-                rows.alert_emails.due(now, DUE_AT_ONCE),
-                rows.alert_emails.expired(now, EXPIRED_AT_ONCE),
+                rows.signals.email_due(now, DUE_AT_ONCE),
+                rows.signals.expired(now, EXPIRED_AT_ONCE),
             )
         )
         if due or expired:
@@ -509,9 +509,9 @@ class AlertWriter:
             await self.store.transact(lambda rows: self._tidy(rows, now, symbols))
 
     def _tidy(self, rows: AccountRows, now: UnixMs, symbols: emails.Symbols) -> None:
-        for signal in rows.alert_emails.due(now, DUE_AT_ONCE):
+        for signal in rows.signals.email_due(now, DUE_AT_ONCE):
             emails.tell_by_email(rows, signal, now, self.bounds, symbols)
-        expired = rows.alert_emails.expired(now, EXPIRED_AT_ONCE)
+        expired = rows.signals.expired(now, EXPIRED_AT_ONCE)
         for signal in expired:
             rows.signals.update(signal.signal_id, is_active=False, ended_at=now)
         if expired:

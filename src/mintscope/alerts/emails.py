@@ -216,17 +216,17 @@ def tell_by_email(
     asked = signal.rule
     is_paused = not asked.is_active and signal.ended_at is None
     if is_paused or not asked.by_email:
-        waiting = rows.alert_emails.waiting(signal.signal_id, LINES_MAX)
+        waiting = rows.firings.for_email(signal.signal_id, LINES_MAX)
         note = PAUSED if is_paused else TURNED_OFF
         if waiting is not None:
-            rows.alert_emails.mark(signal.signal_id, waiting, EmailState.NOT_SENT, note=note)
+            rows.firings.mark_email(signal.signal_id, waiting, EmailState.NOT_SENT, note=note)
         rows.signals.update(signal.signal_id, email_due_at=None)
         return
     last = signal.emailed_at
     if last is not None and last <= at < last + bounds.pause_ms:
         rows.signals.update(signal.signal_id, email_due_at=UnixMs(last + bounds.pause_ms))
         return
-    waiting = rows.alert_emails.waiting(signal.signal_id, LINES_MAX)
+    waiting = rows.firings.for_email(signal.signal_id, LINES_MAX)
     if waiting is not None and write_email(rows, signal, waiting, at, bounds, symbols):
         rows.signals.update(signal.signal_id, emailed_at=at, email_due_at=None)
     elif signal.email_due_at is not None:
@@ -242,7 +242,7 @@ def write_email(  # noqa: PLR0913, PLR0917 - one argument for each fact
     symbols: Symbols,
 ) -> bool:
     """Write one e-mail about *firings*; if none is allowed, note why and return False."""
-    mark = partial(rows.alert_emails.mark, signal.signal_id, firings)
+    mark = partial(rows.firings.mark_email, signal.signal_id, firings)
     kept = rows.users.get(signal.user_id)
     if kept is None or kept.user.verified_at is None:
         mark(EmailState.NOT_SENT, note=NOT_VERIFIED)
@@ -341,7 +341,6 @@ def message_facts(signal: Alert, firings: Gathered, symbols: Symbols) -> dict[st
     """Return the facts of a message, as complete texts that a template only inserts."""
     asked = signal.rule
     newest = firings.newest[-1]
-    fired = newest.fired
     symbol = symbol_words(symbols.get(asked.mint), asked.mint)
     what = event_words(asked, newest, symbol)
     times = f", {firings.total:,} times" if firings.total > 1 else ""
@@ -360,12 +359,7 @@ def message_facts(signal: Alert, firings: Gathered, symbols: Symbols) -> dict[st
         "name_of": asked.name,
         "symbol": symbol,
         "mint": asked.mint,
-        "field": asked.field,
-        "kind": str(fired.kind),
-        "value": repr(fired.value),
-        "direction": str(fired.direction),
-        "reference": repr(fired.reference),
-        "slot": str(fired.slot),
+        "kind": str(newest.fired.kind),
     }
 
 

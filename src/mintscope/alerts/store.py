@@ -69,6 +69,27 @@ UPDATE signal_firing SET given_up_at = ?, reason = ? WHERE signal = ? AND {IS_WA
 OLD: Final = "SELECT id FROM signal_firing WHERE fired_at < ? ORDER BY fired_at LIMIT ?"
 PURGE: Final = "DELETE FROM signal_firing WHERE id = ?"
 
+MARK_EMAIL: Final = """
+UPDATE signal_firing SET email = ?, email_id = ?, email_note = ?
+ WHERE signal = ? AND email = 'waiting' AND id BETWEEN ? AND ?
+"""
+GATHERED: Final = """
+SELECT count(*), coalesce(min(id), 0) FROM signal_firing WHERE signal = ? AND email = 'waiting'
+"""
+REFUSED: Final = """
+SELECT count(*) FROM signal_firing JOIN signal ON signal.id = signal_firing.signal
+ WHERE signal."user" = ? AND signal_firing.fired_at > ?
+   AND (signal_firing.email = 'not_sent'
+            AND substr(signal_firing.email_note, 1, 9) = 'limit of '
+        OR signal_firing.telegram = 'not_sent'
+            AND substr(signal_firing.telegram_note, 1, 9) = 'limit of '
+        OR signal_firing.given_up_at IS NOT NULL
+            AND substr(signal_firing.reason, 1, 9) = 'limit of ')
+"""
+MARK_TELEGRAM: Final = """
+UPDATE signal_firing SET telegram = ?, telegram_sent_at = ?, telegram_note = ? WHERE id = ?
+"""
+
 NEXT_SIGNALS: Final = "SELECT id FROM signal WHERE id > ? ORDER BY id LIMIT ?"
 # Of each signal in an hour: a lower limit than before is reached by and by.
 TRIMMED_MAX: Final = 2_000
@@ -150,10 +171,47 @@ class SqlFiringRows(Table[FiringId, Firing]):
             )
         self._db.executemany(MANY, new_rows)
 
-    def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
-        """Return the newest *limit* firings of a signal that wait for an e-mail, oldest first."""
+    def for_email(self, signal_id: SignalId, limit: int) -> Gathered | None:
+        """Return the firings of a signal that wait for an e-mail, None if there are none.
+
+        limit   of the newest firings that are read
+        """
+        count, first = self._db.execute(GATHERED, (signal_id,)).get
+        if not count:
+            return None
         condition = "signal = ? AND email = 'waiting' ORDER BY signal_firing.id DESC LIMIT ?"
-        return self._all(condition, signal_id, limit)[::-1]
+        newest = self._all(condition, signal_id, limit)[::-1]
+        return Gathered(count, FiringId(first), newest)
+
+    def mark_email(
+        self,
+        signal_id: SignalId,
+        firings: Gathered,
+        state: EmailState,
+        *,
+        email_id: int | None = None,
+        note: str | None = None,
+    ) -> None:
+        """Record the e-mail of *firings* of a signal, or the reason why there is none."""
+        last = firings.newest[-1].firing_id
+        values = (str(state), email_id, note, signal_id, firings.first, last)
+        self._db.execute(MARK_EMAIL, values)
+
+    def mark_telegram(
+        self,
+        firings: Collection[FiringId],
+        state: TelegramState,
+        *,
+        sent_at: UnixMs | None = None,
+        note: str | None = None,
+    ) -> None:
+        """Record the delivery of *firings* to Telegram."""
+        values = [(str(state), sent_at, note, number) for number in firings]
+        self._db.executemany(MARK_TELEGRAM, values)
+
+    def refused(self, user_id: UserId, since: UnixMs) -> int:
+        """Return the number of a user's firings since *since* that a limit kept from being sent."""
+        return int(self._db.execute(REFUSED, (user_id, since)).get)
 
     def for_telegram(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
         """Return up to *limit* firings of a signal that wait for Telegram, oldest first."""
@@ -369,72 +427,6 @@ class SqlLeaseRows:
         self._db.executemany(DROP, [(mint,) for mint in mints])
 
 
-MARK: Final = """
-UPDATE signal_firing SET email = ?, email_id = ?, email_note = ?
- WHERE signal = ? AND email = 'waiting' AND id BETWEEN ? AND ?
-"""
-GATHERED: Final = """
-SELECT count(*), coalesce(min(id), 0) FROM signal_firing WHERE signal = ? AND email = 'waiting'
-"""
-REFUSED: Final = """
-SELECT count(*) FROM signal_firing JOIN signal ON signal.id = signal_firing.signal
- WHERE signal."user" = ? AND signal_firing.fired_at > ?
-   AND (signal_firing.email = 'not_sent'
-            AND substr(signal_firing.email_note, 1, 9) = 'limit of '
-        OR signal_firing.telegram = 'not_sent'
-            AND substr(signal_firing.telegram_note, 1, 9) = 'limit of '
-        OR signal_firing.given_up_at IS NOT NULL
-            AND substr(signal_firing.reason, 1, 9) = 'limit of ')
-"""
-
-
-class SqlAlertEmailRows:
-    """Firings to send by e-mail, inside one transaction."""
-
-    def __init__(self, db: Database, firings: SqlFiringRows, signals: SqlAlertRows) -> None:
-        self._db = db
-        self._firings = firings
-        self._signals = signals
-
-    def waiting(self, signal_id: SignalId, limit: int) -> Gathered | None:
-        """Return the firings of a signal that wait for an e-mail, the newest *limit* as they are.
-
-        None: none waits.
-        """
-        count, first = self._db.execute(GATHERED, (signal_id,)).fetchone() or (0, 0)
-        if not count:
-            return None
-        return Gathered(count, FiringId(first), self._firings.waiting(signal_id, limit))
-
-    def mark(
-        self,
-        signal_id: SignalId,
-        firings: Gathered,
-        state: EmailState,
-        *,
-        email_id: int | None = None,
-        note: str | None = None,
-    ) -> None:
-        """Record the e-mail of *firings* of a signal, or the reason why there is none."""
-        last = firings.newest[-1].firing_id
-        values = (str(state), email_id, note, signal_id, firings.first, last)
-        self._db.execute(MARK, values)
-
-    def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* signals with firings whose pause has ended, longest due first."""
-        return self._signals.email_due(now, limit)
-
-    def expired(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* signals that are evaluated and have expired."""
-        return self._signals.expired(now, limit)
-
-    def refused(self, user_id: UserId, since: UnixMs) -> int:
-        """Return the number of a user's firings since *since* that were not sent for a limit."""
-        return int(self._db.execute(REFUSED, (user_id, since)).get)
-
-
-# Telegram chats in SQL, and the firings that wait for them.
-
 CHAT: Final = """
 SELECT "user", chat_id, name, linked_at, blocked_at FROM telegram_chat WHERE "user" = ?
 """
@@ -447,9 +439,6 @@ UNLINK: Final = 'DELETE FROM telegram_chat WHERE "user" = ?'
 USERS: Final = 'SELECT "user" FROM telegram_chat WHERE chat_id = ? ORDER BY "user"'
 MOVE_CHAT: Final = "UPDATE telegram_chat SET chat_id = ? WHERE chat_id = ?"
 BLOCK: Final = 'UPDATE telegram_chat SET blocked_at = ? WHERE "user" = ? AND chat_id = ?'
-MARK_CHAT: Final = """
-UPDATE signal_firing SET telegram = ?, telegram_sent_at = ?, telegram_note = ? WHERE id = ?
-"""
 
 
 class SqlTelegramChatRows:
@@ -461,16 +450,7 @@ class SqlTelegramChatRows:
     def chat(self, user_id: UserId) -> TelegramChat | None:
         """Return the chat of a user."""
         row = self._db.execute(CHAT, (user_id,)).fetchone()
-        if row is None:
-            return None
-        user, chat_id, name, linked_at, blocked_at = row
-        return TelegramChat(
-            user_id=UserId(user),
-            chat_id=chat_id,
-            name=name,
-            linked_at=UnixMs(linked_at),
-            blocked_at=None if blocked_at is None else UnixMs(blocked_at),
-        )
+        return None if row is None else TelegramChat(*row)
 
     def link(self, chat: TelegramChat) -> None:
         """Set the chat of a user."""
@@ -491,32 +471,3 @@ class SqlTelegramChatRows:
     def block(self, user_id: UserId, chat_id: int, at: UnixMs) -> None:
         """Record that the bot may not write to a chat, if it is still that of the user."""
         self._db.execute(BLOCK, (at, user_id, chat_id))
-
-
-class SqlTelegramRows:
-    """Firings to send by Telegram, inside one transaction."""
-
-    def __init__(self, db: Database, firings: SqlFiringRows, signals: SqlAlertRows) -> None:
-        self._db = db
-        self._firings = firings
-        self._signals = signals
-
-    def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* signals with firings due for Telegram, longest due first."""
-        return self._signals.telegram_due(now, limit)
-
-    def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
-        """Return up to *limit* waiting firings of a signal, oldest first."""
-        return self._firings.for_telegram(signal_id, limit)
-
-    def mark(
-        self,
-        firings: Collection[FiringId],
-        state: TelegramState,
-        *,
-        sent_at: UnixMs | None = None,
-        note: str | None = None,
-    ) -> None:
-        """Record the delivery of *firings*."""
-        marks = [(str(state), sent_at, note, number) for number in firings]
-        self._db.executemany(MARK_CHAT, marks)

@@ -171,7 +171,7 @@ class TelegramMessages:
     async def mints(self, limit: int) -> Collection[Mint]:
         """Return the tokens of up to *limit* alerts with a message that is due."""
         now = self.clock.now()
-        due = await self.store.read(lambda rows: rows.telegram.due(now, limit))
+        due = await self.store.read(lambda rows: rows.signals.telegram_due(now, limit))
         return {each.rule.mint for each in due}
 
     async def lease(self, limit: int, symbols: Symbols) -> Sequence[DueMessage]:
@@ -188,12 +188,12 @@ class TelegramMessages:
         self, rows: AccountRows, limit: int, symbols: Symbols, now: UnixMs
     ) -> Sequence[DueMessage]:
         found: dict[int, DueMessage] = {}
-        for signal in rows.telegram.due(now, limit):
+        for signal in rows.signals.telegram_due(now, limit):
             chat = rows.chats.chat(signal.user_id)
             firings = _sendable(rows, signal, chat, now)
             due_at = None
             if chat is None or not firings:
-                if rows.telegram.waiting(signal.signal_id, 1):  # more than were looked at
+                if rows.firings.for_telegram(signal.signal_id, 1):  # more than were looked at
                     due_at = UnixMs(now + SECOND_MS)
             elif chat.chat_id in found:  # not due meanwhile, so that other chats have room
                 due_at = UnixMs(now + SECOND_MS)
@@ -233,7 +233,7 @@ def _note_all(rows: AccountRows, sent: Sequence[Sent], now: UnixMs) -> None:
         elif each.is_blocked:
             state = TelegramState.NOT_SENT
         sent_at = now if each.reason is None else None
-        rows.telegram.mark(message.firings, state, sent_at=sent_at, note=each.reason)
+        rows.firings.mark_telegram(message.firings, state, sent_at=sent_at, note=each.reason)
         if signal is None:
             continue
         if each.reason is None:
@@ -241,7 +241,7 @@ def _note_all(rows: AccountRows, sent: Sequence[Sent], now: UnixMs) -> None:
         pause_ms = PAUSE_MS if each.reason is None else RETRY_MS
         if each.retry_after_s is not None:
             pause_ms = each.retry_after_s * SECOND_MS
-        is_left = bool(rows.telegram.waiting(number, 1))
+        is_left = bool(rows.firings.for_telegram(number, 1))
         due_at = UnixMs(now + pause_ms) if is_left else None
         rows.signals.update(number, telegram_due_at=due_at)
 
@@ -250,13 +250,13 @@ def _sendable(
     rows: AccountRows, signal: Alert, chat: TelegramChat | None, now: UnixMs
 ) -> Sequence[Firing]:
     """Return the waiting firings of *signal* that are sent; give the others up."""
-    firings = rows.telegram.waiting(signal.signal_id, GATHERED_MAX)
+    firings = rows.firings.for_telegram(signal.signal_id, GATHERED_MAX)
     why_not = [_why_not(signal, chat, each, now) for each in firings]
     for reason in {each for each in why_not if each is not None}:
         numbers = [
             each.firing_id for each, why in zip(firings, why_not, strict=True) if why == reason
         ]
-        rows.telegram.mark(numbers, TelegramState.NOT_SENT, note=reason)
+        rows.firings.mark_telegram(numbers, TelegramState.NOT_SENT, note=reason)
     return [each for each, why in zip(firings, why_not, strict=True) if why is None]
 
 

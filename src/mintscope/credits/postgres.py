@@ -19,27 +19,20 @@ import structlog
 from mintscope.credits import statements
 from mintscope.credits.ledger import (
     KEPT_MS,
-    AccountLine,
     CapReached,
-    DayUse,
     Debit,
     Debited,
     DebitOutcome,
     Empty,
-    KindLine,
-    LedgerEntry,
     Reversal,
     Spent,
-    Statement,
     TooFew,
 )
 from mintscope.credits.store import GroupCreditLedger, TableCreditAccounts
 from mintscope.kit.clock import Clock
-from mintscope.kit.credentials import CreditToken, hash_credential, hint
-from mintscope.kit.errors import UnusableStore
 from mintscope.kit.metrics import DEBITS
 from mintscope.kit.primitives import CreditAccount, UnixMs
-from mintscope.kit.sql.database import AccessInThreads, DatabaseAway, DatabaseError, delete_part
+from mintscope.kit.sql.database import AccessInThreads, DatabaseAway, DatabaseError
 from mintscope.kit.sql.group_commit import PATIENCE_S
 from mintscope.kit.sql.postgres import HERE, PostgresDatabase
 from mintscope.kit.time import DAY_MS, Month, month_of
@@ -265,14 +258,7 @@ class CreditBatches:
         statements.tell_given_back(credit_count)
         self._db.execute(FORGET, (at - DAY_MS,))
         for _ in range(FORGETS_MAX):
-            before = at - KEPT_MS
-            if not delete_part(
-                self._db,
-                statements.OLD_KEPT,
-                statements.FORGET_KEPT,
-                before,
-                statements.FORGOTTEN_AT_ONCE,
-            ):
+            if not statements.forget_kept(self._db, at):
                 break
         self._db.execute(FORGET_WRITERS, (DAY_MS,))
 
@@ -339,45 +325,19 @@ def _reversal(taken: Sequence[Any]) -> Reversal:
     return Reversal(account, -delta, key, counted_in, once=once, endpoint=endpoint)
 
 
-class PostgresCreditBook:
+class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
     """The credit tables over one connection, for one thread."""
 
     def __init__(self, dsn: str, *, pepper: bytes, now_ms: Callable[[], int] = HERE.now) -> None:
-        self._db = PostgresDatabase(dsn, now_ms=now_ms)
-        self._batches = CreditBatches(self._db)
-        self._pepper = pepper
-        _expect_pepper(self._db, pepper)
-
-    def issue(
-        self, token: CreditToken, credit_count: int, *, note: str, at: UnixMs
-    ) -> CreditAccount:
-        """Open the account of *token* with a grant of *credit_count*."""
-        assert credit_count >= 1
-        digest = hash_credential(token, pepper=self._pepper)
-        with self._db.transaction():
-            account = self._db.execute(statements.OPEN_ACCOUNT, (digest, hint(token), note, at)).get
-            self._db.execute(statements.ADD, (account, "grant", credit_count, at))
-        return CreditAccount(account)
-
-    def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*."""
-        account = self._db.execute(
-            statements.FIND, (hash_credential(bearer, pepper=self._pepper),)
-        ).get
-        return None if account is None else CreditAccount(account)
-
-    def root(self, account: CreditAccount) -> CreditAccount:
-        """Return the first account of the chain of rotations that *account* came from."""
-        return CreditAccount(self._db.execute(statements.ROOT, (account,)).get)
-
-    def balance(self, account: CreditAccount) -> int:
-        """Return the credits left."""
-        return int(self._db.execute(statements.BALANCE, (account,)).get)
-
-    def cap_left(self, key: int, month: Month) -> int | None:
-        """Return the credits that the cap of *key* leaves in *month*; None: it has no cap."""
-        left: int | None = self._db.execute(statements.CAP_LEFT, (key, month)).get
-        return left
+        db = PostgresDatabase(dsn, now_ms=now_ms)
+        super().__init__(
+            db,
+            pepper=pepper,
+            transaction=db.transaction,
+            snapshot=db.snapshot,
+            name="the database",
+        )
+        self._batches = CreditBatches(db)
 
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
         """Take one credit for each of *accounts*, first come first served, in one commit."""
@@ -399,38 +359,6 @@ class PostgresCreditBook:
         """Record that *minutes* have ended, with a later commit."""
         self._batches.sent.numbers.extend(minutes)
 
-    def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
-        """Give back each reversal; credits of a minute only while that minute is stored."""
-        with self._db.transaction():
-            statements.reverse(self._db, reversals, at)
-
-    def page(self, after: int, limit: int) -> list[AccountLine]:
-        """Return up to *limit* accounts that follow the account *after*, oldest first."""
-        return statements.page_of(self._db, after, limit)
-
-    def ending_in(self, ending: str, after: int, limit: int) -> list[AccountLine]:
-        """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
-        return statements.ending_in(self._db, ending, after, limit)
-
-    def summary(self, account: CreditAccount) -> list[KindLine]:
-        """Return the sums of the entries of *account* by kind, spends last."""
-        return statements.summary_of(self._db, account)
-
-    def statement(self, account: CreditAccount) -> Statement:
-        """Return the sources and uses of the credits of *account*, as of one moment."""
-        with self._db.snapshot():
-            balance = self.balance(account)
-            received = int(self._db.execute(statements.RECEIVED, (account,)).get)
-            entries = [
-                LedgerEntry(*row) for row in self._db.execute(statements.ENTRIES, (account,))
-            ]
-            days = [DayUse(*map(int, row)) for row in self._db.execute(statements.DAYS, (account,))]
-        return Statement(balance, received - balance, entries, days)
-
-    def contradictions(self) -> list[CreditAccount]:
-        """Return the accounts whose balance contradicts their entries since the last close."""
-        return statements.contradictions(self._db)
-
     def expect_writable(self) -> None:
         """Write something durably, or raise; also raise if the two clocks differ."""
         with self._db.transaction():
@@ -441,29 +369,6 @@ class PostgresCreditBook:
         """Give back uncertain debits, and those left by replicas that died."""
         self._batches.rest(at)
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._db.close()
-
-
-def _expect_pepper(db: PostgresDatabase, pepper: bytes) -> None:
-    """Refuse a pepper other than the one this database's hashes were made with."""
-    check_hash = hash_credential("mintscope", pepper=pepper)
-    kept = db.execute("SELECT check_hash FROM pepper").get
-    if kept is None:
-        with db.transaction():
-            db.execute(
-                "INSERT INTO pepper (id, check_hash) VALUES (1, ?) ON CONFLICT DO NOTHING",
-                (check_hash,),
-            )
-            kept = db.execute("SELECT check_hash FROM pepper").get
-    if kept != check_hash:
-        db.close()
-        raise UnusableStore(
-            "expected the pepper that the credentials in the database were hashed with;"
-            " was another one"
-        )
-
 
 class PostgresCreditLedger(GroupCreditLedger):
     """Implements InstantLedger; used in one event loop.  Reads run in threads."""
@@ -473,7 +378,6 @@ class PostgresCreditLedger(GroupCreditLedger):
     ) -> None:
         writing = PostgresCreditBook(dsn, pepper=pepper)
         super().__init__(
-            writing,
             writing,
             AccessInThreads(partial(PostgresCreditBook, dsn, pepper=pepper)),
             clock=clock,

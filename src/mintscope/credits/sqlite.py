@@ -11,36 +11,31 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from secrets import randbits
 from typing import IO, Final
 
 import apsw
 import msgspec
+from typing_extensions import override
 
 from mintscope.credits import statements
 from mintscope.credits.ledger import (
     KEPT_MS,
-    AccountLine,
     CapReached,
-    DayUse,
     Debit,
     Debited,
     DebitOutcome,
     Empty,
-    KindLine,
-    LedgerEntry,
     Reversal,
     Spent,
-    Statement,
     TooFew,
 )
 from mintscope.credits.store import GroupCreditLedger, TableCreditAccounts
 from mintscope.kit.clock import Clock
-from mintscope.kit.credentials import CreditToken, hash_credential, hint
-from mintscope.kit.errors import UnusableStore
 from mintscope.kit.primitives import CreditAccount, UnixMs
-from mintscope.kit.sql.database import AccessAtOnce, delete_part
+from mintscope.kit.sql.database import AccessAtOnce
 from mintscope.kit.sql.group_commit import PATIENCE_S
 from mintscope.kit.sql.sqlite import open_store, snapshot, transaction
 from mintscope.kit.time import Month, month_of
@@ -186,48 +181,23 @@ CHECKPOINT_BYTES_MAX: Final = 64 * 1024 * 1024  # of the log, even if there is
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 
 
-class CreditBook:
+class CreditBook(statements.CreditTables[apsw.Connection]):
     """The credit tables over one connection, for one thread."""
 
     def __init__(self, path: Path, *, pepper: bytes) -> None:
-        self._db = open_store(path, "money")
-        self._pepper = pepper
-        self._minutes = MinutesUnderWay(self._db, path)
+        db = open_store(path, "money")
+        super().__init__(
+            db,
+            pepper=pepper,
+            transaction=partial(transaction, db),
+            snapshot=partial(snapshot, db),
+            name=str(path),
+        )
+        self._minutes = MinutesUnderWay(db, path)
         self._forgot_at = UnixMs(0)
         self._debit_count = 0  # since the last checkpoint
-        self._debits_max = CHECKPOINT_BYTES_MAX // int(self._db.pragma("page_size"))
-        self._db.wal_autocheckpoint(0)  # not in the middle of a batch
-        _expect_pepper(self._db, path, pepper)
-
-    def issue(
-        self, token: CreditToken, credit_count: int, *, note: str, at: UnixMs
-    ) -> CreditAccount:
-        """Open the account of *token* with a grant of *credit_count*."""
-        assert credit_count >= 1
-        digest = hash_credential(token, pepper=self._pepper)
-        with transaction(self._db):
-            account = self._db.execute(statements.OPEN_ACCOUNT, (digest, hint(token), note, at)).get
-            self._db.execute(statements.ADD, (account, "grant", credit_count, at))
-        return CreditAccount(account)
-
-    def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*."""
-        digest = hash_credential(bearer, pepper=self._pepper)
-        account = self._db.execute(statements.FIND, (digest,)).get
-        return None if account is None else CreditAccount(account)
-
-    def root(self, account: CreditAccount) -> CreditAccount:
-        """Return the first account of the chain of rotations that *account* came from."""
-        return CreditAccount(self._db.execute(statements.ROOT, (account,)).get)
-
-    def balance(self, account: CreditAccount) -> int:
-        """Return the credits left."""
-        return int(self._db.execute(statements.BALANCE, (account,)).get)
-
-    def cap_left(self, key: int, month: Month) -> int | None:
-        """Return the credits that the cap of *key* leaves in *month*; None: it has no cap."""
-        left: int | None = self._db.execute(statements.CAP_LEFT, (key, month)).get
-        return left
+        self._debits_max = CHECKPOINT_BYTES_MAX // int(db.pragma("page_size"))
+        db.wal_autocheckpoint(0)  # not in the middle of a batch
 
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
         """Take one credit for each of *accounts*, first come first served, in one commit."""
@@ -317,38 +287,6 @@ class CreditBook:
         balance = self.balance(debit.account)
         return CapReached(month) if balance >= debit.credit_count else TooFew(balance)
 
-    def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
-        """Give back each reversal; credits of a minute only while that minute is stored."""
-        with transaction(self._db):
-            statements.reverse(self._db, reversals, at)
-
-    def page(self, after: int, limit: int) -> list[AccountLine]:
-        """Return up to *limit* accounts that follow the account *after*, oldest first."""
-        return statements.page_of(self._db, after, limit)
-
-    def ending_in(self, ending: str, after: int, limit: int) -> list[AccountLine]:
-        """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
-        return statements.ending_in(self._db, ending, after, limit)
-
-    def summary(self, account: CreditAccount) -> list[KindLine]:
-        """Return the sums of the entries of *account* by kind, spends last."""
-        return statements.summary_of(self._db, account)
-
-    def statement(self, account: CreditAccount) -> Statement:
-        """Return the sources and uses of the credits of *account*, as of one moment."""
-        with snapshot(self._db):
-            balance = self.balance(account)
-            received = int(self._db.execute(statements.RECEIVED, (account,)).get)
-            entries = [
-                LedgerEntry(*row) for row in self._db.execute(statements.ENTRIES, (account,))
-            ]
-            days = [DayUse(*map(int, row)) for row in self._db.execute(statements.DAYS, (account,))]
-        return Statement(balance, received - balance, entries, days)
-
-    def contradictions(self) -> list[CreditAccount]:
-        """Return the accounts whose balance contradicts their entries since the last close."""
-        return statements.contradictions(self._db)
-
     def expect_writable(self) -> None:
         """Write something durably, or raise."""
         with transaction(self._db):
@@ -366,15 +304,8 @@ class CreditBook:
             self._clear_minutes(at)
         self._give_back_left(at)
         if abs(at - self._forgot_at) >= KEPT_MS:
-            before = at - KEPT_MS
             with transaction(self._db):
-                if not delete_part(
-                    self._db,
-                    statements.OLD_KEPT,
-                    statements.FORGET_KEPT,
-                    before,
-                    statements.FORGOTTEN_AT_ONCE,
-                ):
+                if not statements.forget_kept(self._db, at):
                     self._forgot_at = at
         self._checkpoint(CHECKPOINT_DEBITS)
 
@@ -398,30 +329,16 @@ class CreditBook:
         """Set the time for which a statement waits for other connections."""
         self._db.set_busy_timeout(milliseconds)
 
+    @override
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, and release the lock of minutes."""
         self._minutes.close()
-        self._db.close()
+        super().close()
 
     def _checkpoint(self, debit_count: int) -> None:
         if self._debit_count >= debit_count:
             self._debit_count = 0
             self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-
-
-def _expect_pepper(db: apsw.Connection, path: Path, pepper: bytes) -> None:
-    """Refuse a pepper other than the one this file's hashes were made with."""
-    check_hash = hash_credential("mintscope", pepper=pepper)
-    kept = db.execute("SELECT check_hash FROM pepper").get
-    if kept is None:
-        with transaction(db):
-            db.execute("INSERT INTO pepper VALUES (1, ?) ON CONFLICT DO NOTHING", (check_hash,))
-            kept = db.execute("SELECT check_hash FROM pepper").get
-    if kept != check_hash:
-        db.close()
-        raise UnusableStore(
-            f"expected the pepper that the credentials in {path} were hashed with; was another one"
-        )
 
 
 def _rounds(debits: Sequence[Debit]) -> Iterable[list[int]]:
@@ -452,7 +369,6 @@ class SqliteCreditLedger(GroupCreditLedger):
         with suppress(apsw.Error):  # it is tried again
             writing.rest(clock.now())  # what the process before has left behind
         super().__init__(
-            writing,
             writing,
             AccessAtOnce(reading),
             clock=clock,

@@ -5,24 +5,32 @@ by a later one once something was sent.  So the rows of a process that died are 
 is given back once: by the process that removes the row.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import structlog
 
 from mintscope.credits.closing import CLOSED_BALANCE, LAST_CLOSED, NOTHING
 from mintscope.credits.ledger import (
+    KEPT_MS,
     STATEMENT_DAYS,
     STATEMENT_LINES,
     AccountLine,
+    DayUse,
     Empty,
     KindLine,
+    LedgerEntry,
     Reversal,
     Spent,
+    Statement,
 )
+from mintscope.kit.credentials import CreditToken, hash_credential, hint
+from mintscope.kit.errors import UnusableStore
 from mintscope.kit.metrics import DEBITS
 from mintscope.kit.primitives import CreditAccount, UnixMs
-from mintscope.kit.time import DAY_MS
+from mintscope.kit.sql.database import delete_part
+from mintscope.kit.time import DAY_MS, Month
 
 ADD: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at)
@@ -268,6 +276,9 @@ OLD_KEPT: Final = "SELECT name, at FROM kept_answer WHERE at < ? ORDER BY at LIM
 FORGET_KEPT: Final = "DELETE FROM kept_answer WHERE name = ? AND at = ?"  # unless bought again
 FORGOTTEN_AT_ONCE: Final = 2_000  # some ten milliseconds
 
+PEPPER: Final = "SELECT check_hash FROM pepper"
+KEEP_PEPPER: Final = "INSERT INTO pepper (id, check_hash) VALUES (1, ?) ON CONFLICT DO NOTHING"
+
 CLEAR_EVERY_MS: Final = 1_000  # where no commit of streams takes it along
 LEFT_MAX: Final = 1_000  # given back in one transaction
 
@@ -277,11 +288,14 @@ log = structlog.get_logger()
 class Executes(Protocol):
     """A connection of either engine."""
 
-    def execute(self, statement: str, values: Any, /) -> Any:
+    def execute(self, statement: str, values: Any = ..., /) -> Any:
         """Run one statement."""
 
     def executemany(self, statement: str, many: Iterable[Sequence[Any]], /) -> Any:
         """Run a statement once for each of *many*."""
+
+    def close(self) -> None:
+        """Close the connection."""
 
 
 class SentMinutes:
@@ -330,16 +344,6 @@ def tell_given_back(credit_count: int) -> None:
         log.warning("minutes_given_back", credits=credit_count)
 
 
-def page_of(db: Executes, after: int, limit: int) -> list[AccountLine]:
-    """Return up to *limit* accounts that follow the account *after*, oldest first."""
-    return [AccountLine(*row) for row in db.execute(PAGE, (after, limit))]
-
-
-def ending_in(db: Executes, ending: str, after: int, limit: int) -> list[AccountLine]:
-    """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
-    return [AccountLine(*row) for row in db.execute(ENDING, (after, limit, ending))]
-
-
 def summary_of(db: Executes, account: CreditAccount) -> list[KindLine]:
     """Return the sums of the entries of *account* by kind, spends last."""
     lines = [KindLine(*row) for row in db.execute(SUMMARY, (account,))]
@@ -355,3 +359,108 @@ def contradictions(db: Executes) -> list[CreditAccount]:
     closed = db.execute(LAST_CLOSED, ()).get or NOTHING
     bounds = {"after": closed[1], "closed": closed[0]}
     return [CreditAccount(account) for (account,) in db.execute(ALL_ADD_UP, bounds)]
+
+
+def forget_kept(db: Executes, at: UnixMs) -> bool:
+    """Delete names of answers that are no longer kept; return whether more may be left."""
+    return delete_part(db, OLD_KEPT, FORGET_KEPT, at - KEPT_MS, FORGOTTEN_AT_ONCE)
+
+
+Db = TypeVar("Db", bound=Executes)
+Block = Callable[[], AbstractContextManager[object]]
+
+
+class CreditTables(Generic[Db]):
+    """What both engines do alike with the credit tables, over one connection, in one thread.
+
+    transaction, snapshot   begin one on *db*
+    name                    of the store, for an operator
+    Raises                  UnusableStore for a pepper that the hashes were not made with
+    """
+
+    def __init__(
+        self, db: Db, *, pepper: bytes, transaction: Block, snapshot: Block, name: str
+    ) -> None:
+        self._db = db
+        self._pepper = pepper
+        self._transaction = transaction
+        self._snapshot = snapshot
+        self._expect_pepper(name)
+
+    def issue(
+        self, token: CreditToken, credit_count: int, *, note: str, at: UnixMs
+    ) -> CreditAccount:
+        """Open the account of *token* with a grant of *credit_count*."""
+        assert credit_count >= 1
+        digest = hash_credential(token, pepper=self._pepper)
+        with self._transaction():
+            account = self._db.execute(OPEN_ACCOUNT, (digest, hint(token), note, at)).get
+            self._db.execute(ADD, (account, "grant", credit_count, at))
+        return CreditAccount(account)
+
+    def find(self, bearer: str) -> CreditAccount | None:
+        """Return the account of the credit token *bearer*, None if there is none."""
+        digest = hash_credential(bearer, pepper=self._pepper)
+        account = self._db.execute(FIND, (digest,)).get
+        return None if account is None else CreditAccount(account)
+
+    def root(self, account: CreditAccount) -> CreditAccount:
+        """Return the first account of the chain of rotations that *account* came from."""
+        return CreditAccount(self._db.execute(ROOT, (account,)).get)
+
+    def balance(self, account: CreditAccount) -> int:
+        """Return the credits left."""
+        return int(self._db.execute(BALANCE, (account,)).get)
+
+    def cap_left(self, key: int, month: Month) -> int | None:
+        """Return the credits that the cap of *key* leaves in *month*; None: it has no cap."""
+        left: int | None = self._db.execute(CAP_LEFT, (key, month)).get
+        return left
+
+    def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
+        """Give back each reversal; credits of a minute only while that minute is stored."""
+        with self._transaction():
+            reverse(self._db, reversals, at)
+
+    def page(self, after: int, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts that follow the account *after*, oldest first."""
+        return [AccountLine(*row) for row in self._db.execute(PAGE, (after, limit))]
+
+    def ending_in(self, ending: str, after: int, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
+        return [AccountLine(*row) for row in self._db.execute(ENDING, (after, limit, ending))]
+
+    def summary(self, account: CreditAccount) -> list[KindLine]:
+        """Return the sums of the entries of *account* by kind, spends last."""
+        return summary_of(self._db, account)
+
+    def statement(self, account: CreditAccount) -> Statement:
+        """Return the sources and uses of the credits of *account*, as of one moment."""
+        with self._snapshot():
+            balance = self.balance(account)
+            received = int(self._db.execute(RECEIVED, (account,)).get)
+            entries = [LedgerEntry(*row) for row in self._db.execute(ENTRIES, (account,))]
+            days = [DayUse(*map(int, row)) for row in self._db.execute(DAYS, (account,))]
+        return Statement(balance, received - balance, entries, days)
+
+    def contradictions(self) -> list[CreditAccount]:
+        """Return the accounts whose balance contradicts their entries since the last close."""
+        return contradictions(self._db)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._db.close()
+
+    def _expect_pepper(self, name: str) -> None:
+        check_hash = hash_credential("mintscope", pepper=self._pepper)
+        kept = self._db.execute(PEPPER, ()).get
+        if kept is None:
+            with self._transaction():
+                self._db.execute(KEEP_PEPPER, (check_hash,))
+                kept = self._db.execute(PEPPER, ()).get
+        if kept != check_hash:
+            self._db.close()
+            raise UnusableStore(
+                f"expected the pepper that the credentials in {name} were hashed with;"
+                " was another one"
+            )

@@ -4,8 +4,9 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import structlog
 
@@ -26,6 +27,7 @@ from mintscope.credits.ledger import (
     Statement,
     TooFew,
 )
+from mintscope.credits.statements import CreditTables
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CreditToken
 from mintscope.kit.errors import ServiceUnavailable
@@ -33,67 +35,16 @@ from mintscope.kit.metrics import DEBITS
 from mintscope.kit.primitives import CreditAccount, UnixMs
 from mintscope.kit.sql.database import DatabaseAccess
 from mintscope.kit.sql.group_commit import PATIENCE_S, GroupCommit
-from mintscope.kit.time import Month, month_of
+from mintscope.kit.time import month_of
 
 
-class ReadsCredits(Protocol):
-    """Reads the credit tables; raises the errors of its engine."""
-
-    def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*."""
-
-    def root(self, account: CreditAccount) -> CreditAccount:
-        """Return the first account of the chain of rotations that *account* came from."""
-
-    def balance(self, account: CreditAccount) -> int:
-        """Return the credits left."""
-
-    def cap_left(self, key: int, month: Month) -> int | None:
-        """Return the credits that the cap of *key* leaves in *month*; None: it has no cap."""
-
-    def statement(self, account: CreditAccount) -> Statement:
-        """Return the sources and uses of the credits of *account*, as of one moment."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
-class ListsCredits(Protocol):
-    """Lists all credit accounts; raises the errors of its engine."""
-
-    def page(self, after: int, limit: int) -> list[AccountLine]:
-        """Return up to *limit* accounts that follow the account *after*, oldest first."""
-
-    def ending_in(self, ending: str, after: int, limit: int) -> list[AccountLine]:
-        """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
-
-    def summary(self, account: CreditAccount) -> list[KindLine]:
-        """Return the sums of the entries of *account* by kind, spends last."""
-
-    def contradictions(self) -> list[CreditAccount]:
-        """Return the accounts whose balance contradicts their entries since the last close."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
-class WritesCredits(Protocol):
-    """Writes the credit tables, from one thread."""
+class CreditWriter(Protocol):
+    """Writes the credit tables of one engine, in one thread; raises the errors of the engine."""
 
     def issue(
         self, token: CreditToken, credit_count: int, *, note: str, at: UnixMs
     ) -> CreditAccount:
         """Open the account of *token* with a grant of *credit_count*."""
-
-    def expect_writable(self) -> None:
-        """Write something durably, or raise."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
-
-class TakesCredits(Protocol):
-    """Takes credits in batches and gives credits back, in one thread."""
 
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
         """Take one credit for each of *accounts*, first come first served, in one commit."""
@@ -119,6 +70,12 @@ class TakesCredits(Protocol):
     def rest(self, at: UnixMs) -> None:
         """Do deferred work while no request waits."""
 
+    def expect_writable(self) -> None:
+        """Write something durably, or raise."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
 
 KNOWN_MAX: Final = 100_000
 UNAVAILABLE: Final = "The credit ledger does not answer; nothing was charged."
@@ -132,15 +89,13 @@ class GroupCreditLedger:
     Spends are committed in groups, in a thread.  Lookups that repeat, and stay the same, are
     remembered.
 
-    taking, writing   over one connection
-    errors            of the engine; they become ServiceUnavailable
+    errors    of the engine; they become ServiceUnavailable
     """
 
-    def __init__(  # noqa: PLR0913 - one argument for each part
+    def __init__(
         self,
-        taking: TakesCredits,
-        writing: WritesCredits,
-        reading: DatabaseAccess[ReadsCredits],
+        writing: CreditWriter,
+        reading: DatabaseAccess[CreditTables[Any]],
         *,
         clock: Clock,
         errors: type[Exception],
@@ -154,12 +109,12 @@ class GroupCreditLedger:
         self._owed: deque[Reversal] = deque()
         self._sent: deque[int] = deque()  # minutes that are under way no more
         self._answered_count = 0  # batches
-        self._taking = taking
         self._writing = writing
         self._reading = reading
         self._errors = errors
-        self._debiting = self._commit_debits  # one object: a batch is of one commit
-        self._debiting_once = self._commit_once
+        # Each is one object: a batch is of one commit, and debits with a name are another.
+        self._debiting = self._commit_debits
+        self._debiting_once = partial(self._commit_debits)
         self._prepaying = self._commit_minutes
         self._group: GroupCommit[CreditAccount, Spent | Empty] = GroupCommit(
             self._commit,
@@ -272,7 +227,7 @@ class GroupCreditLedger:
         try:
             with self._unavailable():
                 self._give_back()
-                outcomes = self._taking.spend(accounts, self._clock.now())
+                outcomes = self._writing.spend(accounts, self._clock.now())
         except ServiceUnavailable:
             DEBITS.labels("failed").inc(len(accounts))
             raise
@@ -283,13 +238,10 @@ class GroupCreditLedger:
         return outcomes
 
     def _commit_debits(self, debits: Sequence[Debit]) -> Sequence[DebitOutcome]:
-        return self._committed(debits, lambda: self._taking.debit(debits, self._clock.now()))
-
-    def _commit_once(self, debits: Sequence[Debit]) -> Sequence[DebitOutcome]:
-        return self._committed(debits, lambda: self._taking.debit(debits, self._clock.now()))
+        return self._committed(debits, lambda: self._writing.debit(debits, self._clock.now()))
 
     def _commit_minutes(self, debits: Sequence[Debit]) -> Sequence[DebitOutcome]:
-        return self._committed(debits, lambda: self._taking.prepay(debits, self._clock.now()))
+        return self._committed(debits, lambda: self._writing.prepay(debits, self._clock.now()))
 
     def _committed(
         self, debits: Sequence[Debit], take: Callable[[], list[DebitOutcome]]
@@ -358,16 +310,16 @@ class GroupCreditLedger:
         """Give back the owed credits; they stay owed if the store does not respond."""
         answered_count = self._answered_count  # before what they are owed is looked at
         if self._sent:
-            self._taking.note_sent([self._sent.popleft() for _ in range(len(self._sent))])
+            self._writing.note_sent([self._sent.popleft() for _ in range(len(self._sent))])
         owed = [self._owed.popleft() for _ in range(len(self._owed))]
         if owed:
             try:
-                self._taking.give_back(owed, self._clock.now())
+                self._writing.give_back(owed, self._clock.now())
             except self._errors:
                 self._owed.extend(owed)
                 raise
             DEBITS.labels("reversed").inc(sum(each.credit_count for each in owed))
-        self._taking.note_answered(answered_count)
+        self._writing.note_answered(answered_count)
 
     @contextmanager
     def _unavailable(self) -> Iterator[None]:
@@ -380,7 +332,7 @@ class GroupCreditLedger:
     def _rest(self) -> None:
         try:
             self._give_back()
-            self._taking.rest(self._clock.now())
+            self._writing.rest(self._clock.now())
         except self._errors:
             log.warning("could not tidy up the ledger", exc_info=True)
 
@@ -394,7 +346,7 @@ class TableCreditAccounts:
     errors   of the engine; they become ServiceUnavailable
     """
 
-    def __init__(self, listing: ListsCredits, *, errors: type[Exception]) -> None:
+    def __init__(self, listing: CreditTables[Any], *, errors: type[Exception]) -> None:
         self._listing = listing
         self._errors = errors
 

@@ -33,7 +33,6 @@ from mintscope.payments.payment import Payment, State
 from mintscope.payments.ports import Budget, ChainUnavailable, Conduct, FeesAtRisk
 from mintscope.payments.protocol.envelope import (
     FEE_PAYER_AT,
-    Envelope,
     RefusalReason,
     Refused,
     Resource,
@@ -217,7 +216,7 @@ class Recognised(NamedTuple):
 Recognise = Callable[[bytes], Awaitable[Recognised | None]]  # None: it carries no quote of ours
 
 
-class Orphan(msgspec.Struct, frozen=True, kw_only=True):
+class Orphan(msgspec.Struct, frozen=True):
     """A payment of ours without a row.
 
     payer, amount, asset, bought    by its quote; None if it carries none of ours.  What it has
@@ -276,27 +275,16 @@ def recognise(
     if memo is None or amount is None:
         return None
     for offer in offers:
-        flaw = find_flaw(
-            quote_key, memo, terms=terms, resource=offer.resource, amount=amount, now=None
+        resource = offer.resource
+        flaw = find_flaw(quote_key, memo, terms=terms, resource=resource, amount=amount, now=None)
+        if flaw is not None:
+            continue
+        verified = verify(
+            envelope,
+            Asked(terms=terms, resource=resource, amount=amount, quote_key=quote_key, now=None),
         )
-        if flaw is None:
-            return _checked(
-                envelope,
-                offer,
-                Asked(
-                    terms=terms,
-                    resource=offer.resource,
-                    amount=amount,
-                    quote_key=quote_key,
-                    now=None,
-                ),
-            )
+        return None if isinstance(verified, Refused) else Recognised(verified, offer)
     return None
-
-
-def _checked(envelope: Envelope, offer: SoldItem, asked: Asked) -> Recognised | None:
-    verified = verify(envelope, asked)
-    return None if isinstance(verified, Refused) else Recognised(verified, offer)
 
 
 WALK_S: Final = 6.0  # of each minute

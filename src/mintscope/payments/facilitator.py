@@ -25,7 +25,7 @@ from solders.keypair import Keypair
 
 from mintscope.kit.audit import SERVICE
 from mintscope.kit.clock import Clock
-from mintscope.kit.credentials import CredentialHash, hash_credential, hint
+from mintscope.kit.credentials import hash_credential, hint
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.payments import ports
@@ -46,7 +46,6 @@ from mintscope.payments.payment import (
 from mintscope.payments.protocol.envelope import (
     HELD_OPEN_S,
     Envelope,
-    MessageHash,
     RefusalReason,
     Refused,
     Requirement,
@@ -84,30 +83,26 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     address: str
 
 
-def paid_item(wanted: Wanted, secrets: Secrets, message_hash: MessageHash, key: str) -> PaidItem:
-    """Return the item that the payment *message_hash* of the holder of *key* buys."""
-    if not isinstance(wanted, Credits):
-        return wanted
-    token = secrets.credit_token(message_hash, key)
-    return NewToken(
-        credits=wanted.count,
-        token_hash=hash_credential(token, pepper=secrets.pepper),
-        hint=hint(token),
-    )
-
-
 def make_payment(  # noqa: PLR0913  one argument per source of its columns
     verified: Verified,
     demand: Demand,
-    purchase: PaidItem,
+    wanted: Wanted,
     *,
+    secrets: Secrets,
+    key: str,
     signature: Signature,
-    key_hash: CredentialHash,
     last_valid_height: int,
     now: UnixMs,
 ) -> Payment:
-    """Return the pending payment *verified* for *purchase*."""
+    """Return the pending payment *verified* for *wanted*, of the holder of *key*."""
     envelope = verified.envelope
+    purchase: PaidItem
+    if isinstance(wanted, Credits):
+        token = secrets.credit_token(envelope.message_hash, key)
+        token_hash = hash_credential(token, pepper=secrets.pepper)
+        purchase = NewToken(credits=wanted.count, token_hash=token_hash, hint=hint(token))
+    else:
+        purchase = wanted
     return Payment(
         message_hash=envelope.message_hash,
         signature=signature,
@@ -116,7 +111,7 @@ def make_payment(  # noqa: PLR0913  one argument per source of its columns
         resource=demand.resource,
         amount=verified.amount,
         purchase=purchase,
-        key_hash=key_hash,
+        key_hash=secrets.key_hash(key, envelope.payer),
         fee_lamports=verified.fee_lamports,
         last_valid_height=last_valid_height,
         begun_at=now,
@@ -163,12 +158,7 @@ def settled(
     return ports.Settled(payment=payment, token=token, redelivered=redelivered)
 
 
-PATIENCE_PARTS: Final = (
-    1 / 15,
-    2 / 15,
-    4 / 15,
-    8 / 15,
-)  # of the blockhash's life, a broadcast each
+PATIENCE_PARTS: Final = (1 / 15, 2 / 15, 4 / 15, 8 / 15)  # of a blockhash's life: broadcasts
 LOOK_SLOTS: Final = 5  # between two looks at a payment that can hardly land any more
 TIMEOUT_S_MIN: Final = 3  # of a demand, on a chain so fast that it is less than a buyer needs
 LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler steps in
@@ -354,9 +344,10 @@ class Facilitator:
             payment=make_payment(
                 candidate.verified,
                 candidate.demand,
-                paid_item(wanted, secrets, envelope.message_hash, key),
+                wanted,
+                secrets=secrets,
+                key=key,
                 signature=signed.signature,
-                key_hash=secrets.key_hash(key, envelope.payer),
                 last_valid_height=trial.last_valid_height,
                 now=self.clock.now(),
             ),
@@ -391,13 +382,13 @@ class Facilitator:
         key = candidate.demand.key
         assert key is not None  # or nothing would be proven
         envelope = candidate.verified.envelope
-        secrets = self.secrets.at(self.clock.now())
         payment = make_payment(
             candidate.verified,
             candidate.demand,
-            paid_item(wanted, secrets, envelope.message_hash, key),
+            wanted,
+            secrets=self.secrets.at(self.clock.now()),
+            key=key,
             signature=envelope.sign(self.fee_payer).signature,
-            key_hash=secrets.key_hash(key, envelope.payer),
             last_valid_height=lost.LANDED_HEIGHT,
             now=self.clock.now(),
         )
@@ -457,13 +448,9 @@ class Facilitator:
                 break
         return payment
 
-    def _life_s(self) -> float:
-        """Return the life of a blockhash from its block on, in seconds."""
-        return BLOCKHASH_BLOCKS * self.slot_s()
-
     def _pauses_s(self, end_s: float) -> Iterator[float]:
         """Return the pauses after broadcasts: longer each time, then short until *end_s*."""
-        alive_s = min(self._life_s(), self.patience_s)
+        alive_s = min(BLOCKHASH_BLOCKS * self.slot_s(), self.patience_s)
         look_s = LOOK_SLOTS * self.slot_s()
         yield from (part * alive_s for part in PATIENCE_PARTS)
         for _ in range(ceil((self.patience_s - alive_s) / look_s)):

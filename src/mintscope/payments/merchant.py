@@ -27,7 +27,7 @@ from mintscope.kit.clock import Clock
 from mintscope.kit.errors import PriceUnavailable
 from mintscope.kit.primitives import Mint, Signature, Wallet
 from mintscope.payments.audit import Closure, Recognise, Recognised
-from mintscope.payments.facilitator import Credits, Demand, Facilitator, make_payment, paid_item
+from mintscope.payments.facilitator import Credits, Demand, Facilitator, make_payment
 from mintscope.payments.payment import Landed, Payment
 from mintscope.payments.ports import KeyTaken, PaymentStore, Settlement
 from mintscope.payments.price_cache import NO_PRICE, PriceCache
@@ -151,16 +151,13 @@ class Adopter:
     def _payment(self, signature: Signature, recognised: Recognised) -> Payment:
         """Return the payment, with a redelivery key that is discarded at once."""
         verified, sold = recognised
-        message_hash = verified.envelope.message_hash
-        payer = verified.envelope.payer
-        secrets = self.secrets.at(self.clock.now())
-        key = self.entropy(GENERATED_KEY_BYTES).hex()
         return make_payment(
             verified,
             Demand(resource=sold.name, key=None, address=""),
-            paid_item(Credits(sold.credit_count), secrets, message_hash, key),
+            Credits(sold.credit_count),
+            secrets=self.secrets.at(self.clock.now()),
+            key=self.entropy(GENERATED_KEY_BYTES).hex(),
             signature=signature,
-            key_hash=secrets.key_hash(key, payer),
             last_valid_height=LANDED_HEIGHT,
             now=self.clock.now(),
         )
@@ -210,7 +207,8 @@ def sign_receipt(seed: bytes, payment: Payment, *, origin: str, network: str) ->
         "version": RECEIPT_VERSION,
     }
     # Sorted and without spaces: the form that RFC 8785 has for these values.
-    signed = f"{_base64(msgspec.json.encode(head))}.{_base64(_canonical(claims))}"
+    body = msgspec.json.encode(claims, order="deterministic")
+    signed = f"{_base64(msgspec.json.encode(head))}.{_base64(body)}"
     return f"{signed}.{_base64(bytes(key.sign_message(signed.encode())))}"
 
 
@@ -245,10 +243,6 @@ def did_document(origin: str, public_keys: Iterable[bytes]) -> dict[str, Any]:
 
 def _key_id(did: str, public: bytes) -> str:
     return f"{did}#{sha256(public).hexdigest()[:_KEY_NAME_LENGTH]}"
-
-
-def _canonical(claims: dict[str, Any]) -> bytes:
-    return msgspec.json.encode(claims, order="deterministic")
 
 
 def _base64(data: bytes) -> str:

@@ -63,7 +63,7 @@ class KeptPayment(msgspec.Struct, frozen=True, kw_only=True):
     worth: int | None = None
 
 
-class KeptOrphan(msgspec.Struct, frozen=True, kw_only=True):
+class KeptOrphan(msgspec.Struct, frozen=True):
     """A payment that an audit found on chain without a row; fields are those of Orphan.
 
     note    of the operator who settled it, at *acknowledged_at*; None: it is open

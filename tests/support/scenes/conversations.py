@@ -112,7 +112,7 @@ class SlowStore:
 @asynccontextmanager
 async def standing_still(service: Service) -> AsyncIterator[SlowStore]:
     """Let debits be durable, and their outcomes be known only once the store goes on."""
-    tables: Any = vars(service.ledger)["_taking"]
+    tables: Any = vars(service.ledger)["_writing"]
     store = SlowStore(threading.Event(), threading.Event())
     kept = {name: getattr(tables, name) for name in ("spend", "debit")}
 

@@ -141,9 +141,12 @@ class ApiKeys:
         new = new_key(api_key, self.secrets, name, granted, ends_at, networks=networks)
 
         def work(rows: AccountRows) -> KeyLine:
-            line = _add(rows, session, new, nonce, now)
+            owner = expect_session(rows, session)
+            _expect_room(rows, owner.user_id, now)
+            line = rows.api_keys.insert(owner.user_id, new, now, signup_id=None)
+            tell_of_key(rows, owner, line, "created", nonce, since=session.created_at, at=now)
             if month_credits_max is not None:
-                _cap(rows, session, line.key_id, month_credits_max, now)
+                _cap(rows, line, month_credits_max, now)
             return line
 
         line = await self.store.transact(work)
@@ -151,35 +154,69 @@ class ApiKeys:
 
     async def revoke(self, session: Session, key_id: KeyId) -> bool:
         """Revoke an active key of the user at once; return False if there is none."""
-        now = self.clock.now()
-        return await self.store.transact(lambda rows: _revoke(rows, session, key_id, now))
+
+        def revoke(rows: AccountRows, owner: User, line: KeyLine, at: UnixMs) -> None:
+            rows.api_keys.update(line.key_id, revoked_at=at)
+            rows.events.note(at, user_actor(owner.user_id), "revoked", f"key:{line.key_id}")
+
+        return await self._change(session, key_id, revoke)
 
     async def cap(self, session: Session, key_id: KeyId, month_credits_max: int | None) -> bool:
         """Set the credits that a key of the user may spend in a month; None removes the cap.
 
-        False if there is none that is active.
+        Returns False if the user has no active key of that id.
         """
-        now = self.clock.now()
-        return await self.store.transact(
-            lambda rows: _cap(rows, session, key_id, month_credits_max, now)
-        )
+
+        def cap(rows: AccountRows, _owner: User, line: KeyLine, at: UnixMs) -> None:
+            _cap(rows, line, month_credits_max, at)
+
+        return await self._change(session, key_id, cap)
 
     async def set_networks(self, session: Session, key_id: KeyId, networks: str) -> bool:
         """Accept a key of the user from *networks* alone, as `parse_networks` returns them.
 
-        The next request counts. Wider networks are announced by e-mail. False if there is no such
-        key that is active.
+        The next request counts. Wider networks are announced by e-mail. Returns False if the user
+        has no active key of that id.
         """
-        now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
-        return await self.store.transact(
-            lambda rows: _set_networks(rows, session, key_id, networks, nonce, now)
-        )
+
+        def set_networks(rows: AccountRows, owner: User, line: KeyLine, at: UnixMs) -> None:
+            if line.networks == networks:
+                return
+            rows.api_keys.update(line.key_id, networks=networks)
+            note_networks(rows, user_actor(owner.user_id), line, at)
+            if not are_within(networks, line.networks):
+                facts = {"hint": line.hint}
+                announce(rows, owner, EmailKind.KEY_NETWORKS, facts, nonce, session.created_at, at)
+
+        return await self._change(session, key_id, set_networks)
 
     async def rename(self, session: Session, key_id: KeyId, name: str) -> bool:
         """Rename an active key of the user; return False if there is none."""
+
+        def rename(rows: AccountRows, owner: User, line: KeyLine, at: UnixMs) -> None:
+            rows.api_keys.update(line.key_id, name=name)
+            rows.events.note(at, user_actor(owner.user_id), "renamed", f"key:{line.key_id}")
+
+        return await self._change(session, key_id, rename)
+
+    async def _change(
+        self,
+        session: Session,
+        key_id: KeyId,
+        change: Callable[[AccountRows, User, KeyLine, UnixMs], None],
+    ) -> bool:
+        """Apply *change* to an active key of the user; return False if there is none."""
         now = self.clock.now()
-        return await self.store.transact(lambda rows: _rename(rows, session, key_id, name, now))
+
+        def work(rows: AccountRows) -> bool:
+            owner = expect_session(rows, session)
+            line = _find_active(rows, owner.user_id, key_id, now)
+            if line is not None:
+                change(rows, owner, line, now)
+            return line is not None
+
+        return await self.store.transact(work)
 
     async def rotate(self, session: Session, key_id: KeyId, *, overlap_ms: int) -> IssuedKey | None:
         """Replace a key with a similar one; the old one ends after *overlap_ms* or at expiry.
@@ -224,23 +261,6 @@ def _find_active(rows: AccountRows, user_id: UserId, key_id: KeyId, at: UnixMs) 
     return line
 
 
-def _add(rows: AccountRows, session: Session, key: NewKey, nonce: bytes, at: UnixMs) -> KeyLine:
-    owner = expect_session(rows, session)
-    _expect_room(rows, owner.user_id, at)
-    line = rows.api_keys.insert(owner.user_id, key, at, signup_id=None)
-    tell_of_key(rows, owner, line, "created", nonce, since=session.created_at, at=at)
-    return line
-
-
-def _revoke(rows: AccountRows, session: Session, key_id: KeyId, at: UnixMs) -> bool:
-    owner = expect_session(rows, session)
-    if _find_active(rows, owner.user_id, key_id, at) is None:
-        return False
-    rows.api_keys.update(key_id, revoked_at=at)
-    rows.events.note(at, user_actor(owner.user_id), "revoked", f"key:{key_id}")
-    return True
-
-
 def _note_uses(
     rows: AccountRows,
     used_at: Mapping[KeyId, UnixMs],
@@ -251,52 +271,16 @@ def _note_uses(
         rows.key_addresses.note(key_id, addresses)
 
 
-def _rename(rows: AccountRows, session: Session, key_id: KeyId, name: str, at: UnixMs) -> bool:
-    owner = expect_session(rows, session)
-    if _find_active(rows, owner.user_id, key_id, at) is None:
-        return False
-    rows.api_keys.update(key_id, name=name)
-    rows.events.note(at, user_actor(owner.user_id), "renamed", f"key:{key_id}")
-    return True
-
-
-def _cap(
-    rows: AccountRows, session: Session, key_id: KeyId, month_credits_max: int | None, at: UnixMs
-) -> bool:
-    owner = expect_session(rows, session)
-    if _find_active(rows, owner.user_id, key_id, at) is None:
-        return False
-    rows.api_keys.update(key_id, month_credits_max=month_credits_max)
-    _note_cap(rows, owner.user_id, key_id, month_credits_max, at)
-    return True
-
-
-def _set_networks(  # noqa: PLR0913, PLR0917 - one argument for each part
-    rows: AccountRows, session: Session, key_id: KeyId, networks: str, nonce: bytes, at: UnixMs
-) -> bool:
-    owner = expect_session(rows, session)
-    line = _find_active(rows, owner.user_id, key_id, at)
-    if line is None:
-        return False
-    if line.networks != networks:
-        rows.api_keys.update(key_id, networks=networks)
-        note_networks(rows, user_actor(owner.user_id), line, at)
-        if not are_within(networks, line.networks):
-            facts = {"hint": line.hint}
-            announce(rows, owner, EmailKind.KEY_NETWORKS, facts, nonce, session.created_at, at)
-    return True
+def _cap(rows: AccountRows, line: KeyLine, month_credits_max: int | None, at: UnixMs) -> None:
+    """Set the cap of a key, and log it as a change by its owner."""
+    rows.api_keys.update(line.key_id, month_credits_max=month_credits_max)
+    cap_text = "none" if month_credits_max is None else str(month_credits_max)
+    rows.events.note(at, user_actor(line.user_id), CAPPED, f"key:{line.key_id}", credits=cap_text)
 
 
 def note_networks(rows: AccountRows, actor: Actor, line: KeyLine, at: UnixMs) -> None:
     """Log that the networks of a key were changed, but not which: the log is kept for ever."""
     rows.events.note(at, actor, NETWORKS_CHANGED, f"key:{line.key_id}", hint=line.hint)
-
-
-def _note_cap(
-    rows: AccountRows, user_id: UserId, key_id: KeyId, month_credits_max: int | None, at: UnixMs
-) -> None:
-    cap_text = "none" if month_credits_max is None else str(month_credits_max)
-    rows.events.note(at, user_actor(user_id), CAPPED, f"key:{key_id}", credits=cap_text)
 
 
 def _replace(  # noqa: PLR0913 - one argument for each part
@@ -330,8 +314,7 @@ def replace_key(
     _expect_room(rows, old.user_id, at)
     line = rows.api_keys.insert(old.user_id, new, at, signup_id=None)
     if old.month_credits_max is not None:
-        rows.api_keys.update(line.key_id, month_credits_max=old.month_credits_max)
-        _note_cap(rows, old.user_id, line.key_id, old.month_credits_max, at)
+        _cap(rows, line, old.month_credits_max, at)
     rows.api_keys.update(old.key_id, replaced_by=line.key_id)
     return line
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NewType, Protocol, TypedDict, Unpack
+from typing import Final, NewType, Protocol, TypedDict
 
 from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.factor_rows import User
@@ -108,11 +108,8 @@ class EmailChanges(TypedDict, total=False):
     reason: str | None
 
 
-class EmailRows(Protocol):
-    """E-mails inside one transaction, as the account rules use them."""
-
-    def get(self, email_id: EmailId, /) -> Draft | None:
-        """Return one e-mail."""
+class WrittenEmails(Protocol):
+    """The stored e-mails inside one transaction, as the limits and `tell_owner` use them."""
 
     def insert(
         self,
@@ -124,41 +121,10 @@ class EmailRows(Protocol):
     ) -> EmailId:
         """Add an e-mail that is due once the transaction is committed; *facts* as in Draft."""
 
-    def update(self, email_id: EmailId, /, **changes: Unpack[EmailChanges]) -> None:
-        """Change columns of an e-mail."""
-
     def written_to(
         self, recipient: EmailAddress, kind: EmailKind, since: UnixMs
     ) -> Sequence[Draft]:
         """Return the e-mails of *kind* written to *recipient* after *since*."""
-
-    def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
-        """Return the waiting e-mails with a proof about *subject*."""
-
-    def purge(self, before: UnixMs, now: UnixMs) -> None:
-        """Delete e-mails finished earlier than *before*, then ended proofs without an e-mail.
-
-        Proofs of no user, which strangers requested, are deleted once they have expired by *now*.
-        """
-
-
-class OutboxRows(Protocol):
-    """E-mails inside one transaction, as the delivery reads them."""
-
-    def due(self, now: UnixMs, limit: int) -> Sequence[Draft]:
-        """Return up to *limit* e-mails that wait and are due, longest due first."""
-
-    def claim(self, now: UnixMs, limit: int) -> Sequence[Draft]:
-        """Return the due e-mails and lock them; skip those that another transaction has locked."""
-
-    def written_before(self, at: UnixMs, limit: int) -> Sequence[Draft]:
-        """Return up to *limit* e-mails that wait, written at *at* or before, in any order."""
-
-    def newest(self, limit: int) -> Sequence[Draft]:
-        """Return the newest e-mails, sent or not."""
-
-    def count_waiting(self) -> int:
-        """Return the number of e-mails that were neither sent nor given up."""
 
 
 class EmailLimit:
@@ -190,14 +156,14 @@ class EmailLimit:
 
 
 def tell_owner(
-    emails: EmailRows, owner: User, kind: EmailKind, facts: Mapping[str, str], at: UnixMs
+    emails: WrittenEmails, owner: User, kind: EmailKind, facts: Mapping[str, str], at: UnixMs
 ) -> None:
     """Write an e-mail to a person about a change in the account, if `may_write` allows it."""
     if may_write(emails, owner, kind, at):
         emails.insert(kind, owner.email, facts, None, at)
 
 
-def may_write(emails: EmailRows, owner: User, kind: EmailKind, at: UnixMs) -> bool:
+def may_write(emails: WrittenEmails, owner: User, kind: EmailKind, at: UnixMs) -> bool:
     """Return whether another e-mail asked for in the account of *owner* may be written.
 
     A few a day while the address is not verified, because it may belong to another person.
@@ -207,7 +173,7 @@ def may_write(emails: EmailRows, owner: User, kind: EmailKind, at: UnixMs) -> bo
     return len(emails.written_to(owner.email, kind, UnixMs(at - DAY_MS))) < UNVERIFIED_MAX
 
 
-def may_write_reset(emails: EmailRows, recipient: EmailAddress, at: UnixMs) -> bool:
+def may_write_reset(emails: WrittenEmails, recipient: EmailAddress, at: UnixMs) -> bool:
     """Return whether a link to set a new password may be written to *recipient*.
 
     The limit counts only while the owner has a good link: strangers who ask lock no owner out.

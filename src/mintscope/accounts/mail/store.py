@@ -69,7 +69,7 @@ class SqlProofRows(Table[ProofId, EmailProof]):
 
 
 class SqlEmailRows(Table[EmailId, Draft]):
-    """E-mails inside one transaction; implements EmailRows and OutboxRows."""
+    """E-mails inside one transaction; implements WrittenEmails."""
 
     NAME = "letter"
     COLUMNS = Columns(Draft, "letter", email_id="letter.id", proof=PROOF)

@@ -17,8 +17,8 @@ from mintscope.kit.time import utc
 NO_FACTS: Final = dict.fromkeys(
     (
         *("scopes", "hint", "username", "what", "because", "undo", "wallet"),
-        *("signal", "kind", "mint", "field", "value", "direction", "reference", "slot"),
-        *("alert", "title", "lines", "message", "name_of", "symbol", "limit", "resumes", "pause"),
+        *("signal", "mint", "alert", "title", "lines", "message", "name_of", "symbol"),
+        *("limit", "resumes", "pause"),
         *("spent", "level", "day"),
     ),
     "",
@@ -73,8 +73,6 @@ def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) ->
         number = int(signal)
         pause = facts["pause"] = f"{origin}/{PAUSE}/{number}.{secrets.pause_proof(number)}"
     subject, text = TEMPLATES[draft.kind]
-    if draft.kind is EmailKind.SIGNAL_FIRED and not facts["title"]:
-        subject, text = TEMPLATE_OF_BEFORE
     return Email(
         recipient=draft.recipient,
         subject=subject.format_map(facts),
@@ -348,21 +346,6 @@ To limit a key, give it a monthly cap: {origin}/settings/api-keys
 Your API keys keep working. No action is needed.
 """
 
-SIGNAL_FIRED_BEFORE: Final = """\
-Your alert {signal} at {name} has {kind}.
-
-Token:  {mint}
-Value:  {field} = {value}
-        went {direction}, measured from {reference}
-Slot:   {slot}
-
-Alert: {alert}
-
-You received this e-mail because the alert notifies you by e-mail. If you
-did not create it, revoke the API key that did, at
-{origin}/settings/api-keys
-"""
-
 WEBHOOK_DISABLED: Final = """\
 The webhook of your alert {signal} at {name} was disabled, because
 it failed for too long or answered 410 Gone.
@@ -403,5 +386,3 @@ TEMPLATES: Final[Mapping[EmailKind, tuple[str, str]]] = {
         WEBHOOK_DISABLED,
     ),
 }
-TEMPLATE_OF_BEFORE: Final = ("Your alert {signal} has {kind}", SIGNAL_FIRED_BEFORE)
-"""Of e-mails about alerts that an earlier version has written."""

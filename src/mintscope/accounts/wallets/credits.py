@@ -141,13 +141,8 @@ class AccountCredits:
         def set_level(rows: AccountRows) -> None:
             rows.credits.set_spend_level(user_id, level, _reported_day(rows, user_id, now))
             level_text = "none" if level is None else str(level)
-            rows.events.note(
-                now,
-                user_actor(user_id),
-                SPEND_ALERT_SET,
-                f"user:{user_id}",
-                credits=level_text,
-            )
+            actor = user_actor(user_id)
+            rows.events.note(now, actor, SPEND_ALERT_SET, f"user:{user_id}", credits=level_text)
 
         await self.store.transact(set_level)
 

@@ -15,7 +15,7 @@ from mintscope.accounts.wallets.wallets import (
 from mintscope.credits import statements
 from mintscope.kit.audit import KeyId, UserId
 from mintscope.kit.credentials import CredentialHash
-from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
+from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.kit.sql.database import Database, delete_part
 from mintscope.kit.time import Month
 from mintscope.payments.store.purchases import ENTER, MOVE_HOLDER, SUCCEED
@@ -137,9 +137,8 @@ class SqlCreditRows:
         if account is None:
             return []
         seen = None
-        while (
-            mark := int(self._db.execute(statements.USAGE_MARK).get)
-        ) != seen:  # it was moved meanwhile
+        # The mark may be moved while the lines are read.
+        while (mark := int(self._db.execute(statements.USAGE_MARK).get)) != seen:
             seen = mark
             found = list(self._db.execute(statements.USAGE, (account, since, limit, mark)))
         return [
@@ -272,22 +271,7 @@ class SqlWalletRows:
         """Return up to *limit* payments of linked wallets, newest first, older than *before*."""
         begun_at, signature = (None, None) if before is None else before
         found = self._db.execute(PAYMENTS, (user_id, begun_at, signature, limit))
-        return [
-            WalletPayment(
-                signature=Signature(row[0]),
-                wallet=Wallet(row[1]),
-                resource=row[2],
-                amount=row[3],
-                paid=row[4],
-                credit_count=row[5],
-                state=row[6],
-                reason=row[7],
-                begun_at=UnixMs(row[8]),
-                settled_at=None if row[9] is None else UnixMs(row[9]),
-                asset=None if row[10] is None else Mint(row[10]),
-            )
-            for row in found
-        ]
+        return [WalletPayment(*row) for row in found]
 
     def hand_over(self, giver: UserId, taker: UserId) -> None:
         """Link the wallets of *giver* to *taker* instead."""

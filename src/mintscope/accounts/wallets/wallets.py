@@ -25,7 +25,7 @@ class LinkedWallet:
     linked_at: UnixMs
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class WalletPayment:
     """A payment of a wallet, as its receipt shows it.
 

@@ -23,12 +23,10 @@ from mintscope.accounts.store import (
 from mintscope.accounts.wallets.store import SqlCreditRows, SqlMoveRows, SqlWalletRows
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.alerts.store import (
-    SqlAlertEmailRows,
     SqlAlertRows,
     SqlFiringRows,
     SqlLeaseRows,
     SqlTelegramChatRows,
-    SqlTelegramRows,
 )
 from mintscope.credits.ledger import CreditAccounts, CreditLedger
 from mintscope.credits.rotation import RotationStore
@@ -70,8 +68,6 @@ class SqlAccountStore:
 def rows_of(db: Database) -> AccountRows:
     """Return the tables of *db*, inside a transaction."""
     emails = SqlEmailRows(db)
-    signals = SqlAlertRows(db)
-    firings = SqlFiringRows(db)
     return AccountRows(
         users=SqlUserRows(db),
         applications=SqlApplicationRows(db),
@@ -93,11 +89,9 @@ def rows_of(db: Database) -> AccountRows:
         watchlists=SqlWatchlistRows(db),
         watched=SqlWatchedRows(db),
         made=SqlIdempotencyRows(db),
-        signals=signals,
-        firings=firings,
-        alert_emails=SqlAlertEmailRows(db, firings, signals),
+        signals=SqlAlertRows(db),
+        firings=SqlFiringRows(db),
         chats=SqlTelegramChatRows(db),
-        telegram=SqlTelegramRows(db, firings, signals),
         lease=SqlLeaseRows(db),
     )
 

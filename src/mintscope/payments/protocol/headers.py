@@ -173,11 +173,7 @@ def encode_required(
     more      extensions beside those of every demand
     is_bare   without any extension, beside challenges of MPP
     """
-    if is_bare:
-        resource = _resource(origin + requirements[0].resource, None, is_short=True)
-        accepts = [_accepted(each) for each in requirements]
-        return _encode(PaymentRequired(error=error, resource=resource, accepts=accepts))
-    is_short = len(requirements) > 1
+    is_short = is_bare or len(requirements) > 1
     adverts = {} if advert is None else {BAZAAR: advert.bazaar}
     offer = _SHORT_OFFER if is_short else _IDENTIFIER_OFFER
     return _encode(
@@ -185,7 +181,7 @@ def encode_required(
             error=error,
             resource=_resource(origin + requirements[0].resource, advert, is_short=is_short),
             accepts=[_accepted(each) for each in requirements],
-            extensions=offer | adverts | dict(more),
+            extensions=None if is_bare else offer | adverts | dict(more),
         )
     )
 

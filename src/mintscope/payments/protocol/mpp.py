@@ -148,14 +148,12 @@ def _encoded(value: dict[str, Any]) -> str:
 def _decoded(text: str, expected: type[_Form], what: str) -> _Form:
     """Return *text* decoded from base64url of JSON, with or without padding."""
     try:
-        plain = b64decode(_padded(text), altchars=b"-_", validate=True)
+        bare = text.rstrip("=")
+        padded = (bare + "=" * (-len(bare) % 4)).encode("ascii", "replace")
+        plain = b64decode(padded, altchars=b"-_", validate=True)
         return msgspec.json.decode(plain, type=expected)
     except (ValueError, msgspec.DecodeError) as flaw:
         raise _invalid(f"base64url of {what}") from flaw
-
-
-def _padded(text: str) -> bytes:
-    return (text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4)).encode("ascii", "replace")
 
 
 def _invalid(expected: str) -> InvalidPayment:

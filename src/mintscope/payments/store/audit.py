@@ -299,7 +299,8 @@ class Walk:
         last = closing.last_close(self._db)
         at = self._at()
         if at is None or (begins and at.stage == Stage.FINISHED):
-            self._begin(last, now)
+            with self._db.transaction(beside=True):
+                self._begin(last, now)
             at = self._at()
         assert at is not None
         if at.finished_at is not None:
@@ -335,10 +336,9 @@ class Walk:
         return None if row is None else At(*row)
 
     def _begin(self, last: closing.Close, now: UnixMs) -> None:
-        """Start after the last closed month."""
+        """Start a walk after the closed month *last*, in the current transaction."""
         values = {"entry": last.last_entry, "rotated": last.rotated, "frozen": last.frozen}
-        with self._db.transaction(beside=True):
-            self._db.execute(BEGIN, {**values, "now": now})
+        self._db.execute(BEGIN, {**values, "now": now})
 
     def _open_month(self, last: closing.Close) -> Month | None:
         """Return the first month with entries that is not closed, or None if all are."""
@@ -349,10 +349,10 @@ class Walk:
 
     def _end_month(self, at: At, month: Month, last: closing.Close, now: UnixMs) -> list[Violation]:
         """Start to close *month*, whose entries are all added up."""
-        if at.summed != at.entry:  # an older version has walked a part, with fewer sums
-            self._begin(last, now)
-        else:
-            with self._db.transaction(beside=True):
+        with self._db.transaction(beside=True):
+            if at.summed != at.entry:  # an older version has walked a part, with fewer sums
+                self._begin(last, now)
+            else:
                 self._db.execute(closing.GO_ON, (Stage.CLOSING, 0, last.hash, month))
         return []
 
@@ -369,15 +369,7 @@ class Walk:
             closed = closed._replace(hash=closing.hash_of(digest, closed))
             with self._db.transaction(beside=True):
                 self.months.close(closed, now)
-                self._db.execute(
-                    BEGIN,
-                    {
-                        "entry": closed.last_entry,
-                        "rotated": closed.rotated,
-                        "frozen": closed.frozen,
-                        "now": now,
-                    },
-                )
+                self._begin(closed, now)
         return []
 
     def _add_up(self, bounds: dict[str, int]) -> list[Violation]:

@@ -25,7 +25,6 @@ from mintscope.kit.time import HOUR_MS, MINUTE_MS
 from mintscope.payments.audit import Acknowledgement, DoubtKind, Orphan, Scan, ScanScope
 from mintscope.payments.payment import Place, State, Takings, WalletSum
 from mintscope.payments.ports import FeesAtRisk
-from mintscope.payments.protocol.envelope import Resource
 from mintscope.payments.search import Kept, KeptPayment, Wanted
 from mintscope.payments.store.audit import (
     ENTRY_IS_PAID,
@@ -36,8 +35,8 @@ from mintscope.payments.store.audit import (
 )
 from mintscope.payments.store.purchases import (
     COLUMNS,
-    END,
     JOINS,
+    LATEST,
     Budgets,
     kept_payment,
     newest,
@@ -86,52 +85,6 @@ SELECT payer, asset, credits, count(*), CAST(sum(paid) AS bigint), count(worth),
 """  # noqa: S608  constants
 
 
-def of_customer(
-    db: Database, user_id: UserId, before: Place | None, limit: int
-) -> Sequence[KeptPayment]:
-    """Return up to *limit* payments of a user after *before*, newest first.
-
-    They are those into the user's account, those whose credits it has, and those of linked wallets.
-    """
-    at, signature = before or (END, "")
-    return [kept_payment(row) for row in db.execute(OF_CUSTOMER, (user_id, at, signature, limit))]
-
-
-def of_wallet(
-    db: Database, user_id: UserId, wallet: Wallet, before: Place | None, limit: int
-) -> Sequence[KeptPayment]:
-    """Return up to *limit* payments of a linked wallet after *before*, newest first.
-
-    There are none if *wallet* is not linked to the user.
-    """
-    at, signature = before or (END, "")
-    values = (user_id, at, signature, limit, wallet)
-    return [kept_payment(row) for row in db.execute(OF_WALLET, values)]
-
-
-def one_of_customer(db: Database, user_id: UserId, signature: Signature) -> KeptPayment | None:
-    """Return one payment of a user; None if there is none, or it is of another user."""
-    row = db.execute(ONE_OF_CUSTOMER, (user_id, signature)).fetchone()
-    return None if row is None else kept_payment(row)
-
-
-def sums_of_wallets(db: Database, user_id: UserId) -> Sequence[WalletSum]:
-    """Return the sums that the linked wallets of a user paid, by wallet, asset and bundle."""
-    return [
-        WalletSum(
-            wallet=Wallet(row[0]),
-            asset=None if row[1] is None else Mint(row[1]),
-            credits=row[2],
-            payments=row[3],
-            paid=row[4],
-            valued=row[5],
-            worth=row[6],
-            last_at=UnixMs(row[7]),
-        )
-        for row in db.execute(SUMS_OF_WALLETS, (user_id,))
-    ]
-
-
 NOTE: Final = """
 INSERT INTO orphan (signature, payer, amount, asset, bought, found_at) VALUES (?, ?, ?, ?, ?, ?)
     ON CONFLICT DO NOTHING
@@ -175,17 +128,7 @@ class OrphanTable:
 
     def open(self) -> list[Orphan]:
         """Return the orphans that are neither settled nor issued."""
-        return [
-            Orphan(
-                signature=Signature(str(signature)),
-                payer=None if payer is None else Wallet(str(payer)),
-                amount=None if amount is None else int(amount),
-                asset=None if asset is None else Mint(str(asset)),
-                bought=None if bought is None else Resource(str(bought)),
-                found_at=UnixMs(int(found_at)),
-            )
-            for signature, payer, amount, asset, bought, found_at in self._db.execute(OPEN)
-        ]
+        return [Orphan(*row) for row in self._db.execute(OPEN)]
 
     def acknowledge(
         self, signature: Signature, note: str, by: Actor, now: UnixMs
@@ -428,22 +371,31 @@ class SqlPaymentBooks:
     async def of_customer(
         self, user_id: UserId, before: Place | None, limit: int
     ) -> Sequence[KeptPayment]:
-        """Return up to *limit* payments of a user after *before*, newest first."""
-        return await self._run(lambda: of_customer(self._db, user_id, before, limit))
+        """Return up to *limit* payments of a user after *before*, newest first.
+
+        They are those into the user's account, those whose credits it has, and those of linked
+        wallets.
+        """
+        return await self._kept(OF_CUSTOMER, (user_id, *(before or LATEST), limit))
 
     async def of_wallet(
         self, user_id: UserId, wallet: Wallet, before: Place | None, limit: int
     ) -> Sequence[KeptPayment]:
-        """Return up to *limit* payments of a linked wallet after *before*, newest first."""
-        return await self._run(lambda: of_wallet(self._db, user_id, wallet, before, limit))
+        """Return up to *limit* payments of a linked wallet after *before*, newest first.
+
+        There are none if *wallet* is not linked to the user.
+        """
+        return await self._kept(OF_WALLET, (user_id, *(before or LATEST), limit, wallet))
 
     async def one_of_customer(self, user_id: UserId, signature: Signature) -> KeptPayment | None:
         """Return one payment of a user; None if there is none, or it is of another user."""
-        return await self._run(lambda: one_of_customer(self._db, user_id, signature))
+        return next(iter(await self._kept(ONE_OF_CUSTOMER, (user_id, signature))), None)
 
     async def sums_of_wallets(self, user_id: UserId) -> Sequence[WalletSum]:
         """Return the sums that the linked wallets of a user paid, by wallet, asset and bundle."""
-        return await self._run(lambda: sums_of_wallets(self._db, user_id))
+        return await self._run(
+            lambda: [WalletSum(*row) for row in self._db.execute(SUMS_OF_WALLETS, (user_id,))]
+        )
 
     async def close(self) -> None:
         """Close the file after any cancelled job has ended, because its thread continues."""
@@ -484,6 +436,11 @@ class SqlPaymentBooks:
     def _settle(self, statement: str, rows: Sequence[tuple[str | int, ...]]) -> None:
         self._db.executemany(statement, rows)
         self._db.execute(SETTLE)
+
+    async def _kept(self, statement: str, values: tuple[str | int, ...]) -> Sequence[KeptPayment]:
+        return await self._run(
+            lambda: [kept_payment(row) for row in self._db.execute(statement, values)]
+        )
 
     async def _end_running(self) -> None:
         if self._running is not None:

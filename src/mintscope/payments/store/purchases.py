@@ -242,7 +242,7 @@ JOINS: Final = """
   LEFT JOIN credit_account AS a ON a.id = p.account
   LEFT JOIN credit_account AS h ON h.id = p.holder
 """
-END: Final = 2**63 - 1
+LATEST: Final[Place] = (UnixMs(2**63 - 1), Signature(""))  # after every payment
 # The payments of an account are those that paid into it, and those whose credits it has now.
 PAYMENTS: Final = """
 WITH account (id) AS (
@@ -304,12 +304,11 @@ def search(db: Database, wanted: Wanted) -> Kept:
     )
     found = [kept_payment(row) for row in payments]
     values = (*wanted.signatures, *wanted.payers, wanted.limit)
-    orphans = db.execute(ORPHANS.format(**places), values)
-    kept = [_orphan(row) for row in orphans]
+    orphans = [KeptOrphan(*row) for row in db.execute(ORPHANS.format(**places), values)]
     payment_count, orphan_count, token_count = db.execute(COUNTS).get
     return Kept(
         payments=found,
-        orphans=kept,
+        orphans=orphans,
         payment_count=payment_count,
         orphan_count=orphan_count,
         token_count=token_count,
@@ -326,24 +325,12 @@ def newest(
     elif state is not None:  # as the index of what is not issued has it
         condition = f"p.state = '{state.value}' AND p.state <> 'issued'"
     statement = NEWEST.format(columns=COLUMNS, joins=JOINS, condition=condition)
-    at, signature = before or (END, "")
-    return [kept_payment(row) for row in db.execute(statement, (at, signature, limit))]
+    return [kept_payment(row) for row in db.execute(statement, (*(before or LATEST), limit))]
 
 
 def takings(db: Database, since: UnixMs) -> Sequence[Takings]:
     """Return the takings of issued payments begun at *since* or later, newest first."""
-    return [
-        Takings(
-            day=day,
-            asset=None if asset is None else Mint(asset),
-            credits=credit_count,
-            payments=payments,
-            paid=paid,
-            valued=valued,
-            worth=worth,
-        )
-        for day, asset, credit_count, payments, paid, valued, worth in db.execute(TAKINGS, (since,))
-    ]
+    return [Takings(*row) for row in db.execute(TAKINGS, (since,))]
 
 
 def kept_payment(row: Sequence[Any]) -> KeptPayment:
@@ -368,20 +355,6 @@ def kept_payment(row: Sequence[Any]) -> KeptPayment:
         if balance is None
         else Holder(hint=hint, owner=None if owner is None else UserId(owner), balance=balance),
         worth=worth,
-    )
-
-
-def _orphan(row: Sequence[Any]) -> KeptOrphan:
-    signature, payer, amount, asset, bought, found_at, acknowledged_at, note = row
-    return KeptOrphan(
-        signature=Signature(signature),
-        payer=None if payer is None else Wallet(payer),
-        amount=amount,
-        asset=None if asset is None else Mint(asset),
-        bought=None if bought is None else Resource(bought),
-        found_at=UnixMs(found_at),
-        acknowledged_at=None if acknowledged_at is None else UnixMs(acknowledged_at),
-        note=note,
     )
 
 
