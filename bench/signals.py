@@ -227,7 +227,7 @@ async def stall(rules: int, tokens: int) -> list[Figure]:
         clock = Ahead()
         watcher = AlertEvaluator(
             reader=trading.log,
-            writer=AlertWriter(store=store, clock=clock, holder=b"here", emails_day_max=50),
+            writer=AlertWriter(store=store, clock=clock, holder=b"here"),
             evaluation=Evaluation(tracks=Tracks(tokens)),
             clock=clock,
             wait=never,

@@ -9,9 +9,10 @@ import apsw
 import psycopg
 import pytest
 
-from mintscope.credits.ledger import CreditAccounts, CreditLedger, KindLine
+from mintscope.credits.ledger import CreditLedger, KindLine
 from mintscope.credits.postgres import PostgresCreditAccounts, PostgresCreditLedger
 from mintscope.credits.sqlite import SqliteCreditAccounts, SqliteCreditLedger
+from mintscope.credits.store import CreditAccounts
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import ServiceUnavailable
 from support.scenes.postgres import dsn_in

@@ -13,6 +13,7 @@ from mintscope.accounts.mail.templates import compose
 from mintscope.alerts.alert import SignalId
 from mintscope.alerts.alerts import AlertWriter
 from mintscope.alerts.conditions import Tracks
+from mintscope.alerts.emails import EmailBounds
 from mintscope.alerts.evaluation import Evaluation
 from mintscope.alerts.evaluator import AlertEvaluator
 from mintscope.kit.primitives import Mint
@@ -49,7 +50,7 @@ def watcher_of(service: Service, **bounds: int) -> AlertEvaluator:
         clock=service.clock,
         holder=b"here",
         symbols=symbols,
-        **({"emails_day_max": 50} | bounds),
+        bounds=EmailBounds(**bounds),
     )
     return AlertEvaluator(
         reader=service.log,
@@ -194,7 +195,7 @@ async def test_two_numbers_of_a_report_are_compared(service: Service, key: str) 
 
 
 async def test_what_fires_in_the_pause_is_in_the_next_email(service: Service, key: str) -> None:
-    watcher = watcher_of(service, email_pause_ms=60_000)
+    watcher = watcher_of(service, pause_ms=60_000)
     path = await make(service, key, fires="each")
     await watcher.round()
     await prices(service, watcher, 162.0, 160.0, 162.0, 160.0)

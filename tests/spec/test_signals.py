@@ -430,7 +430,6 @@ def watcher_of(service: Service) -> AlertEvaluator:
             store=service.accounts.store,
             clock=clock,
             holder=b"here",
-            emails_day_max=50,
         ),
         evaluation=Evaluation(tracks=Tracks(4)),
         clock=clock,

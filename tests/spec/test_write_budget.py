@@ -10,6 +10,7 @@ from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.mail.email import EmailKind
 from mintscope.alerts.alert import SignalId
 from mintscope.alerts.alerts import AlertBounds
+from mintscope.alerts.emails import EmailBounds
 from mintscope.app.config.config import AccountsConfig
 from mintscope.app.config.groups import SignalsConfig
 from mintscope.kit.audit import key_actor
@@ -103,7 +104,8 @@ async def test_an_account_gets_so_many_emails_about_alerts_in_a_day(service: Ser
     signal_id = SignalId(made.json()["data"]["signalId"])
     holder = await service.accounts.keys.find(key, "192.0.2.1")
     assert holder is not None
-    signals = replace(service.accounts.built.signals, bounds=AlertBounds(emails_day_max=3))
+    bounds = AlertBounds(of_emails=EmailBounds(day_max=3))
+    signals = replace(service.accounts.built.signals, bounds=bounds)
 
     async def written() -> int:
         emails = await service.accounts.store.read(lambda rows: rows.outbox.newest(99))
@@ -115,7 +117,7 @@ async def test_an_account_gets_so_many_emails_about_alerts_in_a_day(service: Ser
     service.clock.advance(DAY_MS + 1)
     assert await signals.test(holder.key.user_id, signal_id) is not None
     assert await written() == 4
-    assert SignalsConfig().emails_per_day_max == AlertBounds().emails_day_max == 50
+    assert SignalsConfig().emails_per_day_max == EmailBounds().day_max == 50
 
 
 async def test_a_challenge_is_counted_and_leaves_no_row(service: Service) -> None:

@@ -147,18 +147,12 @@ def _confirm(
     end_sessions(rows, owner.user_id, but=session)
     for purpose in (Purpose.VERIFY_EMAIL, Purpose.RESET_PASSWORD):
         rows.proofs.use_up(purpose, owner.user_id, at)
-    if owner.verified_at is not None:
-        _tell_old(rows, session, owner, nonce, at)
+    if owner.verified_at is not None:  # the reader of the old address proved to be the owner
+        since = session.created_at
+        new = NewProof(Purpose.UNDO_EMAIL, owner.user_id, owner.email, nonce, at, since)
+        rows.emails.insert(EmailKind.EMAIL_CHANGED, owner.email, {}, rows.proofs.insert(new), at)
     _note(rows, owner.user_id, "changed address", at)
     return True
-
-
-def _tell_old(rows: AccountRows, session: Session, owner: User, nonce: bytes, at: UnixMs) -> None:
-    """Write an undo link to the account's old address, whose reader proved to be the owner."""
-    since = session.created_at
-    new = NewProof(Purpose.UNDO_EMAIL, owner.user_id, owner.email, nonce, at, since)
-    proof_id = rows.proofs.insert(new)
-    rows.emails.insert(EmailKind.EMAIL_CHANGED, owner.email, {}, proof_id, at)
 
 
 def _undo(

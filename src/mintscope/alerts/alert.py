@@ -151,20 +151,11 @@ class Alert:
 
 
 class AlertChanges(TypedDict, total=False):
-    """The columns of a signal that may change."""
+    """The columns of a signal that may change beside those of its rule."""
 
-    name: str
-    level: float
-    margin: float
-    percent: float
-    window_s: int
     webhook_url: str | None
     webhook_at: UnixMs
-    by_email: bool
-    by_telegram: bool
     is_active: bool
-    is_closed: bool
-    least_confidence: Confidence
     nonce: bytes
     old_nonce: bytes
     old_nonce_until: UnixMs
@@ -172,9 +163,6 @@ class AlertChanges(TypedDict, total=False):
     state: str | None
     fired_at: UnixMs
     webhook_failed_at: UnixMs | None
-    fires: Fires
-    message: str
-    expires_at: UnixMs | None
     ended_at: UnixMs | None
     emailed_at: UnixMs
     email_due_at: UnixMs | None

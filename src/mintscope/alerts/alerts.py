@@ -58,7 +58,7 @@ class AlertBounds:
     per_user_max     signals of a user
     of_all_max       signals of all users that are evaluated
     mints_max        mints that these look at together
-    emails_day_max, emails_of_alert_max   as in EmailBounds
+    of_emails        the limits of e-mails about alerts
     firings_hour_max  of a signal, sent in an hour
     allows_loopback  webhooks may go to addresses of this machine, in plain http
     telegram_bot     the name of the operator's bot; "": there is none
@@ -67,8 +67,7 @@ class AlertBounds:
     per_user_max: int = 20
     of_all_max: int = 10_000
     mints_max: int = 1_000
-    emails_day_max: int = emails.EmailBounds().day_max
-    emails_of_alert_max: int = emails.EmailBounds().of_alert_max
+    of_emails: emails.EmailBounds = emails.USUAL_BOUNDS
     firings_hour_max: int = FIRINGS_HOUR_MAX
     allows_loopback: bool = False
     telegram_bot: str = ""
@@ -166,9 +165,7 @@ class Alerts:
             return None
         symbols = await self.symbols({signal.rule.mint}) if signal.rule.by_email else {}
         now = self.clock.now()
-        bounds = emails.EmailBounds(
-            day_max=self.bounds.emails_day_max, of_alert_max=self.bounds.emails_of_alert_max
-        )
+        bounds = self.bounds.of_emails
         tested = await self.store.transact(
             lambda rows: _test(rows, user_id, signal_id, now, bounds, symbols)
         )
@@ -277,23 +274,7 @@ class Alerts:
         denied = self._denied(rows, user_id, asked, before)
         if denied is not None:
             return denied
-        rows.signals.update(
-            signal_id,
-            name=asked.name,
-            level=asked.level,
-            margin=asked.margin,
-            percent=asked.percent,
-            window_s=asked.window_s,
-            webhook_url=asked.webhook_url,
-            by_email=asked.by_email,
-            by_telegram=asked.by_telegram,
-            is_active=asked.is_active,
-            is_closed=asked.is_closed,
-            least_confidence=asked.least_confidence,
-            fires=asked.fires,
-            message=asked.message,
-            expires_at=asked.expires_at,
-        )
+        rows.signals.change(signal_id, asked)
         is_other = _evaluated(asked) != _evaluated(before)
         if is_other or asked.is_active > before.is_active:
             rows.signals.update(signal_id, revision=signal.revision + 1, state=None)
@@ -428,30 +409,19 @@ class AlertWriter:
     That reports are looked at once does not rest on the lease: what is written down must begin
     where the last ended.  The lease only spares others the work.
 
-    holder           names this process
-    emails_day_max, emails_of_alert_max, email_pause_ms   as in EmailBounds
-    symbols          returns the symbols of tokens, as far as they are known
-    lease_ms         after so long without a word from it, another process takes over
+    holder     names this process
+    bounds     the limits of e-mails about alerts
+    symbols    returns the symbols of tokens, as far as they are known
+    lease_ms   another process takes over if this one does not renew its lease for so long
     Raises ServiceUnavailable from every verb.
     """
 
     store: AccountStore
     clock: Clock
     holder: bytes
-    emails_day_max: int
-    emails_of_alert_max: int = emails.EmailBounds().of_alert_max
-    email_pause_ms: int = emails.EmailBounds().pause_ms
+    bounds: emails.EmailBounds = emails.USUAL_BOUNDS
     symbols: ReadSymbols = no_symbols
     lease_ms: int = LEASE_MS
-
-    @property
-    def bounds(self) -> emails.EmailBounds:
-        """The limits of e-mails about alerts."""
-        return emails.EmailBounds(
-            day_max=self.emails_day_max,
-            of_alert_max=self.emails_of_alert_max,
-            pause_ms=self.email_pause_ms,
-        )
 
     async def take(self) -> AlertStanding | None:
         """Take the evaluation lease, and return the position; None if another process has it."""

@@ -188,6 +188,9 @@ class EmailBounds:
     pause_ms: int = 5 * MINUTE_MS
 
 
+USUAL_BOUNDS: Final = EmailBounds()
+
+
 class Reached(NamedTuple):
     """An allowance that is used up; it has room again at *until*."""
 

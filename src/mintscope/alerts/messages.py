@@ -292,28 +292,26 @@ def remarks_on(asked: AlertRule, present: Present | None) -> Sequence[Remark]:
         ago = f"{days} days" if days > 1 else f"1 day and {hours} hours"
         text = f"This token last traded {ago} ago. The alert fires only once it trades again."
         found.append(Remark("dead", text))
-    value = present.values.get(asked.field)
-    if value is None:
-        text = f"{field_words(asked.field)} of this token needs more trades than it has had."
+    watched = [each for each in (asked.field, asked.compared) if each is not None]
+    missing = next((each for each in watched if each not in present.values), None)
+    if missing is not None:
+        text = f"{field_words(missing)} of this token needs more trades than it has had."
         found.append(Remark("early", f"{text} The alert begins when it is there."))
-    elif asked.compared is not None and asked.compared not in present.values:
-        text = f"{field_words(asked.compared)} of this token needs more trades than it has had."
-        found.append(Remark("early", f"{text} The alert begins when it is there."))
-    elif _is_true(asked, value, present):
-        now = value_words(asked.field, value)
+    elif _is_true(asked, present):
+        now = value_words(asked.field, present.values[asked.field])
         text = f"This is true already: {field_words(asked.field)} is {now}."
         found.append(Remark("true", f"{text} It fires the next time that it crosses."))
     return found
 
 
-def _is_true(asked: AlertRule, value: float, present: Present) -> bool:
+def _is_true(asked: AlertRule, present: Present) -> bool:
+    value = present.values[asked.field]
     level = asked.level
     kind = asked.kind
     if asked.compared is not None:
-        other = present.values.get(asked.compared)
-        if other is None or asked.direction is None:
+        if asked.direction is None:
             return False
-        level = other
+        level = present.values[asked.compared]
         kind = SignalKind.ABOVE if asked.direction is Direction.UP else SignalKind.BELOW
     if kind is SignalKind.ABOVE:
         return value > level

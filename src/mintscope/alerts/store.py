@@ -279,6 +279,7 @@ UPDATE signal SET fired_at = ?, hour_since = ?, hour_count = ? WHERE id = ?
 KEEP_STATE: Final = "UPDATE signal SET state = ? WHERE id = ? AND revision = ?"
 CLEAR: Final = "DELETE FROM signal_firing WHERE signal = ?"
 DELETE: Final = "DELETE FROM signal WHERE id = ?"
+FIXED: Final = frozenset({"mint", "field", "kind", "compared", "direction"})
 HAND_OVER: Final = 'UPDATE signal SET "user" = ? WHERE "user" = ?'
 
 
@@ -298,6 +299,10 @@ class SqlAlertRows(Table[SignalId, Alert]):
     def update(self, signal_id: SignalId, /, **changes: Unpack[AlertChanges]) -> None:
         """Change columns of a signal."""
         self._update(signal_id, changes)
+
+    def change(self, signal_id: SignalId, rule: AlertRule) -> None:
+        """Store *rule*, except for its FIXED fields."""
+        self._update(signal_id, {k: v for k, v in asdict(rule).items() if k not in FIXED})
 
     def of_user(self, user_id: UserId) -> Sequence[Alert]:
         """Return the signals of a user, in order of creation."""

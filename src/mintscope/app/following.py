@@ -13,6 +13,7 @@ from mintscope.accounts.secrets import AccountSecrets
 from mintscope.alerts.alerts import AlertBounds, Alerts, AlertWriter, ReadSymbols, no_symbols
 from mintscope.alerts.conditions import Tracks
 from mintscope.alerts.deliveries import Deliveries
+from mintscope.alerts.emails import EmailBounds
 from mintscope.alerts.evaluation import Evaluation
 from mintscope.alerts.evaluator import AlertEvaluator
 from mintscope.alerts.queue_store import SqlWebhookQueue
@@ -65,6 +66,14 @@ HOLDER_BYTES: Final = 8
 NOTING_MS: Final = 5 * SECOND_MS  # for what became of a webhook to be written down
 
 
+def _email_bounds(config: SignalsConfig) -> EmailBounds:
+    return EmailBounds(
+        day_max=config.emails_per_day_max,
+        of_alert_max=config.emails_per_alert_max,
+        pause_ms=config.email_pause_s * SECOND_MS,
+    )
+
+
 def make_signals(  # noqa: PLR0913, PLR0917 - one argument for each part
     config: SignalsConfig,
     store: AccountStore,
@@ -78,8 +87,7 @@ def make_signals(  # noqa: PLR0913, PLR0917 - one argument for each part
         per_user_max=config.per_account_max,
         of_all_max=config.of_all_max,
         mints_max=config.mints_max,
-        emails_day_max=config.emails_per_day_max,
-        emails_of_alert_max=config.emails_per_alert_max,
+        of_emails=_email_bounds(config),
         firings_hour_max=config.firings_per_hour_max,
         allows_loopback=config.webhook_loopback,
         telegram_bot=config.telegram_bot,
@@ -143,9 +151,7 @@ def make_watcher(
             store=store,
             clock=clock,
             holder=os.urandom(HOLDER_BYTES),
-            emails_day_max=config.emails_per_day_max,
-            emails_of_alert_max=config.emails_per_alert_max,
-            email_pause_ms=config.email_pause_s * SECOND_MS,
+            bounds=_email_bounds(config),
             symbols=symbols,
             lease_ms=int(config.takeover_s * SECOND_MS),
         ),

@@ -139,35 +139,6 @@ class KindLine(msgspec.Struct, frozen=True):
     last_at: UnixMs
 
 
-class CreditAccounts(Protocol):
-    """The accounts, for an operator.
-
-    Raises ServiceUnavailable from every verb when the store does not answer.
-    """
-
-    async def page(
-        self, *, after: CreditAccount = FIRST, limit: int = ACCOUNTS_A_PAGE
-    ) -> Sequence[AccountLine]:
-        """Return up to *limit* accounts that follow the account *after*, oldest first."""
-
-    async def ending_in(
-        self, ending: str, *, after: CreditAccount = FIRST, limit: int = ACCOUNTS_A_PAGE
-    ) -> Sequence[AccountLine]:
-        """Return up to *limit* accounts after *after* whose credit token ends in *ending*.
-
-        The oldest is first.
-        """
-
-    async def summary(self, account: CreditAccount) -> Sequence[KindLine]:
-        """Return the sums of the entries of *account* by kind, spends last.
-
-        Spends that are added up by day have the day alone.
-        """
-
-    async def contradictions(self) -> Sequence[CreditAccount]:
-        """Return the accounts whose balance contradicts their entries since the last close."""
-
-
 KEPT_MS: Final = 10 * 60_000  # for how long an answer that was paid for is given again
 
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 import structlog
+from typing_extensions import override
 
 from mintscope.credits import statements
 from mintscope.credits.ledger import (
@@ -28,7 +29,7 @@ from mintscope.credits.ledger import (
     Spent,
     TooFew,
 )
-from mintscope.credits.store import GroupCreditLedger, TableCreditAccounts
+from mintscope.credits.store import CreditAccounts, GroupCreditLedger
 from mintscope.kit.clock import Clock
 from mintscope.kit.metrics import DEBITS
 from mintscope.kit.primitives import CreditAccount, UnixMs
@@ -339,32 +340,34 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
         )
         self._batches = CreditBatches(db)
 
+    @override
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
-        """Take one credit for each of *accounts*, first come first served, in one commit."""
         return statements.one_by_one(accounts, self._batches.spend(accounts, at))
 
+    @override
     def note_answered(self, batch_count: int) -> None:
-        """Record that the requests of the first *batch_count* batches were answered."""
         self._batches.note_answered(batch_count)
 
+    @override
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take all credits of each debit or none, first come first served, in one commit."""
         return self._batches.debit(debits, at)
 
+    @override
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Debit as `debit` does, and store the new minutes in the same commit."""
         return self._batches.prepay(debits, at)
 
+    @override
     def note_sent(self, minutes: Sequence[int]) -> None:
-        """Record that *minutes* have ended, with a later commit."""
         self._batches.sent.numbers.extend(minutes)
 
+    @override
     def expect_writable(self) -> None:
         """Write something durably, or raise; also raise if the two clocks differ."""
         with self._db.transaction():
             self._db.execute("UPDATE pepper SET check_hash = check_hash")
         self._db.expect_clock()
 
+    @override
     def rest(self, at: UnixMs) -> None:
         """Give back uncertain debits, and those left by replicas that died."""
         self._batches.rest(at)
@@ -386,8 +389,8 @@ class PostgresCreditLedger(GroupCreditLedger):
         )
 
 
-class PostgresCreditAccounts(TableCreditAccounts):
-    """Implements CreditAccounts."""
+class PostgresCreditAccounts(CreditAccounts):
+    """The credit accounts, for an operator."""
 
     def __init__(self, dsn: str, *, pepper: bytes) -> None:
         super().__init__(PostgresCreditBook(dsn, pepper=pepper), errors=DatabaseError)

@@ -32,7 +32,7 @@ from mintscope.credits.ledger import (
     Spent,
     TooFew,
 )
-from mintscope.credits.store import GroupCreditLedger, TableCreditAccounts
+from mintscope.credits.store import CreditAccounts, GroupCreditLedger
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import CreditAccount, UnixMs
 from mintscope.kit.sql.database import AccessAtOnce
@@ -199,8 +199,8 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         self._debits_max = CHECKPOINT_BYTES_MAX // int(db.pragma("page_size"))
         db.wal_autocheckpoint(0)  # not in the middle of a batch
 
+    @override
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
-        """Take one credit for each of *accounts*, first come first served, in one commit."""
         self._clear_minutes_if_due(at)
         # A statement of its own begins, changes and commits without the interpreter's lock.
         self._db.execute(SPEND, (apsw.carray(array("q", accounts)), at))
@@ -215,8 +215,8 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
             return [left[account] for account in accounts]
         return statements.one_by_one(accounts, spent)
 
+    @override
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take all credits of each debit or none, first come first served, in one commit."""
         if debits and debits[0].once is not None:
             return self._debit_named(debits, at)
         self._clear_minutes_if_due(at)
@@ -247,8 +247,8 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
             self._db.execute(statements.UNKEEP, (debit.once,))
         return outcome
 
+    @override
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Debit as `debit` does, and store the new minutes in the same commit."""
         self._give_back_left(at)
         with transaction(self._db):
             cleared_count = self._minutes.clear()
@@ -258,8 +258,8 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         self._checkpoint(self._debits_max)
         return outcomes
 
+    @override
     def note_sent(self, minutes: Sequence[int]) -> None:
-        """Record that *minutes* have ended, with a later commit."""
         self._minutes.sent.numbers.extend(minutes)
 
     def _debit_each(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
@@ -287,17 +287,19 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         balance = self.balance(debit.account)
         return CapReached(month) if balance >= debit.credit_count else TooFew(balance)
 
+    @override
     def expect_writable(self) -> None:
-        """Write something durably, or raise."""
         with transaction(self._db):
             kept = self._db.execute("SELECT check_hash FROM pepper").get
             # SQLite writes nothing for a row that stays as it is.
             self._db.execute("UPDATE pepper SET check_hash = zeroblob(length(check_hash))")
             self._db.execute("UPDATE pepper SET check_hash = ?", (kept,))
 
+    @override
     def note_answered(self, batch_count: int) -> None:
-        """Do nothing, because no other process can give a batch back."""
+        pass  # no other process can give a batch back
 
+    @override
     def rest(self, at: UnixMs) -> None:
         """Do deferred work: clear sent or abandoned minutes, and checkpoint the write-ahead log."""
         if self._minutes.sent.numbers:
@@ -331,7 +333,6 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
 
     @override
     def close(self) -> None:
-        """Close the connection, and release the lock of minutes."""
         self._minutes.close()
         super().close()
 
@@ -377,8 +378,8 @@ class SqliteCreditLedger(GroupCreditLedger):
         )
 
 
-class SqliteCreditAccounts(TableCreditAccounts):
-    """Implements CreditAccounts."""
+class SqliteCreditAccounts(CreditAccounts):
+    """The credit accounts, for an operator."""
 
     def __init__(self, path: Path, *, pepper: bytes) -> None:
         super().__init__(CreditBook(path, pepper=pepper), errors=apsw.Error)

@@ -5,6 +5,7 @@ by a later one once something was sent.  So the rows of a process that died are 
 is given back once: by the process that removes the row.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -18,6 +19,8 @@ from mintscope.credits.ledger import (
     STATEMENT_LINES,
     AccountLine,
     DayUse,
+    Debit,
+    DebitOutcome,
     Empty,
     KindLine,
     LedgerEntry,
@@ -370,8 +373,8 @@ Db = TypeVar("Db", bound=Executes)
 Block = Callable[[], AbstractContextManager[object]]
 
 
-class CreditTables(Generic[Db]):
-    """What both engines do alike with the credit tables, over one connection, in one thread.
+class CreditTables(ABC, Generic[Db]):
+    """The credit tables over one connection, for one thread; raises the errors of the engine.
 
     transaction, snapshot   begin one on *db*
     name                    of the store, for an operator
@@ -416,6 +419,37 @@ class CreditTables(Generic[Db]):
         """Return the credits that the cap of *key* leaves in *month*; None: it has no cap."""
         left: int | None = self._db.execute(CAP_LEFT, (key, month)).get
         return left
+
+    @abstractmethod
+    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
+        """Take one credit for each of *accounts*, first come first served, in one commit."""
+
+    @abstractmethod
+    def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Take all credits of each debit or none, first come first served, in one commit.
+
+        All of them have a name, `once`, or none has: nothing is taken for an answer that is kept.
+        """
+
+    @abstractmethod
+    def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Debit as `debit` does, and store the new minutes in the same commit."""
+
+    @abstractmethod
+    def note_sent(self, minutes: Sequence[int]) -> None:
+        """Record that *minutes* have ended, with a later commit."""
+
+    @abstractmethod
+    def note_answered(self, batch_count: int) -> None:
+        """Record that the requests of the first *batch_count* batches were answered."""
+
+    @abstractmethod
+    def rest(self, at: UnixMs) -> None:
+        """Do deferred work while no request waits."""
+
+    @abstractmethod
+    def expect_writable(self) -> None:
+        """Write something durably, or raise."""
 
     def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
         """Give back each reversal; credits of a minute only while that minute is stored."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -32,50 +32,10 @@ from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CreditToken
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.metrics import DEBITS
-from mintscope.kit.primitives import CreditAccount, UnixMs
+from mintscope.kit.primitives import CreditAccount
 from mintscope.kit.sql.database import DatabaseAccess
 from mintscope.kit.sql.group_commit import PATIENCE_S, GroupCommit
 from mintscope.kit.time import month_of
-
-
-class CreditWriter(Protocol):
-    """Writes the credit tables of one engine, in one thread; raises the errors of the engine."""
-
-    def issue(
-        self, token: CreditToken, credit_count: int, *, note: str, at: UnixMs
-    ) -> CreditAccount:
-        """Open the account of *token* with a grant of *credit_count*."""
-
-    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
-        """Take one credit for each of *accounts*, first come first served, in one commit."""
-
-    def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take all credits of each debit or none, first come first served, in one commit.
-
-        All of them have a name, `once`, or none has: nothing is taken for an answer that is kept.
-        """
-
-    def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Debit as `debit` does, and store the new minutes in the same commit."""
-
-    def note_sent(self, minutes: Sequence[int]) -> None:
-        """Record that *minutes* have ended, with a later commit."""
-
-    def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
-        """Give back each reversal; credits of a minute only while that minute is stored."""
-
-    def note_answered(self, batch_count: int) -> None:
-        """Record that the requests of the first *batch_count* batches were answered."""
-
-    def rest(self, at: UnixMs) -> None:
-        """Do deferred work while no request waits."""
-
-    def expect_writable(self) -> None:
-        """Write something durably, or raise."""
-
-    def close(self) -> None:
-        """Close the connection."""
-
 
 KNOWN_MAX: Final = 100_000
 UNAVAILABLE: Final = "The credit ledger does not answer; nothing was charged."
@@ -94,7 +54,7 @@ class GroupCreditLedger:
 
     def __init__(
         self,
-        writing: CreditWriter,
+        writing: CreditTables[Any],
         reading: DatabaseAccess[CreditTables[Any]],
         *,
         clock: Clock,
@@ -340,8 +300,8 @@ class GroupCreditLedger:
 T = TypeVar("T")
 
 
-class TableCreditAccounts:
-    """Implements CreditAccounts; reads run in threads.
+class CreditAccounts:
+    """The credit accounts, for an operator; reads run in threads.
 
     errors   of the engine; they become ServiceUnavailable
     """

@@ -22,6 +22,7 @@ from mintscope.alerts.alert import Alert, AlertRule
 from mintscope.alerts.alerts import Alerts, AlertWriter
 from mintscope.alerts.conditions import Field, SignalKind
 from mintscope.alerts.deliveries import Attempt, Deliveries, DeliveryBatch, Ended
+from mintscope.alerts.emails import EmailBounds
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.stores.money import SqlAccountStore
 from mintscope.kit.clock import SystemClock
@@ -93,7 +94,7 @@ class Machine:
             store=self.store,
             clock=self.clock,
             holder=holder,
-            emails_day_max=9,
+            bounds=EmailBounds(day_max=9),
             lease_ms=MINUTE_MS,
         )
 

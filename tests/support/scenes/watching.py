@@ -117,9 +117,7 @@ class Scene:
             store=store or self.store,
             clock=clock or self.clock,
             holder=bytes([1 + process]),
-            emails_day_max=bounds.day_max,
-            emails_of_alert_max=bounds.of_alert_max,
-            email_pause_ms=bounds.pause_ms,
+            bounds=bounds,
         )
         return AlertEvaluator(
             reader=self.log,

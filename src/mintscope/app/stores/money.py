@@ -28,9 +28,9 @@ from mintscope.alerts.store import (
     SqlLeaseRows,
     SqlTelegramChatRows,
 )
-from mintscope.credits.ledger import CreditAccounts, CreditLedger
+from mintscope.credits.ledger import CreditLedger
 from mintscope.credits.rotation import RotationStore
-from mintscope.credits.store import GroupCreditLedger
+from mintscope.credits.store import CreditAccounts, GroupCreditLedger
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import Root
 from mintscope.kit.sql.database import Database
@@ -103,10 +103,6 @@ class Opened(Protocol):
         """Close files and connections."""
 
 
-class OpenedCredits(CreditAccounts, Opened, Protocol):
-    """Credit accounts, for a command."""
-
-
 class SharedSource(PriceSource, Opened, Protocol):
     """A price that several processes share."""
 
@@ -123,7 +119,7 @@ class MoneyEngine(Protocol):
     def ledger(self, pepper: bytes, clock: Clock) -> GroupCreditLedger:
         """Return credits, for a process that serves."""
 
-    def credits(self, pepper: bytes) -> OpenedCredits:
+    def credits(self, pepper: bytes) -> CreditAccounts:
         """Return credit accounts, for a command."""
 
     def payments(self) -> SqlPaymentStore:
