@@ -1,12 +1,11 @@
-"""Months of the journal: each is closed in turn, and compared in every later walk.
+"""Months of the journal: each is closed in turn, and checked again in every later walk.
 
-    closing    the sums of the walk for each account and each API key become rows of the month,
-               if the opening balance plus its entries make the closing balance
-    months     the rows of each closed month still add up, and agree with the kept journal
+    closing    store the sums of each account and each API key as rows of the month, if each opening
+               balance plus its entries makes the closing balance
+    months     check that the rows of each closed month still add up, and agree with the journal
 
-Each row is hashed with the one before it, and the last of a month with the first of the next: no
-row of a closed month can be changed, added or removed alone.  Once a month is closed, its spends
-are no longer needed and may be deleted.
+Each row is hashed with the row before it, across months, so that no row of a closed month can be
+changed, added or removed without a trace.  Once a month is closed, its spends may be deleted.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,7 +19,7 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Batch, Database, Row
 from mintscope.kit.time import DAY_MS, MONTHS, Month, month_of
 
-# For so long the version before this one may be started again, which expects every spend.
+# For so long an operator may return to the version before, which expects every spend.
 KEPT_AT_LEAST_MS: Final = 7 * DAY_MS
 
 # The balance of an account at the last close; NULL if it had no entry by then.
@@ -33,7 +32,7 @@ LAST_CLOSED: Final = """
 SELECT month, last_entry, rotated, frozen, hash FROM closed_month ORDER BY month DESC LIMIT 1
 """
 
-# Taken by the one process that goes on from a place.
+# Locked by the one process that continues from a place.
 HELD: Final = """
 SELECT hash FROM audit_walk WHERE number = ? AND stage = ? AND place = ? /* FOR UPDATE */
 """

@@ -4,11 +4,10 @@
     payments  each purchase has one journal entry, each such entry one purchase
     credits   balances are what their entries say; rotations and freezes cancel out
 
-A violation stops sales, never spending: who has paid is served.
+A violation stops sales, never spending: credits already bought keep working.
 
-A late entry is no violation.  Where chain and books do not agree, they
-are looked at again before anything is said; what still cannot be settled is a
-doubt, and a doubt that three looks and 300 s have not settled is a violation.
+A late entry is no violation.  A payment on which chain and books disagree is a doubt, and is
+checked again.  A doubt that three checks and 300 s have not settled is a violation.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """Credit ledger: ports, debits, instant answers.
 
-A balance is the sum of its account's entries and never negative; only the
-ledger itself decides a spend, in one statement.  Accounts never disappear.
+A balance is the sum of the entries of its account, and never negative.  Only the ledger decides
+whether a spend is covered, in one statement.  Accounts are never deleted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -87,20 +87,17 @@ class Statement(msgspec.Struct, frozen=True, gc=False):
 class CreditLedger(Protocol):
     """The ledger as the API uses it; each method is atomic.
 
-    Raises ServiceUnavailable from every verb when the store does not answer;
-    nothing has been taken then, or it is given back by a reversal.
+    Every method raises ServiceUnavailable if the store does not answer.  Nothing has been taken
+    then, or a reversal gives it back.
     """
 
     async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
         """Open the account of *token* with a grant of *credit_count* (>= 1)."""
 
     async def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*, None if there is none.
+        """Return the account of the credit token *bearer*; None if it has none, or was rotated.
 
-        A rotated credit token has none left.
-
-        Any text may be requested: malformed, mistyped and unknown ones go the
-        same way, in the same time.
+        Malformed, mistyped and unknown texts take the same path, in the same time.
         """
 
     async def root(self, account: CreditAccount) -> CreditAccount:
@@ -139,15 +136,15 @@ class KindLine(msgspec.Struct, frozen=True):
     last_at: UnixMs
 
 
-KEPT_MS: Final = 10 * 60_000  # for how long an answer that was paid for is given again
+KEPT_MS: Final = 10 * 60_000  # for so long an answer that was paid for is sent again
 
 
 class Debit(msgspec.Struct, frozen=True, gc=False):
     """*credit_count* credits of *account*, >= 1, spent by the API key of id *key*.
 
-    once    the name of the answer that they buy, of this account: while it is kept, KEPT_MS, no
-            more credits are taken for it; None: it has none
-    endpoint   the number of the endpoint, as in `credits.endpoints`; None: it has none
+    once      the name of the answer that the credits buy, unique in the account; for KEPT_MS a
+              debit with the same name takes no credits.  None: the answer has no name
+    endpoint  the number of the endpoint, as in NUMBERS; None: it has none
     """
 
     account: CreditAccount
@@ -160,10 +157,10 @@ class Debit(msgspec.Struct, frozen=True, gc=False):
 class Reversal(msgspec.Struct, frozen=True, gc=False):
     """Credits to give back; those of an API key also reduce its use in the month of the debit.
 
-    minute    the number of the minute they were taken for in advance: they are given back only
-              while it is under way in the store, and so once
-    once      the name of the answer they were taken for, which is not kept any longer
-    endpoint   that of the debit
+    minute    the number of the minute that the credits paid for in advance; they are given back
+              only while the store has that minute, and so at most once
+    once      the name of the answer that the credits bought; the name is forgotten
+    endpoint  that of the debit
     """
 
     account: CreditAccount
@@ -178,9 +175,9 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
 class Debited(msgspec.Struct, frozen=True, gc=False):
     """All credits of *debit* were taken, durably, in *month*; *balance* was left, >= 0.
 
-    minute      the number of the minute that is under way in the store; None: they were taken for
-                what is sent at once
-    is_repeat   none were taken now: the answer of this name was paid for before
+    minute      the number of the minute that the credits paid for in advance; None: they paid for
+                an answer that is sent at once
+    is_repeat   no credits were taken, because an answer of this name was paid for before
     """
 
     debit: Debit
@@ -228,29 +225,29 @@ class DebitLedger(Protocol):
     async def debit(self, debit: Debit) -> DebitOutcome:
         """Take all credits of *debit* or none; return once that is durable.
 
-        One that has left by then has them back, also those of a process that died.
+        A caller that is cancelled by then gets its credits back, also if this process dies.
         """
 
     async def expect_cap(self, key: int, credit_count: int) -> CapReached | None:
-        """Return that *key* may not spend *credit_count* in this month; None: it may."""
+        """Return CapReached if *key* may not spend *credit_count* more in this month, else None."""
 
     async def prepay(self, debit: Debit) -> DebitOutcome:
         """Debit as `debit` does, for a new minute of a stream.
 
-        The same commit notes that it is under way. Debits that a dead process has noted are given
-        back by the next one, or by another, so that nothing is taken of which nothing was sent.
+        The same commit stores that minute.  If this process dies before it has sent anything of the
+        minute, another process gives the credits back.
         """
 
     def note_sent(self, debited: Debited) -> None:
-        """Record that something was sent of the minute *debited*, or that it is over.
+        """Record that something was sent of the minute *debited*, or that the minute is over.
 
-        A later commit keeps it: until then the minute is given back if this process dies.
+        A later commit stores this.  If this process dies before, the minute is given back.
         """
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
         """Give back *credit_count* of the debited credits; return once that is durable.
 
-        Where the store does not answer they stay owed, and are given back as soon as it does.
+        If the store does not answer, the credits are given back as soon as it does.
         """
 
     def owe(self, reversal: Reversal) -> None:
@@ -265,13 +262,13 @@ class Remembered(msgspec.Struct, frozen=True, gc=False):
 
 
 class DebitWaiter(Protocol):
-    """Gets the outcome of a debit once, in the event loop; a future is one.
+    """Gets the outcome of a debit once, in the event loop; a future is a DebitWaiter.
 
-    Its reaction is short: others of its batch wait for it.
+    Its methods must return quickly, because other debits of the batch wait for them.
     """
 
     def done(self) -> bool:
-        """Return whether the waiter is done: it has its outcome, or it has left."""
+        """Return whether the waiter has its outcome, or was cancelled."""
 
     def set_result(self, outcome: Spent | Empty, /) -> None:
         """Report the outcome."""
@@ -287,12 +284,12 @@ class InstantLedger(Protocol):
     def recall(self, bearer: bytes) -> Remembered | None:
         """Return the earlier results of `find` and `root` for *bearer*, from memory.
 
-        None if they were not asked lately, or the account was empty when it last spent: a hint
-        only, another process may have filled it.
+        None if they are not in memory, or if the account was empty when it last spent: another
+        process may have filled it since, so ask `find` then.
         """
 
     def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
         """Take one credit if there is one; *waiter* gets the outcome once that is durable.
 
-        One that has left by then has its credit back.  Raises ServiceUnavailable.
+        A waiter that is cancelled by then gets its credit back.  Raises ServiceUnavailable.
         """

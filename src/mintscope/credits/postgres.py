@@ -1,7 +1,7 @@
 """Credit ledger in PostgreSQL.
 
-A batch is a row until its requests were answered, so that a replica that dies leaves those behind
-that it did not answer, and another one gives them back.
+Each batch of debits is a row until its requests were answered.  If a replica dies, the rows of its
+unanswered batches remain, and another replica gives their credits back.
 
 SQL is the authority: any number of replicas may spend, issue and read at once.
 """
@@ -41,7 +41,7 @@ from mintscope.kit.time import DAY_MS, Month, month_of
 # By the clock of the database.
 NOW: Final = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
-# As DEBIT, for minutes of streams: each is noted beside what it took, and others as sent.
+# As DEBIT, for minutes of streams: it stores each new minute, and deletes those that were sent.
 PREPAY: Final = """
 WITH answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[])),
 sent AS (DELETE FROM stream_minute WHERE id = ANY(?10::bigint[])),
@@ -106,7 +106,7 @@ VALUES (?3::bigint, ?2::bigint, ?4::bigint, '[]',
 RETURNING debited
 """
 
-# A batch that is still on its way is waited for; one that never came cannot come any more.
+# It waits for a batch that is being committed, and keeps a batch that never came from coming.
 FORBID: Final = "INSERT INTO credit_batch (id, at) VALUES (?, ?) ON CONFLICT DO NOTHING"
 LOOK_UP: Final = "SELECT coalesce(begun, debited, spent) FROM credit_batch WHERE id = ?"
 ANSWERED: Final = "DELETE FROM credit_batch WHERE id = ANY(?1::bigint[])"
@@ -114,7 +114,7 @@ TAKE_BACK: Final = """
 DELETE FROM credit_batch WHERE id = ? AND spent IS NOT NULL RETURNING coalesce(debited, spent)
 """
 
-# By the clock of the database.  After a gap, others may not have come back yet.
+# By the clock of the database.  After a gap `since` starts again: others may not be back yet.
 BE_SEEN: Final = f"""
 INSERT INTO credit_writer AS known (id, since, seen_at)
 SELECT ?1::bigint, now, now FROM (SELECT {NOW} AS now) AS clock
@@ -157,7 +157,7 @@ class CreditBatches:
         self._committed: deque[int] = deque()  # batches whose rows are there, oldest first
         self._gone_count = 0  # of those before
         self._answered_count = 0
-        self._doubted: list[tuple[int, Sequence[int]]] = []  # whose clients were refused; minutes
+        self._doubted: list[tuple[int, Sequence[int]]] = []  # unknown batches, with their minutes
         self.sent = statements.SentMinutes()
         self._seen_at_s: float | None = None
 
@@ -193,7 +193,7 @@ class CreditBatches:
     ) -> str:
         """Return the debits that *statement* took, even if its response was lost.
 
-        minutes    that it begins
+        minutes    that the statement begins
         """
         self._tend(at)
         batch = randbits(63)
@@ -320,7 +320,7 @@ def _outcome(debit: Debit, debited: Taken, minute: int | None = None) -> DebitOu
 
 def _reversal(taken: Sequence[Any]) -> Reversal:
     """Return the reversal of one debit of a batch, of one credit or as `debit` returned it."""
-    # One that an older process noted ends sooner.
+    # A batch that an older version stored has fewer columns.
     account, delta, _, key, month, once, _, endpoint = (*taken, *[None] * 5)[:8]
     counted_in = None if key is None else month
     return Reversal(account, -delta, key, counted_in, once=once, endpoint=endpoint)

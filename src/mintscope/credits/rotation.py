@@ -1,9 +1,9 @@
 """Moving credits to a new token: all of one token, or those a wallet proves it paid for.
 
-The wallet signs a text of ours that names this service, the purchase and the wallet; nothing is
-stored of it. It proves the credits that its own purchases brought and that are left, the oldest
-being spent first. Credits that others paid for stay with the credit token, and credits that its
-holder has rotated are the holder's alone.
+The wallet signs a text of ours that names this service, the purchase and the wallet; we store
+nothing of it. The signature moves the unspent credits that the wallet itself bought; the oldest
+credits count as spent first. Credits that others paid for stay on the credit token, and a wallet
+cannot move credits that the holder of the token has rotated.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from mintscope.kit.time import DAY_MS
 EVERY_MS: Final = DAY_MS  # between two rotations of one purchase by its wallet
 
 
-SETTLED_MS: Final = 600_000  # while it is younger and in use, its buyer has the token
+SETTLED_MS: Final = 600_000  # a younger purchase that is in use: its buyer has the token
 
 
 class RotationDenied(Enum):
@@ -36,8 +36,8 @@ class RotationDenied(Enum):
 class Purchased:
     """The present holder of the credits of a purchase.
 
-    holder        the account that holds them, beside whatever else came to it
-    rotated_at    None for never
+    holder        the account that holds the credits, possibly with others
+    rotated_at    None: never
     """
 
     payer: Wallet
@@ -56,7 +56,8 @@ class RotationStore(Protocol):
     async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
         """Return the account with the most credits that *wallet* bought; None if there is none.
 
-        All that are left on it are of purchases of *wallet*, and belong to no user.
+        Only accounts count whose credits all come from purchases of *wallet*, and that have no
+        owner.
         """
 
     async def rotate(
@@ -64,7 +65,7 @@ class RotationStore(Protocol):
     ) -> int | RotationDenied:
         """Move all credits of *holder* to a new token, in one transaction; return their number.
 
-        Denied, in that transaction, if there are none or *holder* was rotated before.
+        It is denied if *holder* has no credits, or was rotated before.
         """
 
     async def claim(
@@ -72,8 +73,8 @@ class RotationStore(Protocol):
     ) -> int | RotationDenied:
         """Move the credits of the payer of *purchase* to a new token; return their number.
 
-        All its purchases count whose credits are where those of *purchase* are. `decide` is
-        asked in the transaction that moves them.
+        All purchases of that payer count whose credits are on the same account. `decide` is called
+        in the transaction that moves the credits.
         """
 
 

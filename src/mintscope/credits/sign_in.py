@@ -1,8 +1,8 @@
 """Sign-in with a wallet to spend the credits that it bought.
 
-A 402 has a challenge: a nonce that only we can make, for one resource and from one moment on.  The
-wallet signs the text that the challenge spells, by Sign-In With Solana.  Nothing is stored of a
-challenge; the nonce of one that took credits is, so that it takes none again.
+A 402 carries a challenge: a nonce that only we can make, for one resource and a limited time.  The
+wallet signs the text of the challenge, by Sign-In With Solana.  We store no challenges, only the
+nonce of each that took credits, so that it cannot take credits again.
 
 Source    x402 v2, specs/extensions/sign-in-with-x.md; CAIP-122
 """
@@ -123,7 +123,7 @@ def find_flaw(
 ) -> SignInFlaw | None:
     """Return the flaw of *sign_in* for *target*; None if it is good.
 
-    keys    those that challenges are good of, as `write_challenge` took them
+    keys    of `write_challenge` whose challenges are still accepted
     """
     if sign_in.domain != target.domain:
         return SignInFlaw.DOMAIN
@@ -133,7 +133,7 @@ def find_flaw(
         return SignInFlaw.CHAIN
     if not _is_ours(keys, sign_in):
         return SignInFlaw.NONCE
-    issued_s = datetime.fromisoformat(sign_in.issued_at).timestamp()  # it is text of ours
+    issued_s = datetime.fromisoformat(sign_in.issued_at).timestamp()  # we wrote it: the nonce fits
     if not -AHEAD_S <= now / 1000 - issued_s <= VALID_S:
         return SignInFlaw.TOO_OLD
     return None if _is_signed(sign_in) else SignInFlaw.SIGNATURE

@@ -2,8 +2,8 @@
 
 SQL is the authority: any number of processes may spend, issue and read at once.
 
-A process that has begun minutes holds a lock until it ends, shared with others that have.  A
-process that gets it alone knows that no process lives whose minutes are in the file, save its own.
+Each process with stored minutes holds a shared lock until it ends.  So a process that gets the lock
+exclusively knows that every other process whose minutes are in the file has died.
 """
 
 import fcntl
@@ -51,7 +51,7 @@ SELECT {statements.COLUMNS} FROM stream_minute AS minute WHERE writer <> ? AND a
  LIMIT {statements.LEFT_MAX}
 """  # noqa: S608 - constants
 EVER: Final = 2**62
-LEFT_AFTER_MS: Final = 180_000  # a minute, what a slow reader may take, and a store that is away
+LEFT_AFTER_MS: Final = 180_000  # a minute, a slow reader, and a store that does not answer
 LOOK_EVERY_MS: Final = 10_000
 
 
@@ -368,7 +368,7 @@ class SqliteCreditLedger(GroupCreditLedger):
         reading.wait_at_most(READ_PATIENCE_MS)
         writing = CreditBook(path, pepper=pepper)
         with suppress(apsw.Error):  # it is tried again
-            writing.rest(clock.now())  # what the process before has left behind
+            writing.rest(clock.now())  # gives back the minutes that earlier processes left
         super().__init__(
             writing,
             AccessAtOnce(reading),

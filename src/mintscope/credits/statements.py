@@ -1,8 +1,8 @@
-"""Account statements and paid minutes in SQL.
+"""Credit tables in SQL that both engines share: accounts, statements, minutes, kept answers.
 
-A row is written by the commit that takes the credits, and removed by one that gives them back, or
-by a later one once something was sent.  So the rows of a process that died are known, and each
-is given back once: by the process that removes the row.
+The commit that takes credits for a minute also stores the minute.  A later commit deletes the row:
+once something was sent, or when it gives the credits back.  So the rows that a dead process left
+show what it owes, and the process that deletes a row is the only one that gives it back.
 """
 
 from abc import ABC, abstractmethod
@@ -40,8 +40,8 @@ INSERT INTO credit_entry (account, kind, delta, balance, at)
 SELECT id, ?2, ?3, balance + ?3, ?4 FROM credit_account WHERE id = ?1 /* FOR UPDATE */
 """
 
-# The spend of an API key counts less in its month.
-# A spend of a credit token that was rotated since goes to the token that has its credits.
+# It reduces the use of an API key in the month of the spend.
+# If the credit token was rotated since, the credits go to the token that has its credits now.
 REVERSE: Final = """
 WITH RECURSIVE successors (id, rotations) AS (
     SELECT CAST(?1 AS bigint), 0 UNION ALL
@@ -71,14 +71,14 @@ SELECT k.month_credits_max - coalesce((
 """
 # The next debit must still be covered.
 LOCKED_BALANCE: Final = BALANCE + " /* FOR UPDATE */"
-# A credit token that was rotated has a successor: it is good for nothing any more.
+# A credit token that was rotated has a successor, and is no longer accepted.
 FIND: Final = """
 SELECT id FROM credit_account WHERE token_hash = ? AND owner IS NULL AND successor IS NULL
 """
 ROOT: Final = "SELECT coalesce(root, id) FROM credit_account WHERE id = ?"
 
-# All entries but spends; then the spends, of which the journal may have deleted the older ones.
-# Those that are added up by day have the day alone.
+# All entries but spends; then the spends, whose older entries may have been deleted.
+# Spends that are added up by day have a day instead of a time.
 SUMMARY: Final = """
 SELECT kind, CAST(sum(delta) AS bigint), min(at), max(at) FROM credit_entry
  WHERE account = ? AND kind <> 'spend' GROUP BY kind ORDER BY min(id)
@@ -130,7 +130,7 @@ SELECT a.id, a.hint, a.note, a.issued_at,
 PAGE: Final = ACCOUNTS.format(which="")
 ENDING: Final = ACCOUNTS.format(which="AND substr(a.hint, length(a.hint) - length(?3) + 1) = ?3")
 
-# The journal beyond the mark is short, and read as it is.
+# Beyond the mark, where the journal is short, its entries are read directly.
 DAYS: Final = f"""
 SELECT day, sum(credits) FROM (
     SELECT day, credits FROM credit_day WHERE account = ?1
@@ -274,7 +274,7 @@ REMOVE: Final = "DELETE FROM stream_minute WHERE id = ? RETURNING id"
 # Answers that were paid for, by their names: see KEPT_MS.
 UNKEEP: Final = "DELETE FROM kept_answer WHERE name = ? AND repeats = 0 RETURNING name"
 REPEAT: Final = "UPDATE kept_answer SET repeats = repeats + 1 WHERE name = ?"
-# A part at a time, for debits wait: one that is still there after its time is as if it were not.
+# They are deleted in parts, because debits wait; a name past its time has no effect.
 OLD_KEPT: Final = "SELECT name, at FROM kept_answer WHERE at < ? ORDER BY at LIMIT ?"
 FORGET_KEPT: Final = "DELETE FROM kept_answer WHERE name = ? AND at = ?"  # unless bought again
 FORGOTTEN_AT_ONCE: Final = 2_000  # some ten milliseconds
@@ -282,7 +282,7 @@ FORGOTTEN_AT_ONCE: Final = 2_000  # some ten milliseconds
 PEPPER: Final = "SELECT check_hash FROM pepper"
 KEEP_PEPPER: Final = "INSERT INTO pepper (id, check_hash) VALUES (1, ?) ON CONFLICT DO NOTHING"
 
-CLEAR_EVERY_MS: Final = 1_000  # where no commit of streams takes it along
+CLEAR_EVERY_MS: Final = 1_000  # if no commit of streams clears them
 LEFT_MAX: Final = 1_000  # given back in one transaction
 
 log = structlog.get_logger()
@@ -321,9 +321,8 @@ class SentMinutes:
 def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
     """Give back each reversal in the current transaction; return the number of credits.
 
-    Credits of a minute, or of an answer with a name, are given back by the remover of its row.
-    Rows are locked in the order
-    in which debits lock them: accounts by their numbers, then minutes.
+    Credits of a minute, or of an answer with a name, are given back only if its row is still there.
+    Rows are locked in the order in which debits lock them: accounts by number, then minutes.
     """
     left = sorted(reversals, key=lambda each: each.account)
     if any(each.minute is not None or each.once is not None for each in left):

@@ -46,8 +46,7 @@ log = structlog.get_logger()
 class GroupCreditLedger:
     """Implements InstantLedger and DebitLedger; used in one event loop.
 
-    Spends are committed in groups, in a thread.  Lookups that repeat, and stay the same, are
-    remembered.
+    Spends are committed in groups, in a thread.  Lookups whose results do not change are cached.
 
     errors    of the engine; they become ServiceUnavailable
     """
@@ -67,7 +66,7 @@ class GroupCreditLedger:
         self._remembered: dict[bytes, Remembered] = {}
         self._drained: set[CreditAccount] = set()  # empty when they last spent
         self._owed: deque[Reversal] = deque()
-        self._sent: deque[int] = deque()  # minutes that are under way no more
+        self._sent: deque[int] = deque()  # minutes that have ended
         self._answered_count = 0  # batches
         self._writing = writing
         self._reading = reading
@@ -146,7 +145,7 @@ class GroupCreditLedger:
         self._group.rest_soon()
 
     def recall(self, bearer: bytes) -> Remembered | None:
-        """Return the cached results of `find` and `root` for *bearer*; None if it is empty."""
+        """Return the cached results of `find` and `root`; None if uncached or known to be empty."""
         digest = sha256(bearer).digest()
         remembered = self._remembered.get(digest) or self._remember(digest)
         return None if remembered is None or remembered.account in self._drained else remembered
@@ -161,7 +160,7 @@ class GroupCreditLedger:
             return await self._reading.run(lambda book: book.balance(account))
 
     async def expect_cap(self, key: int, credit_count: int) -> CapReached | None:
-        """Return that *key* may not spend *credit_count* in this month; None: it may."""
+        """Return CapReached if *key* may not spend *credit_count* more in this month, else None."""
         month = month_of(self._clock.now())
         with self._unavailable():
             left = await self._reading.run(lambda book: book.cap_left(key, month))
@@ -268,7 +267,7 @@ class GroupCreditLedger:
 
     def _give_back(self) -> None:
         """Give back the owed credits; they stay owed if the store does not respond."""
-        answered_count = self._answered_count  # before what they are owed is looked at
+        answered_count = self._answered_count  # read first: later batches may still be owed
         if self._sent:
             self._writing.note_sent([self._sent.popleft() for _ in range(len(self._sent))])
         owed = [self._owed.popleft() for _ in range(len(self._owed))]
