@@ -1,13 +1,12 @@
-"""Audit of the books: invariants, closed months, orphans.
+"""Audit of the books: invariants, the treasury's history, orphans.
 
-Orphans: payments of ours that are on chain and have no row, because a backup was restored.
+An orphan is a payment of ours that is on chain and has no row, because a backup was restored.  It
+carries the quote that it paid, so its purchase is known, and it stops no sales.  Its buyer may
+claim the purchase at any time, or an operator settles it for good.
 
-Each carries the quote that it paid, so its purchase is known; that stops no sales.  Its
-buyer may come back for it at any time; or an operator settles it, for good.
+The treasury's history is listed from its newest end, down to where the scan before began.
 
-Every verb raises ServiceUnavailable when the store does not answer.
-
-A history is listed from its newest end: it is scanned down to where the scan before began.
+Every method of the books raises ServiceUnavailable if the store does not answer.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -55,8 +54,8 @@ from mintscope.payments.reconciler import BATCH, Reconciler
 class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
     """A page of finalized transactions that touched the treasury, newest first.
 
-    succeeded    those transactions that did
-    newest       of all on the page, those that failed too; None at the end
+    succeeded    the transactions that succeeded
+    newest       the newest on the page, which may have failed; None at the end of the history
     oldest       likewise
     """
 
@@ -79,7 +78,7 @@ class TreasuryHistory(Protocol):
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
         """Return whether each is a payment that we signed: we pay the fee, and it paid us.
 
-        None if that is unknown: it is not there yet, or not to be read.
+        None if that is unknown: the node does not have it yet, or it cannot be read.
         """
 
     async def recorded(self, signature: Signature) -> bytes | None:
@@ -100,10 +99,11 @@ class ScanScope(StrEnum):
 class Scan:
     """The progress of a scan.
 
-    mark           where the one before began, and this one ends; None for the beginning of time
-    head           the newest arrival when it began; None before its first page
-    cursor         the oldest arrival it has come down to
-    finished_at    when one last came to its end
+    mark           the arrival at which this scan ends, because the scan before began there; None:
+                   it ends with the first of all
+    head           the newest arrival when the scan began; None before its first page
+    cursor         the oldest arrival that was read
+    finished_at    when a scan last ended
     """
 
     mark: Signature | None = None
@@ -125,7 +125,7 @@ class DoubtKind(StrEnum):
     """Kinds of unresolved differences between chain and books."""
 
     ARRIVED = "arrived"  # it touched the treasury, and is not issued
-    ISSUED = "issued"  # it is issued, and not final though its time is over
+    ISSUED = "issued"  # it is issued, and overdue to become final
 
 
 class AuditBooks(Protocol):
@@ -219,9 +219,9 @@ Recognise = Callable[[bytes], Awaitable[Recognised | None]]  # None: it carries 
 class Orphan(msgspec.Struct, frozen=True):
     """A payment of ours without a row.
 
-    payer, amount, asset, bought    by its quote; None if it carries none of ours.  What it has
-                                    bought is the path of a kind if only the kind is known
-    found_at                        by the first audit that met it
+    payer, amount, asset, bought    by its quote; None if it carries no quote of ours.  *bought* is
+                                    the path of a kind if only the kind is known
+    found_at                        when an audit first found it
     """
 
     signature: Signature
@@ -237,8 +237,8 @@ class Acknowledgement(Enum):
 
     DONE = auto()
     DONE_BEFORE = auto()
-    HAS_ROW = auto()  # it is no orphan any more
-    UNKNOWN = auto()  # no audit has met it
+    HAS_ROW = auto()  # it is no longer an orphan
+    UNKNOWN = auto()  # no audit has found it
 
 
 class OrphanBooks(Protocol):
@@ -261,9 +261,9 @@ def recognise(
 ) -> Recognised | None:
     """Return the order that the transaction *wire* paid for, if it is a payment of one of *offers*.
 
-    terms    of one token; payments in another are not recognised
+    A quote of any age counts, because the payment is on chain: it was taken in time.
 
-    A quote of any age counts: the payment is on chain, so it was taken in time.
+    terms    of one token; payments in another are not recognised
     """
     envelope = open_envelope(wire)
     if isinstance(envelope, Refused) or str(envelope.accounts[FEE_PAYER_AT]) != terms.fee_payer:
@@ -327,12 +327,12 @@ class Auditor:
     async def audit(self, *, full: bool = False, is_start: bool = False) -> Sequence[Violation]:
         """Return every violation, and stop sales if there is one.
 
-        Payments that landed unnoticed are issued first: a late one is not a violation.
-        Without a node the books themselves are still checked.
+        Payments that landed unnoticed are issued first, because a late payment is not a violation.
+        If no node answers, the books themselves are still checked.
 
         full        compare all of the treasury's history, and begin a walk through all books
-        is_start    begin no walk if one has finished today: a start costs the same at any age
-        Raises    ChainUnavailable, if everything that could be checked is sound
+        is_start    the process has just started: begin no walk if one has finished today
+        Raises      ChainUnavailable, if everything that could be checked is sound
         """
         violations: list[Violation] = []
         trouble: ChainUnavailable | None = None

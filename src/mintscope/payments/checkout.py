@@ -4,12 +4,11 @@
     work        the answer is made, with its price; a failure costs nothing
     settle      so many credits, or one payment on chain
 
-Nothing happens between settling and the receipt.  An interface (HTTP, MCP) parses what was
-presented, and turns receipts and refusals into its own words.
+Nothing happens between settling and the receipt.  An interface (HTTP, MCP) parses credentials and
+payments, and turns receipts and refusals into its own format.
 
-A payment that is written out for a wallet that only signs, as wallets in browsers do.
-
-Nothing is kept of it: once it is signed, it is presented and checked like any other payment.
+`propose` builds the transaction of a payment for wallets that only sign, as in browsers.  It stores
+nothing: once signed, the payment is presented and checked like any other.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -175,8 +174,7 @@ UNPAYABLE: Final = 1 << 52  # credits that no account has: a debit of them asks 
 class CreditCharge(msgspec.Struct, frozen=True, gc=False):
     """Credits of an account, not taken yet.
 
-    once, endpoint   the name of the answer that they buy and the number of what is asked, as in
-                     Debit
+    once, endpoint   the name of the answer and the number of the endpoint, as in Debit
     """
 
     checkout: "Checkout"
@@ -188,8 +186,8 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
     async def settle(self, work: Work) -> Receipt:
         """Do *work*, then take the credits that it costs, all or none.
 
-        Raises CheckoutRefused without so many, and what *work* raises; the lack of any credit
-        is reported before a failure of the work.
+        Raises CheckoutRefused if there are fewer, and the errors of *work*; if there are no credits
+        at all, that is reported before an error of *work*.
         """
         account = self.payer.account
         try:
@@ -212,10 +210,9 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
         return Receipt(delivered.report, debited.balance, None, delivered.credit_count, taken)
 
     async def expect(self, credit_count: int) -> None:
-        """Raise CheckoutRefused if fewer than *credit_count* credits are left, before costly work.
+        """Raise CheckoutRefused if the balance or the cap is below *credit_count*, before the work.
 
-        Nor may the cap of an API key be less.  An answer that was bought by its name is given
-        again, whatever is left.
+        An answer that was already bought under the same name is sent again, whatever is left.
         """
         account = self.payer.account
         key = self.payer.key
@@ -272,9 +269,9 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
     payment: VerifiedPayment | ports.Settled
 
     async def settle(self, work: Work) -> Receipt:
-        """Do *work*, then take the payment; a settled payment gets its report again.
+        """Do *work*, then take the payment; if it settled before, return its report again.
 
-        A payment that was not sent yet stays good if the work costs nothing.
+        If the work costs nothing, the payment is not sent and can be used later.
         Raises CheckoutRefused, and the errors of *work*.
         """
         clock = self.merchant.facilitator.clock
@@ -391,8 +388,8 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     ) -> ports.Settled:
         """Return *outcome* if the payment has settled.
 
-        Raises CheckoutRefused; PriceUnavailable where no new option can be made, unless the
-        payment was sent: then its outcome is reported.
+        Raises CheckoutRefused; PriceUnavailable if no new option can be quoted, unless the payment
+        was sent: then its outcome is reported.
         """
         self.on_outcome(outcome)
         if isinstance(outcome, ports.Settled):
@@ -433,7 +430,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 class NotProposed(Enum):
     """The reason why no payment is proposed to a wallet."""
 
-    OURS = auto()  # it is the one that is paid, or the one that pays the fees
+    OURS = auto()  # it is the wallet that is paid, or that pays the fees
     UNFUNDED = auto()  # it has no account for the payment token, or too little in it
     REJECTED = auto()  # the chain would not take the payment
     CHAIN = auto()  # the chain does not answer, or is behind

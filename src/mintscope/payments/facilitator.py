@@ -1,17 +1,17 @@
 """Facilitator: verifies and settles payments.
 
-    row       is it known?  then join it, give its answer again, or say so
-    check     strict, pure, local
-    work      the caller's: 404 and 503 cost nothing here
-    simulate  unsigned: would it succeed, and what is left in the payer's account?
-    sign      in memory, because the row needs the signature; nothing signed leaves yet
-    begin     durably pending, its signature known, reserved against the payer's others
-    broadcast and wait, for the chain alone: confirmed, with the amount; again while not seen,
-              for as long as its blockhash lives; then look, so that the chain says that it is dead
-    resolve   in the store; its answer, not our memory, decides what the client hears
+    row       if the payment is known, join it, send its answer again, or refuse it as used
+    check     the transaction, strictly and without any node
+    work      of the caller; if it fails, the payment is not sent and costs nothing
+    simulate  the unsigned transaction: would it succeed, and what is left in the payer's account?
+    sign      in memory, because the row needs the signature; nothing signed is sent yet
+    begin     store the payment as pending, with its signature and its share of the budgets
+    broadcast and wait until it is confirmed, with its amount; broadcast again until its blockhash
+              has expired; then search the whole history, so that absence is evidence
+    resolve   in the store, whose answer decides the outcome
 
-A process may die between any two of these: the reconciler goes on from the row.  After `begin`
-nothing is ever refused because of a lack of knowledge.
+If a process dies between two steps, the reconciler continues from the row.  After `begin`, no
+payment is refused because its outcome is unknown.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -168,7 +168,7 @@ class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
     """A valid payment that has not been sent.
 
     mark      of the lookup that did not find it
-    landed    it was sent before, and the store does not know: it was restored from a copy
+    landed    it was sent before, and its row is missing because the store was restored
     """
 
     facilitator: "Facilitator"
@@ -188,7 +188,7 @@ class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
 class Facilitator:
     """Takes payments; holds no state of its own.
 
-    trials      counts payments that fail before they are sent; None: without end
+    trials      limits payments that fail before they are sent; None: no limit
     also        terms of tokens that are taken beside the payment token
     entropy     returns so many bytes from a cryptographic generator
     slot_s      returns how long a slot takes now, as measured
@@ -237,8 +237,7 @@ class Facilitator:
     ) -> VerifiedPayment | ports.Outcome:
         """Return a charge for a valid new payment, or the outcome of any other payment.
 
-        The row decides first: a payment that is known is never refused for what
-        happened after it.
+        The row decides first: a known payment is never refused because of later changes.
         """
         envelope = open_envelope(presented.transaction)
         if isinstance(envelope, Refused):
@@ -429,8 +428,8 @@ class Facilitator:
     async def _send(self, payment: Payment, signed: Signed) -> Payment:
         """Broadcast a pending payment and wait until its outcome on chain is known.
 
-        Again while its blockhash may live, since a node may lose it.  After each wait in vain
-        the whole history is searched: so death is reported as soon as it is final.
+        Broadcast again while its blockhash is valid, because a node may lose it.  After each wait
+        without an outcome, search the whole history, to report its expiry as soon as it is final.
         """
         end_s = self.clock.monotonic_s() + self.patience_s
         for pause_s in self._pauses_s(end_s):

@@ -46,9 +46,9 @@ class PaymentMaintenance:
     """Maintains the payments of one installation.
 
     slot_s               returns how long a slot takes now, in seconds
-    lamports_min         with less the fee payer is said to run low
+    lamports_min         below it, a warning says that the fee payer runs low
     budget               greatest loss in an hour, and least balance of the fee payer
-    closure              whom nothing is sold to, as of the last look
+    closure              to whom sales are closed, as of the last check
     """
 
     chain: PaymentChain

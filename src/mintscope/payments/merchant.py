@@ -1,7 +1,7 @@
 """Merchant: orders, adopted payments, signed receipts.
 
-The credits of an adopted payment are on a credit token that no one has; the wallet that paid moves
-them to one of its own (`credits.rotation`).
+The credits of an adopted payment are on a credit token whose text is unknown.  The wallet that paid
+can move them to a token of its own (`credits.rotation`).
 
 A receipt is a JWS of EdDSA.  `kid` names its key in the DID document of the origin that sold.
 The same payment gives the same receipt again, byte for byte.
@@ -57,7 +57,7 @@ class Order:
     usd                 the same in USD, exact
     fee_lamports_max    the most that landing its payment may cost us; None for any fee
     key                 the redelivery key of the client that asks, None if it sent none
-    is_for_credits      only credits are taken: its cost is known once it is delivered
+    is_for_credits      only credits are taken, because the cost is known only after the work
     """
 
     resource: Resource
@@ -272,7 +272,7 @@ class Merchant:
 
     payment_tokens    the payment token, then those that are taken beside it
     origin            this service as its clients reach it, `https://api.example`
-    closure           returns whom nothing is sold to, as of the last look
+    closure           returns to whom sales are closed, as of the last check
     """
 
     facilitator: Facilitator

@@ -7,12 +7,11 @@
     frozen  -> issued    and came back
     any     -> frozen    it landed with less than was agreed
 
-No clock moves a payment, only evidence from the chain.  A state is `final`
-when the chain can no longer change its mind: it was seen at finalized, or the
-transaction's blockhash had expired by then and its signature was not found.
-A final fact is only overturned by a final fact.  An issued purchase is only
-taken back when it was missed at two finalized heights, some blocks apart: one
-look may have met a node without a memory.
+Only evidence from the chain changes the state of a payment, never the time.  A state is `final` if
+no fork can change it: the transaction is finalized, or its blockhash had expired at a finalized
+height and its signature was not found.  Only final evidence overturns a final state.  An issued
+purchase is taken back only if its transaction was missing at two finalized heights, some blocks
+apart, because one node may have lost its history.
 """
 
 from collections.abc import Mapping
@@ -68,14 +67,14 @@ PaidItem = PaidReport | NewToken | TopUp
 class Payment:
     """The facts of one payment.
 
-    message_hash       its name, unique
+    message_hash       identifies the payment
     signature          of the transaction, known before it was broadcast
-    address            of the client: its failures count, as those of the payer
+    address            of the client, whose failures are limited like those of the payer
     key_hash           of the redelivery key
     fee_lamports       upper bound for our network fee
-    last_valid_height  above this finalized block height it can never land
+    last_valid_height  above this finalized block height the payment can never land
     asset              the token of its atoms; None: begun before two tokens were accepted
-    paid               atoms that arrived; 0 until they have
+    paid               atoms that arrived; 0 before that
     reason             why it failed or is frozen
     final              its block is finalized
     touched            the balance of the new token that it bought has changed
@@ -165,7 +164,7 @@ def apply(payment: Payment, evidence: Evidence) -> Payment:
 
 def _land(payment: Payment, landed: Landed) -> Payment:
     if payment.final and not landed.final:
-        # Old news, or a node was wrong about the end: it is looked for again, not believed.
+        # Either this is old, or a node was wrong about finality: check again, and change nothing.
         return payment if payment.state is State.ISSUED else replace(payment, final=False)
     landed_payment = replace(payment, paid=landed.paid, final=landed.final, missed_height=0)
     if landed.paid < payment.amount:
@@ -211,7 +210,7 @@ class Assets(NamedTuple):
     """The accepted tokens.
 
     own      of payments that were begun before two tokens were accepted at once
-    others   by their mints, *own* among them
+    others   by their mints, including *own*
     """
 
     own: Coin

@@ -1,6 +1,4 @@
-"""Ports of the payment store.
-
-The port of the payment store.  Seven verbs, each one atomic and durable.
+"""Ports of payments: the store, the chain, and the outcomes of a payment.
 
 Settled        200 or 201     the purchase
 Refused        402            PAYMENT_FAILED, and a fresh requirement
@@ -62,18 +60,18 @@ class Found(msgspec.Struct, frozen=True):
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """The amounts that may be lost in any hour, by accident or to an attacker.
 
-    failures                  payments that landed and reverted, of a payer; of an address, which
-                              may have many payers behind it, more than those that were good
+    failures                  payments of a payer that landed and reverted; of an address, which
+                              many payers may share: so many more than its good payments
     in_flight_new_payer       pending payments of a payer that has bought nothing within the day
-    in_flight_payer           of a payer that has bought nothing within the hour: pending payments
-                              and those that reverted; one more for each that it has bought
+    in_flight_payer           pending and reverted payments of a payer, and one more for each
+                              purchase within the hour
     in_flight_address         likewise of a client address
-    fee_lamports              network fees of payments that reverted; half of it for payers that
-                              revert more often than they buy; a tenth of it of one payer or
-                              address, there with those of pending payments
+    fee_lamports              network fees of payments that reverted; payers that revert more often
+                              than they buy share half of it; one payer or address may use a tenth,
+                              including the fees of its pending payments
     in_flight_fee_lamports    network fees of pending payments, which cost nothing if they never
-                              land; half of it for payers that have bought within the day
-    fund_lamports_min         with less unreserved lamports of the fee payer, nothing is sold
+                              land; payers that have bought nothing within the day share half of it
+    fund_lamports_min         nothing is sold if the fee payer has fewer unreserved lamports
     """
 
     failures: int = 3
@@ -119,11 +117,7 @@ class Conduct(msgspec.Struct, frozen=True):
     def find_excess(
         self, budget: Budget, *, fee_lamports: int, is_address: bool
     ) -> RefusalReason | None:
-        """Return the reason to refuse one more payment that costs *fee_lamports*, or None.
-
-        So a payer reverts no more often in an hour than may be in flight and once
-        for each payment of the hour that was good.
-        """
+        """Return the reason to refuse one more payment that costs *fee_lamports*, or None."""
         in_flight = budget.in_flight_address if is_address else budget.in_flight_payer
         # One payer that fails must not stop all who share its address.
         failures_max = budget.failures + self.sold if is_address else budget.failures - 1
@@ -186,10 +180,10 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
 class PendingPayment:
     """A payment to begin, and the conditions for it.
 
-    quote          that it carries: no other payment does
+    quote          the quote that the payment answers; no other payment may have the same
     mark           of the lookup that preceded the simulation
     balance_after  of the payer's token account, by that simulation
-    lease_until    who made it looks after it until then
+    lease_until    until then the process that began the payment also follows it
     worth          of its amount now, in micro-USD; None if no price is known
     """
 
@@ -213,7 +207,7 @@ class KnownPayment(msgspec.Struct, frozen=True):
 
 
 class KeyTaken:
-    """The redelivery key belongs to another payment of this payer that may still be good."""
+    """The redelivery key belongs to another payment of this payer that has not failed."""
 
 
 class QuoteUsed:
@@ -243,9 +237,8 @@ class PaymentStore(Protocol):
     async def begin(self, pending: PendingPayment) -> Beginning:
         """Make the payment pending, unless it exists or there is an objection.
 
-        One payer's payments are decided one by one: *balance_after* must cover
-        every other payment of that payer that is pending or was resolved after
-        *mark*, because the simulation cannot have seen those.
+        *balance_after* must cover every other payment of that payer that is pending, or was
+        resolved after *mark*: the simulation cannot have seen those.
         """
 
     async def resolve(
@@ -258,15 +251,14 @@ class PaymentStore(Protocol):
     ) -> Payment:
         """Apply *evidence*, hand out or freeze the purchase, and return the updated payment.
 
-        again_ms    after which a lease may look whether it is final
-        Raises    Inconsistent for a payment that was never begun, and for a
-                  change that the books refuse
+        again_ms    the time until the payment is leased again, to check whether it is final
+        Raises      Inconsistent if the payment was never begun, or if the books refuse the change
         """
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
         """Lease payments that are not final and whose lease has ended at *now*.
 
-        One that ends more than LEASE_MS_MAX after *now* has ended: the clock was set back.
+        A lease of more than LEASE_MS_MAX from *now* has ended, too: the clock was set back.
         """
 
     async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
@@ -291,8 +283,8 @@ class Simulated(msgspec.Struct, frozen=True, kw_only=True):
     """The transaction would succeed now.
 
     balance_after        atoms left in the payer's account
-    last_valid_height    above this block height it can never land: its blockhash was known where
-                         it was simulated, so it is at most BLOCKHASH_BLOCKS good from there on
+    last_valid_height    above this block height the transaction can never land: at most
+                         BLOCKHASH_BLOCKS above the block that it was simulated on
     """
 
     balance_after: int
@@ -302,7 +294,7 @@ class Simulated(msgspec.Struct, frozen=True, kw_only=True):
 class Rejected(msgspec.Struct, frozen=True):
     """The transaction would fail now.
 
-    error          the chain's own word for why
+    error          the error as the chain names it
     is_unfunded    the payer's token account does not exist, or holds too little
     """
 
@@ -311,7 +303,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class TreasuryUnusable(msgspec.Struct, frozen=True):
-    """Every payment would fail now, which is not its payer's fault; *why* is for the operator."""
+    """Every payment would fail now, because of our account; *why* is for the operator."""
 
     why: str
 
@@ -319,9 +311,9 @@ class TreasuryUnusable(msgspec.Struct, frozen=True):
 class UnknownBlockhash(msgspec.Struct, frozen=True):
     """The node does not know the transaction's blockhash.
 
-    is_node_behind    the node is short of a slot that was known when the payment came, or has
-                      named this blockhash itself: it may be good.  False: it has expired, or no
-                      block ever had it
+    is_node_behind    the blockhash may be valid: the node lags behind a slot that was known when
+                      the payment came, or has returned this blockhash itself.  False: the blockhash
+                      has expired, or no block ever had it
     """
 
     is_node_behind: bool = False
@@ -382,7 +374,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """The payment has arrived and its purchase is handed out.
 
     token          the new credit token that it bought, in plain text, if any
-    redelivered    the answer had been made before, and was lost
+    redelivered    the payment had settled before, and its answer was lost
     """
 
     payment: Payment
@@ -422,7 +414,7 @@ class Obstacle(Enum):
     NODE_BEHIND = auto()  # it does not know the blockhash, and is short of what others know
     SALES_CLOSED = auto()
     TREASURY = auto()  # its token account takes no payments
-    UNSETTLED = auto()  # it may have been sent before, and the chain does not say yet
+    UNSETTLED = auto()  # it may have been sent before, and its outcome is not final yet
 
 
 class Unavailable(msgspec.Struct, frozen=True):

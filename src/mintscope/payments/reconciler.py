@@ -1,26 +1,21 @@
 """Reconciler: finishes payments whose outcome is unknown, and repeats lost answers.
 
-A landed payment is public; what sets its sender apart is a secret key, chosen by the client or
-by us.  It is a factor of the token that the payment buys, so that neither the database, nor our
-secret, nor the chain alone yields the token.
+Redelivery keys.  Everyone can read a payment on chain, so its sender proves ownership by a secret
+key, chosen by the client or by us.  The token that the payment buys is derived from the key, so
+that neither the database, nor our secret, nor the chain alone reveals the token.  A key can be
+checked without a row, after a restore: our keys carry a MAC of their payment, and the quote's nonce
+names a client's key that was sent when the client asked for the quote.
 
-A key is distinguished from a guess without any row, after a restore: ours carry a MAC of the
-payment that they belong to, and a client's is named by the quote's nonce if it was sent when it
-asked.
+The reconciler never broadcasts, because the buyer may have given up and paid in another way: a
+payment is broadcast again only if its buyer sends it again.  It may run in any number of processes,
+beside the handler of the same payment.
 
-No payment is ever broadcast here: its buyer may have given up and paid otherwise.  It only looks at
-what has landed; a payment is broadcast again only while its buyer sends it again.
+Lost payments.  Only we can have landed them, because each needs our signature.  A quote counts at
+any age.  The key or the payer's wallet proves whose payment it is.  A purchase is issued only if no
+fork can undo it, once, through a row like any other.
 
-It may run in any number of processes and beside the handler of the very payment it looks at.
-
-Only we can have landed them: each needs our signature, and carries our quote, or a memo of the
-client's own.  With a quote they are worth what it says, however old it is.  The chain is public, so
-whose they are is proven by a key that the sender of a copy cannot know, or by the payer's wallet.
-Only purchases that no fork can undo are issued, once, through a row like any other.
-
-A buyer that signs with the blockhash of a 402 needs no Solana node.  A blockhash is valid for
-BLOCKHASH_BLOCKS blocks, so an old one leaves its buyer too little time: only a young one is
-offered.
+Recent blockhashes.  A buyer that signs with the blockhash of a 402 needs no Solana node.  A
+blockhash is valid for BLOCKHASH_BLOCKS blocks, so only a young one leaves its buyer enough time.
 """
 
 import hmac
@@ -76,8 +71,8 @@ class Secrets:
     rotation   signs the texts that wallets sign
     receipt    signs receipts: the seed of a pair of keys, whose public key anyone may know
     pepper     hashes credit tokens, shared with the ledger
-    since      when these began to sign
-    newer      those that take their place one after the other, newest first
+    since      when these keys began to sign
+    newer      the sets of keys that replace this one in turn, newest first
     """
 
     quote: bytes
@@ -129,8 +124,8 @@ class Secrets:
     def in_force(self, now: UnixMs) -> "Sequence[Secrets]":
         """Return the sets of keys whose signatures count at *now*, the signing set first.
 
-        Those that another process may sign with already do, by its clock; and those that were
-        replaced less than OVERLAP_MS ago.
+        Newer sets count, too, because another process may already sign with them by its clock, and
+        sets that were replaced less than OVERLAP_MS ago.
         """
         signing = self.at(now)
         every = self.all()
@@ -235,8 +230,8 @@ class Reconciler:
     async def issue_arrived(self, arrived: Sequence[Signature]) -> Sequence[Payment]:
         """Issue the *arrived* (<= BATCH) payments not yet issued; return our payments among them.
 
-        This finds payments that every other way has missed: a payment that a node once
-        said could never land.
+        This finds payments that everything else has missed, such as one that a node has declared
+        dead.
         """
         ours = await self.store.find_signatures(arrived)
         late = [each for each in ours if each.state is not State.ISSUED]
@@ -283,7 +278,7 @@ class Reconciler:
 
 
 ALREADY_PROCESSED: Final = "AlreadyProcessed"  # the chain's own word
-LANDED_HEIGHT: Final = 1  # `last_valid_height` of what has landed already: nothing is waited for
+LANDED_HEIGHT: Final = 1  # `last_valid_height` of a payment that has already landed
 
 
 class Acknowledged:
@@ -299,9 +294,9 @@ class AdoptionStore(Protocol):
     async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
         """Begin and issue *payment*, which has *landed* finally, in one transaction; return it.
 
-        It is paid, so no budget is checked.  Of a payment that has a row, that row is returned.
+        It is paid, so no budget is checked.  If the payment has a row, that row is returned.
 
-        by    who does it, for the audit log
+        by    the actor, for the audit log
         """
 
 
@@ -315,7 +310,7 @@ async def look(
 ) -> Landed | ports.Outcome | None:
     """Return None if the chain does not know the payment *verified*, else its outcome.
 
-    Landed    it is there for good, and *key* is its sender's
+    Landed    the payment is final, and *key* is its sender's
     """
     try:
         (sighting,) = await chain.look([signature])
@@ -343,7 +338,7 @@ def may_be_lost(trial: ports.Rejected | ports.UnknownBlockhash) -> bool:
 def _owns(key: str | None, verified: Verified, secrets: Sequence[Secrets]) -> bool:
     """Return whether *key* belongs to the sender of the payment.
 
-    A quote that is not in the transaction proves nothing: anyone can ask for one.
+    A quote beside the transaction proves nothing, because anyone can ask for one.
     """
     return key is not None and any(
         each.made_key(key, verified.envelope.message_hash)

@@ -1,8 +1,7 @@
 """Settlement over JSON-RPC, and the treasury on chain.
 
-A transaction that is in a block has not necessarily succeeded, so `err` is
-read before anything else; and what it brought is measured, not assumed: the
-treasury's balance before and after, in that very transaction.
+A transaction in a block may have failed, so `err` is read first.  The amount that a payment brought
+is measured: the treasury's balance before and after that transaction.
 """
 
 import asyncio
@@ -163,8 +162,8 @@ async def _none_followed() -> int:
 class RpcSettlement(RpcTreasury):
     """Implements Settlement, PaymentChain and TreasuryHistory; lives in one event loop.
 
-    pace             returns the pace of the chain as another source has measured it, None if it
-                     has not; then the answers of this node are measured
+    pace             returns the pace of the chain that another source has measured; None: none has,
+                     so the answers of this node are measured
     followed_slot    returns the newest confirmed slot that another source knows of; 0: none
     """
 
@@ -288,8 +287,8 @@ class RpcSettlement(RpcTreasury):
     ) -> Tried | ports.UnknownBlockhash:
         """Retry once per slot, until the node has passed the newest slot known at the start.
 
-        A blockhash is older than the payment that names it.  So a node that has come to the slot
-        where the chain was when the payment came, and does not know it, never will.
+        A blockhash is older than the payment that names it.  So a node that has reached the slot at
+        which the payment came, and still does not know the blockhash, never will.
         """
         named = self._recents.last_valid_height(str(envelope.message.recent_blockhash))
         seen_slot = self._seen.absolute_slot if self._is_seen_lately() else 0
@@ -368,10 +367,9 @@ class RpcSettlement(RpcTreasury):
             )
 
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
-        """Search the whole history, after the height, so that absence can prove a payment dead.
+        """Search the whole history, after reading the height, so that absence is evidence.
 
-        Two questions may reach two nodes: absence in one that is behind the
-        other proves nothing.
+        The two requests may reach two nodes: absence at the one that lags behind proves nothing.
         """
         if len(signatures) > STATUSES_MAX:
             raise ValueError(f"expected {STATUSES_MAX} signatures at most; was {len(signatures)}")

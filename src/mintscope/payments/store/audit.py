@@ -2,20 +2,19 @@
 
     journal    each entry continues the balance before it; balances, spends of keys, and rotated
                and frozen credits are added up
-    closing    a month that is over is closed with these sums: the next walks begin after it
+    closing    a month that has ended is closed with these sums: the next walks begin after it
     moves      credits that a user moved left one account and reached another
     payments   each issued payment has its entry
     accounts   each balance equals the sums plus the entries of the journal since
     keys       so do the spends of each API key in each month
     months     the rows of each closed month are as they were when it was closed
 
-No statement reads more than a part, however old the books are: the sums are kept in tables of the
-walk.  The newest minutes of the journal are read directly: an entry that is written beside others
-may become visible after them, though its number is lower.
+Each statement reads a part of limited size, however old the books are: the sums are kept in tables
+of the walk.  The newest minutes of the journal are read directly, because an entry may become
+visible after others with higher numbers.
 
-Statements that select rows that contradict the books, of new rows and of all rows.
-
-Of the journal they read what came after the entry `:after`, of payments those that `which` says.
+The first statements select rows that contradict the books: of the journal after the entry `:after`,
+or of the payments that `which` selects.
 """
 
 from collections.abc import Mapping

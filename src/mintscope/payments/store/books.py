@@ -54,7 +54,7 @@ WALLETS: Final = '(SELECT wallet FROM linked_wallet WHERE "user" = ?1)'
 OLDER: Final = "(begun_at < ?2 OR (begun_at = ?2 AND signature < ?3))"
 ORDER: Final = "ORDER BY begun_at DESC, signature DESC LIMIT ?4"
 
-# The newest of each kind hold the newest of all, and each kind has an index.
+# The newest of all are among the newest of each kind, for which there is an index.
 OF_CUSTOMER: Final = f"""
 WITH found (id) AS (
     SELECT id FROM (SELECT id FROM payment WHERE account IN {ACCOUNT} AND {OLDER} {ORDER}) AS bought
@@ -157,7 +157,7 @@ NEWEST_ENTRY: Final = "SELECT coalesce(max(id), 0) FROM credit_entry"
 # The last entries that audits have checked as new; the walk creates the row.
 CHECKED: Final = "SELECT checked FROM audit_walk"
 KEEP_CHECKED: Final = "UPDATE audit_walk SET checked = ?"
-NEW_MAX: Final = 100_000  # entries; of more, which no audit has met in time, the walk speaks
+NEW_MAX: Final = 100_000  # entries; if there are more, only the walk checks them
 
 # Each selects what contradicts it, at any time.
 CHECKS: Final = {
@@ -171,7 +171,7 @@ SELECT signature FROM doubt JOIN payment USING (signature)
    AND state = 'issued' AND final = 0
 """,
 }
-# And in what came after the entry :after; see walk.py for what came before.
+# The same for entries after :after; the walk in audit.py checks those before.
 CHECKS_OF_NEW: Final = {
     Invariant.ISSUED_IS_ENTERED: ISSUED_IS_ENTERED.format(which="p.entry > :after"),
     Invariant.ENTRY_IS_PAID: ENTRY_IS_PAID,
@@ -197,7 +197,7 @@ SELECT signature FROM payment
  ORDER BY resolved_at LIMIT ?
 """
 
-# The next look comes after as long as the doubt has lasted.
+# The doubt is checked again after as long as it has lasted.
 DOUBT: Final = f"""
 INSERT INTO doubt (signature, kind, first_at, last_at, looks, look_at)
 VALUES (?1, ?2, ?3, ?3, 1, ?3 + {DOUBT_MS_MIN})
@@ -221,14 +221,14 @@ DELETE FROM doubt WHERE EXISTS (
 DUE: Final = "SELECT signature FROM doubt WHERE kind = 'arrived' AND look_at <= ? LIMIT ?"
 DISMISS: Final = "DELETE FROM doubt WHERE signature = ?"
 
-# The first reason stays: what follows from it says less.
+# The first reason stays, because later ones may only follow from it.
 STOP_SALES: Final = "INSERT INTO sales_stop (id, at, why) VALUES (1, ?, ?) ON CONFLICT DO NOTHING"
 RESUME_SALES: Final = "DELETE FROM sales_stop"
 WHY_STOPPED: Final = "SELECT why FROM sales_stop"
 PENDING: Final = "SELECT count(*), min(begun_at) FROM payment WHERE state = 'pending'"
 
 FUND_MARK: Final = "SELECT coalesce(max(resolved), 0) FROM payment"
-# The balance may have been read before any payment paid its fee that was pending since the mark.
+# The balance may have been read before payments that were pending since the mark paid their fees.
 FILL_FUND: Final = """
 INSERT INTO fee_fund (id, lamports)
 SELECT 1, ?1 - (SELECT coalesce(sum(fee_lamports), 0) FROM payment WHERE state = 'pending')

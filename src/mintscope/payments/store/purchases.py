@@ -23,9 +23,9 @@ FREEZE: Final = "UPDATE payment SET frozen = ?2 WHERE id = ?1"
 
 ENTER: Final = ADD + "RETURNING id"
 
-# Where the credits of an account went, rotation by rotation, since a moment.  A top-up of a
-# token that was rotated before means that token: a thief may have rotated it.  What was bought for
-# an agent goes to the person who has claimed it.
+# Follows the credits of an account through its rotations since a moment.  A top-up of a token that
+# was rotated before stays with that token, because a thief may have rotated it.  A purchase for an
+# agent goes to the person who has claimed the agent.
 SUCCESSOR: Final = """
 WITH RECURSIVE successors (id, rotations) AS (
     SELECT CAST(?1 AS bigint), 0 UNION ALL
@@ -57,7 +57,8 @@ UPDATE credit_account SET wallet = ?3,
        root = (SELECT coalesce(root, id) FROM credit_account WHERE id = ?2)
  WHERE id = ?1
 """
-# A user cannot lose an account.  A purchase for one that was deleted meanwhile is the payer's.
+# Credits of a user's account cannot be claimed.  If the user was deleted before a purchase was
+# issued, the purchase belongs to its payer.
 IS_OWNED: Final = """
 SELECT a.owner IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM "user" AS u JOIN credit_entry AS e ON e.at >= u.removed_at
@@ -67,9 +68,9 @@ SELECT a.owner IS NOT NULL AND NOT EXISTS (
 """
 MOVED_ON: Final = "UPDATE credit_account SET wallet = NULL WHERE id = ?"
 
-# How many credits of an account the purchases of a wallet brought and are left. The oldest are
-# spent first, so what is left is the newest. A purchase whose credits were moved brought nothing
-# to this account any more. Spends are not in the index that makes this fast.
+# The unspent credits of an account that come from purchases of a wallet.  The oldest credits are
+# spent first, so the newest are left.  A purchase whose credits were moved away counts as nothing.
+# The index that makes this fast has no spends.
 PROVEN: Final = """
 WITH received (id, wallet, credits) AS (
     SELECT e.id, CASE e.kind WHEN 'rotate' THEN a.wallet ELSE p.payer END,
@@ -243,7 +244,7 @@ JOINS: Final = """
   LEFT JOIN credit_account AS h ON h.id = p.holder
 """
 LATEST: Final[Place] = (UnixMs(2**63 - 1), Signature(""))  # after every payment
-# The payments of an account are those that paid into it, and those whose credits it has now.
+# The payments of an account are those that paid into it, and those whose credits it holds now.
 PAYMENTS: Final = """
 WITH account (id) AS (
     SELECT id FROM credit_account WHERE id IN ({accounts}) UNION
@@ -275,7 +276,7 @@ SELECT signature, payer, amount, asset, bought, found_at, acknowledged_at, note 
    AND NOT EXISTS (SELECT 1 FROM payment WHERE payment.signature = orphan.signature)
  ORDER BY found_at DESC, signature LIMIT ?
 """
-# Rows that are never deleted are counted by their highest number, without reading them.
+# Tables whose rows are never deleted are counted by their highest number, without reading them.
 COUNTS: Final = """
 SELECT (SELECT coalesce(max(id), 0) FROM payment), (SELECT count(*) FROM orphan),
        (SELECT coalesce(max(id), 0) FROM credit_account)
