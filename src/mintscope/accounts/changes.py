@@ -1,9 +1,8 @@
 """Change of an account's e-mail address, and deletion of an account.
 
-A thief who changes the address must not keep the account by it.  So the reader of an old address
-that was verified gets a link that is good for a week and undoes more than the address: what was
-made or changed in the account since the session began that changed it ends as well.  For that week
-no other account can have the old address.
+A thief must not keep an account by changing its address.  So a verified old address gets a link
+that is valid for a week.  It restores the address, and undoes all changes made in the account since
+the session of the thief began.  For that week no other account can have the old address.
 
 The books and the audit log keep the number of a deleted account, not its name.
 """
@@ -103,8 +102,8 @@ class AddressChanges:
     async def undo(self, link: str) -> TakenBack | None:
         """Restore the old address, and end everything made since the intruder's session began.
 
-        Every session ends, and the password no longer works.  None: it is not good.
-        Raises    EmailTaken: the address has another account by now
+        Every session ends, and the password no longer works.  None if the link is invalid.
+        Raises    EmailTaken, if another account has the address by now
         """
         proof = await self._find(link, Purpose.UNDO_EMAIL)
         if proof is None:
@@ -165,7 +164,7 @@ def _undo(
     if kept.user.email != proof.email:
         _expect_free(rows, proof.email, user_id, at)
     since = proof.made_at if proof.since is None else proof.since
-    # A change that came later, of the same thief, is not to be undone back to theirs.
+    # The links of later changes, by the same thief, must not restore the thief's address.
     rows.proofs.use_up(Purpose.UNDO_EMAIL, user_id, at, since=proof.made_at)
     for purpose in (Purpose.CHANGE_EMAIL, Purpose.RESET_PASSWORD, Purpose.VERIFY_EMAIL):
         rows.proofs.use_up(purpose, user_id, at)

@@ -1,10 +1,9 @@
 """Second factors of a person: authenticator apps, recovery codes, passkeys.
 
-Codes by time (RFC 6238): six digits, SHA-1, thirty seconds, as every authenticator app has them.
+An app shows codes by time (RFC 6238): six digits, SHA-1, thirty seconds.  Each code is accepted
+once, up to one step early or late, because clocks of phones are not exact.
 
-A code is accepted once, also one step before or after: clocks of phones are not exact.
-
-Recovery codes: ten, shown once, each good for one sign-in when phone and passkeys are lost.
+A person gets ten recovery codes, shown once; each is good for one sign-in without another factor.
 """
 
 import hmac
@@ -61,7 +60,7 @@ def code_at(secret: bytes, step: int, *, digits: int = DIGITS) -> str:
 def matching_step(secret: bytes, code: str, at: UnixMs, *, after: int) -> int | None:
     """Return the step near *at* whose code is *code*; None if there is none.
 
-    Only steps after *after*, the one whose code was accepted last: a code is good once.
+    after    the step whose code was accepted last: it and earlier steps do not count
     """
     now = step_of(at)
     found = None
@@ -112,14 +111,11 @@ def _make_code(entropy: Callable[[int], bytes]) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a typed code in the form that is compared: without spaces and dashes, in lower case.
-
-    Codes of apps and recovery codes are typed into one field.
-    """
+    """Return a typed code of an app, or recovery code, without spaces and dashes, in lower case."""
     return "".join(text.split()).replace("-", "").lower()
 
 
-# Three of a million codes are good at a time: who stole the password gets in once in 6,000 days.
+# Three of a million codes are valid at a time: a thief of the password needs 6,000 days on average.
 GUESSES: Final = (
     Limit(name="codes in 15 minutes", count=10, window_s=15 * MINUTE_S),
     Limit(name="codes in a day", count=50, window_s=DAY_S),
@@ -165,8 +161,8 @@ def accept_code(
 ) -> int | None:
     """Accept a code of the app, or a recovery code, which is used up.
 
-    Return the number of recovery codes left if one was used, -1 for a code of the app; None: the
-    code is wrong.
+    Return the number of recovery codes left if one was used, -1 for a code of the app, None for a
+    wrong code.
     """
     typed = plain(code)
     if len(typed) == DIGITS and typed.isascii() and typed.isdigit():
@@ -211,8 +207,8 @@ class FactorState:
 class Factors:
     """Adds and removes second factors; each change is logged and e-mailed to the person.
 
-    The first factor brings ten recovery codes, which go with the last one.  A new factor ends all
-    other sessions: they began without it.
+    The first factor comes with ten recovery codes, which are deleted with the last factor.  A new
+    factor ends all other sessions, because they began without it.
     Raises SessionEnded if the session was ended meanwhile, ServiceUnavailable.
     """
 

@@ -180,9 +180,8 @@ class People:
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
         """Write a link to the person of *email*; the response hides whether one exists.
 
-        Requests that come too often from one site, for this address or for all together, are
-        dropped.  After 20 e-mails in a day none is sent as long as an earlier link stays valid
-        for a while.
+        Nothing is sent if one site asks too often.  After 20 e-mails in a day another is sent only
+        if no earlier link is valid for another half an hour.
         """
         now = self.clock.now()
         site = site_key(browser.address)
@@ -198,13 +197,12 @@ class People:
         return None if proof is None else proof.email
 
     async def reset(self, link: str, password: str, *, is_taken: bool = False) -> Ended | None:
-        """Set the password, mark the address as proven, and end all sessions.
+        """Set the password, mark the address as verified, and end all sessions.
 
-        If it was not proven before, keys end too: a stranger may have made them.
+        If it was not verified before, keys are revoked, too: a stranger may have made them.
 
-        is_taken   another person was in the account: what was made or changed in it for as long as
-                   an undo is good ends, too
-        Returns    the ended items; None if the link is invalid, or its person gone
+        is_taken   another person used the account: also undo the changes of the last week
+        Returns    the ended items; None if the link is invalid, or the account was removed
         Raises     WeakPassword
         """
         proof = await self._find_proof(link, Purpose.RESET_PASSWORD)
@@ -226,9 +224,9 @@ class People:
         )
 
     async def verify(self, session: Session, link: str) -> bool:
-        """Record that the address is the person's, if the link was sent to this very account.
+        """Record that the address is the person's, if the link was sent to this account.
 
-        It takes the session: else a stranger whose address it is might confirm it.
+        The session is required, because the address may be a stranger's, who would open the link.
         """
         proof, now = await self._find_proof(link, Purpose.VERIFY_EMAIL), self.clock.now()
         if proof is None or proof.subject != session.user.user_id:
@@ -258,7 +256,7 @@ class People:
     async def claim(self, session: Session, link: str) -> factor_rows.User | None:
         """Move the agent account's keys to this person; end that account and return it.
 
-        None if the link is not good, or its address is not this person's.
+        None if the link is invalid, or was sent to another address than this person's.
         """
         proof, now = await self._find_proof(link, Purpose.CLAIM_AGENT), self.clock.now()
         if proof is None or proof.email != session.user.email:

@@ -81,17 +81,16 @@ class AccountRows:
 class AccountStore(Protocol):
     """The store of accounts.
 
-    Leases and due times are given by the clock of the process that asks, and
-    kept by one clock for all processes.
-    Raises ServiceUnavailable from every verb, nothing being done.
+    Leases and due times are converted between the clock of each process and one shared clock.
+    Every method raises ServiceUnavailable if nothing was done.
     """
 
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
         """Return the result of *work*, once its changes are durable.
 
-        It runs as if no other transaction ran at the same time, in any process.  An error that it
-        raises undoes all that it did, and is raised here.  It does nothing but compute and call row
-        verbs, because an engine may run it again from its start, and in another thread.
+        It runs as if no other transaction ran at the same time, in any process.  If it raises an
+        error, its changes are undone and the error is raised here.  It may only compute and call
+        methods of *rows*, because an engine may run it again, and in another thread.
         """
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:

@@ -87,9 +87,9 @@ REFUSALS: Final = {_Outcome.COPIED: COPIED, _Outcome.NOT_ALONE: NOT_ALONE}
 class SecondStep:
     """Completes sign-ins by a second factor; a ticket names the sign-in for ten minutes.
 
-    A passkey whose device verifies its user signs in alone: the device is one factor, its PIN or
-    finger the other.  A *visit* is a random text in a cookie of the browser: the challenge is
-    derived from it and from the time, so nothing is stored of it, and no other browser can answer.
+    A passkey whose device verifies its user suffices alone: the device is one factor, its PIN or
+    finger the other.  A *visit* is a random text in a cookie of the browser.  The challenge is
+    derived from it and from the time, so it is not stored, and no other browser can answer it.
 
     Raises ServiceUnavailable.
     """
@@ -381,8 +381,8 @@ def _object(
         return _Outcome.OVER
     if proof.is_of_copy(kept):
         return _refuse_copy(rows, kept, at)
-    # Another person may have added it, in a session before the one that was undone.  As a second
-    # factor it opens nothing without the new password.
+    # A thief may have added it before the session that was undone.  As a second factor it is
+    # useless without the new password.
     taken_back = taken_back_at(rows, kept.user_id)
     is_older = taken_back is not None and kept.made_at <= taken_back
     return _Outcome.NOT_ALONE if is_older else None

@@ -1,7 +1,6 @@
 """The secrets of one installation: each is derived from the pepper, none is stored.
 
-A stolen database alone opens nothing: it holds hashes, and nonces that are useful only
-together with these keys.
+A stolen database alone is useless: it holds hashes, and nonces that need these keys.
 """
 
 import hmac

@@ -148,7 +148,7 @@ class Purpose(StrEnum):
 class EmailProof:
     """A proof that was sent; *subject* is the application or user it is about.
 
-    since   when the session began in which the change was made that it undoes; None: it undoes none
+    since   the beginning of the session whose changes the proof undoes; None: it undoes none
     """
 
     proof_id: ProofId

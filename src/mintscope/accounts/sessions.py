@@ -1,8 +1,8 @@
 """Rights of a session, and the end of sessions when an owner recovers an account.
 
-Each change that gives lasting access is sent to the owner by e-mail, with a link for a week.
-It ends all that was done since the session began in which that was made, brings the address back
-that the e-mail was sent to, and lets its reader choose another password.
+Each change that gives lasting access is announced to the owner by e-mail, with an undo link that is
+valid for a week.  The link undoes all changes made since the session of that change began, restores
+the address that the e-mail was sent to, and lets its reader choose another password.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from mintscope.kit.audit import Actor, Event, EventFilter, UserId, user_actor
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS
 
-# A person in a session, or an actor that the machine itself vouches for.
+# A person in a session, or an actor of this machine, such as a command.
 Reviewer = Session | Actor
 
 LINKED: Final = "linked Telegram"  # the audit log
@@ -120,7 +120,7 @@ class NotPossible(Exception):
 def expect_administrator(rows: AccountRows, reviewer: Reviewer) -> Actor:
     """Return the name of *reviewer* in the audit log.  Raises SessionEnded.
 
-    An actor that is no session is vouched for by the machine, and not looked up.
+    An actor of this machine is returned as it is.
     """
     if not isinstance(reviewer, Session):
         return reviewer
@@ -264,7 +264,7 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
     """Restore caps, and revoke keys made at *since* or later; return both numbers.
 
-    Keys whose owner has changed their networks since are revoked, too: how they were is not kept.
+    Keys whose networks the owner changed since are revoked, too: the earlier networks are not kept.
     """
     caps = keys = 0
     for key in rows.api_keys.shown(user_id, at, KEYS_SHOWN_MAX):
@@ -345,7 +345,7 @@ def announce(  # noqa: PLR0913, PLR0917 - one argument for each part
 ) -> None:
     """Write to the owner about a change in a session begun at *since*, with an undo link.
 
-    Without one to an address that is not verified, which may be a stranger's, and to an agent.
+    Unverified addresses, which may be a stranger's, and agents get no link.
     """
     if owner.verified_at is None:
         tell_owner(rows.emails, owner, kind, facts, at)

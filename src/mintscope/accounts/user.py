@@ -1,6 +1,6 @@
 """Users: their rows, actions and passwords.
 
-Strangers never lock the owner out: guesses of other clients do not count for the owner's.
+Strangers cannot lock the owner out: wrong guesses count by client.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ LENGTH_MIN: Final = 10
 LENGTH_MAX: Final = 200
 QUARTER_S: Final = 900
 COMMONEST_COUNT: Final = 10_000
-# zxcvbn lists each word once, so that names are in its lists of names; and words of this service.
+# Words that zxcvbn has in other lists, such as names, and words of this service.
 BESIDE: Final = frozenset({
     "", "abc", "abcd", "abcde", "abcdef", "administrator", "alexander", "andrew", "anthony", "asd",
     "ashley", "basketball", "bitcoin", "california", "charlotte", "chocolate", "christopher",
@@ -121,9 +121,9 @@ def _lists_of_zxcvbn() -> Mapping[str, Sequence[str]]:
 
 
 def _is_common(text: str) -> bool:
-    """Return whether *text* is a common password, or one once or twice among digits and signs.
+    """Return whether *text* is a common password, once or twice, among digits and signs.
 
-    So are password12, Qwerty12345!, 1234567890, 1q2w3e4r5t, qwe123qwe123.
+    Examples are password12, Qwerty12345!, 1234567890, 1q2w3e4r5t, qwe123qwe123.
     """
     common = commonest_passwords()
     plain = text.lower()
@@ -222,7 +222,8 @@ def add(rows: AccountRows, new: NewUser, session: NewSession) -> None:
 def open_session(rows: AccountRows, kept: KeptUser, session: NewSession, at: UnixMs) -> bool:
     """Store a session.  Raises WrongPassword if the password has changed.
 
-    False: there is a second factor, so what would be the cookie is a ticket, and waits for it.
+    Returns False if there is a second factor: then the sign-in waits for it, and the cookie serves
+    as its ticket.
     """
     if not _has_password(rows, kept):
         raise WrongPassword
@@ -244,7 +245,7 @@ def keep_session(
 ) -> None:
     """Store a session, and delete the oldest ones beyond SESSIONS_PER_USER_MAX.
 
-    passkey_id   of the passkey that signed; None: none did
+    passkey_id   of the passkey that signed; None: the sign-in used none
     """
     rows.sessions.insert(user_id, session, at)
     newest = sorted(each.session_id for each in rows.sessions.of_user(user_id))

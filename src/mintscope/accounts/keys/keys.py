@@ -1,8 +1,7 @@
 """Creation, lookup by hash, rotation and revocation of API keys.
 
-A stolen key must gain its thief nothing beyond the key itself: a rotated key expires when its
-owner said that the old one would, only an administrator grants scopes, and the owner of the
-account gets an e-mail.
+A thief of a key gains nothing beyond that key: a rotated key expires when the old one would have
+expired, only an administrator grants scopes, and the owner of the account gets an e-mail.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -50,8 +49,8 @@ class TooManyKeys(Exception):
 class ApiKeys:
     """Knows every key by its hash.
 
-    Every verb of a session does nothing, and raises SessionEnded, if the session was ended
-    meanwhile: after the reset of a password no key appears that was being made at that moment.
+    Every method with a session does nothing, and raises SessionEnded, if the session was ended
+    meanwhile: so no key is made while the password is reset.
     """
 
     store: AccountStore
@@ -221,9 +220,9 @@ class ApiKeys:
     async def rotate(self, session: Session, key_id: KeyId, *, overlap_ms: int) -> IssuedKey | None:
         """Replace a key with a similar one; the old one ends after *overlap_ms* or at expiry.
 
-        It lives from now on as long as the old one did, under the same cap, in the same networks.
-        None if there is no active key of the user's own by that id that was not rotated before.
-        Raises    TooManyKeys, if with an overlap both would be active
+        The new key has the same lifetime from now on, the same cap and the same networks.
+        None if the user has no active key of that id that was not rotated before.
+        Raises    TooManyKeys, if both would be active
         """
         now = self.clock.now()
         user_id = session.user.user_id
@@ -359,8 +358,8 @@ WHY_LENGTH_MAX: Final = 1_000
 class KeyDenied(Enum):
     """The reason why a key is not rotated, or may not ask for scopes."""
 
-    ENDED = auto()  # since the request began
-    ROTATED = auto()  # before
+    ENDED = auto()  # it expired or was revoked since the request began
+    ROTATED = auto()  # it was rotated before
     OF_A_PERSON = auto()  # people create keys with any scopes themselves
 
 

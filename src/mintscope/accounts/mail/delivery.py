@@ -1,7 +1,7 @@
 """Delivery of e-mails from the outbox to a mail server.
 
-At least once: if a process is killed after it handed an e-mail over and before it noted that, the
-e-mail is handed over again, under the same Message-ID.
+If a process is killed after it sent an e-mail and before it stored that, the e-mail is sent again,
+with the same Message-ID.
 """
 
 import asyncio

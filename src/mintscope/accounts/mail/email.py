@@ -14,13 +14,13 @@ from mintscope.kit.time import DAY_MS, DAY_S, HOUR_S, MINUTE_S
 
 EmailId = NewType("EmailId", int)
 
-# Anyone may ask for e-mails to any address: its reader is not to be flooded.
+# Anyone may ask for e-mails to any address, so the limits protect its reader.
 ADMITTED: Final = (
     Limit(name="e-mails in five minutes", count=1, window_s=5 * MINUTE_S),
     Limit(name="e-mails in an hour", count=3, window_s=HOUR_S),
     Limit(name="e-mails in a day", count=5, window_s=DAY_S),
 )
-# Addresses can be made up, and each request leaves a row, which does not show who has an account.
+# Each request leaves a row, also for an address without an account, which can be made up.
 OF_SITE: Final = Limit(name="e-mails of a site", count=20, window_s=HOUR_S)
 UNVERIFIED_MAX: Final = 5  # e-mails of a kind in a day, to an address that may be a stranger's
 RESETS_MAX: Final = 20  # in a day, to an address that has a good link already
@@ -176,7 +176,7 @@ def may_write(emails: WrittenEmails, owner: User, kind: EmailKind, at: UnixMs) -
 def may_write_reset(emails: WrittenEmails, recipient: EmailAddress, at: UnixMs) -> bool:
     """Return whether a link to set a new password may be written to *recipient*.
 
-    The limit counts only while the owner has a good link: strangers who ask lock no owner out.
+    The limit counts only while an earlier link is valid, so that strangers lock no owner out.
     """
     written = emails.written_to(recipient, EmailKind.RESET_PASSWORD, UnixMs(at - DAY_MS))
     has_good_link = any(

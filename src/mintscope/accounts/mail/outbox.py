@@ -1,6 +1,6 @@
 """The outbox: e-mails to be sent by the process that leases them.
 
-An e-mail may be sent twice after a crash, never not at all.
+After a crash an e-mail may be sent twice, but none is lost.
 """
 
 from collections.abc import Sequence

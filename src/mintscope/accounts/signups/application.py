@@ -74,11 +74,11 @@ class Application:
 
     email         normalised
     scopes        granted by the administrator, beside the read scopes; empty before a decision
-    decided_by    who reviewed it, as the audit log names actors
-    note          the administrator's, never shown to the applicant
+    decided_by    the reviewer, as the audit log names actors
+    note          of the administrator, never shown to the applicant
     user_removed  the account that its key belonged to was removed
-    asked_at      when its key requested further scopes; None: no request to decide about
-    asked_why     the reason, in its words
+    asked_at      when its key requested further scopes; None: no request awaits a decision
+    asked_why     the reason that the request states
     """
 
     signup_id: SignupId
@@ -97,7 +97,7 @@ class Application:
 
     @property
     def is_undecided(self) -> bool:
-        """True if an administrator may decide about it, or about scopes that its key asks for."""
+        """Whether the application, or a request of its key for scopes, awaits a decision."""
         return self.state in UNDECIDED or self.asked_at is not None
 
     @property

@@ -162,8 +162,8 @@ class Reviews:
     ) -> Application:
         """Undo the decision of *decided_at*, within a minute of it.
 
-        An applicant who heard of it is written to.  A decision on more scopes takes them from the
-        key, without an e-mail.
+        An applicant who was notified gets another e-mail.  If the decision granted scopes to a key,
+        the key loses them, without an e-mail.
 
         Raises    NotPossible after a minute, after another decision, and for an approval once the
                   key was fetched
@@ -367,8 +367,8 @@ def _undo_asked(
 ) -> Application:
     """Undo a decision on scopes that a key requested: keys lose its scopes.
 
-    The log has what there was before it, and the decision before it.  A request that was made since
-    waits instead: a key cannot keep its scopes by a repeated request.
+    The log holds the scopes before it, and the decision before it.  A request that the key has made
+    since awaits a decision: a repeated request does not keep the scopes.
     """
     signup_id = before.signup_id
     decisions = _standing(_events(rows, signup_id, *DECISIONS, REOPENED))

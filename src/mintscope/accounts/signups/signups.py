@@ -65,8 +65,8 @@ class Signups:
     async def apply(self, form: Form, *, redelivery_key: str | None) -> Signup:
         """Store the application and write to its e-mail address, in one transaction.
 
-        With the *redelivery_key* of an equal application of the last ten minutes, its answer is
-        given again.  Raises DuplicateApplication, ServiceUnavailable.
+        If an equal application was sent with the same *redelivery_key* within ten minutes, return
+        its answer again.  Raises DuplicateApplication, ServiceUnavailable.
         """
         nonce = self.entropy(NONCE_BYTES)
         proof_nonce = self.entropy(NONCE_BYTES)
@@ -292,11 +292,11 @@ class Exchanges:
     ) -> IssuedKey:
         """Issue the one key of *application*, and write to its e-mail address.
 
-        One transaction, on condition of the state `approved`: of any number at once, in any
+        It is one transaction, which expects the state `approved`: of many requests at once, in any
         number of processes, one gets the key, the others KeyAlreadyExists.  With the
         *redelivery_key* of an exchange in the last ten minutes the key is returned again.
 
-        The key goes to the account of an earlier key; else to the person who has verified the
+        The key belongs to the account of an earlier key; else to the person who has verified the
         same address, if the application has confirmed it, too; else to a new agent account.
         Raises    NotApproved, KeyAlreadyExists, AccountNotFound (it was removed; raised first),
                   InvalidCredentials (the application is gone), ServiceUnavailable

@@ -37,9 +37,9 @@ NOTIFIED_AT_ONCE: Final = 100  # of spending, in one transaction
 class MoveDenied(Enum):
     """The reason why no credits are moved."""
 
-    TOO_FEW = auto()  # fewer are there than were asked for, or none
+    TOO_FEW = auto()  # the balance is 0, or less than was asked for
     KEY_USED = auto()  # the Idempotency-Key was sent with another request before
-    CAPPED = auto()  # the key that asks has a cap, which what it took out would get around
+    CAPPED = auto()  # the key that asks has a cap, and withdrawn credits would have none
 
 
 class CapDenied(Enum):
@@ -251,7 +251,7 @@ def _usage(rows: AccountRows, user_id: UserId, since: int) -> Usage:
 
 
 def notify_of_spending(rows: AccountRows, now: UnixMs) -> None:
-    """Write an e-mail to each account that has spent as much in a day as it wants to know of."""
+    """Write an e-mail to each user whose account has spent its alert level within a day."""
     today = now // DAY_MS
     for user_id, day, spent, level in rows.credits.overspent(today - 1, NOTIFIED_AT_ONCE):
         kept = rows.users.get(user_id)
