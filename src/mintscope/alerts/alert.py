@@ -30,7 +30,7 @@ class AlertDenied(Enum):
     TOO_MANY_OF_ALL = auto()  # of all users together
     TOO_MANY_MINTS = auto()  # of all users together
     UNVERIFIED = auto()  # the e-mail address of the user
-    UNLINKED = auto()  # no Telegram chat of the user is
+    UNLINKED = auto()  # the user has linked no Telegram chat
     EXPIRED = auto()  # its end has passed
     KEY_USED = auto()  # the Idempotency-Key was sent with another request before
 
@@ -47,18 +47,18 @@ class AlertRule:
     """The settings of a signal that a user asks for.
 
     name         for the user alone; printable
-    field        the value of the report of *mint* that is looked at
+    field        the value of the report of *mint* that is evaluated
     level, margin, percent, window_s   as in Rule; 0 if the kind does not use them
     webhook_url  where firings are sent; None: nowhere
     by_email     whether firings are sent by e-mail
     by_telegram  whether firings are sent to the Telegram chat of the account
     is_active    whether it is evaluated
-    is_closed    looked at as each minute ends, without the candles that are open then
-    least_confidence   reports whose price is not as good are not looked at
+    is_closed    evaluated as each minute ends, without the candles that are open then
+    least_confidence   reports whose price has a lower confidence are skipped
     fires        how often it fires
     compared     of crosses_field: the other value of the report; None: it has a level
     direction    of crosses_field: which way it must cross; None: either
-    message      a text of the owner's own, in every e-mail and webhook; "": none
+    message      the owner's text in every e-mail and webhook; "": none
     expires_at   it ends then; None: never
     """
 
@@ -224,7 +224,7 @@ class EmailState(StrEnum):
 class FiringEmail:
     """The delivery of a firing by e-mail.
 
-    note         why it is in none
+    note         why it was not sent
     sent_at      when its e-mail was accepted; given_up_at: when no further attempt was left
     reason       why the last attempt failed
     """
@@ -259,14 +259,14 @@ class FiringTelegram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firing:
-    """A firing and its webhook delivery, as the queue has it once it has taken it in.
+    """A firing and its deliveries.
 
-    due_at        when it is sent, or was to be; None: by no webhook
-    attempts      how often it was sent
+    due_at        when its webhook is due, or was; None: it has no webhook
+    attempts      how often the webhook was sent
     delivered_at  when it was accepted; given_up_at: when no further attempt was left
     reason        why the last attempt failed
-    email         its delivery by e-mail; None: by none
-    telegram      its delivery to a Telegram chat; None: to none
+    email         its delivery by e-mail; None: it is not sent by e-mail
+    telegram      its delivery to a Telegram chat; None: it is not sent there
     """
 
     firing_id: FiringId
@@ -287,7 +287,7 @@ class Firing:
 class Gathered(NamedTuple):
     """Firings of an alert that one message is about.
 
-    total    how many they are, from *first* on
+    total    their number, from *first* on
     newest   the last of them, oldest first; at least one
     """
 

@@ -136,9 +136,9 @@ class Alerts:
     ) -> Alert | AlertDenied:
         """Change a signal with *edit*, whose result must be valid.
 
-        If something of the rule changes, it begins again: the next report fires nothing.
-        A webhook that was disabled is tried again if *edit* names one or makes it active; what
-        waits is tried at once if it has another address.
+        If the rule changes, its evaluation starts again, and the next report fires nothing.
+        A disabled webhook is tried again if *edit* changes its address or activates the signal;
+        with another address, waiting webhooks are tried at once.
         """
         now = self.clock.now()
         changed = await self.store.transact(
@@ -406,8 +406,8 @@ EXPIRED_AT_ONCE: Final = 500
 class AlertWriter:
     """Stores the results of the one process that evaluates alerts.
 
-    That reports are looked at once does not rest on the lease: what is written down must begin
-    where the last ended.  The lease only spares others the work.
+    Each result must begin at the stored position, so that no report is evaluated twice.  The lease
+    only saves other processes the work.
 
     holder     names this process
     bounds     the limits of e-mails about alerts

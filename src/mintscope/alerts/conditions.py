@@ -1,19 +1,15 @@
 """Conditions of alerts over the values of reports, tracked along the swap log.
 
-The reports of chosen mints at every event of the swap log, whenever the looking began.
+`Tracks` has the reports of chosen mints at every event of the swap log.  A report depends only on
+the log up to that event.  To rebuild it after a restart, a mint starts from a stored load (its
+base), and the events since are applied again.
 
-A report is a function of the log up to an event.  To rebuild it after a restart, a mint is begun
-from what was once loaded of it (its base), and the events since are applied once more.
+`look` evaluates a rule over one value: on which side of its level it is, or how far it has moved.
+A rule fires when its state changes, so a value that stays where it is fires nothing more.  The
+first look at a value never fires: it only records where the value is.  Rules and their states hold
+no cycles, so that the garbage collector skips many thousands of them.
 
-A rule over one value: which side of its level the value is on, or how far it has moved.
-
-A rule remembers one state.  It fires when the state turns, so a value that stays where it is fires
-nothing more, however often it is looked at.  The first look at a value never fires: it only records
-where the value is.
-
-There may be many thousands of rules, and none holds a cycle: none is looked at for garbage.
-
-The values of a report that a rule may look at, by their names on the wire.
+FIELDS are the values of a report that a rule may evaluate, by their names on the wire.
 """
 
 import zlib
@@ -79,7 +75,7 @@ class Tracks:
     """At most *capacity* mints, each as of the last event applied.
 
     seq    every event up to it has been applied
-    slot   the newest that lives, and time, its time; as far as events named them
+    slot   the newest slot, and time, its block time; None before the first event
     """
 
     def __init__(self, capacity: int) -> None:
@@ -112,7 +108,7 @@ class Tracks:
     def take(self, loaded: LoadedMint) -> list[Mint] | None:
         """Track a mint from the event at which it was loaded; return the mints that begin now.
 
-        None if that event is past.  Of a mint that is there already, this becomes the base.
+        None if that event is past.  If the mint is tracked already, *loaded* becomes its base.
         """
         if loaded.seq < self.seq:
             return None
@@ -152,8 +148,8 @@ class Tracks:
     def ends_minute(self, event: Event) -> bool:
         """Return whether *event*, the next one, is the first slot of another minute.
 
-        If it is, reports are as of its time from now on: of closed candles they have the minute
-        that has ended, and nothing of the one that begins.
+        If it is, reports are as of its time from now on: closed candles include the minute that has
+        ended, and nothing of the new one.
         """
         if not isinstance(event, Appended) or self.time is None:
             return False
@@ -316,7 +312,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The condition of an alert.
 
     level     of above, below and crosses, in the unit of the value
-    margin    how far behind the level the value must come back before the rule can fire again, >= 0
+    margin    how far beyond the level the value must return before the rule can fire again, >= 0
     percent   of changes_by, > 0
     window_s  of changes_by: how far back it looks, a multiple of 60
     """
@@ -339,7 +335,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class RuleState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The state of a rule between two reports: a side, or the marks of its window.
 
-    Of the marks only those that can still be the lowest or the highest.
+    Only marks that can still be the lowest or the highest are kept.
     """
 
     side: RuleSide | None = None
@@ -474,7 +470,7 @@ FIELDS: Final[Mapping[Field, tuple[str, ...]]] = {
 
 ASKED_FRAMES: Final = frozenset(AskedFrame)
 OF_CONFIDENCE: Final = {Field("price.liquidityUsd"), Field("price.rejectedShareH1")}
-"""Fields that say how good a price is, whatever its confidence."""
+"""Fields about the quality of a price, which alerts evaluate at any confidence."""
 
 
 ONE_COMPARISON: Final = (
@@ -544,9 +540,9 @@ def watched_by(condition: grammar.Condition) -> Watched:
 
 
 def _newest_crossing(condition: grammar.Junction) -> grammar.Condition:
-    """Return the comparison that a crossing comes to, or *condition* if it is no crossing.
+    """Return the comparison that makes a crossing true, or *condition* if it is no crossing.
 
-    One within some candles becomes true when it is in the newest.
+    A crossing within some candles becomes true when it is in the newest candle.
     """
     parts = condition.parts if condition.word == "or" else (condition,)
     crossings = [
@@ -557,7 +553,7 @@ def _newest_crossing(condition: grammar.Junction) -> grammar.Condition:
 
 
 def _is_crossing(condition: grammar.Junction) -> bool:
-    """Return whether it is what crosses_above or crosses_below is read as, in one candle."""
+    """Return whether *condition* is crosses_above or crosses_below, as parsed, in one candle."""
     if condition.word != "and" or len(condition.parts) != len(("before", "now")):
         return False
     before, now = condition.parts

@@ -1,6 +1,6 @@
 """Webhooks of alerts: schedule, retries and signature.
 
-A webhook may be sent twice after a crash, never not at all; its `webhook-id` stays the same.
+After a crash a webhook may be sent twice, with the same `webhook-id`, but none is lost.
 
 Source    https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -188,9 +188,9 @@ class DeliveryBatch(NamedTuple):
 class Attempt(NamedTuple):
     """The outcome of a webhook.
 
-    reason         why it was not accepted; None: it was, or was not sent
+    reason         why it was not accepted; None: it was accepted, or was not sent
     is_gone        the receiver does not want further webhooks
-    retry_after_s  it was not sent, for its receiver or its account has had enough; None: it was
+    retry_after_s  it was not sent because of a limit, and may be sent then; None: it was sent
     """
 
     firing: Firing
@@ -215,9 +215,9 @@ class Ended(NamedTuple):
 class Deliveries:
     """Leases webhooks to senders, and records their outcomes.
 
-    retry_ms_max   after this long a webhook is disabled
-    lease_ms       after this time another process may send the leased ones
-    waiting_max    webhooks of one signal that wait; kept_max: that are over
+    retry_ms_max   a webhook that fails for so long is disabled
+    lease_ms       after this time another process may send the leased webhooks
+    waiting_max    waiting webhooks that are kept of one signal; kept_max: finished ones
     Raises ServiceUnavailable from every verb.
     """
 
@@ -233,8 +233,8 @@ class Deliveries:
     async def take_in(self) -> int:
         """Queue the firings since the last call; return the number of old webhooks dropped.
 
-        At the first call, after an older version or without the file of the queue, firings that are
-        too old are not sent.
+        At the first call, or if the file of the queue was lost, firings that are too old are not
+        sent.
         """
         since = await self.queue.read(lambda queue: queue.taken_until())
         if since is None:
@@ -331,8 +331,8 @@ class Deliveries:
     ) -> DeliveryBatch | None:
         """Return the batch of a due signal; None if it was deleted or has no webhook.
 
-        over   takes what is not sent: it is no longer kept, its account was taken back, or a
-               process of the version before has sent it
+        over   collects webhooks that are not sent: their firing was deleted, their account was
+               taken back, or a process of the version before has sent them
         """
         signal = rows.signals.get(due.signal_id)
         if signal is None or signal.rule.webhook_url is None:

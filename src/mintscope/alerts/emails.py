@@ -1,7 +1,7 @@
 """E-mails of alerts: pauses, allowances, wording, and the checks of an alert's fields.
 
-Firings within the pause go into one e-mail when it ends.  A firing beyond the allowance
-is in none: it says so, and one e-mail in a day says that the limit is reached.
+Firings within the pause are sent in one e-mail when it ends.  Firings beyond the allowance are not
+sent: their page notes that, and one e-mail a day reports that the limit is reached.
 """
 
 from collections.abc import Mapping, Sequence
@@ -214,7 +214,7 @@ def tell_by_email(
 ) -> None:
     """Write an e-mail about waiting firings of *signal*, unless the last one was too recent.
 
-    None is written once its owner has paused it, or has turned its e-mails off.
+    No e-mail is written if its owner has paused it, or has turned its e-mails off.
     """
     asked = signal.rule
     is_paused = not asked.is_active and signal.ended_at is None
@@ -266,8 +266,8 @@ def _reached(
 ) -> Reached | None:
     """Return the allowance that leaves no room for an e-mail; None if there is room.
 
-    Of that of the account one is kept for each alert that has written none in 24 hours: an alert
-    that floods silences no other.
+    The account's allowance keeps room for one e-mail of each alert without any in 24 hours, so
+    that no alert silences the others.
     """
     written = sorted(
         rows.emails.written_to(email, EmailKind.SIGNAL_FIRED, UnixMs(at - DAY_MS)),

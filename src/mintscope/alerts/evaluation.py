@@ -1,10 +1,10 @@
 """Evaluation of alerts in the order of the swap log, and the port of the webhook queue.
 
-A long step is a generator: it yields after each LOOKS_AT_ONCE rules, so that its caller can
-let others run meanwhile.  Nothing else is to be called before it has ended.
+A long step is a generator that yields after each LOOKS_AT_ONCE rules, so that its caller can give
+way to other work.  Call nothing else before the generator has ended.
 
-A signal is due, not a firing: after a failure all of it rests, and one webhook is tried when the
-rest is over.
+Webhooks are retried by signal, not by firing: after a failure all webhooks of the signal wait, and
+then one is tried.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -84,15 +84,15 @@ class _Watched(msgspec.Struct, gc=False):
 class Outcome:
     """Changes to store together.
 
-    since_seq, seq   the reports behind the first, up to the second, were looked at
-    states           of the signals whose state has changed, by number, with the revision
+    since_seq, seq   the reports after *since_seq*, up to *seq*, were evaluated
+    states           the changed states of signals, by number, with their revisions
     fired            the firings, in order
-    held             the places in *fired* of those beyond the limit of an hour: they are not sent
+    held             places in *fired* of firings beyond the limit of an hour, which are not sent
     hour_max         that limit
-    hours            how often these have fired in their hour
-    ended            those that have fired once, and do not fire again
+    hours            the firings of these signals in their hour
+    ended            signals that fire only once, and have fired
     mints            of the signals that have fired
-    bases            what mints are begun from again; idle: whose base is as of *seq*, too
+    bases            new bases of mints; idle: mints whose stored bases are valid as of *seq*, too
     dropped          mints that no signal uses any longer
     """
 
@@ -135,10 +135,10 @@ def packed(outcome: Outcome) -> PackedOutcome:
 class Evaluation:
     """All active signals, as of the last event applied.
 
-    looked_until      reports up to this position were looked at before: they are not again
-    firings_hour_max  of a signal, in an hour that begins with the first; later firings are not
-                      sent, and of these LISTED_FACTOR times as many in all are listed
-    held_back         firings that were not sent for it; the counter sets it to 0
+    looked_until      reports up to this position were evaluated before, and are skipped
+    firings_hour_max  firings of a signal that are sent within an hour of the first; more are not
+                      sent, and beyond LISTED_FACTOR times as many not even listed
+    held_back         firings that this limit kept from being sent; its reader resets it to 0
     """
 
     tracks: Tracks
@@ -246,8 +246,8 @@ class Evaluation:
     def apply(self, event: Event, now: UnixMs) -> Iterator[None]:
         """Apply the next event of the log, and evaluate the reports that it changes.
 
-        The first slot of a minute ends the one before: rules of closed candles are looked at then,
-        before what is traded in it.
+        The first slot of a minute ends the minute before: rules of closed candles are evaluated
+        then, before the trades of that slot.
         """
         if event.seq > self.looked_until and self.tracks.ends_minute(event):
             for mint in [mint for mint in self._of_mint if mint in self.tracks]:
@@ -273,7 +273,7 @@ class Evaluation:
     def take_bases(self, bases: Sequence[LoadedMint], tip: LogTip) -> Iterator[None]:
         """Start from the stored *bases*, before the reports that were not evaluated.
 
-        Values that no signal looks back at are dropped.
+        Bases of mints without a signal that has a state are dropped.
         """
         seen = {each.mint for each in self._watched.values() if each.state is not None}
         fit = [each for each in bases if each.mint in seen and each.seq <= self.looked_until]
@@ -493,10 +493,10 @@ class DueAlert(NamedTuple):
 class DueWanted(NamedTuple):
     """The webhooks that a process can send now.
 
-    webhooks     that can be sent, at most
-    of_each      webhooks of one signal, at most
+    webhooks     at most so many in all
+    of_each      at most so many of one signal
     without      signals for which it is sending already
-    is_failing   signals whose last webhook failed; False: all others
+    is_failing   only signals whose last webhook failed; False: only the others
     """
 
     webhooks: int

@@ -1,7 +1,7 @@
-"""Evaluation of signals: one process of the installation reads every report once.
+"""Evaluation of signals: one process of the installation evaluates every report once.
 
-round    what was committed to the log since the last look is looked at
-begin    after a start, or after another process: from what was written down
+round    evaluate the events committed to the log since the last round
+begin    continue from the stored position, after a start or after another process
 """
 
 import asyncio
@@ -44,7 +44,7 @@ LOG = structlog.get_logger(__name__)
 class AlertEvaluator:
     """Evaluates the signals while this process holds the lease.
 
-    wait   is called between two looks
+    wait   returns when the log may have new events
     """
 
     reader: LogReader
@@ -52,7 +52,7 @@ class AlertEvaluator:
     evaluation: Evaluation
     clock: Clock
     wait: Wait
-    _seq: int | None = field(default=None, init=False)  # what was written down; None: begin
+    _seq: int | None = field(default=None, init=False)  # the stored position; None: begin
     _version: int = field(default=-1, init=False)
     _written_at_s: float = field(default=0.0, init=False)
     _renewed_at_s: float = field(default=0.0, init=False)

@@ -117,10 +117,10 @@ def standing(signal: Alert) -> tuple[str, str]:
 class HourLimit(NamedTuple):
     """The limit of firings in an hour that an alert has reached.
 
-    most     that were sent
-    more     that were not
-    listed   of these
-    until    when it sends again
+    most     firings that were sent
+    more     firings that were not sent
+    listed   firings of *more* that are listed
+    until    when the alert sends again
     """
 
     most: int
@@ -218,10 +218,10 @@ class Remark(NamedTuple):
 async def read_present(
     reports: Reports | None, mint: Mint | None, looked_at: Iterable[str], *, is_closed: bool = False
 ) -> Present | None:
-    """Return the current numbers of *mint*; None if there are none or they are unreadable.
+    """Return the current numbers of *mint*; None if there are none or they cannot be read.
 
-    looked_at   fields whose timeframes are read, too, if a report has these only when requested
-    is_closed   without the candles that are open
+    looked_at   fields whose timeframes are requested, if reports have them only on request
+    is_closed   leave out the candles that are open
     """
     if reports is None or mint is None:
         return None

@@ -79,7 +79,7 @@ def filled(form: FormData) -> dict[str, str]:
 def refilled(query: FormData, user_id: UserId) -> dict[str, str]:
     """Return the values in the address of a form whose sender had to sign in first, by field.
 
-    Of the form of another user, as of a link, it is the token alone.
+    If the form is not of this user, as in a link, only the token counts.
     """
     names = REFILLED if query.line(OWNER) == str(user_id) else ("mint",)
     return {name: query.line(name) for name in names if query.texts(name)}
@@ -112,7 +112,7 @@ def values_of(asked: AlertRule) -> dict[str, str]:
 def parse_alert(values: Mapping[str, str]) -> AlertRule:
     """Return the alert that *values* describe.  Raises InvalidForm."""
     errors: dict[str, str] = {}
-    mint = Mint(WSOL)  # where what was typed is none: the other fields are read all the same
+    mint = Mint(WSOL)  # if the text is no mint: the other fields are checked all the same
     try:
         mint = parse_mint(values["mint"])
     except InvalidTokenAddress as error:
@@ -211,9 +211,9 @@ REFUSALS: Final[Mapping[AlertDenied, str]] = {
 class AlertPages:
     """Pages of a person's alerts.
 
-    tests    counts those of a user, together with the API's
-    search   finds the tokens that they are of
-    reports  give their numbers now; None if pages show no market
+    tests    limits the tests of a user, together with the API's
+    search   finds tokens
+    reports  have the current numbers of tokens; None if pages show no market
     """
 
     def __init__(
@@ -284,9 +284,9 @@ class AlertPages:
         return await self._make(request, asked, values)
 
     async def make_of_rule(self, request: PageRequest) -> PageResponse:
-        """Make the alert of a condition that was tested, by e-mail, or show why it cannot be made.
+        """Make an alert, by e-mail, of a condition that was tested, or show why it cannot be made.
 
-        One page of a test makes one alert, however often it is sent.
+        Each page of a test makes one alert, however often it is sent.
         """
         where = request.form.line("where")
         values = {**filled(request.form), **FIRST, "name": _short(where)}
@@ -447,8 +447,8 @@ class AlertPages:
     ) -> Page:
         """Return the form.
 
-        found     may be chosen from; None if nothing was looked for
-        remarks   are to be read before it is sent again
+        found     tokens to choose from; None if none were searched
+        remarks   to be read before the form is sent again
         """
         mint = mint_of(values["mint"])
         named = {} if mint is None else await self._search.named([mint])
@@ -476,7 +476,7 @@ class AlertPages:
     async def _unread(self, request: PageRequest, asked: AlertRule) -> Sequence[Remark]:
         """Return remarks to be read before *asked* is made, unless the form confirms them.
 
-        The form of an earlier version says nothing of it, and is not asked.
+        A form of an earlier version has no such field, and gets no remarks.
         """
         said = request.form.texts("read")
         if not said:

@@ -53,7 +53,7 @@ UPDATE webhook SET given_up_at = ?, reason = ? WHERE signal = ? AND {WAITS}
 REST: Final = "UPDATE webhook_signal SET failures = 0, due_at = NULL WHERE signal = ?"
 LENGTH: Final = f"SELECT count(*), min(fired_at) FROM webhook WHERE {WAITS}"  # noqa: S608
 SIGNALS: Final = "SELECT signal FROM webhook_signal"
-# Of each signal in an hour, and of all: a lower limit than before is reached by and by.
+# Of each signal in an hour, and of all: if the limit was lowered, it is reached in several hours.
 TRIMMED_MAX: Final = 2_000
 PURGED_MAX: Final = 50_000
 TRIM: Final = f"""
@@ -157,7 +157,7 @@ class SqlQueueRows:
     ) -> int:
         """Give up the webhooks of each signal beyond *waiting_max*; return their number.
 
-        The oldest go, save the very first: it shows for how long nothing was accepted.
+        The oldest are given up, except the first, which shows for how long nothing was accepted.
         """
         dropped = 0
         left = iter(sorted(numbers))

@@ -91,7 +91,7 @@ UPDATE signal_firing SET telegram = ?, telegram_sent_at = ?, telegram_note = ? W
 """
 
 NEXT_SIGNALS: Final = "SELECT id FROM signal WHERE id > ? ORDER BY id LIMIT ?"
-# Of each signal in an hour: a lower limit than before is reached by and by.
+# Of each signal in an hour: if the limit was lowered, it is reached in several hours.
 TRIMMED_MAX: Final = 2_000
 TRIM: Final = f"""
 DELETE FROM signal_firing WHERE id IN (

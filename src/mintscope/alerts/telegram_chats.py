@@ -1,11 +1,10 @@
 """Telegram chats of accounts, and the messages to them.
 
-A chat is linked by a code that the settings show and the chat sends to the bot.  A code is good
-for 15 minutes, for one chat, and while the session lasts that was shown it.  To link or unlink a
-chat ends the codes that were shown before.
+A chat is linked by a code that the settings show and the chat sends to the bot.  A code is valid
+for 15 minutes, for one chat, until its session ends or a chat is linked or unlinked.
 
-Firings wait until a message of their alert may be sent; those that wait together are one message.
-A message may be sent twice after a crash, never not at all.
+Firings wait until a message of their alert may be sent; those that wait together share a message.
+After a crash a message may be sent twice, but none is lost.
 """
 
 from collections.abc import Collection, Sequence
@@ -60,8 +59,8 @@ class Sent(NamedTuple):
 
     reason         why it was not accepted; None: it was
     is_blocked     the bot may no longer write to the chat
-    retry_after_s  when Telegram said to try again; None: it said nothing
-    new_chat_id    the number that the chat has now; None: the same
+    retry_after_s  the pause that Telegram asks for; None: none
+    new_chat_id    the new number of the chat; None: it has not changed
     """
 
     message: DueMessage
@@ -74,7 +73,7 @@ class Sent(NamedTuple):
 def wait_for_telegram(rows: AccountRows, signal: Alert, at: UnixMs) -> None:
     """Schedule the firings of *signal* for the time when its last message is PAUSE_MS old.
 
-    A time that is set stays: it is that of firings that wait, of a lease, or after a refusal.
+    A time that is already set stays.
     """
     if signal.telegram_due_at is not None:
         return
@@ -108,9 +107,9 @@ class TelegramChats:
         return f"https://t.me/{self.bot}?start={session.session_id}-{until_s}-{proof}"
 
     async def link(self, code: str, chat_id: int, name: str) -> User | None:
-        """Link a chat by the *code* that it sent, unless it is linked; return whose it is then.
+        """Link a chat by the *code* that it sent, unless it is linked; return the user of the chat.
 
-        None   the code is wrong, expired or used, or its session has ended
+        None if the code is wrong, expired or used, or its session has ended.
         """
         number, _, rest = code.partition("-")
         until, _, proof = rest.partition("-")
