@@ -262,10 +262,6 @@ class AcceptedToken:
     symbol: str
 
 
-def nothing_closed() -> None:
-    """Return None, which means that sales are open."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merchant:
     """Sells requests and credits.
@@ -280,7 +276,7 @@ class Merchant:
     rotations: RotationStore
     adopter: Adopter
     origin: str
-    closure: Callable[[], Closure | None] = nothing_closed
+    closure: Callable[[], Closure | None] = lambda: None
 
     def is_closed(self) -> bool:
         """Return whether sales are closed to everyone, so that no price is quoted either."""

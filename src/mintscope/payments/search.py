@@ -12,6 +12,7 @@ import msgspec
 from mintscope.kit.audit import UserId
 from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS
+from mintscope.payments.audit import Orphan
 from mintscope.payments.payment import Landed, Reverted, Sighting, State, UnreadablePayment, Unseen
 from mintscope.payments.protocol.envelope import RefusalReason, Resource
 
@@ -63,18 +64,12 @@ class KeptPayment(msgspec.Struct, frozen=True, kw_only=True):
     worth: int | None = None
 
 
-class KeptOrphan(msgspec.Struct, frozen=True):
-    """A payment that an audit found on chain without a row; fields are those of Orphan.
+class KeptOrphan(Orphan, frozen=True):
+    """An orphan with its settlement.
 
     note    of the operator who settled it, at *acknowledged_at*; None: it is open
     """
 
-    signature: Signature
-    payer: Wallet | None
-    amount: int | None
-    asset: Mint | None
-    bought: Resource | None
-    found_at: UnixMs
     acknowledged_at: UnixMs | None
     note: str | None
 

@@ -151,10 +151,6 @@ EAGER_MAX: Final = 16  # transactions read as soon as they are processed, to sav
 Tried: TypeAlias = tuple[SimulatedAnswer, EpochInfo]
 
 
-def _unmeasured() -> None:
-    return None
-
-
 async def _none_followed() -> int:
     return 0
 
@@ -173,7 +169,7 @@ class RpcSettlement(RpcTreasury):
         *,
         terms: Sequence[Terms],
         clock: Clock,
-        pace: Callable[[], Pace | None] = _unmeasured,
+        pace: Callable[[], Pace | None] = lambda: None,
         followed_slot: Callable[[], Awaitable[int]] = _none_followed,
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
