@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -234,7 +235,9 @@ async def test_an_alert_that_fires_too_often_says_so_and_until_when(
     hour = FiredHour(site.clock.now(), site.clock.now(), FIRINGS_HOUR_MAX + 4_970)
 
     def change(rows: AccountRows) -> None:
-        rows.signals.update(number, fires=Fires.EACH)
+        signal = rows.signals.get(number)
+        assert signal is not None
+        rows.signals.change(number, replace(signal.rule, fires=Fires.EACH))
         rows.signals.note_fired({number: hour})
 
     await site.accounts.signals.store.transact(change)

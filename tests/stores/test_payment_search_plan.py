@@ -44,7 +44,7 @@ def test_the_list_of_a_customer_looks_each_kind_up(tmp_path: Path, lacks: str | 
     with closing(open_store(tmp_path / "money.sqlite", "money")) as db:
         if lacks is not None:
             db.execute(f"DROP INDEX {lacks}")
-    lines = plan(tmp_path, customers.OF_CUSTOMER, (1, statements.END, "", 20))
+    lines = plan(tmp_path, customers.OF_CUSTOMER, (1, *statements.LATEST, 20))
     lines_of_one = plan(tmp_path, customers.ONE_OF_CUSTOMER, (1, "s"))
     lines_of_sums = plan(tmp_path, customers.SUMS_OF_WALLETS, (1,))
     missing = [name for name in INDEXES if not any(f"INDEX {name} (" in line for line in lines)]
