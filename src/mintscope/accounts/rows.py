@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Protocol, TypeVar
 
+from mintscope.accounts import store as tables
 from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.factor_rows import KeptUser, UserKind
 from mintscope.accounts.keys.store import SqlApiKeyRows, SqlKeyAddressRows
@@ -14,23 +15,8 @@ from mintscope.accounts.secrets import AccountSecrets
 from mintscope.accounts.session import EmailProof, ProofId, Purpose, parse_link
 from mintscope.accounts.signups.application import Application, SignupId, subject_of
 from mintscope.accounts.signups.store import SqlApplicationRows
-from mintscope.accounts.store import (
-    SqlAppRows,
-    SqlEventRows,
-    SqlIdempotencyRows,
-    SqlPasskeyRows,
-    SqlRecoveryRows,
-    SqlSessionRows,
-    SqlSignInRows,
-    SqlUserRows,
-)
 from mintscope.accounts.wallets.store import SqlCreditRows, SqlMoveRows, SqlWalletRows
-from mintscope.alerts.store import (
-    SqlAlertRows,
-    SqlFiringRows,
-    SqlLeaseRows,
-    SqlTelegramChatRows,
-)
+from mintscope.alerts import store as alerts
 from mintscope.kit.audit import KeyId, UserId
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.primitives import UnixMs
@@ -52,30 +38,30 @@ NO_HASH: Final = CredentialHash(bytes(32))  # compared with where there is no ap
 class AccountRows:
     """Every table of accounts, inside one transaction."""
 
-    users: SqlUserRows
+    users: tables.SqlUserRows
     applications: SqlApplicationRows
     api_keys: SqlApiKeyRows
     key_addresses: SqlKeyAddressRows
-    sessions: SqlSessionRows
+    sessions: tables.SqlSessionRows
     proofs: SqlProofRows
-    apps: SqlAppRows
-    recovery_codes: SqlRecoveryRows
-    passkeys: SqlPasskeyRows
-    sign_ins: SqlSignInRows
+    apps: tables.SqlAppRows
+    recovery_codes: tables.SqlRecoveryRows
+    passkeys: tables.SqlPasskeyRows
+    sign_ins: tables.SqlSignInRows
     emails: SqlEmailRows
     outbox: SqlEmailRows
-    events: SqlEventRows
+    events: tables.SqlEventRows
     hours: SqlHourRows
     credits: SqlCreditRows
     moves: SqlMoveRows
     wallets: SqlWalletRows
     watchlists: SqlWatchlistRows
     watched: SqlWatchedRows
-    made: SqlIdempotencyRows
-    signals: SqlAlertRows
-    firings: SqlFiringRows
-    chats: SqlTelegramChatRows
-    lease: SqlLeaseRows
+    made: tables.SqlIdempotencyRows
+    signals: alerts.SqlAlertRows
+    firings: alerts.SqlFiringRows
+    chats: alerts.SqlTelegramChatRows
+    lease: alerts.SqlLeaseRows
 
 
 class AccountStore(Protocol):
@@ -100,7 +86,7 @@ class AccountStore(Protocol):
         """Return the result of *work*, which only reads, from one consistent snapshot."""
 
 
-def find_person(users: SqlUserRows, email: EmailAddress) -> KeptUser | None:
+def find_person(users: tables.SqlUserRows, email: EmailAddress) -> KeptUser | None:
     """Return the person of that address."""
     return next(iter(users.of_email(email, UserKind.PERSON)), None)
 

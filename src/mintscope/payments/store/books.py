@@ -26,22 +26,13 @@ from mintscope.payments.audit import Acknowledgement, DoubtKind, Orphan, Scan, S
 from mintscope.payments.payment import Place, State, Takings, WalletSum
 from mintscope.payments.ports import FeesAtRisk
 from mintscope.payments.search import Kept, KeptPayment, Wanted
+from mintscope.payments.store import purchases
 from mintscope.payments.store.audit import (
     ENTRY_IS_PAID,
     ISSUED_IS_ENTERED,
     MOVES_CANCEL,
     PAID_IS_ENOUGH,
     Walk,
-)
-from mintscope.payments.store.purchases import (
-    COLUMNS,
-    JOINS,
-    LATEST,
-    Budgets,
-    kept_payment,
-    newest,
-    search,
-    takings,
 )
 
 # The payments of one customer in SQL.
@@ -62,17 +53,17 @@ WITH found (id) AS (
     SELECT id FROM (SELECT id FROM payment WHERE holder IN {ACCOUNT} AND {OLDER} {ORDER}) AS held
      UNION
     SELECT id FROM (SELECT id FROM payment WHERE payer IN {WALLETS} AND {OLDER} {ORDER}) AS paid)
-SELECT {COLUMNS} FROM found JOIN payment AS p ON p.id = found.id {JOINS}
+SELECT {purchases.COLUMNS} FROM found JOIN payment AS p ON p.id = found.id {purchases.JOINS}
  ORDER BY p.begun_at DESC, p.signature DESC LIMIT ?4
 """  # noqa: S608  constants
 OF_WALLET: Final = f"""
-SELECT {COLUMNS} FROM payment AS p {JOINS}
+SELECT {purchases.COLUMNS} FROM payment AS p {purchases.JOINS}
  WHERE p.payer = ?5 AND p.payer IN {WALLETS}
    AND (p.begun_at < ?2 OR (p.begun_at = ?2 AND p.signature < ?3))
  ORDER BY p.begun_at DESC, p.signature DESC LIMIT ?4
 """  # noqa: S608  constants
 ONE_OF_CUSTOMER: Final = f"""
-SELECT {COLUMNS} FROM payment AS p {JOINS}
+SELECT {purchases.COLUMNS} FROM payment AS p {purchases.JOINS}
  WHERE p.signature = ?2
    AND (p.account IN {ACCOUNT} OR p.holder IN {ACCOUNT} OR p.payer IN {WALLETS})
 """  # noqa: S608  constants
@@ -333,7 +324,7 @@ class SqlPaymentBooks:
 
     async def fees_at_risk(self, *, now: UnixMs) -> FeesAtRisk:
         """Return the fees that all payers together burned in the last hour or still put at risk."""
-        return await self._run(lambda: Budgets(self._db).fees_at_risk(now))
+        return await self._run(lambda: purchases.Budgets(self._db).fees_at_risk(now))
 
     async def pending(self) -> tuple[int, UnixMs | None]:
         """Return the number of payments without an outcome, and the start of the oldest."""
@@ -362,11 +353,11 @@ class SqlPaymentBooks:
         self, state: State | None, before: Place | None, limit: int
     ) -> Sequence[KeptPayment]:
         """Return up to *limit* payments after *before*, newest first, in *state* if given."""
-        return await self._run(lambda: newest(self._db, state, before, limit))
+        return await self._run(lambda: purchases.newest(self._db, state, before, limit))
 
     async def takings(self, since: UnixMs) -> Sequence[Takings]:
         """Return the takings of issued payments begun at *since* or later, newest first."""
-        return await self._run(lambda: takings(self._db, since))
+        return await self._run(lambda: purchases.takings(self._db, since))
 
     async def of_customer(
         self, user_id: UserId, before: Place | None, limit: int
@@ -376,7 +367,7 @@ class SqlPaymentBooks:
         They are those into the user's account, those whose credits it has, and those of linked
         wallets.
         """
-        return await self._kept(OF_CUSTOMER, (user_id, *(before or LATEST), limit))
+        return await self._kept(OF_CUSTOMER, (user_id, *(before or purchases.LATEST), limit))
 
     async def of_wallet(
         self, user_id: UserId, wallet: Wallet, before: Place | None, limit: int
@@ -385,7 +376,7 @@ class SqlPaymentBooks:
 
         There are none if *wallet* is not linked to the user.
         """
-        return await self._kept(OF_WALLET, (user_id, *(before or LATEST), limit, wallet))
+        return await self._kept(OF_WALLET, (user_id, *(before or purchases.LATEST), limit, wallet))
 
     async def one_of_customer(self, user_id: UserId, signature: Signature) -> KeptPayment | None:
         """Return one payment of a user; None if there is none, or it is of another user."""
@@ -424,7 +415,7 @@ class SqlPaymentBooks:
 
     def _searched(self, wanted: Wanted) -> Kept:
         with self._db.snapshot():
-            return search(self._db, wanted)
+            return purchases.search(self._db, wanted)
 
     def _scan(self, name: str) -> Scan | None:
         row = self._db.execute(SCAN, (name,)).fetchone()
@@ -439,7 +430,7 @@ class SqlPaymentBooks:
 
     async def _kept(self, statement: str, values: tuple[str | int, ...]) -> Sequence[KeptPayment]:
         return await self._run(
-            lambda: [kept_payment(row) for row in self._db.execute(statement, values)]
+            lambda: [purchases.kept_payment(row) for row in self._db.execute(statement, values)]
         )
 
     async def _end_running(self) -> None:
