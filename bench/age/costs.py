@@ -5,11 +5,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from bench.mainnet.__main__ import cpu_s
 from mintscope.app.config.load import child_environment
@@ -33,12 +33,18 @@ class Cost:
     cpu_s     of its own processes, and of the server of the database
     peak_mb   the peak memory of its process
     note      other observations
+    idle_s    the bounds of wall_s on an idle machine; None if it was not asked
+
+    Other processes prolong wall_s by the time in which a thread was ready to run and did not.
+    Without that time of the main thread it is at most as long on an idle machine.  Without that of
+    all threads, also of the server, it is at least as long: they may have waited at once.
     """
 
     wall_s: float
     cpu_s: float
     peak_mb: float
     note: str = ""
+    idle_s: tuple[float, float] | None = None
 
 
 def ran(settings: Mapping[str, str], *words: str, timeout_s: float) -> tuple[Cost, str]:
@@ -75,7 +81,8 @@ def ran(settings: Mapping[str, str], *words: str, timeout_s: float) -> tuple[Cos
     if is_late.is_set():
         raise TooSlow(f"{' '.join(words[-3:])}: not within {timeout_s:.0f} s")
     if process.returncode:
-        raise RuntimeError(f"{words} ended with {process.returncode}: {''.join(errors)[-2_000:]}")
+        said = "".join((printed, *errors))[-2_000:]
+        raise RuntimeError(f"{words} ended with {process.returncode}: {said}")
     took_s = time.monotonic() - begun_s
     cost = Cost(took_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1_000)
     return cost, printed
@@ -99,8 +106,42 @@ def running(settings: Mapping[str, str], name: str) -> Iterator["subprocess.Pope
                 process.kill()
 
 
-def cost_so_far(process: "subprocess.Popen[bytes]", begun_s: float, note: str = "") -> Cost:
-    """Return the cost of a running process so far."""
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The moment at which a process was started.
+
+    waited   what `waits` returned of the server of its database
+    """
+
+    at_s: float
+    waited: Mapping[str, float]
+
+    @classmethod
+    def now(cls, server_pids: Sequence[int]) -> Self:
+        """Return the present moment."""
+        return cls(time.monotonic(), waits(server_pids))
+
+
+def cost_so_far(
+    process: "subprocess.Popen[bytes]", start: Start, server_pids: Sequence[int], note: str = ""
+) -> Cost:
+    """Return the cost of a running process since its start."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     peak_kb = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
-    return Cost(time.monotonic() - begun_s, cpu_s(process.pid), int(peak_kb) / 1_000, note)
+    waited = waits([process.pid, *server_pids])
+    cost = Cost(time.monotonic() - start.at_s, cpu_s(process.pid), int(peak_kb) / 1_000, note)
+    all_s = sum(waited_s - start.waited.get(thread, 0.0) for thread, waited_s in waited.items())
+    most_s = cost.wall_s - waited[f"{process.pid}/{process.pid}"]
+    least_s = min(most_s, max(cost.cpu_s, cost.wall_s - all_s))
+    return replace(cost, idle_s=(least_s, most_s))
+
+
+def waits(pids: Sequence[int]) -> dict[str, float]:
+    """Return the time in which each thread of some processes waited for a processor."""
+    found: dict[str, float] = {}
+    for pid in pids:
+        for thread in Path(f"/proc/{pid}/task").glob("*"):
+            with suppress(OSError):  # it has ended
+                waited_ns = int((thread / "schedstat").read_text().split()[1])
+                found[f"{pid}/{thread.name}"] = waited_ns / 1e9
+    return found

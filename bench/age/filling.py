@@ -16,6 +16,7 @@ from mintscope.kit.time import DAY_MS, DAY_S, MINUTE_S, SECOND_MS
 MONTHS_MS: Final = 360 * DAY_MS
 A_PART: Final = 1_000_000  # rows of one statement
 FIRST_MINT: Final = 1
+AHEAD_DAYS: Final = 30  # within which a kept store is measured
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,8 @@ SELECT id, {mark}1, {mark}2, {mark}3 FROM mint WHERE id <= {age.followed}
 
 
 def activities(now_ms: int) -> str:
-    """Return the statement that lets every mint trade tomorrow, so that none is forgotten."""
-    day = now_ms // DAY_MS + 1
+    """Return the statement that lets every mint trade in a month, so that none is forgotten."""
+    day = now_ms // DAY_MS + AHEAD_DAYS
     return f"INSERT INTO activity (mint, day, swaps, volume) SELECT id, {day}, 1, 1 FROM mint"
 
 

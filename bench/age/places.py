@@ -1,11 +1,10 @@
 """The place of a store on each engine: created by an older version, and filled."""
 
-import shutil
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any, Final, NamedTuple, Protocol
 
 import apsw
@@ -36,7 +35,7 @@ FOLDED: Final = "SELECT count(*) FROM progress JOIN header ON header.seq = folde
 SNAPSHOTS: Final = "SELECT count(*) FROM list_snapshot WHERE piece_count IS NOT NULL"
 # As if the newest block of the log had been one of the day before.
 DAY: Final = "SELECT folded_day FROM progress"
-NO_ACTIVITY: Final = "UPDATE activity SET day = day - 2"
+NO_ACTIVITY: Final = "UPDATE activity SET day = {day} - 2"
 NEW_DAY: Final = "UPDATE progress SET folded_day = {day} - 1"
 # A server may commit what an ended ingest has sent after the day was set back.
 NOT_BEGUN: Final = "SELECT folded_day = {day} AND forgotten_id IS NULL FROM progress"
@@ -66,6 +65,9 @@ class Place(Protocol):
 
     def disk_mb(self) -> float:
         """Return its size in bytes."""
+
+    def server_pids(self) -> list[int]:
+        """Return the processes of its server, the first of which started the others."""
 
     def server_cpu_s(self) -> float:
         """Return the processor time of its server so far; 0 without a server."""
@@ -102,6 +104,10 @@ class SqlitePlace:
     def disk_mb(self) -> float:
         """Return the size of the folder."""
         return disk_bytes(str(self._folder)) / 1e6
+
+    def server_pids(self) -> list[int]:
+        """Return none: there is no server."""
+        return []
 
     def server_cpu_s(self) -> float:
         """Return 0: there is no server."""
@@ -213,10 +219,14 @@ class PostgresPlace:
         """Return the size of the database."""
         return float(self.asked("SELECT pg_database_size(current_database())")) / 1e6
 
+    def server_pids(self) -> list[int]:
+        """Return those that run now."""
+        return list(self._server.pids())
+
     def server_cpu_s(self) -> float:
         """Return the processor time of all processes of the server, with those that ended."""
         total = 0.0
-        for pid in self._server.pids():
+        for pid in self.server_pids():
             try:
                 total += cpu_s(pid)
             except OSError:  # it has ended: it is counted with the first
@@ -260,27 +270,29 @@ def _generated(begin: int, end: int) -> str:
 
 
 @contextmanager
-def on_sqlite(within: Path | None) -> Iterator[Place]:
-    """Yield a place in a new folder *within*."""
-    folder = Path(mkdtemp(prefix="age-", dir=within))
-    try:
-        yield SqlitePlace(folder)
-    finally:
-        shutil.rmtree(folder)
+def on_sqlite(folder: Path) -> Iterator[Place]:
+    """Yield the place in *folder*."""
+    yield SqlitePlace(_private(folder))
 
 
 @contextmanager
-def on_postgres(within: Path | None) -> Iterator[Place]:
-    """Yield a place in a new server, whose folder is that of TMPDIR."""
+def on_postgres(folder: Path) -> Iterator[Place]:
+    """Yield a place in a server with its data in *folder*, which other users may pass."""
     servers: Any = import_module("tests.support.processes.servers")  # what tests start, too
-    server = servers.PostgresServer(shared_mb=SHARED_MB)
-    folder = Path(mkdtemp(prefix="age-", dir=within))
+    server = servers.PostgresServer(shared_mb=SHARED_MB, kept_in=folder / "postgresql")
     try:
         server.start()
-        yield PostgresPlace(server, folder)
+        yield PostgresPlace(server, _private(folder))
     finally:
+        server.stop(signal.SIGINT)  # all is written: the next start recovers nothing
         server.remove()
-        shutil.rmtree(folder)
+
+
+def _private(folder: Path) -> Path:
+    """Return the data folder within *folder*, which a service must own alone."""
+    data = folder / "data"
+    data.mkdir(mode=0o700, exist_ok=True)
+    return data
 
 
 PLACES: Final = {"sqlite": on_sqlite, "postgresql": on_postgres}

