@@ -279,13 +279,14 @@ async def test_a_fold_that_was_overtaken_by_an_operator_is_not_written(market: M
     folding = await market.store.fold(25)
     folded = Folded(checkpoint=folding.slots[0], untracked=[], tracked={}, activity={}, mints={})
     await market.tracking.remove(A)
-    assert await folding.save(folded) is None
+    assert not await folding.save(folded)
     assert len((await market.store.fold(25)).slots) == 1
 
     await market.store.write([slot(2)])
     folding = await market.store.fold(25)
     await market.store.write([slot(3)])  # what is appended beside it does not count
-    assert await folding.save(folded) == 1
+    assert await folding.save(folded)
+    assert await market.store.tracked_count() == 1
     assert (await market.store.fold(25)).slots == []
 
 

@@ -9,12 +9,14 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import REGISTRY
 from typing_extensions import override
 
 from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.app.stores.stores import Market
-from mintscope.ingest.fold import SLOTS_MAX, SLOTS_MIN, WAIT_S, FinalFold
+from mintscope.ingest.fold import COUNT_S, SLOTS_MAX, SLOTS_MIN, WAIT_S, FinalFold
 from mintscope.kit.clock import ManualClock
+from mintscope.kit.metrics import TRACKED_MINTS
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.market.log import PricedSwap, SlotHeader
 from mintscope.market.ports import FinalSlot, NewSlot
@@ -85,6 +87,22 @@ async def test_few_slots_are_folded_after_a_while(market: Market) -> None:
     clock.advance(1)
     await go_on(fold)
     assert await waiting(market) == 0
+
+
+async def test_followed_mints_are_counted_now_and_then(market: Market) -> None:
+    clock = ManualClock(UnixMs(START * 1000))
+    fold = FinalFold(market.store, None, clock)
+    shown: list[float | None] = []
+    for number in range(3):
+        TRACKED_MINTS.set(-1)
+        await add(market, range(1 + number * SLOTS_MIN, 1 + (number + 1) * SLOTS_MIN))
+        await go_on(fold)
+        assert await waiting(market) == 0
+        shown.append(REGISTRY.get_sample_value("mintscope_tracked_mints"))
+        clock.advance(int(COUNT_S * 1000) // 2)
+    count = await market.store.tracked_count()
+    assert count > 0
+    assert shown == [count, -1, count]
 
 
 async def test_a_batch_ends_where_it_has_touched_enough_mints(

@@ -1,22 +1,25 @@
 """No statement costs more because the store is old: PostgreSQL's plans at two ages.
 
 PostgreSQL plans by its statistics of the tables, so each is filled and analyzed: a plan that reads
-a growing table from end to end grows with it.  SQLite's plans depend only on the schema: they are
-in test_statements.py.
+a growing table from end to end grows with it.  A new database has no statistics in its first
+minute, in which a hundred thousand mints may be logged.  SQLite's plans depend only on the schema:
+they are in test_statements.py.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import psycopg
 import pytest
 
 from mintscope.kit.sql.database import translate
+from mintscope.kit.sql.postgres import HOT, SETTINGS
 from mintscope.market.store.postgres import CUTS_MAX, DROP_OLD, DROP_WAYPOINTS
 from support.scenes.filled_tables import FILL
 from support.scenes.postgres import dsn_in
-from support.sql_statements import STATEMENTS, text_of
+from support.sql_statements import STATEMENTS, modules, statements_of, text_of
 
 AGES: Final = (5_000, 50_000)
 GROWTH: Final = 3.0  # of the expected cost of a plan, while the store grows to ten times
@@ -30,6 +33,25 @@ READ_ALL: Final = {
     "SELECT day, sum(credits) FROM": "some minutes of the journal",
     "SELECT min(first_at), max(last_at) FROM": "some minutes of the journal",
 }
+AT_FIRST: Final = 20_000
+# Those that do so in a database without statistics.  It has no more rows than a minute brings: up
+# to a hundred thousand mints and their candles, but few accounts and payments.
+READ_ALL_AT_FIRST: Final = {
+    "WITH entry AS ( SELECT account, delta, balance": "an operator: doctor, of a small store",
+    'SELECT s."user", d.day, d.credits, s.credits FROM spend_alert': "few have spent",
+    "INSERT INTO fee_fund (id, lamports)": "few payments",
+    "DELETE FROM doubt WHERE EXISTS ( SELECT 1 FROM payment": "few payments",
+    "SELECT part.account FROM ( SELECT id, account, delta": "an audit: some thousand entries",
+    "WITH since AS MATERIALIZED ( SELECT api_key, month, delta": "an audit: what follows a mark",
+    "SELECT -1, address, deciding, 0 FROM deciding_pool JOIN mint": "at the start, all of it",
+    "SELECT address, since_slot, since_time, is_listed, last_swap, NULL": "an operator's search",
+}
+# The log, which holds minutes: after a minute it has a million swaps.
+LOG: Final = {
+    "swap": "(seq, mint, swaps, bought, sold) SELECT n / 1000, n, '', 1, 1",
+    "state": "(mint, state, last_swap) SELECT n, '', 1",
+}
+FILLED_AT_FIRST: Final = {**FILL, **LOG}
 MARK: Final = re.compile(r"\$(\d+)")
 LIMIT: Final = re.compile(r"LIMIT \$(\d+)")
 TEXT = 25
@@ -84,7 +106,19 @@ def of_many(db: psycopg.Connection[Any], text: str, columns: int) -> Any:
     return row[0][0]["Plan"]
 
 
-def reads_all(node: Mapping[str, Any]) -> Iterator[str]:
+def planned_once(db: psycopg.Connection[Any], text: str) -> Mapping[str, Any] | None:
+    """Return the plan of *text* for any values, None if PostgreSQL cannot prepare it."""
+    result = db.pgconn.prepare(b"explained", text.encode())
+    if result.status != psycopg.pq.ExecStatus.COMMAND_OK:
+        return None
+    count = db.pgconn.describe_prepared(b"explained").nparams
+    values = f"({', '.join(['NULL'] * count)})" if count else ""
+    row = db.execute(f"EXPLAIN (FORMAT JSON) EXECUTE explained {values}".encode()).fetchone()
+    db.execute("DEALLOCATE explained")
+    return None if row is None else row[0][0]["Plan"]
+
+
+def reads_all(node: Mapping[str, Any], tables: Collection[str] = tuple(FILL)) -> Iterator[str]:
     """Yield the growing tables that a plan reads from end to end."""
     is_whole = node["Node Type"] == "Seq Scan" or (
         "Index" in node["Node Type"]
@@ -93,12 +127,12 @@ def reads_all(node: Mapping[str, Any]) -> Iterator[str]:
         and node["Total Cost"] - node["Startup Cost"] > 1_000
     )
     table = node.get("Relation Name")
-    if is_whole and (table in FILL or f'"{table}"' in FILL):
+    if is_whole and (table in tables or f'"{table}"' in tables):
         yield str(table)
     below = node.get("Plans", ())
     if node["Node Type"] != "Limit" or node["Total Cost"] > 1_000:
         for each in below:
-            yield from reads_all(each)
+            yield from reads_all(each, tables)
 
 
 @pytest.fixture(scope="module")
@@ -143,3 +177,34 @@ def test_no_plan_reads_a_growing_table_from_end_to_end_or_grows_with_it(
     assert len(planned) > len(texts) * 0.9
     assert sorted(words - known) == []
     assert len(known) == len(READ_ALL)
+
+
+def test_no_plan_of_a_new_database_reads_a_table_of_many_rows_from_end_to_end(
+    tmp_path: Path,
+) -> None:
+    texts = {
+        translate(text_of(each)).text: module.__name__.startswith("mintscope.market.")
+        for module in modules()
+        for each in statements_of(module)
+        if isinstance(each, str)
+    }
+    with psycopg.connect(dsn_in(tmp_path), autocommit=True) as db:
+        db.execute("SET session_replication_role = replica")
+        for table, rows in FILLED_AT_FIRST.items():
+            db.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)".encode())
+            series = f"generate_series(1::bigint, {AT_FIRST}) AS n"
+            db.execute(f"INSERT INTO {table} {rows} FROM {series}".encode())
+        found: set[str] = set()
+        for is_hot in (False, True):
+            settings = psycopg.RawCursor(db)
+            settings.execute(SETTINGS, ["0", "0", "0"])
+            settings.execute(HOT if is_hot else "SET plan_cache_mode = force_generic_plan")
+            for text, of_market in texts.items():
+                plan = planned_once(db, text) if of_market == is_hot else None
+                if plan is not None and set(reads_all(plan, FILLED_AT_FIRST)):
+                    found.add(" ".join(text.split()))
+    known = {
+        text: [start for start in READ_ALL_AT_FIRST if text.startswith(start)] for text in found
+    }
+    assert sorted(text for text, starts in known.items() if not starts) == []
+    assert {start for starts in known.values() for start in starts} == set(READ_ALL_AT_FIRST)

@@ -30,6 +30,7 @@ BEHIND_STEP_S: Final = 1.0  # the step when SLOTS_MAX wait: appends then wait fo
 PACKED_MAX: Final = 500  # mints in one step
 MINTS_MAX: Final = 1_500  # of a batch, which takes about 100 ms to write
 LATE_BATCH: Final = 4  # factor of MINTS_MAX when SLOTS_MAX wait, to write mints less often
+COUNT_S: Final = 10.0  # between two counts of the followed mints, which take some milliseconds
 
 
 MeasuredFinality: TypeAlias = Callable[[], Behind | None]
@@ -68,6 +69,7 @@ class FinalFold:
         self._waiting = 0
         self._begun_s = clock.monotonic_s()
         self._took_s = 0.0
+        self._counted_s: float | None = None
 
     @property
     def hurries(self) -> bool:
@@ -134,8 +136,15 @@ class FinalFold:
 
     async def _step(self) -> None:
         batch, self._under_way = self._under_way, None  # a failed batch starts again
-        if batch is not None and await batch.step():
+        if batch is None:
+            return
+        if await batch.step():
             self._under_way = batch
+            return
+        now_s = self._clock.monotonic_s()
+        if self._counted_s is None or now_s - self._counted_s >= COUNT_S:
+            TRACKED_MINTS.set(await self._store.tracked_count())
+            self._counted_s = now_s
 
 
 async def fold_once(store: SqlMarketStore, floor: ports.Floor | None) -> bool:
@@ -222,9 +231,7 @@ class _Batch:
             done = len(self._packed)
             self._pack(list(islice(self._touched.items(), done, done + PACKED_MAX)))
             return True
-        tracked = await self._folding.save(self._folded())
-        if tracked is not None:
-            TRACKED_MINTS.set(tracked)
+        if await self._folding.save(self._folded()):
             FINALIZED_SLOT.set(self._slots[-1].slot)
         return False
 

@@ -30,11 +30,15 @@ INSERT INTO credit_account (token_hash, hint, note, issued_at, root)
 SELECT ?1, ?2, '', ?3, coalesce(root, id) FROM credit_account WHERE id = ?4
 RETURNING id
 """
+# Key by key: PostgreSQL would begin a join with the keys of all users.
 SPENT: Final = """
-SELECT k.id, CAST(sum(m.credits) AS bigint) FROM api_key AS k
-  JOIN api_key AS each_ ON coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)
-  JOIN key_month AS m ON m.api_key = each_.id
- WHERE k."user" = ? AND m.month = ? GROUP BY k.id
+WITH spent AS MATERIALIZED (
+    SELECT id, (SELECT CAST(sum((SELECT credits FROM key_month
+                                  WHERE api_key = each_.id AND month = :month)) AS bigint)
+                  FROM api_key AS each_
+                 WHERE coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)) AS credits
+      FROM api_key AS k WHERE "user" = :user)
+SELECT id, credits FROM spent WHERE credits IS NOT NULL
 """
 UNDER_WAY: Final = """
 SELECT EXISTS (SELECT 1 FROM payment AS p JOIN credit_account AS a ON a.id = p.account
@@ -106,7 +110,8 @@ class SqlCreditRows:
 
     def spent(self, user_id: UserId, month: Month) -> Mapping[KeyId, int]:
         """Return the credits that each key of the user, with its rotations, spent in *month*."""
-        return {KeyId(key): spent for key, spent in self._db.execute(SPENT, (user_id, month))}
+        asked = {"user": user_id, "month": month}
+        return {KeyId(key): spent for key, spent in self._db.execute(SPENT, asked)}
 
     def is_paid_for(self, user_id: UserId) -> bool:
         """Return whether a payment for credits of the user is under way."""

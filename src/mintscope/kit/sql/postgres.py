@@ -246,15 +246,18 @@ ROWS_MAX: Final = 5_000
 PROBE_S: Final = 5
 PROBES_MAX: Final = 3
 UNSENT_MS: Final = 20_000
+# A statement that reads much takes the time of one processor, and leaves the others to the rest.
 SETTINGS: Final = """
 SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false),
-       set_config('idle_in_transaction_session_timeout', $3, false)
+       set_config('idle_in_transaction_session_timeout', $3, false),
+       set_config('max_parallel_workers_per_gather', '0', false)
 """
-# Each statement is planned once, by indexes: what is known of the tables may be a minute old, and a
-# plan that reads a whole table would hold up all that comes after.
+# Each statement is planned once, by indexes: what is known of the tables may be a minute old, or
+# nothing is known yet, and a plan that reads a whole table would hold up all that comes after.
 HOT: Final = """
 SELECT set_config('plan_cache_mode', 'force_generic_plan', false),
-       set_config('enable_bitmapscan', 'off', false), set_config('jit', 'off', false)
+       set_config('enable_bitmapscan', 'off', false), set_config('enable_seqscan', 'off', false),
+       set_config('jit', 'off', false)
 """
 BEGIN: Final = """
 SELECT pg_advisory_xact_lock(hashtext(current_schema()), $1::integer), pg_current_xact_id()::text

@@ -169,9 +169,14 @@ SELECT candle.mint, candle.bucket, high, low, close
 SLOTS: Final = """
 SELECT seq, slot, time FROM header WHERE seq > ? AND seq <= ? AND is_dead = 0 ORDER BY seq LIMIT ?
 """
+# Mints are asked one by one: PostgreSQL would begin a join with all of them.
 SWAPS: Final = """
-SELECT address, bought, bought + sold, swaps, deciding FROM swap JOIN mint ON mint.id = swap.mint
- WHERE seq = ? AND since_slot < ?
+WITH logged AS MATERIALIZED (
+    SELECT (SELECT CASE WHEN since_slot < :slot THEN address END
+              FROM mint WHERE mint.id = swap.mint) AS address,
+           bought, bought + sold AS volume, swaps, deciding
+      FROM swap WHERE seq = :seq)
+SELECT address, bought, volume, swaps, deciding FROM logged WHERE address IS NOT NULL
 """
 
 TRACKED: Final = """
@@ -347,7 +352,7 @@ def _trades(db: Database, after_seq: int, until_seq: int, limit: int) -> list[Sl
     for seq, slot, time in db.execute(SLOTS, (after_seq, until_seq, SLOTS_MAX)):
         if count >= limit:
             break
-        trades = [_trade(row) for row in db.execute(SWAPS, (seq, slot))]
+        trades = [_trade(row) for row in db.execute(SWAPS, {"seq": seq, "slot": slot})]
         slots.append(SlotTrades(FoldedTo(seq, slot, time), trades))
         count += len(trades)
     return slots

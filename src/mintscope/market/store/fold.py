@@ -41,10 +41,10 @@ SELECT slot, time, seq FROM header
 OVERTAKEN: Final = """
 SELECT EXISTS (SELECT 1 FROM event WHERE seq > ? AND kind IN ('track', 'untrack'))
 """
-COUNT_TRACKED: Final = "SELECT count(*) FROM mint WHERE since_slot IS NOT NULL"
-
+# Addresses are asked one by one: PostgreSQL would begin a join with all mints.
 SWAPS: Final = """
-SELECT address, swaps FROM swap JOIN mint ON mint.id = swap.mint WHERE seq = ? ORDER BY swap.mint
+SELECT (SELECT address FROM mint WHERE mint.id = swap.mint), swaps
+  FROM swap WHERE seq = ? ORDER BY swap.mint
 """
 
 KEPT: Final = """
@@ -218,17 +218,17 @@ class SqlFolding:
         rows = await self._access.run(lambda db: db.execute(FOLLOWED))
         return {Mint(address): Activity(*counted) for address, *counted in rows}
 
-    async def save(self, folded: Folded) -> int | None:
-        """Write *folded* and move the checkpoint; return the number of followed mints.
+    async def save(self, folded: Folded) -> bool:
+        """Write *folded* and move the checkpoint.
 
-        None, and nothing is written, if a mint was tracked or untracked since the batch was read.
+        False, and nothing is written, if a mint was tracked or untracked since the batch was read.
         """
         return await self._access.run(lambda db: self._save(db, folded))
 
-    def _save(self, db: Database, folded: Folded) -> int | None:
+    def _save(self, db: Database, folded: Folded) -> bool:
         with db.transaction():
             if db.execute(OVERTAKEN, (self._seq,)).get:
-                return None
+                return False
             self._follow(db, folded)
             self._save_mints(db, folded.mints)
             last = folded.checkpoint
@@ -236,8 +236,7 @@ class SqlFolding:
             db.execute(CHECKPOINT, (last.slot, day, last.slot))
             if day != self.day:
                 db.execute(forgetting.BEGIN)
-            tracked: int = db.execute(COUNT_TRACKED).get
-        return tracked
+        return True
 
     def _follow(self, db: Database, folded: Folded) -> None:
         untrack_all(db, self._tables, folded.untracked)

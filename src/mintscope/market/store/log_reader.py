@@ -297,9 +297,10 @@ SELECT seq, kind, event.slot, mints,
  LIMIT ?
 """
 
+# Addresses are asked one by one: PostgreSQL would begin a join with all mints.
 SWAPS: Final = """
-SELECT seq, address, swaps, deciding FROM swap JOIN mint ON mint.id = swap.mint
- WHERE seq BETWEEN ? AND ?
+SELECT seq, (SELECT address FROM mint WHERE mint.id = swap.mint), swaps, deciding
+  FROM swap WHERE seq BETWEEN ? AND ?
 """
 
 MINUTES: Final = """

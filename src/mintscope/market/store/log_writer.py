@@ -91,7 +91,7 @@ RETURNING seq
 
 DIED_FROM: Final = "SELECT parent_slot, time FROM header WHERE seq = ?"
 TOUCHED: Final = """
-SELECT address FROM swap JOIN mint ON mint.id = swap.mint WHERE seq = ? ORDER BY mint.id
+SELECT (SELECT address FROM mint WHERE mint.id = swap.mint) FROM swap WHERE seq = ? ORDER BY mint
 """
 
 # Each swap after the new tip counts, also in a slot that the dead fork had skipped:
@@ -187,6 +187,11 @@ class SqlMarketStore:
             slots_max,
             retention=self._retention,
         )
+
+    async def tracked_count(self) -> int:
+        """Return the number of followed mints."""
+        count: int = await self._access.run(lambda db: db.execute(not_read.TRACKED_COUNT).get)
+        return count
 
     async def trim(self, events_max: int) -> int:
         """Delete up to *events_max* of the oldest events no longer needed; return their number.
