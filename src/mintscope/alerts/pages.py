@@ -368,10 +368,7 @@ class AlertPages:
         return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-tested")
 
     async def set_active(self, request: PageRequest) -> PageResponse:
-        """Pause or resume the alert; resuming it retries a disabled webhook.
-
-        Raises    NotFound
-        """
+        """Pause or resume the alert; resuming it retries a disabled webhook.  Raises NotFound."""
         alert, is_active = await self._own(request), request.form.text("active") == "yes"
         if is_active and alert.webhook_failed_at is not None:
             await self._change(alert, replace(alert.rule, is_active=False))

@@ -161,10 +161,7 @@ class WebhookPost:
     admit: Callable[[str], Awaitable[int | None]] = always
 
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Send *body* to *url*; a status of 200 to 299 accepts it.
-
-        Raises NotAccepted, NotNow
-        """
+        """Send *body* to *url*; a status of 200 to 299 accepts it.  Raises NotAccepted, NotNow."""
         try:
             async with asyncio.timeout(self.timeout_s):
                 status = await self._post(httpx.URL(url), headers, body)

@@ -13,8 +13,6 @@ from mintscope.kit.credentials import CreditToken
 from mintscope.kit.primitives import CreditAccount, UnixMs
 from mintscope.kit.time import Month
 
-PAGE_VIEWS: Final = 0  # debits without an endpoint: views and tests on token pages
-
 NUMBERS: Final[Mapping[str, int]] = {
     "GET /v1/token/{tokenAddress}": 1,
     "POST /v1/tokens/batch": 2,

@@ -102,31 +102,25 @@ SELECT CASE WHEN kind = 'rotate' THEN coalesce(
  ORDER BY id DESC LIMIT {STATEMENT_LINES}
 """  # noqa: S608  a constant
 
-# The sums by day, and the entries of the journal since.
-RECEIVED: Final = """
-SELECT CAST(coalesce((SELECT credits FROM credit_received WHERE account = ?1), 0)
-          + coalesce((SELECT sum(delta) FROM credit_entry
-                       WHERE account = ?1 AND kind <> 'spend'
-                         AND id > (SELECT entry FROM credit_received_mark)), 0) AS bigint)
+# All credits that an account received: their sum so far, and the entries of the journal since.
+RECEIVED_BY: Final = """
+coalesce((SELECT credits FROM credit_received WHERE account = {account}), 0)
+     + coalesce((SELECT sum(e.delta) FROM credit_entry AS e
+                  WHERE e.account = {account} AND e.kind <> 'spend'
+                    AND e.id > (SELECT entry FROM credit_received_mark)), 0)
 """
-SPENT: Final = """
-SELECT CAST(coalesce((SELECT credits FROM credit_received WHERE account = ?1), 0)
-          + coalesce((SELECT sum(delta) FROM credit_entry
-                       WHERE account = ?1 AND kind <> 'spend'
-                         AND id > (SELECT entry FROM credit_received_mark)), 0)
-          - (SELECT balance FROM credit_account WHERE id = ?1) AS bigint)
-"""
+RECEIVED: Final = f"SELECT CAST({RECEIVED_BY.format(account='?1')} AS bigint)"
+SPENT: Final = f"""
+SELECT CAST({RECEIVED_BY.format(account="?1")}
+     - (SELECT balance FROM credit_account WHERE id = ?1) AS bigint)
+"""  # noqa: S608  a constant
 # A page of all accounts, or of those whose credit token ends in some characters.
-ACCOUNTS: Final = """
+ACCOUNTS: Final = f"""
 SELECT a.id, a.hint, a.note, a.issued_at,
-       CAST(coalesce((SELECT credits FROM credit_received WHERE account = a.id), 0)
-          + coalesce((SELECT sum(e.delta) FROM credit_entry AS e
-                       WHERE e.account = a.id AND e.kind <> 'spend'
-                         AND e.id > (SELECT entry FROM credit_received_mark)), 0) AS bigint),
-       a.balance
+       CAST({RECEIVED_BY.format(account="a.id")} AS bigint), a.balance
   FROM credit_account AS a
- WHERE a.id > ?1 {which} ORDER BY a.id LIMIT ?2
-"""
+ WHERE a.id > ?1 {{which}} ORDER BY a.id LIMIT ?2
+"""  # noqa: S608  a constant
 PAGE: Final = ACCOUNTS.format(which="")
 ENDING: Final = ACCOUNTS.format(which="AND substr(a.hint, length(a.hint) - length(?3) + 1) = ?3")
 
@@ -209,27 +203,25 @@ DELETE FROM usage_day WHERE account = ? AND day = ? AND api_key = ? AND endpoint
 
 # Contradictions: an entry continues the one before it, and the last one is the balance.
 # The journal is read after the entry :after.
-BALANCE_IS_SUM: Final = """
-WITH entry AS (
+CHAINED: Final = """
+entry AS (
     SELECT account, delta, balance,
            lag(balance) OVER account_entries AS before,
            lead(id) OVER account_entries AS later
       FROM credit_entry WHERE id > :after
     WINDOW account_entries AS (PARTITION BY account ORDER BY id))
+"""
+BALANCE_IS_SUM: Final = f"""
+WITH {CHAINED}
 SELECT account FROM entry WHERE balance <> delta + before
  UNION
 SELECT account FROM entry
  WHERE later IS NULL
    AND balance <> (SELECT a.balance FROM credit_account AS a WHERE a.id = entry.account)
-"""
+"""  # noqa: S608 - a constant
 # The same for all accounts, whose balances begin at the last close.
 ALL_ADD_UP: Final = f"""
-WITH entry AS (
-    SELECT account, delta, balance,
-           lag(balance) OVER account_entries AS before,
-           lead(id) OVER account_entries AS later
-      FROM credit_entry WHERE id > :after
-    WINDOW account_entries AS (PARTITION BY account ORDER BY id))
+WITH {CHAINED}
 SELECT account FROM entry
  WHERE balance <> delta + coalesce(before, {CLOSED_BALANCE.format(account="entry.account")}, 0)
  UNION

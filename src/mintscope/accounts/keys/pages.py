@@ -96,10 +96,7 @@ def filled(form: FormData) -> dict[str, str]:
 
 
 def parse_new_key(values: Mapping[str, str]) -> KeyRequest:
-    """Return the key that *values* describe.
-
-    Raises    InvalidForm
-    """
+    """Return the key that *values* describe.  Raises InvalidForm."""
     errors: dict[str, str] = {}
     name = values["name"]
     try:
@@ -127,10 +124,7 @@ def parse_new_key(values: Mapping[str, str]) -> KeyRequest:
 
 
 def parse_name(name: str) -> str:
-    """Return *name* if it is a valid key name.
-
-    Raises    InvalidForm
-    """
+    """Return *name* if it is a valid key name.  Raises InvalidForm."""
     if not name:
         raise InvalidForm({"name": "Give the key a name, so that you know later what it was for."})
     if not name.isprintable():
@@ -142,10 +136,7 @@ def parse_name(name: str) -> str:
 
 
 def parse_cap(text: str) -> int | None:
-    """Return the credits per month in *text*; None for an empty text.
-
-    Raises    InvalidForm
-    """
+    """Return the credits per month in *text*; None for an empty text.  Raises InvalidForm."""
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= CAP_DIGITS_MAX):
@@ -446,10 +437,7 @@ class KeyPages:
 
 
 def _chosen(keys: Sequence[KeyLine], request: PageRequest) -> KeyLine:
-    """Return the key in *keys* that the path names.
-
-    Raises    NotFound
-    """
+    """Return the key in *keys* that the path names.  Raises NotFound."""
     wanted = KeyId(parse_id(request.path_params["key"]))
     for key in keys:
         if key.key_id == wanted:

@@ -199,10 +199,7 @@ class ReviewPages:
 
 
 def _note(request: PageRequest, field: str) -> str:
-    """Return the administrator's note in *field*.
-
-    Raises    InvalidForm
-    """
+    """Return the administrator's note in *field*.  Raises InvalidForm."""
     note = request.form.text(field).replace("\r\n", "\n").strip()
     if len(note) > NOTE_LENGTH_MAX:
         text = f"Expected at most {NOTE_LENGTH_MAX:,} characters; there were {len(note):,}."

@@ -261,10 +261,7 @@ def _encode(model: PaymentRequired | SettleResponse) -> str:
 
 
 def parse_transaction(value: object) -> bytes:
-    """Return the bytes of *value*, standard base64.
-
-    Raises    InvalidPayment
-    """
+    """Return the bytes of *value*, standard base64.  Raises InvalidPayment."""
     if not isinstance(value, str):
         raise _invalid("payload.transaction to be text")
     try:
@@ -274,10 +271,7 @@ def parse_transaction(value: object) -> bytes:
 
 
 def parse_amount(text: str) -> int:
-    """Return the atoms of *text*, between 1 and AMOUNT_MAX.
-
-    Raises    InvalidPayment
-    """
+    """Return the atoms of *text*, between 1 and AMOUNT_MAX.  Raises InvalidPayment."""
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(AMOUNT_MAX))):
         raise _invalid("accepted.amount to be an integer of atoms, as text")
     amount = int(text)
