@@ -1,6 +1,6 @@
 """Payment questions to a node, over several endpoints.
 
-A client waits for a payment, so nothing that was answered is asked again here.
+Clients wait for their payments, so a question that was answered is not repeated.
 """
 
 import asyncio
@@ -312,8 +312,8 @@ class PaymentNode:
     async def simulate(self, wire: bytes, source: Pubkey) -> SimulatedAnswer:
         """Return the balance of *source* after the transaction, or the reason for its failure.
 
-        The node is not asked to check signatures: the payer's was, and ours is
-        not there yet.  So whatever it refuses to try is no fault of the payer's.
+        The node does not check signatures: the payer's is checked already, and ours is missing.  So
+        if the node refuses to simulate, the payer is not at fault.
         """
         options = {
             "encoding": "base64",
@@ -467,7 +467,7 @@ class PaymentNode:
     async def _post_again(self, method: str, request: bytes) -> bytes:
         """Post, and retry once if the node had just closed the reused connection.
 
-        Every question may be asked twice; so may a transaction, which is one by its signature.
+        Every question may be asked twice, and a transaction sent twice still lands once.
         """
         try:
             return await self._post(method, request)

@@ -28,9 +28,9 @@ from mintscope.payments.protocol.headers import AMOUNT_MAX
 from mintscope.solana.blocks import DOLLARS, LAMPORTS_PER_SOL, WSOL
 
 RETRY_S: Final = 5.0  # how soon a source in doubt is asked again
-# Nothing is sold at an older price, whatever keeps its successor: reading one takes 15 s at most.
+# Nothing is sold at an older price.  Reading its successor takes 15 s at most.
 QUOTE_S_MAX: Final = SNAPSHOT_S + 15.0
-STEP_S_MAX: Final = 5.0  # a wall clock that was stepped by more makes us look again at once
+STEP_S_MAX: Final = 5.0  # if the wall clock is set by more, the price is read again at once
 
 NO_PRICE: Final = (
     "The payment token has no reliable price right now; nothing was charged."

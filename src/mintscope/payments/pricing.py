@@ -38,8 +38,8 @@ WORTH_MAX: Final = 10**15  # micro-USD: thousands of payments add up in 64 bits
 FEED_AHEAD_MS_MAX: Final = 5_000
 
 SKEW_S_MAX: Final = 5.0
-# The newest block is late by itself: its time is cut to the second and is the median of what
-# validators believe, it is confirmed a second later, and the answer takes its way.
+# The newest block is always late: its time is rounded down to a second and is a median of the
+# validators, the block is confirmed a second later, and the answer takes time.
 BLOCK_LATE_S_MAX: Final = 5.0
 
 
@@ -97,8 +97,8 @@ class Minute:
 class TokenMarket:
     """The payment token's own market at one moment.
 
-    minutes        those with trades, oldest first: the last before TWAP_MINUTES ago, and all since
-    base_usd       worth of the tokens in its pools, all together
+    minutes        with trades, oldest first: the last one before TWAP_MINUTES ago, and all since
+    base_usd       worth of its tokens in all its pools
     quote_usd      worth of the other side of its pools
     lag_s          how far the market data is behind the chain
     """

@@ -1,14 +1,14 @@
 """Limits on failing payments that reach the chain, by sender.
 
-The node is asked about a payment before it is known to be good, and payers can be made up.  So
-trials that do not succeed are counted, in three parts of what a minute allows:
+The node simulates a payment before it is known to be good, and payers can be made up.  So failed
+trials are limited, in three parts of the trials of a minute:
 
-    all       a half: anyone, a network at most a tenth of the whole
-    buyers    a quarter: wallets and addresses that have paid before, a few an hour each
-    others    a quarter: anyone else, a few an hour of each network
+    all       a half, for anyone; one network may use at most a tenth of the whole
+    buyers    a quarter, for wallets and addresses that have paid before, a few an hour each
+    others    a quarter, for anyone else, a few an hour for each network
 
-The second and third part are used once the first is used up.  So a flood of failing payments
-shuts out neither buyers nor clients that come for the first time.
+The second and third part are used once the first is used up, so that a flood of failing payments
+shuts out neither buyers nor new clients.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,8 +44,8 @@ class Buyers(Protocol):
 class Networks(NamedTuple):
     """The networks that a client address belongs to, as text.
 
-    near    those who may be one customer: an IPv4 /24, an IPv6 /48
-    wide    those who may be one holder: an IPv4 /16, an IPv6 /32
+    near    of one customer, possibly: an IPv4 /24, an IPv6 /48
+    wide    of one provider, possibly: an IPv4 /16, an IPv6 /32
     """
 
     near: str

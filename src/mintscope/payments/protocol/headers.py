@@ -1,10 +1,7 @@
-"""Headers of x402 v2.
+"""The three headers of x402 v2.
 
-The three headers of x402 v2: read strictly, and written plainly.
-
-Each is the standard base64 of compact JSON.  The models are those of the
-`x402` package; its decoder is not used, because it skips foreign characters
-and also reads version 1.
+Each is the standard base64 of compact JSON.  The models are those of the `x402` package.  Its
+decoder is not used, because it skips foreign characters and also reads version 1.
 """
 
 import re
@@ -167,10 +164,10 @@ def encode_required(
 ) -> str:
     """Return PAYMENT-REQUIRED: the ways to pay for a resource, the seller's preferred one first.
 
-    With several ways, what is sold is described in the body alone: headers are short, for proxies.
+    If there are several, only the body describes the resource, because proxies limit headers.
 
     origin    as in `https://api.example`, from configuration
-    more      extensions beside those of every demand
+    more      further extensions
     is_bare   without any extension, beside challenges of MPP
     """
     is_short = is_bare or len(requirements) > 1

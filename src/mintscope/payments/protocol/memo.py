@@ -4,20 +4,19 @@ The quote: 32 ASCII characters that a payment carries on chain, and that only we
 
     1 byte    version
     4 bytes   expiry, Unix seconds, big-endian
-    8 bytes   nonce, so that two equal purchases are two transactions; it names the
-              redelivery key, by a keyed hash, if the client sent a key with its request
-    6 bytes   HMAC-SHA-256 over all of these, and over the kind of what is paid for, cut
-    5 bytes   HMAC-SHA-256 over the same with what is paid for in place of its kind, cut
+    8 bytes   nonce, so that two equal purchases are two transactions; it is a keyed hash of the
+              redelivery key if the client sent one with its request
+    6 bytes   of the HMAC-SHA-256 over all of these and the kind of the resource
+    5 bytes   of the HMAC-SHA-256 over the same with the resource in place of its kind
 
-as base64url.  The kind says what a payment on chain is worth where what it has bought
-cannot be found out by trying.  In version 1 all 11 bytes were over what is paid for.
+as base64url.  The kind shows the value of a payment on chain if its resource can no longer be
+found by trying.  In version 1, all 11 bytes were the HMAC with the resource.
 
-A quote needs no storage: it is honoured by every replica that
-holds the key, whatever the price did since, and it outlives a feed outage.
-It names no secret: the chain is public.
+A quote needs no storage: every replica with the key accepts it, whatever the price did since, even
+if the price feed is down.  It holds no secret, because the chain is public.
 
-A transfer must bring its stated amount.  Extensions that take a fee, run foreign
-code, let another party take the tokens back or hide the amount forbid that.
+A transfer must bring its stated amount.  So mints are refused if their extensions take a fee, run
+foreign code, let another party take tokens back, or hide amounts.
 """
 
 import hmac

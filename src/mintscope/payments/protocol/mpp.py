@@ -1,9 +1,9 @@
 """The `charge` of MPP, the Machine Payments Protocol, on Solana: another form of x402 payments.
 
-A challenge stands in `WWW-Authenticate` of a 402 for clients whose `Accept-Payment` names
-`solana/charge`; its `externalId` is the quote, which the client writes as the memo of its
-transaction.  A credential, `Authorization: Payment`, becomes what PAYMENT-SIGNATURE becomes, so it
-is verified and settled by the same code; a receipt stands in `Payment-Receipt`.
+If `Accept-Payment` names `solana/charge`, the 402 has a challenge in `WWW-Authenticate`.  Its
+`externalId` is the quote, which the client writes as the memo of its transaction.  The credential
+in `Authorization: Payment` is parsed into the same `Presented` as PAYMENT-SIGNATURE, so that the
+same code verifies and settles it.  The receipt is in `Payment-Receipt`.
 
 Source    draft-ryan-httpauth-payment-01; draft-solana-charge-00; `@solana/mpp` 0.6, `mppx` 0.11
 """
@@ -105,7 +105,7 @@ def encode_challenge(requirement: Requirement, *, realm: str) -> str:
 def decode_credential(header: str) -> Presented:
     """Parse the value of `Authorization: Payment`.
 
-    Raises    InvalidPayment, whatever the text, unless it answers a challenge of ours in form
+    Raises    InvalidPayment for any text that does not have the form of an answer to our challenge
     """
     if len(header) > HEADER_BYTES_MAX:
         raise _invalid(f"at most {HEADER_BYTES_MAX} characters; was {len(header)}")

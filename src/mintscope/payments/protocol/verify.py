@@ -1,6 +1,6 @@
 """Strict check of a payment, and the transaction that passes the check.
 
-The strict check of a payment: pure, total over bytes, no question to any node.
+The check accepts any bytes, and asks no node.  It expects these instructions:
 
     0, 1   ComputeBudget SetComputeUnitLimit and SetComputeUnitPrice; clients of MPP write them the
            other way round
@@ -8,10 +8,9 @@ The strict check of a payment: pure, total over bytes, no question to any node.
     3..6   at most one Memo, the quote or a text of the client's own; and the assertions that
            wallets add to protect their user
 
-Everything that could make the fee payer sign more than this is refused: it
-appears in no instruction, two signatures are all there are, and the fee is
-bounded.  A first instruction of another kind is refused, so no payment can
-use a durable nonce and live for ever.
+Nothing else may need the fee payer's signature: the fee payer appears in no instruction, there are
+two signatures, and the fee is bounded.  The first instruction cannot be of another kind, so that no
+payment uses a durable nonce and stays valid for ever.
 """
 
 from dataclasses import dataclass
@@ -67,11 +66,10 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 
     source           the payer's token account
     fee_lamports     upper bound for our network fee
-    quoted_at        when we asked for it
+    quoted_at        the time of the quote
     nonce            of the quote
-    quote            the memo, or the quote that the client names
-    is_bound         the quote is in the transaction; else its memo is the client's own, or it has
-                     none
+    quote            the memo, or the quote that the client sent beside the transaction
+    is_bound         the quote is the memo of the transaction
     """
 
     envelope: Envelope
@@ -89,10 +87,10 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 class Asked:
     """The demand that the payment must meet, and the time of the check.
 
-    resource    a kind: anything of it that is sold
-    now         None: whenever it was quoted
-    offered     the quote that the client says it answers: it counts if the memo is the client's
-                own, or there is none
+    resource    a kind: any resource of that kind
+    now         None: a quote of any age counts
+    offered     the quote that the client sent beside the transaction; it counts if the transaction
+                has no memo, or one of the client's own
     """
 
     terms: Terms
