@@ -145,7 +145,7 @@ class People:
         return await self.store.read(lambda rows: rows.events.newest(before, limit, wanted))
 
     async def sessions(self, user_id: UserId) -> Sequence[Session]:
-        """Return the sessions in force, newest use first; their `csrf` is empty."""
+        """Return the active sessions, newest use first; their `csrf` is empty."""
         now = self.clock.now()
         kept = await self.store.read(lambda rows: rows.sessions.of_user(user_id))
         return [session for session in kept if self.lifetimes.hold(session, now)]
@@ -290,7 +290,7 @@ class People:
     ) -> None:
         """Call *write* for an e-mail with a new nonce, unless a limit is reached.
 
-        site    of the stranger who asks for it; None: an account asks
+        site    of a visitor who asks for the e-mail; None: a user asks
         """
         if not await self._email_limit.take(what, site):
             return

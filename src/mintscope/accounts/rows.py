@@ -115,7 +115,7 @@ async def find_application(
 async def find_proof(
     store: AccountStore, text: str, purpose: Purpose, secrets: AccountSecrets, now: UnixMs
 ) -> EmailProof | None:
-    """Return the proof of a link's last segment *text* if it is good for *purpose* at *now*."""
+    """Return the proof of a link's last segment *text* if it is valid for *purpose* at *now*."""
     parsed = parse_link(text)
     if parsed is None:
         return None

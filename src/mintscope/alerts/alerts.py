@@ -57,7 +57,7 @@ class AlertBounds:
 
     per_user_max     signals of a user
     of_all_max       signals of all users that are evaluated
-    mints_max        mints that these look at together
+    mints_max        mints of all evaluated signals together
     of_emails        the limits of e-mails about alerts
     firings_hour_max  of a signal, sent in an hour
     allows_loopback  webhooks may go to addresses of this machine, in plain http

@@ -269,7 +269,7 @@ class Deliveries:
             more = rows.claim(now, until, DueWanted(left, 1, without, is_failing=True))
             return rows.time(now), [*found, *more]
 
-        signed_at, due = await self.queue.transact(claim)  # receivers refuse what is minutes off
+        signed_at, due = await self.queue.transact(claim)  # receivers refuse old or future times
         over: dict[FiringId, WebhookOutcome] = {}
         batches = await self.store.read(
             lambda rows: [self._batch(rows, each, signed_at, over) for each in due]

@@ -159,7 +159,7 @@ class Evaluation:
 
     @property
     def mints(self) -> Collection[Mint]:
-        """The mints that signals look at."""
+        """The mints of evaluated signals."""
         return self._of_mint.keys()
 
     @property
@@ -168,7 +168,7 @@ class Evaluation:
         return self._watched.keys()
 
     def timeframes(self, mint: Mint) -> Collection[str]:
-        """Return the asked frames that signals look at in reports of *mint*."""
+        """Return the asked frames that signals of *mint* need in its reports."""
         return {
             frame
             for each in self._of_mint.get(mint, {}).values()
@@ -286,7 +286,7 @@ class Evaluation:
             yield
 
     def can_go_on(self, tip: LogTip) -> bool:
-        """Return whether any signal has seen a report of the log that ends with *tip*."""
+        """Return whether the evaluation can continue in the log that ends with *tip*."""
         return len(self._new) < len(self._watched) and self.looked_until <= tip.seq
 
     def begin_at(self, tip: LogTip) -> None:

@@ -105,7 +105,7 @@ class AlertEvaluator:
             await self.writer.tidy()
             self._tidied_at_s = now_s
         if not self.evaluation.mints and self._version == standing.version:
-            return  # nothing to look at: the log is not read
+            return  # there are no signals, so the log is not read
         if self._seq != standing.seq:
             await self._begin()
         elif self._version != standing.version:

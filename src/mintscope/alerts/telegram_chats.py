@@ -192,7 +192,7 @@ class TelegramMessages:
             firings = _sendable(rows, signal, chat, now)
             due_at = None
             if chat is None or not firings:
-                if rows.firings.for_telegram(signal.signal_id, 1):  # more than were looked at
+                if rows.firings.for_telegram(signal.signal_id, 1):  # more than were read
                     due_at = UnixMs(now + SECOND_MS)
             elif chat.chat_id in found:  # not due meanwhile, so that other chats have room
                 due_at = UnixMs(now + SECOND_MS)

@@ -1,19 +1,18 @@
 """Sending of webhooks: queue, addresses, one request, load of receivers.
 
-The webhooks sent for a signal at once are a batch: a slow one keeps its places, and delays only
-those of its own signal.  Outcomes of batches are stored together, at each look. At least once: if
-a process is killed after it sent one and before it noted that, it is sent again, under the same
-`webhook-id`.
+Webhooks of one signal that are sent at once are a batch, so that a slow batch delays only its own
+signal.  Outcomes of batches are stored together.  If a process is killed after it sent a webhook
+and before it stored that, the webhook is sent again, with the same `webhook-id`.
 
-A client chooses the name, and who keeps the name chooses the address: what it is resolved to is
-looked at, and that very address is connected to, so that no second answer can be another.
+A client chooses the host name, and the owner of the name chooses its address.  So the address is
+checked after the lookup, and the connection goes to that address: a second lookup could differ.
 
 Limits of webhooks to one receiver, from all accounts together:
 
-host      of all rules together so many attempts a minute; the same of each address it leads to, so
-          that many names of one machine are no way around it
-account   half as many, to all hosts together, so that none takes all of a host that others use
-silence   a host that did not answer three times in a row rests, up to a minute at a time
+host      attempts a minute to one host name, and as many to one address, so that several names of
+          one machine do not raise the limit
+account   half as many of one account to all hosts, so that it cannot use up a host of others
+silence   a host that did not answer three times in a row gets nothing for up to a minute
 """
 
 import asyncio

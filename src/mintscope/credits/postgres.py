@@ -132,7 +132,7 @@ DELETE FROM credit_writer AS known WHERE seen_at < {NOW} - ?1
    AND NOT EXISTS (SELECT 1 FROM credit_batch AS batch WHERE batch.writer = known.id)
 """  # noqa: S608 - a constant
 
-LOOK_UP_S: Final = 30.0  # clients are refused before; what was taken is given back
+LOOK_UP_S: Final = 30.0  # clients are refused before that, and then get their credits back
 PAUSE_S: Final = 0.1
 SEEN_EVERY_S: Final = 10.0
 FORGETS_MAX: Final = 10  # each time: debits wait

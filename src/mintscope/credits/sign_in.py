@@ -121,7 +121,7 @@ def decode_sign_in(header: str) -> SignIn:
 def find_flaw(
     keys: Iterable[bytes], sign_in: SignIn, target: Target, *, now: UnixMs
 ) -> SignInFlaw | None:
-    """Return the flaw of *sign_in* for *target*; None if it is good.
+    """Return the flaw of *sign_in* for *target*; None if it is valid.
 
     keys    of `write_challenge` whose challenges are still accepted
     """
@@ -150,7 +150,7 @@ def text_of(sign_in: SignIn) -> str:
 
 
 def wallet_of(sign_in: SignIn) -> Wallet:
-    """Return the wallet of a sign-in that `find_flaw` found to be good."""
+    """Return the wallet of a sign-in in which `find_flaw` found no flaw."""
     return Wallet(sign_in.address)
 
 

@@ -144,7 +144,7 @@ SELECT a.id, 'spend', -min(a.balance, asked.n), a.balance - min(a.balance, asked
 """
 
 # All or nothing, within the cap of the key and those it replaced; no account is asked for twice.
-# All keys that spend from an account are its user's, so that no cap is looked at twice either.
+# All keys that spend from an account belong to its user, so that no cap is checked twice either.
 DEBIT: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month, endpoint)
 SELECT a.id, 'spend', -asked.n, a.balance - asked.n, ?2, asked.api_key,

@@ -140,7 +140,7 @@ class GroupCreditLedger:
         await self._group.run(self._give_back_now)
 
     def owe(self, reversal: Reversal) -> None:
-        """Give back *reversal* with the next commit, or soon if there is none."""
+        """Give back *reversal* with the next commit, or soon if no commit comes."""
         self._owed.append(reversal)
         self._group.rest_soon()
 

@@ -190,7 +190,7 @@ class AuditLease(Protocol):
 class SoldItem(NamedTuple):
     """An item that was sold, and the number of credits worth as much.
 
-    resource    a kind: whatever of it is sold
+    resource    or a kind, for any resource of that kind
     """
 
     resource: Resource | ResourceKind

@@ -159,7 +159,7 @@ def settled(
 
 
 PATIENCE_PARTS: Final = (1 / 15, 2 / 15, 4 / 15, 8 / 15)  # of a blockhash's life: broadcasts
-LOOK_SLOTS: Final = 5  # between two looks at a payment that can hardly land any more
+LOOK_SLOTS: Final = 5  # between two checks of a payment whose blockhash has expired
 TIMEOUT_S_MIN: Final = 3  # of a demand, on a chain so fast that it is less than a buyer needs
 LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler steps in
 

@@ -163,7 +163,7 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
         half = budget.fee_lamports // 2
         if not is_covered and self.uncovered + fee_lamports > half:
             return False
-        # More may be uncovered than may be burned: what was under way has reverted since.
+        # More may be uncovered than may be burned, if pending payments have reverted since.
         counted = self.reverted - self.uncovered + min(self.uncovered, half)
         return counted + fee_lamports <= budget.fee_lamports
 

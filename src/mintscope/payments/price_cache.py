@@ -51,7 +51,7 @@ class PriceSource(Protocol):
     """A source of the current price of the payment token."""
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
-        """Return the price, or why there is none; ends within its own time limit."""
+        """Return the price, or the reason for doubt; ends within its own time limit."""
 
 
 class SolSource(Protocol):

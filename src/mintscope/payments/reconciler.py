@@ -199,8 +199,8 @@ class Reconciler:
     """Brings every payment to the outcome that the chain shows.
 
     slot_s           returns how long a slot takes now, as measured
-    on_unreadable    is called at each look at a landed payment that cannot be understood,
-                     or that the store refuses to move
+    on_unreadable    called at each check of a landed payment that cannot be read, or whose change
+                     the store refuses
     """
 
     store: ports.PaymentStore

@@ -132,7 +132,7 @@ def answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> l
 
 
 POLL_S: Final = 0.05
-PATIENT_POLL_SLOTS: Final = 2.5  # once nothing is fresh any more
+PATIENT_POLL_SLOTS: Final = 2.5  # if no payment is fresh
 FRESH_SLOTS: Final = 50
 POLLS_IN_FLIGHT_MAX: Final = 4
 TIP_SLOTS: Final = 5  # how old the tip may be that many payments share

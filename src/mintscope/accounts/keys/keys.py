@@ -63,8 +63,10 @@ class ApiKeys:
     async def find(self, bearer: str, client: str = "") -> Holder | None:
         """Return the holder of the API key *bearer* if it is valid; note its use in memory.
 
-        One indexed read: expiry and revocation count at once.  *client* is the address that it came
-        from, or its network; "" is none, from which a key with networks is not valid.
+        One indexed read: expiry and revocation take effect at once.
+
+        client    the address or network of the request; "" if unknown: then a key that is limited
+                  to networks is not valid
         """
         if not is_well_formed(CredentialKind.API_KEY, bearer):
             return None
@@ -339,11 +341,11 @@ def tell_of_key(  # noqa: PLR0913 - one argument for each part
 ) -> None:
     """Log a new key, and send an e-mail to the owner of the address.
 
-    since    the beginning of the session that made it, for the link that takes it back
-    by       who made it; None: the owner
-
     The e-mail leaves the name out: an unverified address may be a stranger's, who must get no
     texts of others.
+
+    since    the beginning of the session that made the key, for the undo link
+    by       the actor; None: the owner
     """
     actor = user_actor(owner.user_id) if by is None else by
     subject = f"key:{line.key_id}"

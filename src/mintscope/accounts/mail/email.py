@@ -141,7 +141,7 @@ class EmailLimit:
     async def take(self, key: LimitKey, site: LimitKey | None = None) -> bool:
         """Admit and count an e-mail of *key*; return False, uncounted, if it is too early.
 
-        site    of the stranger who asks for it; None: an account asks
+        site    of a visitor who asks for the e-mail; None: a user asks
         """
         return await take_all(self._counted(key, site)) is None
 

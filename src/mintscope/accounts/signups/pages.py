@@ -120,7 +120,7 @@ class ReviewPages:
         except InvalidForm as invalid:
             return await self._page(application, request, errors=invalid.errors)
         except NotPossible as error:
-            # Another administrator was quicker: the page shows what is so now.
+            # Another administrator was quicker: the page shows the current state.
             now = await self._application(request)
             return await self._page(now, request, errors={"": sentence(error)})
         queue = f"{QUEUE}?decided={application.signup_id}"

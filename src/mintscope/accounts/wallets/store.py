@@ -173,7 +173,7 @@ class SqlCreditRows:
     def overspent(self, since: int, limit: int) -> Sequence[Overspent]:
         """Return up to *limit* accounts over their levels of which they were not notified yet.
 
-        since   no earlier day is looked at
+        since   the first day that counts
         """
         found = self._db.execute(OVERSPENT, (since, limit))
         return [Overspent(UserId(user), day, spent, level) for user, day, spent, level in found]

@@ -38,7 +38,7 @@ class Advert(msgspec.Struct, frozen=True, kw_only=True):
 
     service_name    at most 32 ASCII characters
     tags            at most 5, of at most 32 ASCII characters
-    bazaar          x402's extension of that name: how to ask, and if it is whole, what is answered
+    bazaar          x402's extension of that name: the form of requests, and of answers if it fits
     """
 
     description: str

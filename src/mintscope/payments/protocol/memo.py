@@ -159,7 +159,7 @@ ACCOUNT_STATE_AT: Final = 108
 USABLE, FROZEN = 1, 2  # states of a token account; 0 is one that was never set up
 EXTENSIONS_AT: Final = TOKEN_ACCOUNT_BYTES + 1  # after the account type
 ACCOUNT_TYPE_MINT: Final = b"\x01"
-# Extension types of Token-2022 that break "what is sent arrives, and stays".
+# Extension types of Token-2022 with which a payment may not arrive, or not stay.
 FORBIDDEN: Final = {
     1: "a transfer fee",
     4: "confidential transfers",

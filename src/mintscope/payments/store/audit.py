@@ -155,7 +155,7 @@ OF_PAYMENTS: Final = {
     Invariant.PAID_IS_ENOUGH: PAID_IS_ENOUGH.format(which=PART),
 }
 
-# The sums of what was walked through, and of what the journal has got since, as of one moment.
+# The sums of the walk, and of the journal since, as of one moment.
 OF_ACCOUNTS: Final = {
     Invariant.BALANCE_IS_SUM: f"""
 WITH since AS MATERIALIZED (

@@ -42,7 +42,7 @@ from mintscope.payments.store.purchases import Budgets, PurchasedCredits
 
 SqlValue = str | bytes | int | None
 
-# A token that holds what it was given has not been used; or all of it was given back.
+# A token has not been used if its balance is what it was given, or all of it was given back.
 COLUMNS: Final = """
 message_hash, signature, payer, address, resource, amount, credits, body, token_hash, hint,
 account, key_hash, fee_lamports, last_valid_height, begun_at, asset, state, paid, reason, final,
@@ -231,7 +231,7 @@ class PaymentTable:
         if after == before:
             return Resolved(before, before)
         if after.state is not before.state:
-            self.purchase.move(after, now)  # first: what is issued must have been handed out
+            self.purchase.move(after, now)  # first, so that an issued payment is always handed out
         if before.state is State.PENDING and after.reason is RefusalReason.EXPIRED:
             self.budgets.give_fee_back(after)
         look_again_at = now + again_ms

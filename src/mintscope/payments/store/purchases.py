@@ -323,7 +323,7 @@ def newest(
     condition = "TRUE"
     if state is State.ISSUED:
         condition = "p.state = 'issued'"
-    elif state is not None:  # as the index of what is not issued has it
+    elif state is not None:  # the condition of the index of payments that are not issued
         condition = f"p.state = '{state.value}' AND p.state <> 'issued'"
     statement = NEWEST.format(columns=COLUMNS, joins=JOINS, condition=condition)
     return [kept_payment(row) for row in db.execute(statement, (*(before or LATEST), limit))]
