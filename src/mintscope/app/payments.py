@@ -198,9 +198,12 @@ def worth_by_prices_of(
 
 
 def price_source(
-    config: Config, endpoint: Endpoint, reader: LogReader, stack: AsyncExitStack
+    config: Config, endpoint: Endpoint, reader: LogReader | None, stack: AsyncExitStack
 ) -> PriceSource:
-    """Return the configured price source; *stack* closes its connections."""
+    """Return the configured price source; *stack* closes its connections.
+
+    reader    of the market; None only if the price is not a market price
+    """
     payments = config.payments
     match payments.price_source:
         case "pinned":
@@ -212,6 +215,7 @@ def price_source(
             stack.push_async_callback(feed.aclose)
             return feed
         case "market":
+            assert reader is not None
             asset = Mint(payments.asset)
             pairs = (pool.partition(":") for pool in payments.pools)
             pools = [Vaults(Wallet(base), Wallet(quote)) for base, _, quote in pairs]

@@ -309,6 +309,10 @@ class NeedsUpgrade(UnusableStore):
     """A store has an older version and needs its migrations; nothing is lost."""
 
 
+class NewerStore(UnusableStore):
+    """A newer version has written the store; nothing is lost."""
+
+
 class UnusablePepper(UnusableStore):
     """There is no usable pepper, the key of every stored hash."""
 

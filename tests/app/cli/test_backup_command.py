@@ -146,6 +146,8 @@ def test_a_restored_copy_is_audited_and_its_faults_are_shown(data: Path, tmp_pat
     sound = run("backup", "verify", str(made), "--scratch", str(tmp_path), "--json")
     with apsw.Connection(str(made / MONEY_FILE)) as db:
         db.execute("UPDATE credit_account SET balance = balance + 1")
+    later = backups.take(load(None).config, tmp_path / "kept", silent, UnixMs(NOW + HOUR_MS))
+    both = run("backup", "verify", str(later), str(made))
     wrong = run("backup", "verify", str(made))
 
     report = json.loads(sound.stdout)
@@ -153,7 +155,9 @@ def test_a_restored_copy_is_audited_and_its_faults_are_shown(data: Path, tmp_pat
     assert report["isSound"]
     assert (report["creditTokens"], report["entries"]) == (1, 1)
     assert not list(tmp_path.glob("mintscope-verify-*"))
-    assert wrong.exit_code == 1
+    assert (both.exit_code, wrong.exit_code) == (1, 1)
+    assert both.output.count("isSound         True") == 1, "of the later one"
+    assert f"folder          {made}" in both.output
     assert "I2: a balance is not the sum of its entries" in wrong.output
 
 

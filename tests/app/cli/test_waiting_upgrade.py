@@ -25,6 +25,7 @@ from mintscope.kit.sql.migrating import Migration
 from mintscope.kit.sql.processes import SHARE, session
 from mintscope.market.follow.list_cache import NotStored
 from mintscope.solana.blocks import WSOL
+from mintscope_devchain.svm.genesis import Genesis
 from support.scenes.listing import KeptMarket
 from support.scenes.market_engines import market_of
 from support.scenes.postgres import url_in
@@ -113,6 +114,19 @@ def test_the_doctor_warns_and_looks_no_further(environment: Mapping[str, str]) -
     assert waiting() == before
 
 
+def test_the_doctor_advises_to_run_the_newer_version_that_wrote_the_store(
+    environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(environment, "migrate").exit_code == 0
+    monkeypatch.undo()
+    result = run(environment, "doctor")
+
+    failed = [line for line in result.output.splitlines() if " or older; it is at" in line]
+    assert len(failed) >= 2, result.output  # of the market and of the money
+    assert all(line.endswith("— run the newer mintscope; nothing is lost") for line in failed)
+    assert not [line for line in result.output.splitlines() if RESTORE[1] in line]
+
+
 def test_migrate_upgrades_and_then_commands_read(environment: Mapping[str, str]) -> None:
     dry = run(environment, "migrate", "--dry-run")
     assert f"would run money {NAME}" in dry.output
@@ -133,6 +147,30 @@ def test_a_new_store_waits_for_nothing(tmp_path: Path, monkeypatch: pytest.Monke
     assert waiting_migrations(config) == []
     assert migrations(config, is_done=False) != []
     assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [*READING, ("tokens", "remove", WSOL), ("sales", "resume"), ("doctor",), ("backup", "{}/b")],
+    ids=" ".join,
+)
+def test_a_command_makes_nothing_in_a_folder_without_data(
+    command: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = {
+        "MINTSCOPE_DATA_DIR": str(tmp_path / "none"),
+        "MINTSCOPE_CHAIN__RPC_URL": "http://127.0.0.1:1",
+        "MINTSCOPE_PAYMENTS__ENABLED": "true",
+        "MINTSCOPE_PAYMENTS__PAY_TO": str(Genesis(0).treasury.pubkey()),
+        "MINTSCOPE_PAYMENTS__FEE_PAYER_KEY": str(Genesis(0).fee_payer),
+    }
+    result = run(settings, *(word.format(tmp_path) for word in command))
+
+    assert result.exit_code == 1, result.output
+    if command[0] not in {"doctor", "backup"}:
+        assert "there is no data here" in result.output
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_check_measures_the_upgrade_and_leaves_the_store(

@@ -297,7 +297,9 @@ def create(
         address = parse_email(email)
     with refusing("the password", WeakPassword):
         password = expect_password(_read_password(), email=address)
-    user, is_new = with_reviews(config, lambda reviews: _make(reviews, address, password))
+    user, is_new = with_reviews(
+        config, lambda reviews: _make(reviews, address, password), creates=True
+    )
     if is_new:
         print(f"made an account for {user.email}, who is an administrator now")
     elif user.verified_at is None:

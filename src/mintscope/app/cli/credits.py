@@ -74,7 +74,7 @@ def issue(
         )
     token = make_credit_token(token_bytes(CredentialKind.CREDIT_TOKEN.entropy_bytes))
     wanted = count or credit_count or 0
-    with_money(config, lambda money: money.ledger.issue(token, wanted, note))
+    with_money(config, lambda money: money.ledger.issue(token, wanted, note), creates=True)
     if as_json:
         print_json({"token": token, "credits": wanted, "note": note})
     else:

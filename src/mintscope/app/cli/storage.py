@@ -265,8 +265,8 @@ def take(
 
 @backup_commands.command("verify")
 def verify(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A backup made by `mintscope backup`.")
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="FOLDER...", help="Backups made by `mintscope backup`.")
     ],
     *,
     scratch: Annotated[
@@ -282,11 +282,18 @@ def verify(
 ) -> None:
     """Restore a backup into a scratch folder, audit it, and show its contents; exit 1 if unsound.
 
-    Only the settings of the installation are read, and nothing is changed.
+    Only the settings of the installation are read, and nothing is changed.  Several backups are
+    verified one after the other, up to the first unsound one; --json prints an object for each.
     """
     loaded = configured(config).config
-    with in_words():
-        found = asyncio.run(backups.verify(loaded, folder, scratch, SystemClock()))
+    for folder in folders:
+        with in_words():
+            found = asyncio.run(backups.verify(loaded, folder, scratch, SystemClock()))
+        _show_verified(folder, found, as_json=as_json)
+
+
+def _show_verified(folder: Path, found: backups.Verified, *, as_json: bool) -> None:
+    """Print the contents of a verified backup; end the command if its books are unsound."""
     facts = {
         "folder": str(folder),
         "isSound": not found.violations,

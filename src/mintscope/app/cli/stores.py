@@ -14,7 +14,16 @@ from mintscope.accounts.signups.reviews import Reviews
 from mintscope.app.cli.config import ConfigFile, configured
 from mintscope.app.cli.output import stop
 from mintscope.app.config.groups import Config
-from mintscope.app.stores.stores import Market, Money, expect_own_stores, open_market, open_money
+from mintscope.app.stores.stores import (
+    Market,
+    Money,
+    Place,
+    expect_own_stores,
+    market_place,
+    money_place,
+    open_market,
+    open_money,
+)
 from mintscope.app.stores.upgrade import expect_upgraded
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import ServiceUnavailable, UnusableStore
@@ -25,39 +34,61 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
-def with_market(file: ConfigFile, work: Callable[[Market], Awaitable[T]]) -> T:
-    """Return the result of *work*; print one message and exit 1 if the store fails."""
+def with_market(
+    file: ConfigFile, work: Callable[[Market], Awaitable[T]], *, creates: bool = False
+) -> T:
+    """Return the result of *work*; print one message and exit 1 if the store fails.
+
+    creates   *work* may begin a new installation; otherwise a folder without data is refused
+    """
     settings = configured(file).config
-    return _run(_own_market(settings), work)
+    return _run(_own_market(settings, creates=creates), work)
 
 
-def with_money(file: ConfigFile, work: Callable[[Money], Awaitable[T]]) -> T:
-    """Return the result of *work*; print one message and exit 1 if the store fails."""
+def with_money(
+    file: ConfigFile, work: Callable[[Money], Awaitable[T]], *, creates: bool = False
+) -> T:
+    """Return the result of *work*, as `with_market` does."""
     settings = configured(file).config
-    return _run(_own_money(settings), work)
+    return _run(_own_money(settings, creates=creates), work)
 
 
 @asynccontextmanager
-async def _own_market(settings: Config) -> AsyncIterator[Market]:
+async def _own_market(settings: Config, *, creates: bool) -> AsyncIterator[Market]:
+    if not creates:
+        _expect_data(market_place(settings))
     expect_upgraded(settings)
     async with open_market(settings) as market:
         yield market
 
 
 @asynccontextmanager
-async def _own_money(settings: Config) -> AsyncIterator[Money]:
+async def _own_money(settings: Config, *, creates: bool) -> AsyncIterator[Money]:
+    if not creates:
+        _expect_data(money_place(settings))
     expect_upgraded(settings)
     expect_own_stores(settings)
     async with open_money(settings, SystemClock()) as money:
         yield money
 
 
-def with_reviews(file: ConfigFile, work: Callable[[Reviews], Awaitable[T]]) -> T:
-    """Return the result of *work*; if it fails, print the reason and exit 1."""
+def _expect_data(place: Place) -> None:
+    if place.is_new:
+        raise UnusableStore(
+            f"there is no data here: {place.name} does not exist. Does data_dir name the right"
+            " folder, and has the service been started once?"
+        )
+
+
+def with_reviews(
+    file: ConfigFile, work: Callable[[Reviews], Awaitable[T]], *, creates: bool = False
+) -> T:
+    """Return the result of *work*, as `with_market` does."""
     try:
         return with_money(
             file,
             lambda money: work(Reviews(money.accounts, clock=SystemClock(), entropy=os.urandom)),
+            creates=creates,
         )
     except NotPossible as error:
         stop(str(error), EXIT_NOT_DONE)

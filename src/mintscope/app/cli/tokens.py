@@ -21,7 +21,7 @@ from mintscope.kit.primitives import Mint, UnixMs, UnixS, parse_mint
 from mintscope.kit.time import DAY_S, SECOND_MS
 from mintscope.market.engine.engine import Engine
 from mintscope.market.engine.kernels import COUNTS
-from mintscope.market.log import LoadedMint, LogTip
+from mintscope.market.log import LoadedMint
 from mintscope.market.mint_facts import MintFacts, NotAMint
 from mintscope.market.ports import TrackedMint, ready_from
 from mintscope.market.report import CandleCounts, Price, TokenReport, report_of
@@ -102,7 +102,7 @@ def add(
             await market.facts.save(mint, found)
         return added
 
-    for mint, is_new in with_market(config, work):
+    for mint, is_new in with_market(config, work, creates=True):
         typer.echo(f"{mint}  {'tracked from now on' if is_new else 'was tracked already'}")
     for mint in parsed if days is not None else ():
         begin = days_ago(days or 0)
@@ -215,12 +215,11 @@ async def _show(market: Market, mint: Mint) -> Shown | None:
 
 async def _lines(market: Market, after: str, count: int) -> list[tuple[output.Cell, ...]]:
     """Return up to *count* lines, loading a limited number of states into memory at a time."""
-    tip: LogTip | None = None
+    tip = await market.reader.tip()
     rows: list[tuple[output.Cell, ...]] = []
     while count > len(rows):
         wanted = min(PART, count - len(rows))
         part = await market.tracking.page(after, wanted)
-        tip = tip or await market.reader.tip()  # tracking makes the file of a new installation
         rows += [
             (
                 one.mint,

@@ -35,6 +35,7 @@ from mintscope.credits.invariants import Walked
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.errors import (
     NeedsUpgrade,
+    NewerStore,
     ServiceUnavailable,
     StoreUnavailable,
     UnusablePepper,
@@ -74,6 +75,8 @@ def fix_of(error: Exception, lost: str = "restore a backup, or use another data_
     """Return the remedy for an unusable store; *lost* is the remedy for any other error."""
     if isinstance(error, NeedsUpgrade):
         return "start the service or run mintscope migrate"
+    if isinstance(error, NewerStore):
+        return "run the newer mintscope; nothing is lost"
     if isinstance(error, StoreUnavailable | ServiceUnavailable):
         return "is it running, is there room, and is it overloaded? Nothing says that data is lost"
     return lost
@@ -221,10 +224,10 @@ def check_webhooks(config: Config) -> Iterator[Finding]:
     try:
         waiting, oldest = asyncio.run(_waiting(config))
     except (UnusableStore, ServiceUnavailable) as error:
-        fix = "start the database of store, or correct store"
+        lost = "start the database of store, or correct store"
         if not is_shared(config):
-            fix = "restore it from a backup, or move it away: webhooks of a day may be sent again"
-        yield fail(f"webhooks: {error}", fix)
+            lost = "restore it from a backup, or move it away: webhooks of a day may be sent again"
+        yield fail(f"webhooks: {error}", fix_of(error, lost))
         return
     age_s = 0 if oldest is None else (SystemClock().now() - oldest) // 1000
     if age_s > config.signals.webhook_retry_s:
@@ -249,7 +252,7 @@ def check_limits(config: Config) -> Iterator[Finding]:
             f"start it, or correct store; each api process admits 1/{config.replicas_max} of each",
         )
     except UnusableStore as error:
-        yield fail(f"limits: {error}", "install it, or unset store")
+        yield fail(f"limits: {error}", fix_of(error, "install it, or unset store"))
     else:
         how = "counted together" if is_shared else "counted in the memory of the api process"
         yield ok(f"limits: {how}")
@@ -302,13 +305,15 @@ async def _check_chain(config: Config, accepted: Sequence[Terms]) -> AsyncIterat
 
 
 async def _check_price(config: Config) -> AsyncIterator[Finding]:
-    endpoint = wiring.payment_endpoint(config.chain)
-    is_new = market_place(config).is_new
-    if config.payments.price_source == "market" and is_new:
-        yield ok("payments: the price comes with the market, after the first start")
-        return
-    async with open_market(config) as market, AsyncExitStack() as stack:
-        source = price_source(config, endpoint, market.reader, stack)
+    reader = None
+    async with AsyncExitStack() as stack:
+        if config.payments.price_source == "market":
+            if market_place(config).is_new:
+                yield ok("payments: the price comes with the market, after the first start")
+                return
+            reader = (await stack.enter_async_context(open_market(config))).reader
+        endpoint = wiring.payment_endpoint(config.chain)
+        source = price_source(config, endpoint, reader, stack)
         found = await source.read(SystemClock().now())
     if isinstance(found, Doubt):
         yield warn(f"payments: no price, so nothing is sold: {found}", "see payments.price_source")

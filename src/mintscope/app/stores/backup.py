@@ -39,12 +39,12 @@ def copy_files(
     has_secrets   copy pepper and roots, too
     Raises        CannotCopy, UnusableStore if a copy is not whole
     """
-    make_folder(target)
     for name in (*FILES, *SECRETS):
         if (target / name).exists():
             raise CannotCopy(f"expected no {name} in {target}; there is one")
     if not (source / MONEY_FILE).exists():
         raise CannotCopy(f"expected {MONEY_FILE} in {source}; it is not there")
+    make_folder(target)
     for name in FILES:
         if (source / name).exists():
             copy_file(source / name, target / name, progress)

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import structlog
 
 from mintscope import __version__
-from mintscope.kit.errors import StoreUnavailable, UnusableStore
+from mintscope.kit.errors import NewerStore, StoreUnavailable, UnusableStore
 from mintscope.kit.sql.database import DatabaseError
 from mintscope.kit.sql.identity import build_needed, usable_backup
 from mintscope.kit.sql.postgres import PAUSE_S, STATEMENT_MS, PostgresDatabase, WriteLock
@@ -213,7 +213,7 @@ def missing(database: PostgresDatabase, kind: str) -> list[Migration]:
     seen = {int(number): int(least) for number, least in rows}
     newest = known[-1].number
     if max(seen.values(), default=0) > newest:
-        raise UnusableStore(
+        raise NewerStore(
             f"expected the {kind} of the database at migration {newest} or older; it is at"
             f" {max(seen)}, and code before {max(seen.values())} cannot use it:"
             f" {_needed(database, kind)}"

@@ -20,7 +20,7 @@ import msgspec
 import structlog
 
 from mintscope import __version__
-from mintscope.kit.errors import NeedsUpgrade, StoreUnavailable, UnusableStore
+from mintscope.kit.errors import NeedsUpgrade, NewerStore, StoreUnavailable, UnusableStore
 from mintscope.kit.files import access_trouble, give_to_owner
 from mintscope.kit.metrics import FREE_BYTES, MIGRATIONS_LEFT, WAL_BYTES
 from mintscope.kit.sql.database import (
@@ -409,7 +409,7 @@ def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str,
         raise UnusableStore(f"expected a {kind} database at {path}; it is a {other} database")
     unknown = seen.keys() - {number for number, _, _ in known}
     if unknown:
-        raise UnusableStore(
+        raise NewerStore(
             f"expected {path} at migration {known[-1][0]} or older; it is at {max(unknown)}:"
             f" {_needed(db, kind)}"
         )
