@@ -24,7 +24,7 @@ async def audit(money: Money) -> None:
     begins = True
     while not is_finished:
         begun_s = time.monotonic()
-        part = await money.audit_books.prove(now=clock.now(), begins=begins)
+        part = await money.books.prove(now=clock.now(), begins=begins)
         if part.violations:
             raise RuntimeError(f"expected sound books; {part.violations[:3]}")
         is_finished = part.is_finished

@@ -16,10 +16,11 @@ from solders.pubkey import Pubkey
 from typer.testing import CliRunner
 
 from mintscope.app.cli.payments import app as sales_app
+from mintscope.app.config.groups import Config
 from mintscope.app.doctor.finding import Finding, Level
 from mintscope.app.doctor.store import check_payments
 from mintscope.app.payments import CannotSell, expect_funds
-from mintscope.app.stores.stores import open_market
+from mintscope.app.stores.stores import expect_own_stores, open_market
 from mintscope.kit.errors import PriceUnavailable, ServiceUnavailable
 from mintscope.kit.primitives import Mint, Wallet
 from mintscope.payments.price_cache import TokenReserves
@@ -116,6 +117,7 @@ def enable(monkeypatch: pytest.MonkeyPatch, world: World, folder: Path) -> None:
 
 def test_sales_are_off_where_payments_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path))
+    expect_own_stores(Config(data_dir=tmp_path))
     status = CliRunner().invoke(sales_app, ["sales", "status"])
     resumed = CliRunner().invoke(sales_app, ["sales", "resume"])
 
@@ -131,7 +133,7 @@ async def test_a_fee_payer_without_enough_sol_is_reported(
     found = await findings(world, fee_payer_key=SecretStr(str(short)))
     enable(monkeypatch, world, tmp_path)
     async with money_in(tmp_path) as money:
-        books = money.maintenance_books
+        books = money.books
         await books.fill_fund(2_890_879, mark=await books.fund_mark())
         reported = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
         await books.fill_fund(2_890_880, mark=await books.fund_mark())
@@ -231,7 +233,7 @@ async def test_stopped_sales_are_reported_and_resumed(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with money_in(tmp_path) as money:
-        await money.audit_books.stop_sales(now=world.clock.now(), why="a test")
+        await money.books.stop_sales(now=world.clock.now(), why="a test")
     found = await findings(world)
     enable(monkeypatch, world, tmp_path)
     reported = await asyncio.to_thread(CliRunner().invoke, sales_app, ["sales", "status"])
@@ -243,7 +245,7 @@ async def test_stopped_sales_are_reported_and_resumed(
     assert reported.stdout == "stopped: a test\n0 payments pending\n"
     assert resumed.stdout == "open\n"
     async with money_in(tmp_path) as money:
-        assert await money.sales_books.why_stopped() is None
+        assert await money.books.why_stopped() is None
 
 
 def vault(mint: str, amount: int) -> dict[str, Any]:

@@ -32,8 +32,8 @@ async def test_a_made_store_is_upgraded_and_its_books_are_sound(tmp_path: Path) 
         open_store(folder / MARKET_FILE, "market").close()
         async with money_in(folder, clock=ManualClock(NOW)) as money:
             assert await money.credits.contradictions() == []
-            assert await violations_of(money.audit_books, now=NOW) == []
-            walked = await money.audit_books.walked()
+            assert await violations_of(money.books, now=NOW) == []
+            walked = await money.books.walked()
         with closing(apsw.Connection(str(folder / MONEY_FILE))) as raw:
             assert raw.execute("SELECT count(*) FROM credit_entry").get == SMALL.entries
             assert raw.execute("SELECT count(*) FROM closed_month").get == 12

@@ -65,8 +65,8 @@ def block(  # noqa: PLR0913 - what a block may hold
 
 
 async def test_there_is_none_before_the_first_block(market: Market) -> None:
-    assert await market.coverage.coverage(2) is None
-    assert (await market.coverage.missed_mints()).by_mint == {}
+    assert await market.reader.coverage(2) is None
+    assert (await market.reader.missed_mints()).by_mint == {}
 
 
 async def test_calls_are_summed_by_hour_program_and_outcome(market: Market) -> None:
@@ -75,7 +75,7 @@ async def test_calls_are_summed_by_hour_program_and_outcome(market: Market) -> N
     await market.store.write(block(3, HOUR_S - 1, {("a", "read"): Tally(1, 1, 5)}))
     await market.store.write(block(4, 2 * HOUR_S, {("a", "unlisted"): Tally(9, 9, 9)}))
 
-    found = await market.coverage.coverage(3)
+    found = await market.reader.coverage(3)
     assert found is not None
     assert (found.since, found.time) == (START, START + 2 * HOUR_S)
     assert found.rows == [
@@ -84,7 +84,7 @@ async def test_calls_are_summed_by_hour_program_and_outcome(market: Market) -> N
         ProgramHour(HOUR + 2, "a", "unlisted", Tally(9, 9, 9)),
     ]
     assert (found.blocks, found.skipped_slots, found.missing_slots) == (4, 0, 0)
-    of_two = await market.coverage.coverage(2)
+    of_two = await market.reader.coverage(2)
     assert of_two is not None
     assert (of_two.since, len(of_two.rows), of_two.blocks) == (START + HOUR_S, 1, 1)
 
@@ -94,7 +94,7 @@ async def test_skipped_slots_are_those_that_a_living_block_proves(market: Market
     await market.store.write([*block(18, 2, parent=15), OrphanedSlot(Slot(18))])
     await market.store.write(block(17, 2, {("a", "read"): Tally(1)}, parent=15))
 
-    found = await market.coverage.coverage(2)
+    found = await market.reader.coverage(2)
     assert found is not None
     assert (found.blocks, found.skipped_slots) == (3, 4 + 1)
 
@@ -106,10 +106,10 @@ async def test_open_gaps_are_missing_as_far_as_they_are_of_these_hours(
     await market.store.write([*block(20, 2 * HOUR_S), Gap(Slot(21), Slot(24), "lost")])
     await market.store.write(block(25, 2 * HOUR_S + 9))
 
-    missing = [await market.coverage.coverage(hours) for hours in (3, 2)]
+    missing = [await market.reader.coverage(hours) for hours in (3, 2)]
     assert [each and each.missing_slots for each in missing] == [9 + 4, 4]
     execute_in(engine, tmp_path, "UPDATE gap SET filled_at = 1 WHERE first = 21")
-    found = await market.coverage.coverage(2)
+    found = await market.reader.coverage(2)
     assert found is not None
     assert found.missing_slots == 0
 
@@ -123,7 +123,7 @@ async def test_a_mint_is_counted_by_its_candles_and_its_missed_calls(market: Mar
     while await fold_once(market.store, None):
         pass
 
-    found = await market.coverage.missed_mints()
+    found = await market.reader.missed_mints()
     assert found.is_whole
     assert found.by_mint == {
         A: MintCoverage(Tally(3, 3, 1_500), Tally(3, 1, 100)),
@@ -144,7 +144,7 @@ async def test_any_number_of_programs_takes_bounded_room_and_the_large_keep_thei
     flood = {(f"later {each:04}", "unlisted"): Tally(1, 1, 5) for each in range(1_000)}
     await market.store.write(block(10, 10, flood))
 
-    found = await market.coverage.coverage(1)
+    found = await market.reader.coverage(1)
     assert found is not None
     assert len(found.rows) <= 2 * 200 + 2
     assert sum(row.tally.calls for row in found.rows) == made + 1_000 + 7
@@ -152,7 +152,7 @@ async def test_any_number_of_programs_takes_bounded_room_and_the_large_keep_thei
     assert any(row.program == OTHER for row in found.rows)
 
     await market.store.write(block(11, HOUR_S, {("a", "read"): Tally(1)}))
-    found = await market.coverage.coverage(2)
+    found = await market.reader.coverage(2)
     assert found is not None
     assert len({row.program for row in found.rows if row.hour == HOUR}) == 201
     assert sum(row.tally.calls for row in found.rows if row.hour == HOUR) == made + 1_000 + 7
@@ -162,7 +162,7 @@ async def test_more_mints_than_are_counted_by_name_are_said_to_be(market: Market
     missed = {Mint(f"mint {each:04}"): Tally(1) for each in range(2_100)}
     await market.store.write(block(1, 0, missed={**missed, A: Tally(5, 5, 5)}))
 
-    found = await market.coverage.missed_mints()
+    found = await market.reader.missed_mints()
     assert not found.is_whole
     assert len(found.by_mint) == 1_000
     assert found.by_mint[A].missed == Tally(5, 5, 5)
@@ -172,12 +172,12 @@ async def test_a_week_is_kept_and_any_volume_is_a_number(market: Market) -> None
     huge = {("a", "read"): Tally(1, 1, 10**30)}
     await market.store.write([*block(1, 0, huge), *block(2, 1, huge)])
     await market.store.write(block(3, WEEK_HOURS * HOUR_S - 1, huge, {A: Tally(1)}))
-    kept = await market.coverage.coverage(WEEK_HOURS)
+    kept = await market.reader.coverage(WEEK_HOURS)
     assert kept is not None
     assert [row.tally.volume for row in kept.rows] == [10**18, 10**18]
     await market.store.write(block(4, WEEK_HOURS * HOUR_S, huge))
 
-    found = await market.coverage.coverage(2 * WEEK_HOURS)
+    found = await market.reader.coverage(2 * WEEK_HOURS)
     assert found is not None
     assert [row.hour for row in found.rows] == [HOUR + WEEK_HOURS - 1, HOUR + WEEK_HOURS]
     assert found.blocks == 2
@@ -190,6 +190,6 @@ async def test_another_process_goes_on_with_the_sums(
     async with market_of(engine, tmp_path) as other:
         await other.store.start(mints=[], follows_files=False)
         await other.store.write(block(2, 1, {("a", "read"): Tally(1, 1, 1)}))
-        found = await other.coverage.coverage(1)
+        found = await other.reader.coverage(1)
     assert found is not None
     assert found.rows == [ProgramHour(HOUR, "a", "read", Tally(2, 2, 2))]

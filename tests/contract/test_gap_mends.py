@@ -58,7 +58,7 @@ async def test_attempts_are_counted_and_the_last_one_gives_up(market: Market) ->
     late = UnixMs(again + 1_000_000)
     assert await mends.due(late, late) == GapMend(OLD, 0, FIRST_AT, None, "")
 
-    await market.history_jobs.filled(NEW, late)  # by hand
+    await market.history.filled(NEW, late)  # by hand
     assert await mends.counts() == GapCounts(1, 0)
     assert [each.gap for each in await mends.newest(10)] == [OLD]
 

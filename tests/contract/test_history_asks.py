@@ -23,12 +23,12 @@ async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def asked(market: Market, mint: Mint = A) -> int:
-    assert await market.history_asks.ask(mint, UnixS(100), NOW)
+    assert await market.backfill_jobs.ask(mint, UnixS(100), NOW)
     return (await newest(market)).ask_id
 
 
 async def newest(market: Market) -> BackfillJob:
-    return (await market.history_asks.newest(1))[0]
+    return (await market.backfill_jobs.newest(1))[0]
 
 
 async def state(market: Market) -> BackfillState:
@@ -36,7 +36,7 @@ async def state(market: Market) -> BackfillState:
 
 
 async def test_a_past_is_asked_for_estimated_confirmed_read_and_done(market: Market) -> None:
-    asks, queue = market.history_asks, market.history_queue
+    asks, queue = market.backfill_jobs, market.backfill_jobs
     ask_id = await asked(market)
     assert await newest(market) == BackfillJob(
         ask_id, A, UnixS(100), NOW, BackfillState.ASKED, None, 0, 0, "", None
@@ -72,7 +72,7 @@ async def test_a_past_is_asked_for_estimated_confirmed_read_and_done(market: Mar
 
 
 async def test_it_is_cancelled_at_once_and_by_its_reader_once_it_is_read(market: Market) -> None:
-    asks, queue = market.history_asks, market.history_queue
+    asks, queue = market.backfill_jobs, market.backfill_jobs
     for steps in range(3):
         ask_id = await asked(market)
         if steps > 0:
@@ -98,7 +98,7 @@ async def test_it_is_cancelled_at_once_and_by_its_reader_once_it_is_read(market:
 async def test_a_token_is_asked_for_once_at_a_time_and_all_together_are_bounded(
     market: Market,
 ) -> None:
-    asks, queue = market.history_asks, market.history_queue
+    asks, queue = market.backfill_jobs, market.backfill_jobs
     first = await asked(market)
     assert not await asks.ask(A, UnixS(1), NOW)
     for place in range(OPEN_MAX - 1):
@@ -119,9 +119,9 @@ async def test_a_token_is_asked_for_once_at_a_time_and_all_together_are_bounded(
 
 
 async def test_what_was_read_is_dropped_unless_it_is_joined(market: Market) -> None:
-    reading = market.history_reading
+    reading = market.history
     assert await reading.drop(A)
     await market.tracking.add(A)
     await reading.begin(A, UnixS(100), {"pool": Kind.POOL})
     assert await reading.drop(A)
-    assert await market.history_jobs.one(A) is None
+    assert await market.history.one(A) is None

@@ -29,7 +29,7 @@ POOL, RATE = "pool", "rate"
 async def market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Market]:
     async with market_of(request.param, tmp_path) as market:
         await market.tracking.add(A)
-        await market.history_reading.begin(A, UnixS(100), {POOL: Kind.POOL, RATE: Kind.RATE})
+        await market.history.begin(A, UnixS(100), {POOL: Kind.POOL, RATE: Kind.RATE})
         yield market
 
 
@@ -58,7 +58,7 @@ def order(slots: Sequence[BackfillSlot]) -> list[tuple[int, list[str]]]:
 
 
 async def test_a_list_goes_on_where_it_was_and_its_round_keeps_its_end(market: Market) -> None:
-    reading = market.history_reading
+    reading = market.history
     assert await reading.round(A, Slot(50)) == (
         50,
         [Cursor(POOL, None, None), Cursor(RATE, None, None)],
@@ -75,11 +75,11 @@ async def test_a_list_goes_on_where_it_was_and_its_round_keeps_its_end(market: M
 
 
 async def test_the_next_round_ends_where_the_one_before_began(market: Market) -> None:
-    reading = market.history_reading
+    reading = market.history
     await reading.round(A, Slot(50))
     await reading.listed(A, page(POOL, line(40, "c"), line(30, "b"), is_last=True))
     await reading.listed(A, page(RATE, line(35, "r"), is_last=True))
-    await market.backfill_folding.finish(A, None)
+    await market.history.finish(A, None)
 
     reaches, cursors = await reading.round(A, Slot(90))
 
@@ -93,7 +93,7 @@ async def test_the_next_round_ends_where_the_one_before_began(market: Market) ->
 async def test_a_line_that_comes_again_changes_nothing_and_what_was_read_stays(
     market: Market,
 ) -> None:
-    reading = market.history_reading
+    reading = market.history
     await reading.round(A, Slot(50))
     await reading.listed(A, page(POOL, line(30, "b"), line(20, "a")))
     await reading.save(A, [read(30, "b")])
@@ -103,19 +103,19 @@ async def test_a_line_that_comes_again_changes_nothing_and_what_was_read_stays(
 
 
 async def test_swaps_of_one_list_come_in_the_opposite_order_of_it(market: Market) -> None:
-    reading = market.history_reading
+    reading = market.history
     await reading.round(A, Slot(50))
     await reading.listed(A, page(POOL, line(30, "newest"), line(30, "oldest"), line(20, "a")))
     await reading.save(A, [read(30, "oldest"), read(20, "a"), read(30, "newest")])
 
-    slots = await market.backfill_folding.slots(A, Slot(-1), 10)
+    slots = await market.history.slots(A, Slot(-1), 10)
     assert order(slots) == [(20, ["a"]), (30, ["oldest", "newest"])]
     assert [one.transaction_index for one in slots[1].swaps] == [0, 1]
-    assert order(await market.backfill_folding.slots(A, Slot(20), 10)) == order(slots[1:])
+    assert order(await market.history.slots(A, Slot(20), 10)) == order(slots[1:])
 
 
 async def test_where_two_pools_share_a_slot_its_block_says_the_order(market: Market) -> None:
-    reading = market.history_reading
+    reading = market.history
     await reading.begin(A, UnixS(100), {POOL: Kind.POOL, "other": Kind.POOL, RATE: Kind.RATE})
     await reading.round(A, Slot(50))
     await reading.listed(A, page(POOL, line(30, "x"), line(20, "a")))
@@ -127,11 +127,11 @@ async def test_where_two_pools_share_a_slot_its_block_says_the_order(market: Mar
         ("y", True),
     ]
     await reading.save(A, [read(30, "x", 5), read(30, "y", 2)])
-    assert order(await market.backfill_folding.slots(A, Slot(20), 10)) == [(30, ["y", "x"])]
+    assert order(await market.history.slots(A, Slot(20), 10)) == [(30, ["y", "x"])]
 
 
 async def test_what_the_node_does_not_give_is_asked_for_three_times(market: Market) -> None:
-    reading = market.history_reading
+    reading = market.history
     await reading.round(A, Slot(50))
     await reading.listed(A, page(POOL, line(30, "b"), line(20, "a")))
     await reading.save(A, [read(20, "a")])
@@ -141,13 +141,13 @@ async def test_what_the_node_does_not_give_is_asked_for_three_times(market: Mark
         await reading.save(A, [read(30, "b", is_there=False)])
 
     assert await reading.unread(A, 10) == []
-    job = await market.history_jobs.one(A)
+    job = await market.history.one(A)
     assert job is not None
     assert (job.listed, job.read, job.missing, job.stage) == (2, 1, 1, Stage.READING)
 
 
 async def test_the_next_round_asks_again_for_what_was_asked_for_in_vain(market: Market) -> None:
-    reading = market.history_reading
+    reading = market.history
     await reading.round(A, Slot(50))
     await reading.listed(A, page(POOL, line(30, "b")))
     for _ in range(3):
@@ -163,7 +163,7 @@ async def test_a_gap_that_was_filled_is_open_no_more(market: Market) -> None:
     gaps = [Gap(Slot(5), Slot(9), "lost"), Gap(Slot(12), Slot(12), "lost")]
     await market.store.write(gaps)
 
-    await market.history_jobs.filled(gaps[0], UnixMs(7))
+    await market.history.filled(gaps[0], UnixMs(7))
 
     assert await market.reader.gaps(10) == gaps[1:]
     overview = await market.reader.overview()
@@ -173,15 +173,15 @@ async def test_a_gap_that_was_filled_is_open_no_more(market: Market) -> None:
 async def test_it_goes_with_the_mint(market: Market) -> None:
     await market.tracking.remove(A)
 
-    assert await market.history_jobs.one(A) is None
-    assert await market.history_jobs.one(Mint(B)) is None
+    assert await market.history.one(A) is None
+    assert await market.history.one(Mint(B)) is None
 
 
 async def test_nothing_is_joined_before_the_fold_has_come_so_far(market: Market) -> None:
-    await market.history_reading.round(A, Slot(50))
-    await market.backfill_folding.finish(A, None)
+    await market.history.round(A, Slot(50))
+    await market.history.finish(A, None)
 
     assert await market.history_join.join() is None
-    job = await market.history_jobs.one(A)
+    job = await market.history.one(A)
     assert job is not None
     assert job.stage is Stage.READY

@@ -713,7 +713,7 @@ async def test_what_was_not_read_is_summed_over_the_last_day_of_the_chain(market
     await market.store.write([missed("large", 20, volume=7), missed("large", 24, count=3)])
     await market.store.write([slot(1, time=START + 24 * HOUR)])
 
-    assert await market.coverage.not_read(10) == [
+    assert await market.reader.not_read(10) == [
         NotRead(
             time=UnixS(START + 24 * HOUR),
             program="large",
@@ -725,15 +725,15 @@ async def test_what_was_not_read_is_summed_over_the_last_day_of_the_chain(market
         ),
         missed("small", 1, volume=2),
     ]
-    assert [one.program for one in await market.coverage.not_read(1)] == ["large"]
+    assert [one.program for one in await market.reader.not_read(1)] == ["large"]
     await market.store.write([missed("later", 7 * 24 + 1), slot(2, time=START + 2 * 24 * HOUR)])
-    assert await market.coverage.not_read(10) == [missed("later", 7 * 24 + 1)]
+    assert await market.reader.not_read(10) == [missed("later", 7 * 24 + 1)]
 
 
 async def test_any_number_of_kinds_and_any_volume_take_bounded_room(market: Market) -> None:
     await market.store.write([missed(f"program {i}", 1) for i in range(1_000)])
     await market.store.write([missed("program 1", 1, volume=2**70)] * 20)
-    found = await market.coverage.not_read(10_000)
+    found = await market.reader.not_read(10_000)
 
     assert len(found) == 501
     assert sum(one.count for one in found) == 1_020

@@ -99,7 +99,7 @@ async def audited(environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatc
             patched.setenv(name, value)
         config = load(None).config
     async with open_money(config, SystemClock()) as money:
-        violations = await violations_of(money.audit_books)
+        violations = await violations_of(money.books)
         return [*violations, *await money.credits.contradictions()]
 
 

@@ -274,4 +274,4 @@ async def test_buyers_of_after_the_copy_get_what_they_paid_for_once(town: Town) 
         open_sales(config, money=money, reader=market.reader, clock=clock) as ours,
     ):
         assert await ours.maintenance.auditor.audit(full=True) == []
-        assert await money.sales_books.why_stopped() is None
+        assert await money.books.why_stopped() is None

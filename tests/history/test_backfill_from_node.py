@@ -27,7 +27,7 @@ WAIT_S = 60
 
 
 async def newest(market: Market) -> BackfillJob:
-    return (await market.history_asks.newest(1))[0]
+    return (await market.backfill_jobs.newest(1))[0]
 
 
 async def reaches(market: Market, state: BackfillState, words: str = "") -> None:
@@ -54,20 +54,20 @@ async def test_it_is_estimated_read_and_joined(tmp_path: Path) -> None:
         node = ChainConfig(rpc_url=SecretStr(url), history_calls_per_s=10_000)
         async with reading_backfills(config_in(late, chain=node), market, clock):
             since = UnixS(NOW // 1_000 - 10_000)  # before the chain began
-            assert await market.history_asks.ask(mint, since, UnixMs(NOW))
+            assert await market.backfill_jobs.ask(mint, since, UnixMs(NOW))
             await reaches(market, BackfillState.ESTIMATED)
             estimated = await newest(market)
             assert estimated.cost is not None
             assert estimated.cost.transactions > 100
             assert estimated.from_time > since, "the node reaches back no further"
-            await market.history_asks.confirm(estimated.ask_id)
+            await market.backfill_jobs.confirm(estimated.ask_id)
             await reaches(market, BackfillState.READING, "All is read")
             for _ in range(200):
                 chain.tick()
             write(chain, blocks, leave_out=made - HEAD)
             await follow(blocks, market, [WSOL])
             await reaches(market, BackfillState.DONE)
-        job, tracked = await market.history_jobs.one(mint), await market.tracking.one(mint)
+        job, tracked = await market.history.one(mint), await market.tracking.one(mint)
     assert job is not None
     assert job.stage is Stage.JOINED
 

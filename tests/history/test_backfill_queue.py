@@ -56,10 +56,10 @@ class ScriptedBackfill:
         self.reads += 1
         if self.trouble:
             raise self.trouble.pop(0)
-        await self.market.history_reading.round(mint, Slot(5))
+        await self.market.history.round(mint, Slot(5))
         progress("listed", 2)
         progress("read", 2)
-        await self.market.backfill_folding.finish(mint, None)
+        await self.market.history.finish(mint, None)
 
 
 @dataclass
@@ -70,15 +70,15 @@ class Scene:
     backfills: BackfillQueue
 
     async def ask(self, mint: Mint = A) -> None:
-        assert await self.market.history_asks.ask(mint, SINCE, NOW)
+        assert await self.market.backfill_jobs.ask(mint, SINCE, NOW)
 
     async def newest(self) -> BackfillJob:
-        return (await self.market.history_asks.newest(1))[0]
+        return (await self.market.backfill_jobs.newest(1))[0]
 
     async def confirmed(self) -> None:
         await self.ask()
         assert await self.backfills.estimate_one()
-        assert await self.market.history_asks.confirm((await self.newest()).ask_id) == A
+        assert await self.market.backfill_jobs.confirm((await self.newest()).ask_id) == A
 
     def join(self) -> None:
         """Join what is ready, as ingest does between two blocks."""
@@ -102,9 +102,9 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
             await asyncio.sleep(0)
 
         backfills = BackfillQueue(
-            queue=market.history_queue,
-            reading=market.history_reading,
-            jobs=market.history_jobs,
+            queue=market.backfill_jobs,
+            reading=market.history,
+            jobs=market.history,
             source=source,
             lock=lambda: backfill_lock(config_in(tmp_path)),
             clock=ManualClock(NOW),
@@ -124,11 +124,11 @@ async def test_it_is_estimated_and_read_only_after_a_yes(scene: Scene) -> None:
     assert estimated.cost == Cost(120, 130, 13)
     assert not await scene.backfills.read_one()
     assert scene.source.reads == 0
-    await scene.market.history_asks.confirm(estimated.ask_id)
+    await scene.market.backfill_jobs.confirm(estimated.ask_id)
     assert await scene.backfills.read_one()
     done = await scene.newest()
     assert (done.state, done.words, done.ended_at) == (BackfillState.DONE, "", NOW)
-    job = await scene.market.history_jobs.one(A)
+    job = await scene.market.history.one(A)
     assert job is not None
     assert (job.stage, job.from_time) == (Stage.JOINED, REACHED)
     assert not await scene.backfills.read_one()
@@ -158,13 +158,13 @@ async def test_a_node_that_fails_is_asked_again_and_at_last_no_more(scene: Scene
 
 async def test_what_a_node_does_not_give_is_kept_and_the_command_named(scene: Scene) -> None:
     await scene.confirmed()
-    await scene.market.history_reading.begin(A, REACHED, {"pool": Kind.POOL})
+    await scene.market.history.begin(A, REACHED, {"pool": Kind.POOL})
     scene.source.trouble = [IncompleteBackfill("2 transactions it did not give")]
     await scene.backfills.read_one()
     failed = await scene.newest()
     assert failed.state is BackfillState.FAILED
     assert f"mintscope history {A} --days " in failed.words
-    assert await scene.market.history_jobs.one(A) is not None
+    assert await scene.market.history.one(A) is not None
 
 
 async def test_a_bug_ends_one_past_and_not_the_next(scene: Scene) -> None:
@@ -203,7 +203,7 @@ async def test_one_that_is_read_is_cancelled_and_dropped(scene: Scene) -> None:
     await scene.confirmed()
 
     async def read(*_: object) -> None:
-        await scene.market.history_asks.cancel((await scene.newest()).ask_id, NOW)
+        await scene.market.backfill_jobs.cancel((await scene.newest()).ask_id, NOW)
         await asyncio.Event().wait()
 
     backfills = replace(scene.backfills, source=Reading(scene.source.survey, read))
@@ -211,7 +211,7 @@ async def test_one_that_is_read_is_cancelled_and_dropped(scene: Scene) -> None:
     assert (await scene.newest()).state is BackfillState.CANCELLING
     await backfills.read_one()
     assert (await scene.newest()).state is BackfillState.CANCELLED
-    assert await scene.market.history_jobs.one(A) is None
+    assert await scene.market.history.one(A) is None
 
 
 async def test_one_process_reads_at_a_time(scene: Scene) -> None:
@@ -292,7 +292,7 @@ async def test_killed_at_any_call_the_next_ingest_goes_on(scene: Scene) -> None:
             await backfills.read_one()
         except Killed:
             scene.join()  # the next ingest may join before it looks at what is asked
-            job, reads = await scene.market.history_jobs.one(A), scene.source.reads
+            job, reads = await scene.market.history.one(A), scene.source.reads
             await scene.backfills.read_one()
             if job is not None and job.stage is Stage.JOINED:
                 assert scene.source.reads == reads, "what is joined is not read again"

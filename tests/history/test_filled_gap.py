@@ -130,7 +130,7 @@ async def test_it_is_bit_identical_to_a_service_that_missed_nothing(
                 await asyncio.wait([running], timeout=LOOK_S)
                 if running.done():
                     break
-                jobs = [await market.history_jobs.one(mint) for mint in mints]
+                jobs = [await market.history.one(mint) for mint in mints]
                 if any(job is not None and job.stage is Stage.READY for job in jobs):
                     await go_on(chain, blocks, market, everything, gap)
             assert await running, capsys.readouterr()
@@ -171,7 +171,7 @@ async def test_where_the_other_node_lacks_a_block_too_nothing_is_touched(
         async with filling(Except(chain, "getBlock", SKIPPED, slot), chain) as fill:
             assert not await fill.run(market)
         assert f"no block at slot {slot}" in capsys.readouterr().out
-        assert await market.history_jobs.one(mint) is None
+        assert await market.history.one(mint) is None
         assert await market.reader.gaps(10) == [gap]
 
     assert kept(tmp_path, mint) == before

@@ -57,8 +57,8 @@ async def join(folder: Path, mint: Mint, late: list[PricedSwap], older: Standing
     async with market_in(folder) as market:
         await market.store.start(mints=[mint], follows_files=False)
         await market.store.write([NewSlot(header(number), ()) for number in range(1, JOINED + 1)])
-        await market.history_reading.begin(mint, UnixS(START), {"honest": Kind.POOL})
-        await market.history_reading.round(mint, Slot(JOINED))
+        await market.history.begin(mint, UnixS(START), {"honest": Kind.POOL})
+        await market.history.round(mint, Slot(JOINED))
         past = FoldedBackfill(
             since_slot=Slot(0),
             time=UnixS(START + JOINED),
@@ -68,7 +68,7 @@ async def join(folder: Path, mint: Mint, late: list[PricedSwap], older: Standing
             standing=older.of(mint),
             recent=(),
         )
-        await market.backfill_folding.finish(mint, past)
+        await market.history.finish(mint, past)
         last = Slot(JOINED + 1)
         await market.store.write([NewSlot(header(last), late), FinalSlot(last)])
         while await fold_once(market.store, None):

@@ -51,7 +51,7 @@ async def run_and_kill(
     try:
         async with asyncio.timeout(ROUND_S):
             while process.returncode is None and node.calls - before < calls:
-                job = await market.history_jobs.one(mint)
+                job = await market.history.one(mint)
                 if job is not None and job.stage is Stage.READY:
                     break
                 await asyncio.sleep(LOOK_S)
@@ -59,7 +59,7 @@ async def run_and_kill(
         assert process.returncode is None, "the command ended before it was killed"
         process.kill()
         await process.wait()
-    job = await market.history_jobs.one(mint)
+    job = await market.history.one(mint)
     return None if job is None else job.stage
 
 
@@ -102,7 +102,7 @@ async def test_killed_anywhere_and_started_again_it_is_bit_identical(tmp_path: P
             chain.tick()
         write(chain, blocks, leave_out=made - HEAD)
         await follow(blocks, market, [WSOL])
-        job = await market.history_jobs.one(mint)
+        job = await market.history.one(mint)
     assert kills > 5
     assert job is not None
     assert job.stage is Stage.JOINED

@@ -114,7 +114,7 @@ def reader(chain: Devchain, market: Market, **more: Any) -> HistoryReader:
     )
     return HistoryReader(
         node,
-        market.history_reading,
+        market.history,
         lambda transactions: decode_block(transactions).swaps,
         in_flight=4,
         progress=lambda _what, _count: None,
@@ -192,15 +192,15 @@ async def test_a_list_whose_next_page_the_node_cannot_find_begins_again(
     async with market_in(tmp_path) as market:
         await market.tracking.add(mint)
         for times in (0, ATTEMPTS):
-            await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
+            await market.history.begin(mint, UnixS(0), addresses(chain, mint))
             transport = ForgetfulTransport(chain, times)
             await reader(chain, market, transport=transport).round(mint, UnixS(0))
             assert transport.forgotten
-            job = await market.history_jobs.one(mint)
+            job = await market.history.one(mint)
             assert job is not None
             listed.append((job.listed, job.read, job.missing))
         assert listed[0] == listed[1]
-        await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
+        await market.history.begin(mint, UnixS(0), addresses(chain, mint))
         transport = ForgetfulTransport(chain, 2 * ATTEMPTS)
         with pytest.raises(UnknownSignature):
             await reader(chain, market, transport=transport).round(mint, UnixS(0))
@@ -208,16 +208,16 @@ async def test_a_list_whose_next_page_the_node_cannot_find_begins_again(
 
 async def read_at_once(chain: Devchain, folder: Path, mint: Mint) -> None:
     async with market_in(folder) as market:
-        await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
+        await market.history.begin(mint, UnixS(0), addresses(chain, mint))
         await reader(chain, market).round(mint, UnixS(0))
-        await fold_backfill(market.backfill_folding, mint)
+        await fold_backfill(market.history, mint)
 
 
 async def read_cut_off(chain: Devchain, folder: Path, mint: Mint) -> None:
     """Read while the process is killed again and again, and the chain goes on."""
     random = Random(7)
     async with market_in(folder) as market:
-        await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
+        await market.history.begin(mint, UnixS(0), addresses(chain, mint))
     kills, is_read = 0, False
     while not is_read:
         transport = MortalTransport(chain, random.choice([0, 1, 2, 60, 120, 200]))
@@ -230,7 +230,7 @@ async def read_cut_off(chain: Devchain, folder: Path, mint: Mint) -> None:
                 chain.tick()
     assert kills > 5
     async with market_in(folder) as market:
-        await fold_backfill(market.backfill_folding, mint)
+        await fold_backfill(market.history, mint)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ async def test_it_is_bit_identical(
     write(chain, blocks, leave_out=left_out)
     async with market_in(late) as market:
         await follow(blocks, market, [WSOL])
-        job = await market.history_jobs.one(mint)
+        job = await market.history.one(mint)
         assert job is not None
         assert job.stage is Stage.JOINED
         late_report = await report(market, mint)
@@ -294,9 +294,9 @@ async def test_a_gap_is_mended_in_a_token_that_is_followed_again_with_its_past(
             chain.tick()
         write(chain, blocks, leave_out=made - HEAD)
         await follow(blocks, market, [WSOL], gap=gap)
-        await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
+        await market.history.begin(mint, UnixS(0), addresses(chain, mint))
         await reader(chain, market).round(mint, UnixS(0))
-        await fold_backfill(market.backfill_folding, mint)
+        await fold_backfill(market.history, mint)
         for _ in range(LATE):
             chain.tick()
         write(chain, blocks, leave_out=made - HEAD)
@@ -316,9 +316,9 @@ async def test_a_past_that_ends_before_the_log_begins_is_read_on(
     blocks = tmp_path / "blocks.jsonl"
     async with market_in(tmp_path) as market:
         await market.tracking.add(mint)
-        await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
+        await market.history.begin(mint, UnixS(0), addresses(chain, mint))
         await reader(chain, market).round(mint, UnixS(0))
-        await fold_backfill(market.backfill_folding, mint)
+        await fold_backfill(market.history, mint)
         made = len(chain.blockstore.slots)
         for _ in range(60):
             chain.tick()
@@ -326,7 +326,7 @@ async def test_a_past_that_ends_before_the_log_begins_is_read_on(
 
         await follow(blocks, market, [WSOL])
 
-        job = await market.history_jobs.one(mint)
+        job = await market.history.one(mint)
         assert job is not None
         assert job.stage is Stage.READING
         assert kept(tmp_path, mint)["candles"] != []

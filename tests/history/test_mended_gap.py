@@ -149,7 +149,7 @@ class Scene:
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
                 return False
-            jobs = [await market.history_jobs.one(mint) for mint in self.mints]
+            jobs = [await market.history.one(mint) for mint in self.mints]
             if any(job is not None and job.stage is Stage.READY for job in jobs):
                 await self.go_on(market)
         raise AssertionError("expected the attempt to end")
@@ -266,7 +266,7 @@ async def test_a_past_that_takes_more_calls_than_a_day_has_is_given_up(scene: Sc
             assert f"chain.gap_calls_per_day, {calls - 1}" in lines[-1]["reason"]
             assert scene.node.calls - used < calls
             assert await market.gap_mends.counts() == GapCounts(1, 1)
-            assert await market.history_jobs.one(scene.mints[0]) is None
+            assert await market.history.one(scene.mints[0]) is None
 
 
 async def test_blocks_that_never_come_are_given_up(scene: Scene) -> None:

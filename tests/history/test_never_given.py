@@ -55,7 +55,7 @@ async def begun(
         Endpoint(url="http://devchain"), clock=SystemClock(), calls_per_s=1e6, transport=transport
     )
     await market.tracking.add(listed.token.mint)
-    await market.history_reading.begin(listed.token.mint, UnixS(0), addresses)
+    await market.history.begin(listed.token.mint, UnixS(0), addresses)
     return BackfillReading(Config(), market, node, 1e6)
 
 
@@ -70,13 +70,13 @@ async def test_what_the_node_never_gives_is_counted_and_the_rest_is_read(
         with pytest.raises(IncompleteBackfill, match="3 transactions"):
             await reading.read(mint, UnixS(0), progress)
         assert list(forgetful.asked.values()) == [3, 3, 3]
-        job = await market.history_jobs.one(mint)
+        job = await market.history.one(mint)
         assert job is not None
         assert (job.stage, job.missing) == (Stage.READING, 3)
 
         missing = await reading.read(mint, UnixS(0), progress, incomplete=True)
         assert list(forgetful.asked.values()) == [6, 6, 6]
-        job = await market.history_jobs.one(mint)
+        job = await market.history.one(mint)
 
     assert missing == 3
     assert job is not None
@@ -94,7 +94,7 @@ async def test_what_is_given_later_makes_the_past_whole(tmp_path: Path) -> None:
         forgetful.asked.clear()
         forgetful.lost_max = 0
         assert await reading.read(mint, UnixS(0), progress) == 0
-        job = await market.history_jobs.one(mint)
+        job = await market.history.one(mint)
 
     assert job is not None
     assert (job.stage, job.missing) == (Stage.READY, 0)
@@ -120,7 +120,7 @@ async def test_how_many_were_never_given_is_known_after_the_past_was_joined(
             chain.tick()
         write(chain, blocks)
         await follow(blocks, market, [WSOL])
-        job = await market.history_jobs.one(mint)
+        job = await market.history.one(mint)
 
     assert job is not None
     assert (job.stage, job.missing) == (Stage.JOINED, 3)

@@ -170,7 +170,7 @@ async def test_a_transaction_that_breaks_the_decoder_is_missed_and_the_others_ar
 
     async with market_in(tmp_path) as market:
         await run(market, [block(10, None, [sol_sale(100), sol_sale(100)])], decode)
-        found = await market.coverage.coverage(1)
+        found = await market.reader.coverage(1)
     assert found is not None
     outcomes = {(row.program, row.outcome): row.tally.calls for row in found.rows}
     assert outcomes.pop(("a", "no_movement")) == 1
@@ -184,7 +184,7 @@ async def test_a_block_that_is_sent_twice_is_counted_once(tmp_path: Path) -> Non
     async with market_in(tmp_path) as market:
         for _ in range(2):
             await run(market, [*blocks, *blocks])
-        found = await market.coverage.coverage(1)
+        found = await market.reader.coverage(1)
     assert found is not None
     assert (found.blocks, found.skipped_slots) == (2, 1)
     assert [row.tally.calls for row in found.rows] == [2]

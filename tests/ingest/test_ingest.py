@@ -561,7 +561,7 @@ async def test_what_was_not_read_is_counted_with_its_value(tmp_path: Path) -> No
     async with market_in(tmp_path) as market:
         source = Said([block(10, None, [sol_sale(100)])])
         await replace(ingest(source, market.store), decode=decode).run()
-        found = await market.coverage.not_read(100)
+        found = await market.reader.not_read(100)
 
     assert [(one.program, one.head, one.volume, one.signature) for one in found[:2]] == [
         ("raydium_cpmm", "0102", 150_000_000, "new"),

@@ -86,8 +86,8 @@ class SourceInWords:
         self.reads.append(mint)
         if self.troubles.get(mint):
             raise self.troubles[mint].pop(0)
-        await self.market.history_reading.round(mint, REACHED)
-        await self.market.backfill_folding.finish(mint, None)
+        await self.market.history.round(mint, REACHED)
+        await self.market.history.finish(mint, None)
 
 
 @dataclass
@@ -130,7 +130,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         reader: Any = standing
         mending = GapMending(
             mends=market.gap_mends, reader=reader, tracking=market.tracking,
-            reading=market.history_reading, jobs=market.history_jobs, source=source,
+            reading=market.history, jobs=market.history, source=source,
             lock=no_lock, plan=MendPlan(300, 8, 1_000), clock=clock, pause=join,
         )  # fmt: skip
         assert not await mending.mend_one(), "it was seen now"
@@ -208,11 +208,11 @@ async def test_a_past_that_ingest_does_not_join_is_waited_for_elsewhere(scene: S
 
 async def test_a_past_that_an_operator_began_is_left_alone(scene: Scene) -> None:
     first, second = sorted((A, B))
-    await scene.market.history_reading.begin(first, UnixS(7), {"pool": Kind.POOL})
+    await scene.market.history.begin(first, UnixS(7), {"pool": Kind.POOL})
     assert await scene.attempt() == ["gap_mending", "gap_not_mended"]
     assert f"mintscope history {first}" in (await scene.noted()).words
     assert scene.source.reads == [second]
-    job = await scene.market.history_jobs.one(first)
+    job = await scene.market.history.one(first)
     assert job is not None
     assert job.from_time == 7
 
@@ -262,7 +262,7 @@ async def test_the_metrics_say_how_many_are_open_and_given_up(scene: Scene) -> N
     await scene.attempt()
     assert not await scene.mending.count()
     assert reported() == [1, 1]
-    await scene.market.history_jobs.filled(GAP, NOW)
+    await scene.market.history.filled(GAP, NOW)
     await scene.mending.count()
     assert reported() == [0, 0]
 
@@ -283,7 +283,7 @@ async def test_the_alert_fires_while_a_gap_is_given_up(scene: Scene) -> None:
     scene.source.no_blocks = NotMendable("never")
     await scene.attempt()
     assert await fires()
-    await scene.market.history_jobs.filled(GAP, NOW)
+    await scene.market.history.filled(GAP, NOW)
     assert not await fires()
 
 

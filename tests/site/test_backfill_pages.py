@@ -47,8 +47,8 @@ async def test_a_backfill_is_requested_confirmed_and_shown_to_its_end(
     assert 'hx-trigger="every 3s"' in asked.text
     again = asked.text.partition('hx-get="')[2].partition('"')[0]
     assert (await administrator.open(again)).status_code == 204, "nothing has changed"
-    (ask,) = await market.history_asks.newest(9)
-    await market.history_queue.estimated(ask.ask_id, ask.from_time, Cost(12_340, 12_400, 1_240.0))
+    (ask,) = await market.backfill_jobs.newest(9)
+    await market.backfill_jobs.estimated(ask.ask_id, ask.from_time, Cost(12_340, 12_400, 1_240.0))
     estimated = await administrator.open(again)
     assert "Waits for your yes" in words(estimated)
     assert "About 12,340 transactions, 12,400 requests to the node, 21 min." in words(estimated)
@@ -57,13 +57,13 @@ async def test_a_backfill_is_requested_confirmed_and_shown_to_its_end(
     await administrator.send(BACKFILLS, yes)
     assert "notice=past-as-it-was" in where(await administrator.send(BACKFILLS, yes))
     assert f"{BONK} Waits for its turn" in words(await administrator.open(BACKFILLS))
-    await market.history_queue.began(ask.ask_id, ask.from_time)
-    await market.history_queue.progress(ask.ask_id, 6_000, 3_000, "Waits for the node: <b>")
+    await market.backfill_jobs.began(ask.ask_id, ask.from_time)
+    await market.backfill_jobs.progress(ask.ask_id, 6_000, 3_000, "Waits for the node: <b>")
     reading = await administrator.open(BACKFILLS)
     assert "3,000 read, 6,000 listed of about 12,340" in words(reading)
     assert 'width="24.3"' in reading.text
     assert "<b>" not in reading.text
-    await market.history_queue.end(
+    await market.backfill_jobs.end(
         ask.ask_id, BackfillState.FAILED, "None was found.", ask.asked_at
     )
     assert "None was found." in words(await administrator.open(BACKFILLS))
@@ -73,7 +73,7 @@ async def test_a_backfill_is_requested_confirmed_and_shown_to_its_end(
 
 async def test_one_is_cancelled_by_its_button(administrator: Person, market: Market) -> None:
     await administrator.send(BACKFILLS, asking())
-    (ask,) = await market.history_asks.newest(9)
+    (ask,) = await market.backfill_jobs.newest(9)
     await administrator.send(BACKFILLS, {"do": "cancel", "ask": str(ask.ask_id)})
     page = await administrator.open(BACKFILLS)
     assert f"{BONK} Cancelled" in words(page)
@@ -90,7 +90,7 @@ async def test_what_cannot_be_is_refused_in_words(administrator: Person, market:
     ):
         refused = await administrator.send(BACKFILLS, asking(mint, days))
         assert (refused.status_code, reported in words(refused)) == (422, True), (mint, days)
-    assert await market.history_asks.newest(1) == []
+    assert await market.backfill_jobs.newest(1) == []
 
 
 async def test_a_token_is_asked_for_once_and_all_are_bounded(
@@ -99,10 +99,10 @@ async def test_a_token_is_asked_for_once_and_all_are_bounded(
     await administrator.send(BACKFILLS, asking())
     twice = await administrator.send(BACKFILLS, asking())
     assert (twice.status_code, "already requested" in words(twice)) == (422, True)
-    (ask,) = await market.history_asks.newest(9)
-    await market.history_asks.cancel(ask.ask_id, ask.asked_at)
+    (ask,) = await market.backfill_jobs.newest(9)
+    await market.backfill_jobs.cancel(ask.ask_id, ask.asked_at)
     for place in range(OPEN_MAX):
-        await market.history_asks.ask(Mint(str(place)), UnixS(1), ask.asked_at)
+        await market.backfill_jobs.ask(Mint(str(place)), UnixS(1), ask.asked_at)
     full = await administrator.send(BACKFILLS, asking())
     assert (full.status_code, "20 backfills are waiting" in words(full)) == (422, True)
 
@@ -118,7 +118,7 @@ async def test_anything_else_and_strangers_change_nothing(
     async with Person(site, address="198.51.100.9") as alice:
         await alice.sign_up()
         assert (await alice.open(BACKFILLS)).status_code == 404
-    assert await market.history_asks.newest(1) == []
+    assert await market.backfill_jobs.newest(1) == []
 
 
 async def test_where_blocks_come_from_files_it_says_so(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ class OneEmail:
 
 def pages_with(site: Website, mailbox: OneEmail | None) -> Website:
     app = create_web(
-        parts=replace(site.accounts.web_parts(), mailbox=mailbox),
+        parts=replace(site.accounts, mailbox=mailbox),
         origins=[ORIGIN],
         clock=site.clock,
         limits=AddressLimits(MemoryLimits(site.clock), ClientAddresses()),

@@ -43,7 +43,7 @@ def with_failure(site: Website, error: Exception, *verbs: str) -> Person:
     """Return someone at pages whose `People` fail; by default to look up a session."""
     people: Any = FailingEngine(site.accounts.people, error, *(verbs or ["session"]))
     app = create_web(
-        parts=replace(site.accounts.web_parts(), people=people, mailbox=None),
+        parts=replace(site.accounts, people=people, mailbox=None),
         origins=[ORIGIN],
         clock=site.clock,
         limits=AddressLimits(MemoryLimits(site.clock), ClientAddresses()),

@@ -61,7 +61,7 @@ async def bought(world: World) -> Settled:
 
 
 async def found(money: Money, **wanted: object) -> Kept:
-    return await money.payment_search.search(Wanted(**wanted))  # type: ignore[arg-type]
+    return await money.read_books.search(Wanted(**wanted))  # type: ignore[arg-type]
 
 
 async def test_a_payment_is_found_by_signature_wallet_and_the_end_of_its_token(
@@ -88,7 +88,7 @@ async def test_the_holder_of_moved_credits_and_their_balance_are_shown(
     old = await money.ledger.find(outcome.token or "")
     assert old is not None
     await money.ledger.spend(old)
-    await money.rotations.rotate(old, bytes(32), "new-hint", now=world.clock.now())  # type: ignore[arg-type]
+    await money.payments.rotate(old, bytes(32), "new-hint", now=world.clock.now())  # type: ignore[arg-type]
     (payment,) = (await found(money, hint=payment_hint(outcome))).payments
     advice = advise(payment, None, world.clock.now())
 
@@ -136,9 +136,9 @@ async def test_an_orphan_is_found_and_so_is_the_word_of_who_settled_it(
     orphan = Orphan(
         signature=UNKNOWN, payer=payer, amount=5, asset=None, bought=RESOURCE, found_at=now
     )
-    await money.orphan_books.note_orphans([orphan])
+    await money.books.note_orphans([orphan])
     (open_,) = (await found(money, payers=[payer])).orphans
-    await money.orphan_books.acknowledge(UNKNOWN, note="refunded", by=COMMAND_LINE, now=now)
+    await money.books.acknowledge(UNKNOWN, note="refunded", by=COMMAND_LINE, now=now)
     kept = await found(money, signatures=[UNKNOWN])
 
     assert advise_orphan(open_).finding is Finding.LOST_ROW
@@ -152,7 +152,7 @@ async def test_a_search_returns_the_newest_of_many_and_finds_nothing_by_nothing(
 ) -> None:
     store = money.payments
     payer = Wallet("busy")
-    await money.maintenance_books.fill_fund(10**12, mark=0)
+    await money.books.fill_fund(10**12, mark=0)
     for number in range(FOUND_MAX + 5):
         asked = new_payment(f"{number}", payer=payer, budget=MANY, begun_at=UnixMs(1_000 + number))
         assert isinstance(await store.begin(asked), Begun)

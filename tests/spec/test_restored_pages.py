@@ -38,8 +38,8 @@ async def orphans(world: World) -> Sequence[Orphan]:
     """Audit; return what has no row."""
     assert await world.audit(full=True) == []
     async with money_in(world.path.parent, clock=world.clock) as money:
-        assert await money.sales_books.why_stopped() is None
-        return await money.orphan_books.orphans()
+        assert await money.books.why_stopped() is None
+        return await money.books.orphans()
 
 
 async def claimed(shop: SellingApi, purchase: str) -> httpx.Response:

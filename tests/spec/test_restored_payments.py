@@ -409,7 +409,7 @@ async def test_a_payment_in_either_token_is_recognised(
     async with restored(world, copy, also=also) as shop:
         assert await world.audit(full=True, is_usdc_taken=is_still_taken) == []
         async with money_in(world.path.parent, clock=world.clock) as money:
-            found = {each.asset: each.bought for each in await money.orphan_books.orphans()}
+            found = {each.asset: each.bought for each in await money.books.orphans()}
         known = [world.terms.asset, USDC] if is_still_taken else [world.terms.asset]
         assert found == dict.fromkeys(known, path)
         assert (await shop.send(method, path, sent[OTHER_KEY], key=OTHER_KEY)).is_success

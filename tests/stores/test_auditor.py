@@ -44,7 +44,7 @@ async def test_on_sqlite_the_process_audits(tmp_path: Path) -> None:
 async def test_a_long_list_of_payments_holds_up_no_audit(tmp_path: Path) -> None:
     async with (
         money_in(tmp_path, clock=ManualClock(UnixMs(0))) as money,
-        vars(money.payment_history)["_lock"],
+        vars(money.read_books)["_lock"],
         asyncio.timeout(30),
     ):
-        assert (await money.audit_books.walked()).entry_count == 0
+        assert (await money.books.walked()).entry_count == 0

@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 from mintscope.alerts.alert import FiringId, SignalId
 from mintscope.alerts.evaluation import DueWanted, NewWebhook
 from mintscope.app.stores.folder import MARKET_FILE, WEBHOOKS_FILE
-from mintscope.app.stores.sqlite import compact_files, webhook_queue
+from mintscope.app.stores.sqlite import SqliteEngine, webhook_queue
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql import sqlite as shrinking
 from mintscope.kit.sql.sqlite import BUSY_TIMEOUT_MS, SqliteDatabase, size_of
@@ -98,7 +98,7 @@ def test_a_file_of_before_shrinks_once_it_was_compacted(path: Path) -> None:
     with closing(SqliteDatabase(path, "market")) as db:
         empty_and_fill(db)
         assert db.execute("PRAGMA auto_vacuum").get == 0
-    ((name, before, after),) = compact_files(path.parent)
+    ((name, before, after),) = SqliteEngine(path.parent).maintenance.compact()
     assert name == MARKET_FILE
     assert after < before / 10
     with closing(SqliteDatabase(path, "market")) as db:

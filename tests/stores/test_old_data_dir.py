@@ -135,7 +135,7 @@ async def test_the_old_folder_balances(data_dir: Path, spent: int) -> None:
         assert account is not None
         for _ in range(spent):
             await money.ledger.spend(account)
-        violations = await violations_of(money.audit_books)
+        violations = await violations_of(money.books)
 
         assert await money.ledger.balance(account) == FACTS["left"] - spent
     assert list(violations) == []
@@ -181,10 +181,10 @@ async def _audited(data_dir: Path) -> Sequence[Violation]:
         assert len(paid) == PAYMENTS
         chain = ChainOfThen(paid)
         auditor = Auditor(
-            books=money.audit_books,
-            orphans=money.orphan_books,
+            books=money.books,
+            orphans=money.books,
             recognise=chain.recognise,
-            treasury=money.treasury_books,
+            treasury=money.books,
             history=chain,
             reconciler=Reconciler(
                 store=money.payments,
@@ -196,7 +196,7 @@ async def _audited(data_dir: Path) -> Sequence[Violation]:
             clock=clock,
         )
         found = [*await auditor.audit(full=True), *await auditor.audit()]
-        scan = await money.treasury_books.scan(ScanScope.ALL)
+        scan = await money.books.scan(ScanScope.ALL)
         assert scan is not None
         assert scan.finished_at is not None
     return found

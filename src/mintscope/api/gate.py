@@ -238,6 +238,14 @@ class KeptAnswers:
         report = msgspec.structs.replace(kept.report, age_ms=kept.report.age_ms + age_ms)
         return Delivered(report, kept.credit_count)
 
+    async def found_or(self, name: str | None, work: Work) -> Delivered:
+        """Return the stored answer that was bought as *name*, or the result of *work*.
+
+        An answer that was read again may outlive its name in the store, and is then bought again.
+        """
+        kept = None if name is None else self.find(name, is_bought=True)
+        return kept or await work()
+
     def now(self) -> UnixMs:
         """Return the time from which an answer made now is stored.
 
@@ -345,7 +353,7 @@ class SignIns:
         if account is not None and key is not None:
             name = await name_of(request, account, f"{charge.once}\n{key}")
         began_at = self._kept.now()
-        receipt = await charge.settle(partial(self._kept_or, name, work))
+        receipt = await charge.settle(partial(self._kept.found_or, name, work))
         if receipt.balance is None:
             return receipt
         if receipt.taken is not None:
@@ -359,10 +367,6 @@ class SignIns:
             raise await self._refuse(charge.order, SignInFlaw.NONCE)
         request.response_headers.append((b"idempotent-replayed", b"true"))
         return msgspec.structs.replace(receipt, report=kept.report)
-
-    async def _kept_or(self, name: str | None, work: Work) -> Delivered:
-        kept = None if name is None else self._kept.find(name, is_bought=True)
-        return kept or await work()
 
     async def _refuse(self, order: Order, flaw: SignInFlaw) -> CheckoutRefused:
         option = await self._checkout.option(order)

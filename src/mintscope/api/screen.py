@@ -1,9 +1,4 @@
-"""Endpoint /v1/screen: up to 100 tokens that meet a condition, for a credit.
-
-GET and POST /v1/screen: the tokens for which a condition is true, up to 100 for a credit.
-
-Requests and answers of a screen.
-"""
+"""GET and POST /v1/screen: the tokens for which a condition is true, up to 100 for a credit."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,7 +17,7 @@ from mintscope.api.gate import Caller
 from mintscope.api.v1 import V1
 from mintscope.api.x402 import screen_resource
 from mintscope.kit.errors import BadRequest, ErrorCode, ServiceUnavailable
-from mintscope.kit.http.request import Request, UnreadableBody, parse_shape
+from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import Slot, about
 from mintscope.kit.time import SECOND_MS
@@ -207,11 +202,8 @@ class ScreenRoutes:
         nextCursor leads to the next page.
         """
         caller = await self.v1.gate.admit(request)
-        body = await request.body()
-        try:
-            asked = parse_shape(request, body, ScreenRequest) if body else ScreenRequest()
-        except UnreadableBody as flaw:
-            raise BadRequest(str(flaw)) from flaw
+        is_empty = not await request.body()
+        asked = ScreenRequest() if is_empty else await wire.read_body(request, ScreenRequest)
         return await self._sell(request, caller, asked)
 
     async def _sell(self, request: Request, caller: Caller, asked: ScreenQuery) -> Response:

@@ -14,7 +14,7 @@ from typing import Annotated, Final
 import msgspec
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.discovery.operation import SPENDERS, Operation
+from mintscope.api.discovery.operation import OF_CREDITS, PUBLIC_ROUTE, SPENDERS, Operation
 from mintscope.api.events import End, EndReason, EventStream, Streams
 from mintscope.api.failures import FOR_CREDITS
 from mintscope.api.gate import Caller
@@ -182,19 +182,11 @@ class StreamRoute:
         StreamEvents,
         unit="for each token and started minute",
         refusals=(
-            ErrorCode.INVALID_TOKEN_ADDRESS,
-            ErrorCode.INVALID_PAYMENT,
-            ErrorCode.MISSING_TOKEN,
-            ErrorCode.INVALID_TOKEN,
-            ErrorCode.PAYMENT_REQUIRED,
-            ErrorCode.INSUFFICIENT_CREDITS,
-            ErrorCode.KEY_CAP_REACHED,
-            ErrorCode.INSUFFICIENT_SCOPE,
+            *OF_CREDITS,
             ErrorCode.TOKEN_NOT_FOUND,
             ErrorCode.INSUFFICIENT_DATA,
             ErrorCode.DATA_STALE,
-            ErrorCode.RATE_LIMITED,
-            ErrorCode.SERVICE_UNAVAILABLE,
+            *PUBLIC_ROUTE,
         ),
         proofs=SPENDERS,
         is_charged=True,

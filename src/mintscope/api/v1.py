@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.discovery.operation import (
     OF_A_TOKEN,
+    OF_CREDITS,
     PAYERS,
     PUBLIC_ROUTE,
     SPENDERS,
@@ -25,6 +26,7 @@ from mintscope.api.wire import (
     ReportQuery,
     TokenQuery,
     Wire,
+    read_body,
     read_query,
     success_with_body,
 )
@@ -33,7 +35,7 @@ from mintscope.kit import errors
 from mintscope.kit.clock import Clock
 from mintscope.kit.http.application import is_known
 from mintscope.kit.http.rate_limit import AddressLimit, FreeViews
-from mintscope.kit.http.request import Request, UnreadableBody, parse_shape
+from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Header, Response
 from mintscope.kit.limits import Limits, take_all
 from mintscope.kit.primitives import EACH_ONCE, AddressText, Mint, Slot, UnixS, about, parse_mint
@@ -359,19 +361,7 @@ class BatchRoute:
         ReportBatch,
         unit="for each report",
         price=PriceRange(REQUEST_USD, REQUEST_USD * MINTS_MAX),
-        refusals=(
-            errors.ErrorCode.INVALID_TOKEN_ADDRESS,
-            errors.ErrorCode.INVALID_PAYMENT,
-            errors.ErrorCode.MISSING_TOKEN,
-            errors.ErrorCode.INVALID_TOKEN,
-            errors.ErrorCode.INSUFFICIENT_SCOPE,
-            errors.ErrorCode.PAYMENT_REQUIRED,
-            errors.ErrorCode.INSUFFICIENT_CREDITS,
-            errors.ErrorCode.KEY_CAP_REACHED,
-            errors.ErrorCode.PAYLOAD_TOO_LARGE,
-            errors.ErrorCode.RATE_LIMITED,
-            errors.ErrorCode.SERVICE_UNAVAILABLE,
-        ),
+        refusals=(*OF_CREDITS, errors.ErrorCode.PAYLOAD_TOO_LARGE, *PUBLIC_ROUTE),
         proofs=SPENDERS,
         is_charged=True,
         takes_key=True,
@@ -387,7 +377,7 @@ class BatchRoute:
         credits alone.
         """
         caller = await self.v1.gate.admit(request)
-        asked = _asked(request, await request.body())
+        asked = await read_body(request, BatchRequest)
         mints = each_once(asked.mints)
         delivered = await self.v1.resource_server.sell_report(
             request, caller, ORDER, partial(self._read_all, request, mints, kind_of(asked))
@@ -447,14 +437,6 @@ def _line(mint: Mint, found: ReadReport | errors.ServiceError) -> bytes:
         return b'{"token":"%b","report":%b}' % (mint.encode(), found.body)
     error = ErrorBody(code=found.code, message=str(found))
     return msgspec.json.encode(ReportLine(token=mint, error=error))
-
-
-def _asked(request: Request, body: bytes) -> BatchRequest:
-    """Return the batch that *body* requests.  Raises BadRequest."""
-    try:
-        return parse_shape(request, body, BatchRequest)
-    except UnreadableBody as flaw:
-        raise errors.BadRequest(str(flaw)) from flaw
 
 
 def each_once(texts: Sequence[str]) -> list[Mint]:

@@ -39,7 +39,6 @@ from mintscope.payments.checkout import (
     Charge,
     CheckoutRefused,
     CreditCharge,
-    Delivered,
     NothingPresented,
     PaymentCharge,
     PaymentOption,
@@ -125,15 +124,14 @@ def _asked(query: msgspec.Struct) -> str:
     }
     return urlencode(
         [
-            (field.encode_name, _text(value))
+            (
+                field.encode_name,
+                ",".join(map(str, value)) if isinstance(value, list) else str(value),
+            )
             for field in msgspec.structs.fields(query)
             if (value := getattr(query, field.name)) != defaults[field.name]
         ]
     )
-
-
-def _text(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 # Behind the mint, as they are sold to those who name a timeframe and no more.
@@ -282,7 +280,7 @@ class ResourceServer:
         if name is None:
             return await charge.settle(work)
         began_at = self._kept.now()
-        receipt = await charge.settle(partial(self._kept_or, name, work))
+        receipt = await charge.settle(partial(self._kept.found_or, name, work))
         if receipt.balance is None:
             return receipt
         is_bought = receipt.taken is not None
@@ -295,13 +293,6 @@ class ResourceServer:
             name, receipt.report, receipt.credit_count, at=began_at, is_bought=is_bought
         )
         return receipt
-
-    async def _kept_or(self, name: str, work: Work) -> Delivered:
-        """Return the stored answer that was bought as *name*, or the result of *work*.
-
-        An answer that was read again may outlive its name in the store, and is then bought again.
-        """
-        return self._kept.find(name, is_bought=True) or await work()
 
     def _take_back(self, taken: Reversal) -> None:
         """Give the credits in *taken* back, and forget the answer that they paid for."""

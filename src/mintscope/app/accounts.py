@@ -49,7 +49,7 @@ from mintscope.accounts.signups.signups import Exchanges, Signups
 from mintscope.accounts.user import Hasher, LoginLimits, commonest_passwords
 from mintscope.accounts.wallets.credits import AccountCredits, Wallets, notify_of_spending
 from mintscope.alerts.alert import SignalId
-from mintscope.alerts.alerts import TESTS, Alerts, ReadSymbols, no_symbols
+from mintscope.alerts.alerts import TESTS, ReadSymbols, no_symbols
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.config.config import AccountsConfig, MailConfig, WebConfig
 from mintscope.app.config.groups import Config
@@ -60,7 +60,7 @@ from mintscope.app.web_site import WebParts
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.http.rate_limit import WRITES, WRITES_OF_ALL, WriteBudget
-from mintscope.kit.limits import Limiter, Limits
+from mintscope.kit.limits import Limits
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, HOUR_MS, HOUR_S, MINUTE_MS
 from mintscope.site.routes import SentEmail
@@ -209,46 +209,13 @@ class ShownOutbox:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accounts:
+class Accounts(WebParts):
     """The services of accounts in this process; without *mailbox*, e-mails are not shown."""
 
-    signup: Signups
     exchange: Exchanges
-    review: Reviews
-    people: People
-    factors: Factors
-    second_step: SecondStep
-    addresses: AddressChanges
-    deletion: AccountDeletion
-    keys: ApiKeys
-    credits: AccountCredits
-    wallets: Wallets
-    watchlists: Watchlists
-    signals: Alerts
-    signal_tests: Limiter
-    mailbox: ShownOutbox | None
     delivery: Delivery
     maintenance: AccountMaintenance
     writes: WriteBudget
-
-    def web_parts(self) -> WebParts:
-        """Return the parts of accounts that the pages use."""
-        return WebParts(
-            people=self.people,
-            signup=self.signup,
-            keys=self.keys,
-            credits=self.credits,
-            review=self.review,
-            factors=self.factors,
-            second_step=self.second_step,
-            addresses=self.addresses,
-            deletion=self.deletion,
-            watchlists=self.watchlists,
-            signals=self.signals,
-            signal_tests=self.signal_tests,
-            wallets=self.wallets,
-            mailbox=self.mailbox,
-        )
 
     async def run(self) -> None:
         """Deliver e-mails and maintain accounts until cancelled."""
@@ -306,7 +273,9 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
                 entropy=os.urandom,
                 guesses=_guesses(config.web),
             ),
-            addresses=_addresses(store, secrets, limits, clock),
+            addresses=AddressChanges(
+                store=store, secrets=secrets, limits=limits, clock=clock, entropy=os.urandom
+            ),
             deletion=AccountDeletion(store=store, clock=clock),
             keys=keys,
             credits=AccountCredits(store=store, secrets=secrets, clock=clock, entropy=os.urandom),
@@ -325,7 +294,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
                 firings_kept_max=config.signals.firings_kept_max,
                 usage_kept_days=config.accounts.usage_kept_days,
             ),
-            writes=write_budget(config.accounts, limits),
+            writes=_write_budget(config.accounts, limits),
         )
 
 
@@ -333,11 +302,12 @@ def _wallets(store: AccountStore, secrets: AccountSecrets, origin: str, clock: C
     return Wallets(store=store, secrets=secrets, clock=clock, entropy=os.urandom, origin=origin)
 
 
-def _addresses(
-    store: AccountStore, secrets: AccountSecrets, limits: Limits, clock: Clock
-) -> AddressChanges:
-    return AddressChanges(
-        store=store, secrets=secrets, limits=limits, clock=clock, entropy=os.urandom
+def _write_budget(config: AccountsConfig, limits: Limits) -> WriteBudget:
+    """Return the shared budget for writes to accounts, made on pages or by API key."""
+    return WriteBudget(
+        limits,
+        of_account=replace(WRITES, count=config.writes_per_day_max),
+        of_all=replace(WRITES_OF_ALL, count=config.writes_per_minute_max),
     )
 
 
@@ -393,17 +363,7 @@ def account_parts(config: AccountsConfig, accounts: Accounts) -> AccountParts:
         ),
         limit=replace(ACCOUNTS, count=config.limit_requests, window_s=config.limit_window_s),
         key_limit=replace(KEY, count=config.key_limit_requests, window_s=config.key_limit_window_s),
-        writes=replace(WRITES, count=config.writes_per_day_max),
-        writes_of_all=replace(WRITES_OF_ALL, count=config.writes_per_minute_max),
-    )
-
-
-def write_budget(config: AccountsConfig, limits: Limits) -> WriteBudget:
-    """Return the shared budget for writes to accounts, made on pages or by API key."""
-    return WriteBudget(
-        limits,
-        of_account=replace(WRITES, count=config.writes_per_day_max),
-        of_all=replace(WRITES_OF_ALL, count=config.writes_per_minute_max),
+        writes=accounts.writes,
     )
 
 

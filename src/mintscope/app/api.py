@@ -129,7 +129,7 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     reader = (market := await enter(open_market(config))).reader
     money = await enter(open_money(config, clock))
     ledger = money.ledger
-    follower, streams, covered = await enter(following(config, reader, market.coverage, clock))
+    follower, streams, covered = await enter(following(config, reader, market.reader, clock))
     is_restart = siblings.is_restart
     pace = follower.pace
     draining = _draining(config, streams)

@@ -253,7 +253,7 @@ def adopter_of(
         records=chain,
         chain=chain,
         store=money.payments,
-        adoptions=money.adoptions,
+        adoptions=money.payments,
         recognise=recognised_anywhere,
         secrets=secrets,
         clock=clock,
@@ -402,7 +402,7 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
             facilitator=facilitator,
             payment_tokens=tokens,
             chain=chain,
-            rotations=money.rotations,
+            rotations=money.payments,
             adopter=adopter,
             maintenance=_maintenance(
                 payments,
@@ -429,7 +429,7 @@ def _facilitator(  # noqa: PLR0913 - one argument for each part
     trials = None
     if limits is not None:
         most = payments.failed_trials_per_minute_max
-        trials = Trials(limits, most, buyers=money.buyers, on_refused=TRIALS_REFUSED.inc)
+        trials = Trials(limits, most, buyers=money.payments, on_refused=TRIALS_REFUSED.inc)
     return Facilitator(
         trials=trials,
         terms=accepted[0],
@@ -437,7 +437,7 @@ def _facilitator(  # noqa: PLR0913 - one argument for each part
         secrets=Secrets.derive(money.pepper, money.roots),
         fee_payer=fee_payer_of(payments),
         store=money.payments,
-        adoptions=money.adoptions,
+        adoptions=money.payments,
         chain=chain,
         clock=clock,
         entropy=os.urandom,
@@ -488,10 +488,10 @@ def _maintenance(  # noqa: PLR0913 - one argument for each part
         on_unreadable=tell_unreadable,
     )
     auditor = Auditor(
-        books=money.audit_books,
-        orphans=money.orphan_books,
+        books=money.books,
+        orphans=money.books,
         recognise=recognise,
-        treasury=money.treasury_books,
+        treasury=money.books,
         history=chain,
         reconciler=reconciler,
         clock=clock,
@@ -501,9 +501,9 @@ def _maintenance(  # noqa: PLR0913 - one argument for each part
     return PaymentMaintenance(
         chain=chain,
         store=money.payments,
-        books=money.maintenance_books,
-        lease=money.audit_lease,
-        orphans=money.orphan_books,
+        books=money.books,
+        lease=money.books,
+        orphans=money.books,
         auditor=auditor,
         reconciler=reconciler,
         price_caches=[each.price_cache for each in payment_tokens],

@@ -169,7 +169,7 @@ class Pages:
     ) -> HttpApplication:
         return create_web(
             parts=replace(
-                self.accounts.web_parts(),
+                self.accounts,
                 market=self.market,
                 sales=self.sales,
                 describe=describe_api,

@@ -44,7 +44,7 @@ from mintscope.solana.pace import Pace
 from mintscope.solana.rpc import Commitment, Missing, Rpc
 from mintscope.solana.transaction import Transaction, UnreadableTransaction
 
-__all__ = ["Progress", "is_read", "settled"]
+__all__ = ["Commitment", "Progress", "is_read", "settled"]
 
 
 def node_endpoint(chain: ChainConfig) -> Endpoint:
@@ -147,7 +147,7 @@ class BackfillReading:
     async def _addresses(
         self, mint: Mint, *, pools: Collection[str], rate_pools: Collection[str]
     ) -> Mapping[str, Kind]:
-        jobs = self._market.history_jobs
+        jobs = self._market.history
         if not pools:
             logged = await jobs.pools(mint)
             found = await find_pools(self._node, self._decode, mint)
@@ -178,16 +178,16 @@ class BackfillReading:
         unless an *incomplete* past will do, IncompleteBackfill is raised if there is one.
         """
         node = self._node
-        store = self._market.history_reading
+        store = self._market.history
         reader = HistoryReader(
             node, store, self._decode, in_flight=node.in_flight, progress=progress
         )
         await reader.round(mint, from_time)
-        job = await self._market.history_jobs.one(mint)  # before it is joined: then it is dropped
+        job = await self._market.history.one(mint)  # before it is joined: then it is dropped
         missing = 0 if job is None else job.missing
         if missing and not incomplete:
             raise IncompleteBackfill(left_out(missing))
-        await fold_backfill(self._market.backfill_folding, mint)
+        await fold_backfill(self._market.history, mint)
         return missing
 
     def _decode(
@@ -272,8 +272,8 @@ async def gap_mending(config: Config, market: Market, clock: Clock) -> AsyncIter
             mends=market.gap_mends,
             reader=market.reader,
             tracking=market.tracking,
-            reading=market.history_reading,
-            jobs=market.history_jobs,
+            reading=market.history,
+            jobs=market.history,
             source=_Source(market, reading, chain.gap_rate_pools),
             lock=partial(backfill_lock, config),
             plan=MendPlan(chain.gap_mend_after_s, chain.gap_attempts_max, chain.gap_calls_per_day),
@@ -312,9 +312,9 @@ async def reading_backfills(config: Config, market: Market, clock: Clock) -> Asy
         return
     async with open_backfill(config, market, config.chain.history_calls_per_s) as reading:
         asked = BackfillQueue(
-            queue=market.history_queue,
-            reading=market.history_reading,
-            jobs=market.history_jobs,
+            queue=market.backfill_jobs,
+            reading=market.history,
+            jobs=market.history,
             source=_BackfillSource(market, reading),
             lock=partial(backfill_lock, config),
             clock=clock,
@@ -359,60 +359,26 @@ class BlockProbe:
     took_s: float
 
 
-class NodeProbe:
-    """The node requests of the doctor.  Each raises SourceError without a usable response."""
-
-    def __init__(self, rpc: Rpc, clock: Clock) -> None:
-        self._rpc = rpc
-        self._clock = clock
-
-    async def health(self) -> str:
-        """Return "ok", or the problem that the node reports."""
-        return await self._rpc.health()
-
-    async def genesis_hash(self) -> str:
-        """Return the genesis hash, which identifies the cluster."""
-        return await self._rpc.genesis_hash()
-
-    async def newest_slot(self) -> Slot:
-        """Return the newest confirmed slot."""
-        return await self._rpc.slot(Commitment.CONFIRMED)
-
-    async def pace(self) -> Pace | None:
-        """Return the pace of the chain; None if the node does not know."""
-        return await self._rpc.pace()
-
-    async def finality(self) -> Finality:
-        """Return the finality of the node, in seconds at its own pace."""
-        behind = await finality_now(self._rpc, await self._rpc.pace())
-        return Finality(await self._rpc.alpenglow(), behind)
-
-    @property
-    def knows_confirmed(self) -> bool:
-        """Whether the node knows the level `confirmed`, judged by the requests so far."""
-        return self._rpc.knows_confirmed
-
-    async def block_time(self, slot: Slot) -> UnixS | None:
-        """Return the time of *slot*, None if the chain does not know it."""
-        return await self._rpc.block_time(slot)
-
-    async def probe_block(self, slot: Slot) -> BlockProbe:
-        """Request a whole block, and measure the time."""
-        start_s = self._clock.monotonic_s()
-        block = await self._rpc.block(slot, Commitment.CONFIRMED)
-        took_s = self._clock.monotonic_s() - start_s
-        if isinstance(block, Missing):
-            return BlockProbe(absence=block.absence, transactions=0, took_s=took_s)
-        return BlockProbe(absence=None, transactions=len(block.transactions), took_s=took_s)
+async def finality_of(rpc: Rpc, pace: Pace | None) -> Finality:
+    """Return the finality of the node, in seconds at *pace*.  Raises SourceError."""
+    return Finality(await rpc.alpenglow(), await finality_now(rpc, pace))
 
 
-@asynccontextmanager
-async def open_node(chain: ChainConfig, clock: Clock) -> AsyncIterator[NodeProbe]:
-    """Connect to the node that blocks are read from.  Raises SourceError."""
+async def probe_block(rpc: Rpc, slot: Slot, clock: Clock) -> BlockProbe:
+    """Request a whole block, and measure the time.  Raises SourceError."""
+    start_s = clock.monotonic_s()
+    block = await rpc.block(slot, Commitment.CONFIRMED)
+    took_s = clock.monotonic_s() - start_s
+    if isinstance(block, Missing):
+        return BlockProbe(absence=block.absence, transactions=0, took_s=took_s)
+    return BlockProbe(absence=None, transactions=len(block.transactions), took_s=took_s)
+
+
+def probed_node(chain: ChainConfig, clock: Clock) -> Rpc:
+    """Return a client of the node that blocks are read from, for the doctor."""
     timeout_s = min(chain.timeout_s, TIMEOUT_S_MAX)
     endpoint = replace(node_endpoint(chain), timeout_s=timeout_s, attempts_max=ATTEMPTS_MAX)
-    async with Rpc(endpoint, clock=clock) as rpc:
-        yield NodeProbe(rpc, clock)
+    return Rpc(endpoint, clock=clock)
 
 
 async def ask_facts(chain: ChainConfig, mints: Sequence[Mint]) -> Read:

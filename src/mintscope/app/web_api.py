@@ -43,7 +43,7 @@ from mintscope.credits.ledger import CreditLedger, InstantLedger
 from mintscope.kit.checks import Check
 from mintscope.kit.clock import Clock
 from mintscope.kit.http.application import HttpApplication
-from mintscope.kit.http.rate_limit import WRITES, WRITES_OF_ALL, AddressLimits, WriteBudget
+from mintscope.kit.http.rate_limit import AddressLimits, WriteBudget
 from mintscope.kit.http.routes import Cors, Route, Router
 from mintscope.kit.limits import Limit, Limits, MovingWindow
 from mintscope.kit.time import HOUR_S
@@ -72,17 +72,11 @@ class AccountParts:
     wallets: Wallets
     watchlists: Watchlists
     signals: Alerts
-    signup_limit: Limit = SIGNUP
-    exchange_limit: Limit = EXCHANGE
-    limit: Limit = ACCOUNTS
-    key_limit: Limit = KEY
-    writes: Limit = WRITES
-    writes_of_all: Limit = WRITES_OF_ALL
-
-    def gate(self, limits: AddressLimits) -> KeyGate:
-        """Return the gate for holders of API keys."""
-        budget = WriteBudget(limits.limits, of_account=self.writes, of_all=self.writes_of_all)
-        return KeyGate(keys=self.keys, limit=self.key_limit, limits=limits, writes=budget)
+    signup_limit: Limit
+    exchange_limit: Limit
+    limit: Limit
+    key_limit: Limit
+    writes: WriteBudget
 
 
 def account_operations(
@@ -98,7 +92,7 @@ def account_operations(
     A withdrawal creates a credit token and counts like a rotation; DEPOSITS_PER_ROTATION times as
     many deposits are admitted, each of which leaves three rows.
     """
-    gate = parts.gate(limits)
+    gate = KeyGate(keys=parts.keys, limit=parts.key_limit, limits=limits, writes=parts.writes)
     own = OwnKeys(parts.keys)
     accounts = AccountRoutes(
         signup=parts.signup,

@@ -102,6 +102,7 @@ def test_the_number_is_an_argument_as_where_credits_are_bought(folder: Path) -> 
 def test_bad_input_is_one_message_and_exit_2(
     folder: Path, arguments: tuple[str, ...], message: str
 ) -> None:
+    run(folder, "issue", "--credits", "1")
     result = run(folder, *arguments)
 
     assert result.exit_code == 2
@@ -135,6 +136,6 @@ def test_another_pepper_is_one_message(folder: Path) -> None:
 def test_a_folder_that_cannot_be_one_is_named_in_a_sentence(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("not a folder")
-    result = run(file, "list")
+    result = run(file, "issue", "--credits", "1")
     assert result.exit_code == 1
     assert f"expected a database file at {file / 'money.sqlite'}; cannot open it" in result.output

@@ -54,7 +54,7 @@ async def sell(folder: Path) -> None:
         rows.wallets.link(rows.users.insert(person), PAYER, now)
 
     async with money_in(folder) as money:
-        await money.maintenance_books.fill_fund(10**12, mark=0)
+        await money.books.fill_fund(10**12, mark=0)
         assert isinstance(await money.payments.begin(asked), Begun)
         landed = Landed(paid=25_000, final=True)
         name = asked.payment.message_hash

@@ -29,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     async def meet() -> None:
         async with money_in(tmp_path) as money:
-            await money.orphan_books.note_orphans(
+            await money.books.note_orphans(
                 [
                     Orphan(
                         signature=ONE,

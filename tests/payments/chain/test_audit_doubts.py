@@ -43,10 +43,10 @@ async def test_a_full_audit_finds_what_was_broken_behind_the_last_one(
 ) -> None:
     await bought(world)
     auditor = Auditor(
-        books=money.audit_books,
-        orphans=money.orphan_books,
+        books=money.books,
+        orphans=money.books,
         recognise=world.recognise,
-        treasury=money.treasury_books,
+        treasury=money.books,
         history=world.chains[0],
         reconciler=world.reconciler(),
         clock=world.clock,
@@ -79,7 +79,7 @@ async def test_a_full_comparison_that_is_under_way_goes_on_when_it_is_asked_for_
     ends = []
     for _ in range(6):
         assert await world.audit(full=True) == []
-        scan = await money.treasury_books.scan(ScanScope.ALL)
+        scan = await money.books.scan(ScanScope.ALL)
         assert scan is not None
         ends.append(scan.finished_at is not None)
 
@@ -128,4 +128,4 @@ async def test_sales_are_stopped_before_a_doubt_is_forgotten(world: World, money
     with pytest.raises(ServiceUnavailable):
         await world.audit()
 
-    assert str(await money.sales_books.why_stopped()).startswith(Invariant.LANDED_IS_KNOWN)
+    assert str(await money.books.why_stopped()).startswith(Invariant.LANDED_IS_KNOWN)

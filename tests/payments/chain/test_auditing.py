@@ -88,7 +88,7 @@ async def test_nothing_that_may_happen_is_a_violation(world: World, money: Money
     assert await world.audit() == []
     assert await world.audit(full=True) == []
     assert sorted(world.ledger().values()) == [0, 56]
-    assert await money.sales_books.why_stopped() is None
+    assert await money.books.why_stopped() is None
 
 
 BREAKS = {
@@ -117,7 +117,7 @@ async def test_every_contradiction_in_the_books_is_found(
     found = await world.audit()
 
     assert {violation.invariant for violation in found} == {invariant}
-    why = await money.sales_books.why_stopped()
+    why = await money.books.why_stopped()
     assert why is not None
     assert why.startswith(invariant)
 
@@ -126,11 +126,11 @@ async def test_a_violation_stops_sales_until_the_operator_resumes_them(
     world: World, money: Money
 ) -> None:
     await trade(world)
-    await money.audit_books.stop_sales(now=world.clock.now(), why="a test")
+    await money.books.stop_sales(now=world.clock.now(), why="a test")
     facilitator = world.facilitator()
     payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
     assert await buy(facilitator, payment) == Unavailable(Obstacle.SALES_CLOSED)
-    await money.sales_books.resume_sales()
+    await money.books.resume_sales()
 
     assert isinstance(await buy(facilitator, payment), Settled)
 
@@ -147,7 +147,7 @@ async def test_a_payment_that_arrived_unnoticed_is_issued_not_reported(
 
     assert await world.audit() == []
     assert list(world.ledger().values()) == [10]
-    scan = await money.treasury_books.scan(ScanScope.NEW)
+    scan = await money.books.scan(ScanScope.NEW)
     assert scan is not None
     assert scan.mark is not None
 
@@ -231,10 +231,10 @@ async def test_a_node_that_is_silent_only_delays_the_daily_comparison(
     with pytest.raises(ChainUnavailable):
         await world.audit(full=True)
     world.go_wrong()
-    under_way = await money.treasury_books.scan(ScanScope.ALL)
+    under_way = await money.books.scan(ScanScope.ALL)
     await world.audit()
     await world.audit()
-    ended = await money.treasury_books.scan(ScanScope.ALL)
+    ended = await money.books.scan(ScanScope.ALL)
 
     assert under_way == Scan()
     assert ended is not None
@@ -273,7 +273,7 @@ async def test_a_landed_payment_that_cannot_be_issued_is_reported_in_the_end(
         world.seconds(60)
 
     assert reported == [False] * 7 + [True] * 4
-    assert str(await money.sales_books.why_stopped()).startswith(Invariant.LANDED_IS_ISSUED)
+    assert str(await money.books.why_stopped()).startswith(Invariant.LANDED_IS_ISSUED)
 
 
 async def test_a_payment_that_does_not_become_final_is_reported_in_the_end(
@@ -290,7 +290,7 @@ async def test_a_payment_that_does_not_become_final_is_reported_in_the_end(
 
     assert [] in reported[5:9]
     assert reported[-1] == [Invariant.ISSUED_IS_FINAL]
-    assert await money.sales_books.why_stopped() is not None
+    assert await money.books.why_stopped() is not None
 
 
 async def test_a_long_history_is_compared_over_many_audits(
@@ -308,7 +308,7 @@ async def test_a_long_history_is_compared_over_many_audits(
         world.go_wrong(calls={"getSignaturesForAddress": {"kind": "http"}} if n % 2 else {})
         with suppress(ChainUnavailable):
             assert await world.audit() == []
-        scan = await money.treasury_books.scan(ScanScope.NEW)
+        scan = await money.books.scan(ScanScope.NEW)
         assert scan is not None
         cursors.append(scan.cursor)
         assert (scan.mark is None) == (n < 6)
@@ -317,12 +317,12 @@ async def test_a_long_history_is_compared_over_many_audits(
     assert cursors[6] is None
     world.go_wrong()
     assert await world.audit(full=True) == []
-    everything = await money.treasury_books.scan(ScanScope.ALL)
+    everything = await money.books.scan(ScanScope.ALL)
     assert everything is not None
     assert everything.finished_at is None
     for _ in range(3):
         assert await world.audit() == []
-    everything = await money.treasury_books.scan(ScanScope.ALL)
+    everything = await money.books.scan(ScanScope.ALL)
     assert everything is not None
     assert everything.finished_at is not None
 

@@ -63,7 +63,7 @@ async def lost(
 
 
 async def acknowledge(world: World, money: Money, signature: Signature) -> Acknowledgement:
-    return await money.orphan_books.acknowledge(
+    return await money.books.acknowledge(
         signature, note="refunded", by=COMMAND_LINE, now=world.clock.now()
     )
 
@@ -91,12 +91,12 @@ async def test_an_orphan_that_its_quote_explains_stops_nothing(
     _, signature = await lost(world, resource)
 
     assert await world.audit(full=True) == []
-    assert await money.sales_books.why_stopped() is None
-    (orphan,) = await money.orphan_books.orphans()
+    assert await money.books.why_stopped() is None
+    (orphan,) = await money.books.orphans()
     assert (orphan.signature, orphan.bought, orphan.amount) == (signature, bought, AMOUNT)
     assert orphan.payer == str(world.buyer.pubkey())
     assert await world.audit(full=True) == []
-    assert await money.orphan_books.orphans() == [orphan]
+    assert await money.books.orphans() == [orphan]
 
 
 async def test_an_orphan_is_none_once_its_buyer_came_for_it(world: World, money: Money) -> None:
@@ -104,7 +104,7 @@ async def test_an_orphan_is_none_once_its_buyer_came_for_it(world: World, money:
     await world.audit()
 
     assert isinstance(await buy(world.facilitator(), payment), Settled)
-    assert await money.orphan_books.orphans() == []
+    assert await money.books.orphans() == []
     assert await world.audit(full=True) == []
     assert list(world.ledger().values()) == [10]
 
@@ -115,15 +115,15 @@ async def test_what_no_quote_explains_stops_sales_until_it_is_acknowledged(
     _, signature = await lost(world)
     world.secrets = OTHER_PEPPER
     assert await world.audit() == [Violation(Invariant.LANDED_IS_KNOWN, signature)]
-    (orphan,) = await money.orphan_books.orphans()
+    (orphan,) = await money.books.orphans()
     assert (orphan.signature, orphan.bought) == (signature, None)
 
     assert await acknowledge(world, money, signature) is Acknowledgement.DONE
-    await money.sales_books.resume_sales()
+    await money.books.resume_sales()
     for _ in range(2):
         assert await world.audit(full=True) == []
-    assert await money.orphan_books.orphans() == []
-    assert await money.sales_books.why_stopped() is None
+    assert await money.books.orphans() == []
+    assert await money.books.why_stopped() is None
 
 
 async def test_an_orphan_that_a_silent_node_hides_is_met_by_a_later_audit(
@@ -136,7 +136,7 @@ async def test_an_orphan_that_a_silent_node_hides_is_met_by_a_later_audit(
     world.go_wrong()
 
     assert await world.audit() == []
-    assert [each.signature for each in await money.orphan_books.orphans()] == [signature]
+    assert [each.signature for each in await money.books.orphans()] == [signature]
 
 
 async def test_adopting_hands_out_once_however_often(world: World) -> None:

@@ -62,7 +62,7 @@ async def test_a_payment_that_lost_its_row_is_recognised_and_may_be_adopted(
         forget_everything(world)
         answers = await asked(world, [signature], has_row=False)
         async with open_money(config_of(world, "http://127.0.0.1:1"), world.clock) as money:
-            kept = await money.payment_search.search(Wanted(signatures=[signature]))
+            kept = await money.read_books.search(Wanted(signatures=[signature]))
 
     advice = advise_unknown(signature, answers.seen[signature])
     assert kept.payments == []

@@ -214,21 +214,21 @@ async def _backfills(market: Market, now: UnixMs) -> None:
     for place, state in enumerate(BackfillState):
         since = UnixS(now // 1_000 - 10 * 86_400)
         mint = Mint(f"{SOME_PROGRAM[:-1]}{place + 1}")
-        assert await market.history_asks.ask(mint, since, UnixMs(now - HOUR_MS))
-        ask_id = (await market.history_asks.newest(1))[0].ask_id
+        assert await market.backfill_jobs.ask(mint, since, UnixMs(now - HOUR_MS))
+        ask_id = (await market.backfill_jobs.newest(1))[0].ask_id
         if state is BackfillState.ASKED:
             continue
-        await market.history_queue.estimated(ask_id, since, cost)
+        await market.backfill_jobs.estimated(ask_id, since, cost)
         if state is not BackfillState.ESTIMATED:
-            await market.history_asks.confirm(ask_id)
+            await market.backfill_jobs.confirm(ask_id)
         if state in {BackfillState.READING, BackfillState.CANCELLING}:
-            await market.history_queue.began(ask_id, since)
-            await market.history_queue.progress(ask_id, 9_000, 4_100, NO_ANSWER)
+            await market.backfill_jobs.began(ask_id, since)
+            await market.backfill_jobs.progress(ask_id, 9_000, 4_100, NO_ANSWER)
         if state is BackfillState.CANCELLING:
-            await market.history_asks.cancel(ask_id, now)
+            await market.backfill_jobs.cancel(ask_id, now)
         if state in {BackfillState.DONE, BackfillState.FAILED, BackfillState.CANCELLED}:
             words = f"no pool of {mint} was found" if state is BackfillState.FAILED else ""
-            await market.history_queue.end(ask_id, state, words, now)
+            await market.backfill_jobs.end(ask_id, state, words, now)
 
 
 def _covered(now: int) -> Iterator[SlotCoverage]:

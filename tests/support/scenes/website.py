@@ -107,7 +107,7 @@ class Website:
     def routes(self) -> list[PageRoute]:
         """Return every row of the pages."""
         parts = replace(
-            self.accounts.web_parts(),
+            self.accounts,
             describe=described(self.api, self.origin),
             ledger=self.ledger,
             market=self.market_parts,
@@ -250,10 +250,10 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
                 run := OperationParts(
                     tracking=kept.tracking,
                     market=kept.reader,
-                    coverage=kept.coverage,
-                    sales=money.sales_books,
-                    history=None if config.chain.source == "files" else kept.history_asks,
-                    payments=money.payment_history,
+                    coverage=kept.reader,
+                    sales=money.books,
+                    history=None if config.chain.source == "files" else kept.backfill_jobs,
+                    payments=money.read_books,
                     assets=assets_of(config.payments),
                     operator=operator,
                     facts=facts,

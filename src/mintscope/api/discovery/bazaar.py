@@ -17,12 +17,10 @@ import msgspec
 
 from mintscope.api.discovery.openapi import IDENTITY_TAGS as TAGS
 from mintscope.api.discovery.openapi import Identity, parameters_of
-from mintscope.api.discovery.operation import Operation
+from mintscope.api.discovery.operation import Operation, unbound
 from mintscope.api.discovery.responses import PREFIX, Examples, Schema, schemas_of
 from mintscope.api.failures import ENVELOPE
 from mintscope.api.wire import Meta
-from mintscope.kit.http.request import Request
-from mintscope.kit.http.response import AnyResponse
 from mintscope.kit.primitives import ON_REQUEST
 from mintscope.payments.protocol.headers import DESCRIPTION_LENGTH_MAX, Advert
 
@@ -75,12 +73,8 @@ def advert_of(operation: Operation, identity: Identity) -> Advert:
         service_name=identity.name,
         tags=list(TAGS),
         icon_url=identity.icon,
-        bazaar=_bazaar_of(replace(operation, endpoint=_nowhere)),
+        bazaar=_bazaar_of(replace(operation, endpoint=unbound)),
     )
-
-
-async def _nowhere(_request: Request) -> AnyResponse:
-    raise AssertionError("expected a description to be read, not called")
 
 
 def _short_advert(whole: Advert, summary: str) -> Advert:

@@ -33,7 +33,7 @@ def write_wheel(version: str) -> bytes:
     """Return the wheel; the same bytes for the same modules, in every process."""
     folder = f"{WHEEL_PACKAGE}-{version}.dist-info"
     installed = distribution(DISTRIBUTION)
-    content = dict(_modules())
+    content = dict(_under(files(WHEEL_PACKAGE), WHEEL_PACKAGE))
     content |= {f"{folder}/{name}": (installed.read_text(name) or "").encode() for name in KEPT}
     record = io.StringIO()
     lines = csv.writer(record, lineterminator="\n")
@@ -43,10 +43,6 @@ def write_wheel(version: str) -> bytes:
     lines.writerow((f"{folder}/RECORD", "", ""))
     content[f"{folder}/RECORD"] = record.getvalue().encode()
     return _zipped(content)
-
-
-def _modules() -> Iterator[tuple[str, bytes]]:
-    yield from _under(files(WHEEL_PACKAGE), WHEEL_PACKAGE)
 
 
 def _under(place: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
@@ -162,7 +158,6 @@ def _object(schema: Mapping[str, Any]) -> str:
     return f"{{ {' '.join(fields)} }}"
 
 
-NAME: Final = "mintscope-client"
 BUILT: Final = "javascript"  # the folder here into which packages/client-ts is compiled
 README: Final = "README.md"  # that of packages/client-ts, which its build copies
 MODE: Final = 0o644
@@ -175,13 +170,13 @@ def is_built() -> bool:
 
 def tarball_name(version: str) -> str:
     """Return the file name of the package."""
-    return f"{NAME}-{version}.tgz"
+    return f"{DISTRIBUTION}-{version}.tgz"
 
 
 def manifest(version: str) -> dict[str, Any]:
     """Return the manifest of the package for npm and Node."""
     return {
-        "name": NAME,
+        "name": DISTRIBUTION,
         "version": version,
         "description": "Reads and buys from a mintscope service: analytics of Solana tokens,"
         " within a budget.",

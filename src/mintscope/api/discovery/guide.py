@@ -361,16 +361,11 @@ def write_index(
         INDEX_START.format(price=REQUEST_USD, mint=WSOL, origin=origin, first=first),
         WAYS.format(origin=origin, wheel=wheel, tarball=tarball),
         *([f"- MCP, streamable HTTP: `{origin}{MCP}`"] if MCP in paths else []),
-        *([SOCKET.format(origin=_socket(origin))] if has_stream else []),
+        *([SOCKET.format(origin=origin.replace("http", "ws", 1))] if has_stream else []),
         _documents(identity, paths),
         _endpoints(operations, identity),
     ]
     return "\n".join(part.strip("\n") + "\n" for part in parts).encode()
-
-
-def _socket(origin: str) -> str:
-    """Return *origin* with the scheme of a WebSocket."""
-    return origin.replace("http", "ws", 1)
 
 
 def _documents(identity: Identity, paths: Collection[str]) -> str:

@@ -57,14 +57,17 @@ OF_A_TOKEN: Final = (
     ErrorCode.DATA_STALE,
     *PUBLIC_ROUTE,
 )
-# Of several tokens in the body, for credits alone.
-OF_TOKENS: Final = (
+# Of several tokens, for credits alone.
+OF_CREDITS: Final = (
     ErrorCode.INVALID_TOKEN_ADDRESS,
     ErrorCode.INVALID_PAYMENT,
     *SPENDER,
     ErrorCode.PAYMENT_REQUIRED,
     ErrorCode.INSUFFICIENT_CREDITS,
     ErrorCode.KEY_CAP_REACHED,
+)
+OF_TOKENS: Final = (
+    *OF_CREDITS,
     ErrorCode.DATA_STALE,
     ErrorCode.PAYLOAD_TOO_LARGE,
     *PUBLIC_ROUTE,
@@ -214,6 +217,30 @@ class Operation(Route):
         """The operation's unique name: its handler's name in camelCase."""
         verb, *words = str(self.endpoint.__name__).split("_")
         return verb + "".join(map(str.capitalize, words))
+
+
+def sold_page(
+    path: str,
+    data: type[Any],
+    *,
+    query: type[msgspec.Struct],
+    unit: str = "a page",
+    other_types: tuple[str, ...] = (),
+) -> Operation:
+    """Return the operation of a page about a token, sold for a credit or a payment."""
+    return Operation(
+        "GET",
+        path,
+        data,
+        unit=unit,
+        refusals=OF_A_TOKEN,
+        proofs=PAYERS,
+        is_charged=True,
+        takes_key=True,
+        query=query,
+        other_types=other_types,
+        scope=Scope.TRADE_READ,
+    )
 
 
 def scope_of(request: Request) -> Scope:

@@ -71,7 +71,9 @@ class Examples:
             name = schema["$ref"].removeprefix(PREFIX)
             return self.of(self._components[name], name)
         if "anyOf" in schema:
-            return self.of(_first_that_is_there(schema["anyOf"]), where)
+            choices = schema["anyOf"]
+            known = (choice for choice in choices if choice.get("type") != "null")
+            return self.of(next(known, choices[0]), where)
         for fixed in ("const", "enum", "default"):
             if fixed in schema and schema.get("type") not in {"object", "array"}:
                 return schema[fixed][0] if fixed == "enum" else schema[fixed]
@@ -119,10 +121,6 @@ class Examples:
 def _rivals(shape: Schema) -> Sequence[Sequence[str]]:
     """Return the pairs of fields that exclude each other."""
     return [each["required"] for each in shape.get("not", {}).get("anyOf", ())]
-
-
-def _first_that_is_there(choices: Sequence[Schema]) -> Schema:
-    return next((choice for choice in choices if choice.get("type") != "null"), choices[0])
 
 
 REMEDIES: Final[Mapping[ErrorCode, str]] = {

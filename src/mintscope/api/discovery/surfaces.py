@@ -14,7 +14,6 @@ import msgspec
 
 from mintscope import __version__
 from mintscope.api.discovery import guide
-from mintscope.api.discovery import guide as index
 from mintscope.api.discovery.bazaar import Adverts
 from mintscope.api.discovery.downloads import (
     is_built,
@@ -327,7 +326,7 @@ class Surfaces:
         surfaces = {
             OPENAPI: Surface(JSON, lambda: msgspec.json.encode(describe(operations, identity))),
             LLMS: Surface(
-                MARKDOWN, lambda: index.write_index(operations, identity, paths, CLIENTS)
+                MARKDOWN, lambda: guide.write_index(operations, identity, paths, CLIENTS)
             ),
             SKILL: Surface(MARKDOWN, self._skill),
             X402: Surface(
@@ -380,5 +379,5 @@ class Surfaces:
         if path == SECURITY:
             return self._identity.contact is not None
         if path == SERVER_CARD:
-            return guide.MCP in self._other
+            return MCP in self._other
         return bool(self._terms) or path not in {X402, DID}

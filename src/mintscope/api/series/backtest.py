@@ -1,7 +1,6 @@
 """Backtests: a condition over the past of a token, or of several.
 
 GET /v1/token/{tokenAddress}/backtest: of one, for a credit.
-
 POST /v1/backtest: of up to 50, as of a watchlist, for a credit each 10,000 candles that are read.
 """
 
@@ -14,20 +13,13 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 from msgspec import UNSET, Meta, UnsetType
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.discovery.operation import (
-    OF_A_TOKEN,
-    OF_TOKENS,
-    PAYERS,
-    SPENDERS,
-    Operation,
-    PriceRange,
-)
+from mintscope.api.discovery.operation import OF_TOKENS, SPENDERS, Operation, PriceRange, sold_page
 from mintscope.api.series.swaps import Made, SeriesShop, Wanted, made_of, not_tracked
 from mintscope.api.series.wire import TIME_MAX, Token
 from mintscope.api.v1 import NOT_TRACKED, each_once, mint_of
-from mintscope.api.wire import ErrorBody, Wire, read_query
+from mintscope.api.wire import ErrorBody, Wire, read_body, read_query
 from mintscope.kit.errors import BadRequest, InsufficientData, TokenNotFound
-from mintscope.kit.http.request import Request, UnreadableBody, parse_shape
+from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import EACH_ONCE, AddressText, Mint, UnixS, about
 from mintscope.kit.time import DAY_S
@@ -249,17 +241,11 @@ class BacktestRoutes:
 
     shop: SeriesShop
 
-    @Operation(
-        "GET",
+    @sold_page(
         "/v1/token/{tokenAddress}/backtest",
         BacktestPage,
-        unit="for up to 10,000 candles",
-        refusals=OF_A_TOKEN,
-        proofs=PAYERS,
-        is_charged=True,
-        takes_key=True,
         query=BacktestQuery,
-        scope=Scope.TRADE_READ,
+        unit="for up to 10,000 candles",
     )
     async def get_backtest(self, request: Request) -> Response:
         """Backtest a condition on a token: each firing, and its returns.
@@ -305,11 +291,7 @@ class BacktestRoutes:
         timeframes, and nothing if none was looked at. Paid with credits alone.
         """
         caller = await self.shop.gate.admit(request)
-        body = await request.body()
-        try:
-            asked = parse_shape(request, body, BacktestRequest)
-        except UnreadableBody as flaw:
-            raise BadRequest(str(flaw)) from flaw
+        asked = await read_body(request, BacktestRequest)
         mints = each_once(asked.mints)
         condition = checked_condition(asked)
 
@@ -445,19 +427,13 @@ def _pooled(found: Sequence[Backtested]) -> list["HorizonLine"]:
 
 def checked_condition(query: BacktestQuery) -> Condition:
     """Return the condition of *query*.  Raises BadRequest."""
-    condition = _read_condition(query)
-    if query.from_ > query.to:
-        raise BadRequest(f"from: expected at most {query.to}, which is `to`; was {query.from_}")
-    return condition
-
-
-def _read_condition(query: BacktestQuery) -> Condition:
-    """Return the condition that is requested.  Raises BadRequest."""
     try:
         condition = parse_condition(query.where, ALL_FIELDS)
         needed_timeframes(condition, BY_NAME[query.tf])
     except (ConditionError, UntestableCondition) as flaw:
         raise BadRequest(f"where: {flaw}") from flaw
+    if query.from_ > query.to:
+        raise BadRequest(f"from: expected at most {query.to}, which is `to`; was {query.from_}")
     return condition
 
 

@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from mintscope.accounts.keys.scope import Scope
-from mintscope.api.discovery.operation import OF_A_TOKEN, PAYERS, Operation
+from mintscope.api.discovery.operation import sold_page
 from mintscope.api.series.swaps import Made, SeriesShop, Wanted, decimal, made_of, not_tracked
 from mintscope.api.series.wire import Amount, Token
 from mintscope.api.v1 import mint_of
@@ -63,18 +62,7 @@ class HolderRoutes:
     shop: SeriesShop
     holders: HolderReader
 
-    @Operation(
-        "GET",
-        "/v1/token/{tokenAddress}/holders",
-        HolderPage,
-        unit="a page",
-        refusals=OF_A_TOKEN,
-        proofs=PAYERS,
-        is_charged=True,
-        takes_key=True,
-        query=HoldersQuery,
-        scope=Scope.TRADE_READ,
-    )
+    @sold_page("/v1/token/{tokenAddress}/holders", HolderPage, query=HoldersQuery)
     async def get_holders(self, request: Request) -> Response:
         """The 20 largest holders of a token, with burned, locked and pooled amounts named.
 

@@ -12,10 +12,9 @@ import numpy as np
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from mintscope.accounts.keys.scope import Scope
-from mintscope.api.discovery.operation import OF_A_TOKEN, PAYERS, Operation
+from mintscope.api.discovery.operation import sold_page
 from mintscope.api.series import wire
-from mintscope.api.series.series import read_series, read_supply, read_until, used
+from mintscope.api.series.series import range_of, read_series, read_supply, used
 from mintscope.api.series.swaps import Made, SeriesShop, Wanted, made_of, not_tracked
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import encode_cursor, read_query
@@ -35,7 +34,6 @@ from mintscope.market.series.series import (
     FROM_THE_FIRST,
     NAMES,
     SHORT,
-    WIDTHS,
     Range,
     Series,
     Start,
@@ -63,17 +61,8 @@ class IndicatorRoutes:
 
     shop: SeriesShop
 
-    @Operation(
-        "GET",
-        "/v1/token/{tokenAddress}/indicators",
-        wire.IndicatorPage,
-        unit="a page",
-        refusals=OF_A_TOKEN,
-        proofs=PAYERS,
-        is_charged=True,
-        takes_key=True,
-        query=wire.IndicatorsQuery,
-        scope=Scope.TRADE_READ,
+    @sold_page(
+        "/v1/token/{tokenAddress}/indicators", wire.IndicatorPage, query=wire.IndicatorsQuery
     )
     async def get_indicators(self, request: Request) -> Response:
         """Indicators candle by candle, up to 1,000 for a credit; none for a page without any.
@@ -88,7 +77,7 @@ class IndicatorRoutes:
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, wire.IndicatorsQuery)
         wanted = _wanted(query.names, unit=query.in_)
-        within = _range_of(query)
+        within = range_of(query)
 
         read_page = _filled_page if within.is_filled else _page
         is_whole = within.is_filled or not wanted.has_waypoints(within)
@@ -178,19 +167,6 @@ def _wanted(names: Sequence[str], unit: PriceUnit) -> Indicators:
         raise BadRequest(f"names: {problem}") from None
     plain = [name for name in names if name in NAMES]
     return Indicators(plain, asked, wire.CANDLE in names, unit)
-
-
-def _range_of(query: wire.IndicatorsQuery) -> Range:
-    if query.from_ > query.to:
-        raise BadRequest(f"from: expected at most {query.to}, which is `to`; was {query.from_}")
-    return Range(
-        width=SHORT if query.tf == SHORT.name else WIDTHS[query.tf],
-        since=UnixS(query.from_),
-        until=read_until(query.cursor, query.tf, query.to),
-        limit=query.limit,
-        is_filled=query.fill == "previous",
-        is_closed=query.candles == "closed",
-    )
 
 
 def _filled_page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> wire.IndicatorPage:

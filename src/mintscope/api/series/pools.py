@@ -11,8 +11,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from mintscope.accounts.keys.scope import Scope
-from mintscope.api.discovery.operation import OF_A_TOKEN, PAYERS, Operation, operations_of
+from mintscope.api.discovery.operation import Operation, operations_of, sold_page
 from mintscope.api.series.backtest import BacktestRoutes
 from mintscope.api.series.holders import HolderRoutes
 from mintscope.api.series.indicators import IndicatorRoutes
@@ -398,18 +397,7 @@ class TraderRoutes:
 
     shop: SeriesShop
 
-    @Operation(
-        "GET",
-        "/v1/token/{tokenAddress}/traders",
-        TraderPage,
-        unit="a page",
-        refusals=OF_A_TOKEN,
-        proofs=PAYERS,
-        is_charged=True,
-        takes_key=True,
-        query=TradersQuery,
-        scope=Scope.TRADE_READ,
-    )
+    @sold_page("/v1/token/{tokenAddress}/traders", TraderPage, query=TradersQuery)
     async def get_traders(self, request: Request) -> Response:
         """Traders of a token: buyers, sellers, concentration, and the traders with the most.
 
@@ -484,8 +472,8 @@ def _line(one: TraderNow, decimals: int | None) -> TraderLine:
         trader=one.trader,
         bought_usd=one.bought / MICRO_USD,
         sold_usd=one.sold / MICRO_USD,
-        bought=Amount(str(one.bought_amount), decimal(one.bought_amount, decimals)),
-        sold=Amount(str(one.sold_amount), decimal(one.sold_amount, decimals)),
+        bought=_amount(one.bought_amount, decimals),
+        sold=_amount(one.sold_amount, decimals),
         swaps=one.swaps,
         realised_usd=one.realised_usd,
         first_at=one.first_at,
@@ -499,18 +487,7 @@ class PoolRoutes:
 
     shop: SeriesShop
 
-    @Operation(
-        "GET",
-        "/v1/token/{tokenAddress}/pools",
-        PoolPage,
-        unit="a page",
-        refusals=OF_A_TOKEN,
-        proofs=PAYERS,
-        is_charged=True,
-        takes_key=True,
-        query=PoolsQuery,
-        scope=Scope.TRADE_READ,
-    )
+    @sold_page("/v1/token/{tokenAddress}/pools", PoolPage, query=PoolsQuery)
     async def get_pools(self, request: Request) -> Response:
         """The pools of a token: reserves, volume and price impact of each.
 

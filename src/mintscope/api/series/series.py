@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType
 from msgspec.structs import replace
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.discovery.operation import OF_A_TOKEN, OF_TOKENS, PAYERS, SPENDERS, Operation
+from mintscope.api.discovery.operation import OF_TOKENS, SPENDERS, Operation, sold_page
 from mintscope.api.gate import Caller
 from mintscope.api.series.swaps import Made, RowsSold, SeriesShop, Wanted, made_of, not_tracked
 from mintscope.api.series.wire import (
@@ -23,6 +23,7 @@ from mintscope.api.series.wire import (
     Candle,
     CandlePage,
     CandlesQuery,
+    IndicatorsQuery,
     ProfileBin,
     SolPrices,
     SupplyUsed,
@@ -35,6 +36,7 @@ from mintscope.api.wire import (
     Wire,
     decode_cursor,
     encode_cursor,
+    read_body,
     read_query,
     success_with_body,
 )
@@ -46,7 +48,7 @@ from mintscope.kit.errors import (
     ServiceUnavailable,
     TokenNotFound,
 )
-from mintscope.kit.http.request import Request, UnreadableBody, parse_shape
+from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import AddressText, Mint, UnixS, about
 from mintscope.kit.time import SECOND_MS
@@ -166,11 +168,7 @@ class PriceRoutes:
         none. Costs one credit, and nothing if there is no price at all. Paid with credits alone.
         """
         caller = await self.v1.gate.admit(request)
-        body = await request.body()
-        try:
-            asked = parse_shape(request, body, PricesRequest)
-        except UnreadableBody as flaw:
-            raise BadRequest(str(flaw)) from flaw
+        asked = await read_body(request, PricesRequest)
         pairs = [(mint_of(each.mint), UnixS(each.t)) for each in asked.prices]
         found = await self.v1.resource_server.sell_report(
             request, caller, PRICES_ORDER, partial(self._read_prices, request, pairs)
@@ -335,18 +333,11 @@ class CandleRoutes:
     shop: SeriesShop
     encoded: EncodedCandles
 
-    @Operation(
-        "GET",
+    @sold_page(
         "/v1/token/{tokenAddress}/candles",
         CandlePage,
-        unit="a page",
-        refusals=OF_A_TOKEN,
-        proofs=PAYERS,
-        is_charged=True,
-        takes_key=True,
         query=CandlesQuery,
         other_types=tuple(MEDIA_TYPES.values()),
-        scope=Scope.TRADE_READ,
     )
     async def get_candles(self, request: Request) -> Response:
         """Candles of a token, up to 1,000 for a credit; none for a page without any.
@@ -478,10 +469,10 @@ def used(supply: Supply) -> SupplyUsed:
     return SupplyUsed(tokens=supply.text, read_at=supply.read_at_ms // SECOND_MS)
 
 
-def range_of(query: CandlesQuery) -> Range:
+def range_of(query: CandlesQuery | IndicatorsQuery) -> Range:
     """Return the range of candles that *query* requests.  Raises BadRequest."""
     until = read_until(query.cursor, query.tf, query.to)
-    if query.pool:
+    if isinstance(query, CandlesQuery) and query.pool:
         if query.tf in {"s15", "m1"}:
             raise BadRequest(f"tf: expected m5 or wider with pool; was {query.tf}")
         if query.in_ == "sol":

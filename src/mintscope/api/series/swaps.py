@@ -8,8 +8,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 import msgspec
 from msgspec.structs import astuple
 
-from mintscope.accounts.keys.scope import Scope
-from mintscope.api.discovery.operation import OF_A_TOKEN, PAYERS, Operation
+from mintscope.api.discovery.operation import sold_page
 from mintscope.api.gate import Caller, Gate
 from mintscope.api.series.wire import (
     Amount,
@@ -324,18 +323,7 @@ class SwapRoutes:
 
     shop: SeriesShop
 
-    @Operation(
-        "GET",
-        "/v1/token/{tokenAddress}/swaps",
-        SwapPage,
-        unit="a page",
-        refusals=OF_A_TOKEN,
-        proofs=PAYERS,
-        is_charged=True,
-        takes_key=True,
-        query=SwapsQuery,
-        scope=Scope.TRADE_READ,
-    )
+    @sold_page("/v1/token/{tokenAddress}/swaps", SwapPage, query=SwapsQuery)
     async def get_swaps(self, request: Request) -> Response:
         """The newest swaps of a token, up to 500 for a credit; none for a page without any.
 

@@ -328,7 +328,7 @@ class Filling:
         read = {mint for mint, slot in newest.items() if await self._read(market, mint, slot)}
         for gap, mints in traded.items():
             if mints <= read:
-                await market.history_jobs.filled(gap, SystemClock().now())
+                await market.history.filled(gap, SystemClock().now())
                 typer.echo(f"{_named(gap)}: filled")
         left = len(await market.reader.gaps(GAPS_MAX))
         typer.echo(f"{left} gaps are left open" if left else "no gap is open")
@@ -375,7 +375,7 @@ class Filling:
 
 async def _is_read(market: Market, mint: Mint, slot: Slot) -> bool:
     first_settled = await settled(market.reader, slot)
-    return first_settled is not None and await is_read(market.history_jobs, mint, first_settled)
+    return first_settled is not None and await is_read(market.history, mint, first_settled)
 
 
 def _row(mend: GapMend) -> Sequence[str | int]:
@@ -428,7 +428,7 @@ def programs(
 
 
 def _print_unread(config: ConfigFile, limit: int, *, as_json: bool) -> None:
-    found = with_market(config, lambda market: market.coverage.not_read(limit))
+    found = with_market(config, lambda market: market.reader.not_read(limit))
     rows = [
         (one.program, one.reason, one.head, one.count, one.volume // MICRO_USD, one.signature)
         for one in found

@@ -220,7 +220,7 @@ class Giving:
             backfill_lock(config),
             open_backfill(config, market, self.calls_per_s) as reading,
         ):
-            job = await market.history_jobs.one(self.mint)
+            job = await market.history.one(self.mint)
             if job is not None and job.goes_on(self.from_time):
                 self.from_time = job.from_time
                 total = job.listed
@@ -256,14 +256,14 @@ class Giving:
         )
         if not self.yes and not typer.confirm("Read them?"):
             raise typer.Exit(EXIT_NOT_DONE)
-        await market.history_reading.begin(self.mint, self.from_time, found.addresses)
+        await market.history.begin(self.mint, self.from_time, found.addresses)
         return cost
 
     async def _joined(self, market: Market) -> Stage:
         """Return the stage of the job: joined, to be read further, or waiting for ingest to run."""
         stage = Stage.READY
         for _ in range(int(JOIN_WAIT_S / LOOK_S)):
-            job = await market.history_jobs.one(self.mint)
+            job = await market.history.one(self.mint)
             if job is None:
                 raise ValueError(f"{self.mint} is no longer tracked")
             stage = job.stage

@@ -89,7 +89,7 @@ def find(
 
     async def look(money: Money) -> tuple[list[Facts], Facts]:
         looked, wanted = await _wanted(text, money)
-        kept = await money.payment_search.search(wanted)
+        kept = await money.read_books.search(wanted)
         return await _looked_up(settings, money, wanted, kept), _places(looked, wanted, kept)
 
     found, places = with_money(config, look)
@@ -291,8 +291,8 @@ def sales_status(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
     payments = configured(config).config.payments
 
     async def read(money: Money) -> tuple[str, int, int]:
-        count, _ = await money.sales_books.pending()
-        orphans = await money.orphan_books.orphans()
+        count, _ = await money.books.pending()
+        orphans = await money.books.orphans()
         return await _state(money, payments), count, len(orphans)
 
     state, count, orphan_count = with_money(config, read)
@@ -311,7 +311,7 @@ def sales_resume(config: ConfigFile = None) -> None:
     payments = configured(config).config.payments
 
     async def resume(money: Money) -> str:
-        await money.sales_books.resume_sales()
+        await money.books.resume_sales()
         return await _state(money, payments)
 
     print(with_money(config, resume))
@@ -324,7 +324,7 @@ def sales_orphans(*, as_json: AsJson = False, config: ConfigFile = None) -> None
     A payment whose BOUGHT is known stops nothing: its buyer gets it with the payment and its key,
     or with the wallet that paid.  `adopt` and `acknowledge` settle a payment for good.
     """
-    orphans = with_money(config, lambda money: money.orphan_books.orphans())
+    orphans = with_money(config, lambda money: money.books.orphans())
     rows = [
         (each.signature, each.payer, each.amount, each.bought, moment(each.found_at))
         for each in orphans
@@ -394,7 +394,7 @@ def sales_acknowledge(
 
     async def acknowledge(money: Money) -> Acknowledgement:
         now = SystemClock().now()
-        return await money.orphan_books.acknowledge(found, note=note, by=COMMAND_LINE, now=now)
+        return await money.books.acknowledge(found, note=note, by=COMMAND_LINE, now=now)
 
     done = with_money(config, acknowledge)
     if done in NOT_ACKNOWLEDGED:
@@ -413,11 +413,11 @@ def _parsed(text: str) -> Signature:
 
 
 async def _state(money: Money, payments: PaymentsConfig) -> str:
-    why = await money.sales_books.why_stopped()
+    why = await money.books.why_stopped()
     if why is not None:
         return f"stopped: {why}"
     if not payments.enabled:
         return "off: payments.enabled is false"
-    at_risk = await money.sales_books.fees_at_risk(now=SystemClock().now())
+    at_risk = await money.books.fees_at_risk(now=SystemClock().now())
     closure = find_closure(at_risk, budget_of(payments), is_stopped=False)
     return "open" if closure is None else f"closed: {closure.why}"

@@ -27,6 +27,7 @@ from mintscope.app.cli.output import (
 from mintscope.app.cli.stores import without_log
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import UnusableSecretFile, read_secret
+from mintscope.app.engine import engine_of
 from mintscope.app.following import kept_list
 from mintscope.app.running.processes import commit
 from mintscope.app.stores import backups, places
@@ -477,5 +478,5 @@ def _done(found: Plan, listed: int | str | None) -> Iterator[str]:
 def compact(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
     """Rewrite the files of a stopped installation as small as they can be."""
     with in_words():
-        done = installation.compact(configured(config).config)
+        done = engine_of(configured(config).config).maintenance.compact()
     print_rows(("file", "bytesBefore", "bytesAfter"), done, as_json=as_json)

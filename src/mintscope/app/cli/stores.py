@@ -19,10 +19,9 @@ from mintscope.app.stores.stores import (
     Money,
     Place,
     expect_own_stores,
-    market_place,
-    money_place,
     open_market,
     open_money,
+    place_of,
 )
 from mintscope.app.stores.upgrade import expect_upgraded
 from mintscope.kit.clock import SystemClock
@@ -56,7 +55,7 @@ def with_money(
 @asynccontextmanager
 async def _own_market(settings: Config, *, creates: bool) -> AsyncIterator[Market]:
     if not creates:
-        _expect_data(market_place(settings))
+        _expect_data(place_of(settings, "market"))
     expect_upgraded(settings)
     async with open_market(settings) as market:
         yield market
@@ -65,7 +64,7 @@ async def _own_market(settings: Config, *, creates: bool) -> AsyncIterator[Marke
 @asynccontextmanager
 async def _own_money(settings: Config, *, creates: bool) -> AsyncIterator[Money]:
     if not creates:
-        _expect_data(money_place(settings))
+        _expect_data(place_of(settings, "money"))
     expect_upgraded(settings)
     expect_own_stores(settings)
     async with open_money(settings, SystemClock()) as money:

@@ -196,7 +196,7 @@ def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
 async def _show(market: Market, mint: Mint) -> Shown | None:
     tracked = await market.tracking.one(mint)
     loaded, tip = await market.reader.load(mint), await market.reader.tip()
-    job = await market.history_jobs.one(mint)
+    job = await market.history.one(mint)
     if tracked is None or loaded is None:
         return None
     report = _report(loaded, tip.time or UnixS(0))

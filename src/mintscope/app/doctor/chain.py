@@ -11,8 +11,15 @@ from mintscope.app.config.config import ChainConfig
 from mintscope.app.config.groups import Config, GeyserConfig
 from mintscope.app.doctor.finding import Finding, collect, fail, ok, warn
 from mintscope.app.node_watch import NodeWatch, watch_node
-from mintscope.app.sources import BlockProbe, holds_blocks, open_node
-from mintscope.app.stores.stores import market_place, open_market
+from mintscope.app.sources import (
+    BlockProbe,
+    Commitment,
+    finality_of,
+    holds_blocks,
+    probe_block,
+    probed_node,
+)
+from mintscope.app.stores.stores import open_market, place_of
 from mintscope.dex.recognition import named
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.errors import ServiceUnavailable, UnusableStore
@@ -67,14 +74,14 @@ async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Finding]:
     """Check the node's identity, its time, and its response for a whole block."""
     where = f"node: {shown(chain.rpc_url)}"
     try:
-        async with open_node(chain, clock) as node:
-            yield _cluster(where, health=await node.health(), genesis=await node.genesis_hash())
-            head = await node.newest_slot()
-            yield _clock(head, await node.block_time(head), clock)
-            pace = await node.pace()
+        async with probed_node(chain, clock) as rpc:
+            yield _cluster(where, health=await rpc.health(), genesis=await rpc.genesis_hash())
+            head = await rpc.slot(Commitment.CONFIRMED)
+            yield _clock(head, await rpc.block_time(head), clock)
+            pace = await rpc.pace()
             yield _pace(pace)
-            yield _finality(await node.finality(), knows_confirmed=node.knows_confirmed)
-            yield _block(head, await node.probe_block(head), chain.requests_in_flight, pace)
+            yield _finality(await finality_of(rpc, pace), knows_confirmed=rpc.knows_confirmed)
+            yield _block(head, await probe_block(rpc, head, clock), chain.requests_in_flight, pace)
     except SourceError as error:
         if error.is_refusal:
             yield fail(f"{where} refuses: {error}", "check chain.rpc_url and chain.rpc_headers")
@@ -164,7 +171,7 @@ NAME_IT: Final = "it is read by its transfers; dex.programs gives it a name"
 
 def check_coverage(config: Config) -> Iterator[Finding]:
     """Check recent coverage, and that of the day before."""
-    if market_place(config).is_new:
+    if place_of(config, "market").is_new:
         return
     try:
         coverage = asyncio.run(_read(config))
@@ -176,7 +183,7 @@ def check_coverage(config: Config) -> Iterator[Finding]:
 
 async def _read(config: Config) -> Coverage | None:
     async with open_market(config) as market:
-        return await market.coverage.coverage(DAY_HOURS + WINDOW_HOURS)
+        return await market.reader.coverage(DAY_HOURS + WINDOW_HOURS)
 
 
 def findings(coverage: Coverage, share_min: float) -> Iterator[Finding]:
@@ -351,7 +358,7 @@ WHAT_FOLLOWS: Final = (
 
 def check_dollars(config: Config) -> Iterator[Finding]:
     """Compare the followed dollars by the prices of their recent trades."""
-    if market_place(config).is_new:
+    if place_of(config, "market").is_new:
         return
     with suppress(UnusableStore, ServiceUnavailable):  # reported by the check of the market
         prices, sol_age_s = asyncio.run(_prices(config))

@@ -29,8 +29,8 @@ from mintscope.app.stores.stores import (
     OTHERS,
     engine_version,
     expect_pepper,
-    money_place,
     pepper_file,
+    place_of,
 )
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.credentials import PEPPER_BYTES_MIN
@@ -347,7 +347,7 @@ def expected_of(config: Config) -> Expected:
 
 def check_backups(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
     """Show the place of the newest backup; warn if it is older than a day, or if there is none."""
-    if money_place(config).is_new:
+    if place_of(config, "money").is_new:
         return
     try:
         backup = newest(config)

@@ -22,13 +22,11 @@ from mintscope.app.payments import (
 from mintscope.app.stores.stores import (
     expect_limits,
     is_used,
-    market_place,
-    money_place,
     open_market,
     open_money,
     pepper_file,
+    place_of,
     retention_of,
-    webhooks_place,
 )
 from mintscope.app.stores.upgrade import waiting_migrations
 from mintscope.credits.invariants import Walked
@@ -84,7 +82,7 @@ def fix_of(error: Exception, lost: str = "restore a backup, or use another data_
 
 def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
     """Check the age of the market, and its gaps."""
-    place = market_place(config)
+    place = place_of(config, "market")
     if place.is_new:
         yield ok(f"market: {place.name} is made at the first start")
         return
@@ -155,7 +153,7 @@ def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
 
 def check_money(config: Config) -> Iterator[Finding]:
     """Check the sums of the credit accounts, and that the pepper fits."""
-    place = money_place(config)
+    place = place_of(config, "money")
     pepper = pepper_file(config)
     if place.is_new and config.credits.pepper is None and pepper.exists():
         yield fail(
@@ -184,7 +182,7 @@ async def _sums(config: Config) -> Finding:
     """Add up the accounts if they are few; otherwise report the last audit."""
     async with open_money(config, SystemClock()) as money:
         accounts = money.credits  # refuses another pepper
-        walked = await money.audit_books.walked()
+        walked = await money.books.walked()
         if max(walked.entry_count, walked.account_count) > ADDED_UP_MAX:
             return _audited(walked)
         wrong = len(await accounts.contradictions())
@@ -217,8 +215,8 @@ def _closed(walked: Walked) -> str:
 
 def check_webhooks(config: Config) -> Iterator[Finding]:
     """Count the pending webhooks."""
-    place = webhooks_place(config)
-    if place.is_new or money_place(config).is_new:
+    place = place_of(config, "webhooks")
+    if place.is_new or place_of(config, "money").is_new:
         yield ok(f"webhooks: {place.name} is made at the next start")
         return
     try:
@@ -308,7 +306,7 @@ async def _check_price(config: Config) -> AsyncIterator[Finding]:
     reader = None
     async with AsyncExitStack() as stack:
         if config.payments.price_source == "market":
-            if market_place(config).is_new:
+            if place_of(config, "market").is_new:
                 yield ok("payments: the price comes with the market, after the first start")
                 return
             reader = (await stack.enter_async_context(open_market(config))).reader
@@ -322,11 +320,11 @@ async def _check_price(config: Config) -> AsyncIterator[Finding]:
 
 
 async def _check_sales(config: Config) -> AsyncIterator[Finding]:
-    if money_place(config).is_new:
+    if place_of(config, "money").is_new:
         return
     try:
         async with open_money(config, SystemClock()) as money:
-            why = await money.sales_books.why_stopped()
+            why = await money.books.why_stopped()
     except UnusableStore:
         return  # the money's own check says so
     except ServiceUnavailable as error:

@@ -122,16 +122,16 @@ async def operating(
     config: Config, market: Market, money: Money, clock: Clock, age_ms: Callable[[], int | None]
 ) -> AsyncIterator[OperationParts]:
     """Write the numbers of each hour during the block; *age_ms* is the newest block's age."""
-    sales = money.sales_books if config.payments.enabled else None
+    sales = money.books if config.payments.enabled else None
     writer = HourWriter(money.accounts, clock, age_ms, None if sales is None else sales.fund)
     async with running(writer.run, "hours"):
         yield OperationParts(
             tracking=market.tracking,
             market=market.reader,
-            coverage=market.coverage,
+            coverage=market.reader,
             sales=sales,
-            history=None if config.chain.source == "files" else market.history_asks,
-            payments=money.payment_history if config.payments.enabled else None,
+            history=None if config.chain.source == "files" else market.backfill_jobs,
+            payments=money.read_books if config.payments.enabled else None,
             assets=assets_of(config.payments),
             facts=None if config.chain.source == "files" else partial(facts_on_chain, config.chain),
             operator=Operator(**config.operator.model_dump()),

@@ -148,9 +148,9 @@ async def verify(config: Config, source: Path, scratch: Path | None, clock: Cloc
                 Violation(Invariant.BALANCE_IS_SUM, f"{account}")
                 for account in await accounts.contradictions()
             ]
-            violations += (await money.audit_books.check(after_entry=None)).violations
+            violations += (await money.books.check(after_entry=None)).violations
             for begins in (False, True):  # the walk that was under way, then a whole one
-                violations += await _walk(money.audit_books, clock, begins=begins)
+                violations += await _walk(money.books, clock, begins=begins)
             overview = await market.reader.overview()
         with opened(own, "money") as rows:
             counts = rows.execute(COUNTS).get

@@ -10,7 +10,6 @@ from mintscope.history.backfill import BackfillMerge
 from mintscope.history.jobs_store import SqlBackfillJobs, SqlHistory
 from mintscope.history.join_store import SqlBackfillMerge, SqlGapMends, SqlImports
 from mintscope.kit.sql.database import AccessInThreads, Database, DatabaseAccess
-from mintscope.market.coverage import CoverageReader
 from mintscope.market.ports import Retention
 from mintscope.market.screening.snapshot import ListReader, ListSnapshots
 from mintscope.market.screening.store import SqlListReader, SqlListSnapshots
@@ -82,18 +81,9 @@ class Market:
             )
         )
 
-    @property
-    def reader(self) -> SqlLogReader:
-        """Reads the swap log, and its newest slot."""
-        return self._reader
-
-    @property
-    def coverage(self) -> CoverageReader:
-        """Exchanges read and missed, over time."""
-        return self._reader
-
     @cached_property
-    def _reader(self) -> SqlLogReader:
+    def reader(self) -> SqlLogReader:
+        """Reads the swap log, its newest slot, and the exchanges read and missed over time."""
         return self._opened(SqlLogReader(self._engine.read(), self._engine.version))
 
     @cached_property
@@ -116,37 +106,14 @@ class Market:
         """The list of tracked mints."""
         return self._opened(SqlTracking(self._engine.written()))
 
-    @property
-    def history_reading(self) -> SqlHistory:
-        """Backfills, for their reader."""
-        return self._history
-
-    @property
-    def backfill_folding(self) -> SqlHistory:
-        """Backfills, for their fold."""
-        return self._history
-
-    @property
-    def history_jobs(self) -> SqlHistory:
-        """Backfills, for an operator."""
-        return self._history
-
     @cached_property
-    def _history(self) -> SqlHistory:
+    def history(self) -> SqlHistory:
+        """Backfills: read, folded, and shown to operators."""
         return self._opened(SqlHistory(self._engine.beside()))
 
-    @property
-    def history_asks(self) -> SqlBackfillJobs:
-        """Requested backfills, for administrators."""
-        return self._asks
-
-    @property
-    def history_queue(self) -> SqlBackfillJobs:
-        """Requested backfills, for ingest."""
-        return self._asks
-
     @cached_property
-    def _asks(self) -> SqlBackfillJobs:
+    def backfill_jobs(self) -> SqlBackfillJobs:
+        """Backfills that administrators request, and ingest runs."""
         return self._opened(SqlBackfillJobs(self._engine.beside()))
 
     @cached_property

@@ -29,18 +29,13 @@ from mintscope.alerts.store import (
     SqlTelegramChatRows,
 )
 from mintscope.credits.ledger import CreditLedger
-from mintscope.credits.rotation import RotationStore
 from mintscope.credits.store import CreditAccounts, GroupCreditLedger
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import Root
 from mintscope.kit.sql.database import Database
-from mintscope.payments.audit import AuditBooks, AuditLease, OrphanBooks, TreasuryBooks
-from mintscope.payments.ports import PaymentStore
 from mintscope.payments.price_cache import PriceSource
-from mintscope.payments.reconciler import AdoptionStore
 from mintscope.payments.store.books import SqlHourRows, SqlPaymentBooks
 from mintscope.payments.store.payments import SqlPaymentStore
-from mintscope.payments.trials import Buyers
 from mintscope.watchlists.store import SqlWatchedRows, SqlWatchlistRows
 
 T = TypeVar("T")
@@ -179,77 +174,19 @@ class Money:
         """Credit accounts, for a command."""
         return self._opened(self._engine.credits(self.pepper))
 
-    @property
-    def payments(self) -> PaymentStore:
-        """Payments and their outcomes."""
-        return self._payments
-
-    @property
-    def adoptions(self) -> AdoptionStore:
-        """Creates rows for payments that are on chain and have none."""
-        return self._payments
-
-    @property
-    def rotations(self) -> RotationStore:
-        """Moves the credits of a token to a new one."""
-        return self._payments
-
-    @property
-    def buyers(self) -> Buyers:
-        """Wallets that have paid before."""
-        return self._payments
-
     @cached_property
-    def _payments(self) -> SqlPaymentStore:
+    def payments(self) -> SqlPaymentStore:
+        """Payments and their outcomes, rotations of credit tokens, and wallets that have paid."""
         return self._opened(self._engine.payments())
 
-    @property
-    def audit_books(self) -> AuditBooks:
-        """The books of payments, for the auditor."""
-        return self._books
-
-    @property
-    def audit_lease(self) -> AuditLease:
-        """The lease of the audit."""
-        return self._books
-
-    @property
-    def treasury_books(self) -> TreasuryBooks:
-        """The books of payments, for comparing the treasury's history."""
-        return self._books
-
-    @property
-    def maintenance_books(self) -> SqlPaymentBooks:
-        """The books of payments, for payment maintenance."""
-        return self._books
-
-    @property
-    def orphan_books(self) -> OrphanBooks:
-        """The payments on chain that have no row."""
-        return self._books
-
-    @property
-    def payment_search(self) -> SqlPaymentBooks:
-        """The books of payments, for searches by support staff."""
-        return self._read_books
-
-    @property
-    def payment_history(self) -> SqlPaymentBooks:
-        """The books of payments, for pages."""
-        return self._read_books
-
-    @property
-    def sales_books(self) -> SqlPaymentBooks:
-        """The books of payments, for an operator."""
-        return self._books
-
     @cached_property
-    def _books(self) -> SqlPaymentBooks:
+    def books(self) -> SqlPaymentBooks:
+        """The books of payments, for audits and operators."""
         return self._opened(self._engine.books())
 
     @cached_property
-    def _read_books(self) -> SqlPaymentBooks:
-        """Books over a connection of their own: long lists hold up no audit, and audits no list."""
+    def read_books(self) -> SqlPaymentBooks:
+        """The books over another connection: long lists delay no audit, and audits no list."""
         return self._opened(self._engine.books())
 
     @cached_property

@@ -220,7 +220,7 @@ def _answering(otherwise: str) -> Iterator[None]:
         raise StoreUnavailable(f"the database {otherwise}: {cause}") from cause
 
 
-class PostgresMaintenance:
+class _PostgresMaintenance:
     """Implements StoreMaintenance over the database of *dsn*."""
 
     disk: Path | None = None
@@ -229,11 +229,9 @@ class PostgresMaintenance:
         self._dsn = dsn
 
     def back_up(self, target: Path, progress: Progress) -> None:
-        """Copy a consistent snapshot of the database into files in the new folder *target*."""
         copy_running(self._dsn, f"{SQLITE}{target}", progress)
 
     def restore(self, source: Path, progress: Progress) -> None:
-        """Copy the files of *source* into the database, which must not be in use."""
         copy_installation(f"{SQLITE}{source}", self._dsn, progress)
 
     def compact(self) -> Sequence[tuple[str, int, int]]:
@@ -241,26 +239,20 @@ class PostgresMaintenance:
         raise UnusableStore("expected files of SQLite; the store is a PostgreSQL, which vacuums")
 
     def migrations(self, *, is_done: bool) -> list[str]:
-        """Return the names of the migrations that the tables lacked; run them if *is_done*."""
         with _answering("does not answer"):
             return migrate_all(self._dsn, is_done=is_done)
 
     def waiting(self) -> list[str]:
-        """Return the names of the tables' pending migrations; none for new tables."""
         with _answering("does not answer"):
             return waits_for(self._dsn)
 
     @contextmanager
     def as_it_is(self) -> Iterator[Database]:
-        """Open the tables unmigrated, for reading."""
         with closing(PostgresDatabase(self._dsn)) as database:
             yield database
 
     def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
-        """Run the migrations in a transaction and roll it back, if the service is not running.
-
-        scratch   not used: nothing is copied
-        """
+        """Run the migrations in a transaction and roll it back, if the service is not running."""
         del scratch
         try:
             with _answering("refuses the rehearsal"), expecting_no_service(self._dsn):
@@ -278,7 +270,7 @@ class PostgresEngine:
 
     def __init__(self, dsn: str) -> None:
         self.place = dsn
-        self.maintenance: StoreMaintenance = PostgresMaintenance(dsn)
+        self.maintenance: StoreMaintenance = _PostgresMaintenance(dsn)
 
     def open_market(
         self, retention: Retention, *, follows_all: bool, epoch: int | None

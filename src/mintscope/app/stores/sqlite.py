@@ -123,24 +123,11 @@ def _reading(path: Path) -> DatabaseAccess[Database]:
     return AccessAtOnce(database)
 
 
-KINDS = {MARKET_FILE: "market", MONEY_FILE: "money", WEBHOOKS_FILE: "webhooks"}
-
-
-def compact_files(folder: Path) -> Sequence[tuple[str, int, int]]:
-    """Compact each file of *folder*, which must not be in use; return names and sizes.
-
-    The bytes are those before and after.  From then on a market file returns unused pages.
-    Compaction needs as much free space as the file has bytes.
-    Raises StoreUnavailable; the file is then unchanged.
-    """
-    return [_compact(folder / name) for name in KINDS if (folder / name).exists()]
-
-
-def _compact(path: Path) -> tuple[str, int, int]:
+def _compact(path: Path, kind: str) -> tuple[str, int, int]:
     before = path.stat().st_size
     try:
         with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as db:
-            if SIZES.get(KINDS[path.name], USUAL_SIZES).shrinks:
+            if SIZES.get(kind, USUAL_SIZES).shrinks:
                 db.execute("PRAGMA auto_vacuum = INCREMENTAL")
             db.execute("VACUUM")
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -285,7 +272,7 @@ def _unusable(kind: str, folder: Path, cause: Exception) -> UnusableStore:
     return error(f"the {kind} file in {folder} does not answer: {why}")
 
 
-class OnlyOne:
+class _OnlyOne:
     """Implements WriteLock for the one process that holds the folder of all files."""
 
     epoch = None
@@ -300,7 +287,7 @@ class OnlyOne:
         await asyncio.Event().wait()
 
 
-class SqliteMaintenance:
+class _SqliteMaintenance:
     """Implements StoreMaintenance over the files of *folder*."""
 
     def __init__(self, folder: Path) -> None:
@@ -309,21 +296,23 @@ class SqliteMaintenance:
         self.disk: Path | None = folder
 
     def back_up(self, target: Path, progress: Progress) -> None:
-        """Copy the files, which may be in use, into the new folder *target*."""
         copy_files(self._folder, target, progress, has_secrets=False)
 
     def restore(self, source: Path, progress: Progress) -> None:
-        """Copy the files of *source*, including pepper and roots, into the unused folder."""
         with expecting_no_service(self._place):
             copy_files(source, self._folder, progress)
 
     def compact(self) -> Sequence[tuple[str, int, int]]:
-        """Compact the files, which must not be in use; return names and sizes before and after."""
+        """Compact the files; from then on a market file returns unused pages.
+
+        Compaction needs as much free space as the file has bytes.
+        Raises StoreUnavailable; the file is then unchanged.
+        """
         with expecting_no_service(self._place):
-            return compact_files(self._folder)
+            files = [(self._folder / name, kind) for kind, name in sorted(FILES.items())]
+            return [_compact(path, kind) for path, kind in files if path.exists()]
 
     def migrations(self, *, is_done: bool) -> list[str]:
-        """Return the names of the migrations that the files lacked; run them if *is_done*."""
         return [
             f"{kind} {name}"
             for kind, file in FILES.items()
@@ -331,7 +320,6 @@ class SqliteMaintenance:
         ]
 
     def waiting(self) -> list[str]:
-        """Return the names of the files' pending migrations; none for new files."""
         return [
             f"{kind} {name}"
             for kind, file in FILES.items()
@@ -340,15 +328,11 @@ class SqliteMaintenance:
 
     @contextmanager
     def as_it_is(self) -> Iterator[Database]:
-        """Open the money tables unmigrated, for reading."""
         with closing(SqliteDatabase.as_it_is(self._folder / MONEY_FILE)) as file:
             yield file
 
     def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
-        """Migrate a copy of each file that has pending migrations, and time it.
-
-        scratch   the folder of the copies, None: that of the files
-        """
+        """Migrate a copy of each file that has pending migrations, and time it."""
         names = [
             (kind, file) for kind, file in FILES.items() if waits_for(self._folder / file, kind)
         ]
@@ -379,7 +363,7 @@ class SqliteEngine:
         self._folder = folder
         self.place = f"{SQLITE}{folder}"
         self.where = str(folder)
-        self.maintenance: StoreMaintenance = SqliteMaintenance(folder)
+        self.maintenance: StoreMaintenance = _SqliteMaintenance(folder)
 
     def open_market(
         self, retention: Retention, *, follows_all: bool, epoch: int | None
@@ -399,9 +383,9 @@ class SqliteEngine:
         with closing(SqliteDatabase(path, kind)) as database:
             yield database
 
-    def write_lock(self) -> OnlyOne:
+    def write_lock(self) -> _OnlyOne:
         """Return the right to write, which the process that holds the folder always has."""
-        return OnlyOne()
+        return _OnlyOne()
 
     @contextmanager
     def backfill_lock(self) -> Iterator[None]:

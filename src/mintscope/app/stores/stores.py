@@ -26,15 +26,12 @@ from mintscope.app.config.groups import Config
 from mintscope.app.engine import engine_of, is_shared
 from mintscope.app.running.processes import commit
 from mintscope.app.stores.backup import copy_secrets
-from mintscope.app.stores.copying import Progress
+from mintscope.app.stores.copying import FILES, Progress
 from mintscope.app.stores.engines import Secrets, WriteLock
 from mintscope.app.stores.folder import (
-    MARKET_FILE,
-    MONEY_FILE,
     OTHERS,
     PEPPER_FILE,
     ROOTS_FILE,
-    WEBHOOKS_FILE,
     keep_roots,
     load_pepper,
     load_roots,
@@ -80,14 +77,6 @@ def restore(
             copy_secrets(each, config.data_dir)
 
 
-def compact(config: Config) -> Sequence[tuple[str, int, int]]:
-    """Compact the files of the installation, which must not be running; return names and sizes.
-
-    Raises UnusableStore
-    """
-    return engine_of(config).maintenance.compact()
-
-
 class Place(NamedTuple):
     """The place of a store, in words, and whether the store is new."""
 
@@ -95,25 +84,11 @@ class Place(NamedTuple):
     is_new: bool
 
 
-def market_place(config: Config) -> Place:
-    """Return the place of the market."""
-    return _place(config, MARKET_FILE)
-
-
-def money_place(config: Config) -> Place:
-    """Return the place of credits, payments and accounts."""
-    return _place(config, MONEY_FILE)
-
-
-def webhooks_place(config: Config) -> Place:
-    """Return the place of the queue of webhooks."""
-    return _place(config, WEBHOOKS_FILE)
-
-
-def _place(config: Config, file_name: str) -> Place:
+def place_of(config: Config, kind: str) -> Place:
+    """Return the place of the store of *kind*: market, money or webhooks."""
     if is_shared(config):
         return Place("the database of store", is_new=False)
-    path = config.data_dir / file_name
+    path = config.data_dir / FILES[kind]
     return Place(str(path), is_new=not path.exists())
 
 

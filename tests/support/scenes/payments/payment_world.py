@@ -181,10 +181,10 @@ class World:
         """Audit as the service does, but with a new auditor each time."""
         async with money_in(self.path.parent, clock=self.clock) as money:
             auditor = Auditor(
-                books=money.audit_books,
-                orphans=money.orphan_books,
+                books=money.books,
+                orphans=money.books,
                 recognise=self.recognise,
-                treasury=money.treasury_books,
+                treasury=money.books,
                 history=self.chains[0],
                 reconciler=self.reconciler(),
                 clock=self.clock,
