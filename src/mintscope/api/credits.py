@@ -1,9 +1,9 @@
 """Endpoints that sell and rotate credits.
 
-A credit token moves all of its credits, a wallet those that its own purchases brought.
+A credit token moves all of its credits, a wallet the credits of its own purchases.
 
-A lost answer is requested again by sending the same request: with the old
-token and the same Idempotency-Key, or with the same signed challenge.
+A client that lost the answer sends the same request again: with the old token and the same
+Idempotency-Key, or with the same signed challenge.
 """
 
 import asyncio
@@ -252,7 +252,7 @@ class RotateRoutes:
 async def _adopt_lost(merchant: Merchant, claim: Claim, *, address: str) -> None:
     """Look on chain for an unknown purchase, which a restored store may have lost.
 
-    Any wallet can claim any signature, so such looks count as payments that fail do.
+    Any wallet can claim any signature, so each look-up counts as a failed payment does.
     Raises PaymentUnavailable.
     """
     if await merchant.rotations.find_purchase(claim.purchase) is not None:

@@ -54,14 +54,14 @@ class End(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EventStream:
-    """Implements `market.updates.broadcast.Listener`.
+    """Implements `market.updates.Listener`.
 
     mints           its subjects
     kind            of its reports
     has_reported    a snapshot or an update was written since `begin_period`
-    has_written     anything was
-    is_open         no end was written, and the client was there when it was last looked for
-    returned_count  asked at the end: how many credits are given back
+    has_written     any event was
+    is_open         no end was written, and the client was there when last checked
+    returned_count  returns, at the end, the number of credits that are given back
     """
 
     __slots__ = (
@@ -201,7 +201,7 @@ class StreamBounds:
     streams_max               of this process
     streams_per_account_max   of one account of credits, say, or one person
     mints_max                 of one stream
-    behind_s_max              then the stream ends
+    behind_s_max              a stream ends whose client reads nothing for longer
     stale_after_s             older data ends all streams
     """
 

@@ -6,22 +6,9 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 
 from mintscope.api.wire import ErrorBody, Failure, Wire, envelope_of, error_body
+from mintscope.kit import errors
 from mintscope.kit.clock import Clock
-from mintscope.kit.errors import (
-    ErrorCode,
-    InsufficientCredits,
-    InternalError,
-    InvalidFields,
-    KeyCapReached,
-    MethodNotAllowed,
-    PaymentAlreadyUsed,
-    PaymentFailed,
-    PaymentPending,
-    PaymentRequired,
-    PaymentUnavailable,
-    RateLimited,
-    ServiceError,
-)
+from mintscope.kit.errors import ErrorCode
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import JSON, NO_STORE, Header, Response
 from mintscope.kit.http.routes import Cors
@@ -125,29 +112,29 @@ class ErrorFormat(NamedTuple):
     """
 
     body_type: type[Wire]
-    body: Callable[[ServiceError, UnixMs, bytes], Wire]
+    body: Callable[[errors.ServiceError, UnixMs, bytes], Wire]
     hides_code: bool = False
 
-    def write(self, error: ServiceError, *, at: UnixMs, request_id: bytes) -> bytes:
+    def write(self, error: errors.ServiceError, *, at: UnixMs, request_id: bytes) -> bytes:
         """Return the body of *error*."""
         return msgspec.json.encode(self.body(error, at, request_id))
 
 
-def _messages(error: ServiceError) -> list[Message]:
-    if isinstance(error, InvalidFields):
+def _messages(error: errors.ServiceError) -> list[Message]:
+    if isinstance(error, errors.InvalidFields):
         return [Message(field, message) for field, message in error.messages]
     return [Message(GENERAL, str(error))]
 
 
-def _retry_after(error: ServiceError) -> int | msgspec.UnsetType:
-    return error.retry_after_s if isinstance(error, RateLimited) else msgspec.UNSET
+def _retry_after(error: errors.ServiceError) -> int | msgspec.UnsetType:
+    return error.retry_after_s if isinstance(error, errors.RateLimited) else msgspec.UNSET
 
 
-def _of_exchange(error: ServiceError, _at: UnixMs, _request_id: bytes) -> ExchangeFailure:
+def _of_exchange(error: errors.ServiceError, _at: UnixMs, _request_id: bytes) -> ExchangeFailure:
     return ExchangeFailure(messages=_messages(error), retry_after=_retry_after(error))
 
 
-def _of_account(error: ServiceError, _at: UnixMs, _request_id: bytes) -> AccountFailure:
+def _of_account(error: errors.ServiceError, _at: UnixMs, _request_id: bytes) -> AccountFailure:
     return AccountFailure(
         error=error_body(error),
         messages=_messages(error),
@@ -172,14 +159,14 @@ class ErrorWriter:
 
     async def __call__(self, request: Request, error: Exception) -> Response:
         """Return the response for *error*; for a bug, it shows only the request id."""
-        if not isinstance(error, ServiceError):
-            error = InternalError()
+        if not isinstance(error, errors.ServiceError):
+            error = errors.InternalError()
         error_format = self._format_at(request.path)
         body = error_format.write(error, at=self._clock.now(), request_id=request.request_id)
         headers: list[Header] = [JSON, NO_STORE]
-        if isinstance(error, MethodNotAllowed):
+        if isinstance(error, errors.MethodNotAllowed):
             headers.append((b"allow", error.allowed.encode()))
-        if isinstance(error, RateLimited):
+        if isinstance(error, errors.RateLimited):
             headers.append((b"retry-after", b"%d" % error.retry_after_s))
         headers += _wait(error)
         if STATUS[error.code] == UNAUTHORIZED:
@@ -189,7 +176,7 @@ class ErrorWriter:
         return Response(STATUS[error.code], body, tuple(headers))
 
 
-def _challenge(error: ServiceError) -> Header:
+def _challenge(error: errors.ServiceError) -> Header:
     """Return the header that names the way to authenticate.
 
     Source: RFC 9110 section 11.6.1, RFC 6750 section 3.
@@ -199,7 +186,12 @@ def _challenge(error: ServiceError) -> Header:
 
 
 def write_refusal(
-    error: ServiceError, *, path: bytes, at: UnixMs, request_id: bytes, cors: Sequence[Cors] = ()
+    error: errors.ServiceError,
+    *,
+    path: bytes,
+    at: UnixMs,
+    request_id: bytes,
+    cors: Sequence[Cors] = (),
 ) -> Response:
     """Return the response to a request that the server refuses before it reaches a route.
 
@@ -213,7 +205,7 @@ def write_refusal(
     return Response(STATUS[error.code], body, (JSON, NO_STORE, *_wait(error), *shown))
 
 
-def _wait(error: ServiceError) -> list[Header]:
+def _wait(error: errors.ServiceError) -> list[Header]:
     """Return the Retry-After header, if the code of *error* has a waiting time."""
     wait_s = RETRY_S.get(error.code)
     return [] if wait_s is None else [(b"retry-after", b"%d" % wait_s)]
@@ -306,20 +298,20 @@ OBSTACLE_RETRY_S: Final = {
 }
 
 
-def error_of(refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
+def error_of(refused: CheckoutRefused, *, unpaid: str) -> errors.ServiceError:
     """Return the error for *refused*, with the text *unpaid* if nothing was presented."""
     why = f" Paying would be pointless now: {refused.failure}" if refused.failure else ""
     match refused.cause:
         case NothingPresented():
-            return PaymentRequired(unpaid + why)
+            return errors.PaymentRequired(unpaid + why)
         case SignInRefused(flaw=flaw):
-            return PaymentRequired(f"{SIGN_IN_REFUSED.format(flaw)} {unpaid}")
+            return errors.PaymentRequired(f"{SIGN_IN_REFUSED.format(flaw)} {unpaid}")
         case NothingForSale():
-            return PaymentUnavailable(NO_SALES)
+            return errors.PaymentUnavailable(NO_SALES)
         case NoCredits() | KeyCapped() as shortage:
             return _shortage_error(shortage, why)
         case Refused() as refusal:
-            return PaymentFailed(_refusal_text(refusal))
+            return errors.PaymentFailed(_refusal_text(refusal))
         case AlreadyUsed() | Unresolved() | Unavailable() as outcome:
             return _outcome_error(outcome)
 
@@ -362,27 +354,27 @@ def _named(reason: RefusalReason) -> str:
     return reason if official == reason else f"{reason} (x402: {official})"
 
 
-def _shortage_error(shortage: NoCredits | KeyCapped, why: str) -> ServiceError:
+def _shortage_error(shortage: NoCredits | KeyCapped, why: str) -> errors.ServiceError:
     match shortage:
         case NoCredits(balance=0):
-            return InsufficientCredits(NO_CREDIT_LEFT + why)
+            return errors.InsufficientCredits(NO_CREDIT_LEFT + why)
         case NoCredits(balance=balance, credit_count=credit_count):
-            return InsufficientCredits(TOO_FEW.format(credit_count, balance) + why)
+            return errors.InsufficientCredits(TOO_FEW.format(credit_count, balance) + why)
         case KeyCapped(until=until):
-            return KeyCapReached(CAPPED.format(iso_time(until)))
+            return errors.KeyCapReached(CAPPED.format(iso_time(until)))
 
 
-def _outcome_error(outcome: AlreadyUsed | Unresolved | Unavailable) -> ServiceError:
+def _outcome_error(outcome: AlreadyUsed | Unresolved | Unavailable) -> errors.ServiceError:
     match outcome:
         case AlreadyUsed(what):
-            return PaymentAlreadyUsed(USED[what])
+            return errors.PaymentAlreadyUsed(USED[what])
         case Unresolved(key=key):
-            return PaymentPending(
+            return errors.PaymentPending(
                 "The payment was sent, and its outcome is not known yet. Do not pay again: send the"
                 f" same request with the same payment, {SAME_KEY if key is None else NEW_KEY}."
             )
         case Unavailable(obstacle):
-            return PaymentUnavailable(OBSTACLES[obstacle])
+            return errors.PaymentUnavailable(OBSTACLES[obstacle])
 
 
 def unpaid_text(order: Order) -> str:
@@ -390,7 +382,7 @@ def unpaid_text(order: Order) -> str:
     return NO_CREDITS_PRESENTED if order.is_for_credits else NOTHING_PRESENTED
 
 
-def with_credits_only(error: ServiceError, option: PaymentOption) -> ServiceError:
+def with_credits_only(error: errors.ServiceError, option: PaymentOption) -> errors.ServiceError:
     """Return *error* with the reason why *option* takes no payment, and how to get credits."""
     if option.is_closed:
         return type(error)(f"{error} {CLOSED}")

@@ -1,8 +1,8 @@
 """GET /v1/token/{tokenAddress} for a credit, answered at once in the plain case.
 
-The steps before the debit have no side effect but the limit's count, which comes last: so a
-request that is not plain goes to `V1.get_token` as if nothing had been, which alone knows the
-rules and the errors.  Only the success is answered here, by the same functions.
+The steps before the debit have no side effect but the limit's count, which comes last.  So any
+other request can still go to `V1.get_token`, which alone knows the rules and the errors.  Only the
+success is answered here, by the same functions.
 
     account, root   remembered from an earlier request, with credits left when it last spent
     report          at hand and fresh enough

@@ -60,10 +60,10 @@ class ListPosition(msgspec.Struct, tag="tokens", frozen=True):
 class ListParts:
     """The parts that the routes of the list need.
 
-    lists    who keeps the list of tokens
-    limit    how often an address may ask for any of it
-    origin   this service as its clients reach it
-    follows_files   whether the market's clock is that of files that are replayed
+    lists           the current list of tokens
+    limit           of all routes of the list, by client address
+    origin          the address at which clients reach this service
+    follows_files   returns whether files are replayed, whose clock is then the market's
     """
 
     lists: ListCache

@@ -147,7 +147,7 @@ class ReadScreen(NamedTuple):
 class ScreenRoutes:
     """The routes, with the parts of *v1*.
 
-    follows_files   whether the market's clock is that of files that are replayed
+    follows_files   returns whether files are replayed, whose clock is then the market's
     """
 
     v1: V1

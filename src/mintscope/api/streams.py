@@ -1,8 +1,8 @@
 """Endpoint /v1/stream: admission, events, paid minutes.
 
-A minute that has started stays paid once anything of it was sent, save that a stream which we end
-gives it back if no report was sent in it: `end` says how many credits that are.  One of a process
-that dies is given back by another, unless it was noted that something was sent in it.
+A started minute stays paid once an event was sent in it.  If the service ends the stream, it gives
+the minute back unless a report was sent in it; `end` says how many credits that are.  If the
+process dies, another gives the minute back, unless it was noted that an event was sent in it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -88,7 +88,7 @@ class PaidMinutes:
 
     take        takes the credits of a minute; raises ServiceError if it cannot
     give_back   gives credits back, once for each
-    note_sent   notes that a minute is not given back, whatever becomes of this process
+    note_sent   records that a minute is not given back, even if this process dies
     """
 
     def __init__(

@@ -154,9 +154,8 @@ def bundle_offers() -> Iterator[SoldItem]:
 def report_offers(mints: Iterable[Mint]) -> Iterator[SoldItem]:
     """Return the offers of tokens, at the price of one credit each.
 
-    By their names the reports of *mints*, and their newest pages.  The last two stand for all
-    others: pages that were asked for by a range, a cursor or a limit, mints that are tracked no
-    more, and screens.
+    The reports of *mints* and their newest pages are named.  The last two offers stand for all
+    others: pages with a range, a cursor or a limit, mints that are no longer tracked, and screens.
     """
     for mint in mints:
         yield SoldItem(report_resource(mint), 1)
@@ -305,8 +304,8 @@ class ResourceServer:
     ) -> Debited:
         """Take *credit_count* credits of *caller* for a new minute of a stream.
 
-        Payments are not taken.  Where nothing can be sent, `give_back` gives them back; else
-        `note_sent` says so, for what this process leaves behind if it dies is given back, too.
+        Payments are not taken.  If nothing can be sent, call `give_back`, else `note_sent`: credits
+        that a dead process has not noted as sent are given back.
         """
         if caller.bearer is None:
             raise self._as_error(

@@ -193,7 +193,7 @@ log = structlog.get_logger()
 
 
 class ShownOutbox:
-    """The outbox in the form that the page of a demo shows; implements Mailbox of `web.mailbox`."""
+    """The outbox as the mailbox page of a demo shows it; implements `site.routes.Mailbox`."""
 
     def __init__(self, outbox: Outbox, write: Compose) -> None:
         self._outbox = outbox

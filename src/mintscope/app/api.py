@@ -100,7 +100,7 @@ async def run_api(  # noqa: PLR0913 - one argument for each part
 
     siblings      the processes beside this one
     listener_fd   a socket that listens already; None: create one
-    is_new        an emptied store, or that of another installation, is meant
+    is_new        allow an emptied store, or one of another installation
     reread        reads the configuration again, at a SIGHUP
     Raises        FolderInUse, UnusableStore, CannotSell, and OSError for an address in use
     """
@@ -173,7 +173,8 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     run = await enter(operating(config, market, money, clock, follower.age_ms))
     rules = age_rules(config.api)
     status = StatusReader(checks, reader, follower, sales, clock.now(), rules, read_coverage)
-    pages = Pages(config.web, accounts, by_address, other, clock, ledger, shown, sold, status, run)
+    web = replace(accounts, ledger=ledger, market=shown, sales=sold, status=status, operations=run)
+    pages = Pages(config.web, web, by_address, other, clock)
     await enter(pages.serving_administrators(_bounds(config.api)))
     mcp = McpService(config.mcp, by_address, other, clock)
     app = await enter(mcp.beside(pages.beside(api, origins), api))

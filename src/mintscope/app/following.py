@@ -63,7 +63,7 @@ from mintscope.site.sol import MarketParts
 from mintscope.site.status import AgeRules, BooksStatus, MarketStatus, ServiceStatus
 
 HOLDER_BYTES: Final = 8
-NOTING_MS: Final = 5 * SECOND_MS  # for what became of a webhook to be written down
+NOTING_MS: Final = 5 * SECOND_MS  # to store the outcome of a webhook
 
 
 def _email_bounds(config: SignalsConfig) -> EmailBounds:
@@ -125,8 +125,22 @@ async def signalling(  # noqa: PLR0913 - one argument for each part
         return
     watcher = make_watcher(config, reader, store, clock, symbols)
     receivers = Receivers(limits, clock, per_minute=config.webhooks_per_minute_max)
-    deliveries = make_deliveries(config, store, queue, pepper, clock)
-    sender = make_sender(config, deliveries, receivers, clock)
+    deliveries = Deliveries(
+        store=store,
+        queue=queue,
+        secrets=AccountSecrets.derive(pepper),
+        clock=clock,
+        retry_ms_max=config.webhook_retry_s * SECOND_MS,
+        lease_ms=int(config.webhook_timeout_s * SECOND_MS) + NOTING_MS,
+        waiting_max=config.webhooks_waiting_max,
+        kept_max=config.firings_kept_max,
+    )
+    post = WebhookPost(
+        timeout_s=config.webhook_timeout_s,
+        allows_loopback=config.webhook_loopback,
+        admit=receivers.admit_address,
+    )
+    sender = WebhookSender(deliveries=deliveries, post=post, receivers=receivers, clock=clock)
     bot = make_bot(config, watcher.writer, store, pepper, origin, clock, symbols)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(running(watcher.run, "signals"))
@@ -161,34 +175,6 @@ def make_watcher(
         clock=clock,
         wait=partial(asyncio.sleep, config.poll_interval_ms / 1000),
     )
-
-
-def make_deliveries(
-    config: SignalsConfig, store: AccountStore, queue: SqlWebhookQueue, pepper: bytes, clock: Clock
-) -> Deliveries:
-    """Return the deliveries: leases of webhooks and their outcomes."""
-    return Deliveries(
-        store=store,
-        queue=queue,
-        secrets=AccountSecrets.derive(pepper),
-        clock=clock,
-        retry_ms_max=config.webhook_retry_s * SECOND_MS,
-        lease_ms=int(config.webhook_timeout_s * SECOND_MS) + NOTING_MS,
-        waiting_max=config.webhooks_waiting_max,
-        kept_max=config.firings_kept_max,
-    )
-
-
-def make_sender(
-    config: SignalsConfig, deliveries: Deliveries, receivers: Receivers, clock: Clock
-) -> WebhookSender:
-    """Return the sender of webhooks."""
-    post = WebhookPost(
-        timeout_s=config.webhook_timeout_s,
-        allows_loopback=config.webhook_loopback,
-        admit=receivers.admit_address,
-    )
-    return WebhookSender(deliveries=deliveries, post=post, receivers=receivers, clock=clock)
 
 
 def make_bot(  # noqa: PLR0913, PLR0917 - one argument for each part
@@ -227,9 +213,9 @@ class StatusReader:
     """Reads the status; a part that cannot be read in time is None.
 
     sales        None if nothing is sold
-    started_at   when this process began to answer
-    rules        how late data may be
-    coverage     recently read and missed exchanges
+    started_at   start of this process
+    rules        limits on the age of data
+    coverage     exchanges that were read and missed lately
     """
 
     checks: Sequence[Check]
@@ -370,8 +356,8 @@ async def following(
 def stream_bounds(config: Config) -> StreamBounds:
     """Return the bounds of streams in *config*.
 
-    One whose client reads nothing ends in half of the time that an answer may be left unread, so
-    that it can learn why.
+    A stream whose client reads nothing ends after half of the time that a response may stay unread,
+    so that the client can still receive the reason.
     """
     return StreamBounds(
         streams_max=config.streams.open_max,

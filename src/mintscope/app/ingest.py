@@ -65,7 +65,7 @@ async def run_ingest(
     """Follow the chain into the store until the source ends or a signal comes; return the signal.
 
     progress  called with (slots read, slots to read) while history is read
-    is_new    an emptied store, or that of another installation, is meant
+    is_new    allow an emptied store, or one of another installation
     reread    reads the configuration again, at a SIGHUP
     Raises    FolderInUse, UnusableStore, and errors of the source that need an operator
     """

@@ -33,15 +33,15 @@ class NodeWatch:
     version             newest transaction version in its blocks that it withheld at first
     first_available     oldest slot it has
     pace                of the chain, as the node reports it; None if it does not
-    final               how far its newest final slot was behind; None if the pace is not known
+    final               lag of its newest final slot; None if the pace is not known
     start, head         newest slot when the watch began and ended
-    took_s              how long each block took
+    took_s              duration of each request for a block
     raw_bytes           of the transactions, unpacked
-    wire_bytes          as they came
-    calls               every request
-    polls               those of them for the newest slot, which ingest seldom asks for
-    behind              blocks not yet here when the watch ended
-    failures            answers that were none
+    wire_bytes          of the responses as received
+    calls               all requests
+    polls               requests for the newest slot, which ingest seldom makes
+    behind              blocks that were still missing when the watch ended
+    failures            requests without a response
     """
 
     genesis_hash: str

@@ -289,9 +289,8 @@ class Sales:
     async def expect_ready(self, *, is_restart: bool = False) -> None:
         """Check the payment token, the treasury and the fee payer before anything is sold.
 
-        A node that does not answer is no reason to refuse those who have credits.  Neither is
-        anything else once the service ran: with *is_restart* it is logged, and maintenance
-        keeps sales closed as long as it lasts.
+        If the node does not answer, only log it, because clients can still use their credits.  With
+        *is_restart*, only log any other problem, too: maintenance keeps sales closed meanwhile.
         Raises    UnusablePaymentToken, CannotSell
         """
         try:

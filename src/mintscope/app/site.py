@@ -29,11 +29,8 @@ from mintscope.kit.http.response import Bounds
 from mintscope.kit.limits import Limit
 from mintscope.mcp.calls import CORS as MCP_CORS
 from mintscope.payments.merchant import Merchant
-from mintscope.site.admin.operations import OperationParts
-from mintscope.site.render import NO_OPERATOR, Features, Operator
+from mintscope.site.render import NO_OPERATOR, Features
 from mintscope.site.sales.selling import CreditSales
-from mintscope.site.sol import MarketParts
-from mintscope.site.status import ReadStatus
 
 EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - read, not bound
 
@@ -98,21 +95,11 @@ class Pages:
     """The listeners of the pages: that of the API, or a separate one for administration."""
 
     web: WebConfig
-    accounts: Accounts
+    parts: Accounts
     limits: AddressLimits
     other_limit: Limit
     clock: Clock
-    ledger: CreditLedger | None = None
-    market: MarketParts | None = None
-    sales: CreditSales | None = None
-    status: ReadStatus | None = None
-    operations: OperationParts | None = None
     has_payments: bool = False
-
-    @property
-    def operator(self) -> Operator:
-        """The operator of the service."""
-        return NO_OPERATOR if self.operations is None else self.operations.operator
 
     def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:
         """Return the application on the listener of *api*: *api* alone, or with the pages."""
@@ -120,9 +107,7 @@ class Pages:
             return api
         features = Features(
             has_administration=self.web.admin_port is None,
-            has_payments=self.has_payments or self.sales is not None,
-            needs_second_factor=self.web.second_factor_for_administrators,
-            operator=self.operator,
+            has_payments=self.has_payments or self.parts.sales is not None,
             demo_wallet_seed=self.web.demo_wallet_seed,
         )
         pages = self._create(features, origins, described(api, origins[0]))
@@ -130,14 +115,7 @@ class Pages:
 
     def administration(self, origins: Sequence[str]) -> HttpApplication:
         """Return the application for administrators, on a separate listener."""
-        return self._create(
-            Features(
-                has_people=False,
-                needs_second_factor=self.web.second_factor_for_administrators,
-                operator=self.operator,
-            ),
-            origins,
-        )
+        return self._create(Features(has_people=False), origins)
 
     @asynccontextmanager
     async def serving_administrators(self, bounds: Bounds) -> AsyncIterator[None]:
@@ -167,22 +145,19 @@ class Pages:
         origins: Sequence[str],
         describe_api: Callable[[], Mapping[str, Any]] | None = None,
     ) -> HttpApplication:
+        operations = self.parts.operations
         return create_web(
-            parts=replace(
-                self.accounts,
-                market=self.market,
-                sales=self.sales,
-                describe=describe_api,
-                ledger=self.ledger,
-                status=self.status,
-                operations=self.operations,
-            ),
+            parts=replace(self.parts, describe=describe_api),
             origins=origins,
             clock=self.clock,
             limits=self.limits,
             limit=self.other_limit,
-            writes=self.accounts.writes,
-            features=features,
+            writes=self.parts.writes,
+            features=replace(
+                features,
+                needs_second_factor=self.web.second_factor_for_administrators,
+                operator=NO_OPERATOR if operations is None else operations.operator,
+            ),
         )
 
 

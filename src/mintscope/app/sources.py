@@ -174,8 +174,8 @@ class BackfillReading:
     ) -> int:
         """Read and fold all final transactions of *mint*; then ingest may join them.
 
-        After a failure call it again: it goes on.  Return the number of transactions never given:
-        unless an *incomplete* past will do, IncompleteBackfill is raised if there is one.
+        After a failure, call it again: it resumes.  Return the number of transactions that the node
+        does not give; raise IncompleteBackfill if there are some, unless *incomplete* is set.
         """
         node = self._node
         store = self._market.history

@@ -175,14 +175,14 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
 ) -> HttpApplication:
     """Return the API.
 
-    checks, trial   checks of /v1/health and /readyz; the free trial, None for none
-    limits     counts requests; other_limit is for routes without a limit of their own
-    merchant   who sells; without one nothing is for sale
-    accounts   who keeps them; without them there are none
-    series, holders, lists, streams   their readers, keepers or senders; without one there are none
-    has_fast_path  plain requests for a token's data are answered before the application is asked
-    identity, other_paths   who sells here, and surfaces beside the API: both for descriptions
-    coverage     exchanges read and missed lately
+    checks, trial   checks of /v1/health and /readyz; limits of the free trial, None for no trial
+    limits          counts requests; other_limit is for routes without a limit of their own
+    merchant        sells; None: nothing is for sale
+    accounts, series, holders, lists, streams   None: there are none
+    has_fast_path   plain requests for a report are answered before they reach the application
+    identity        of the service, for descriptions
+    other_paths     paths beside the API that descriptions name
+    coverage        returns the exchanges that were read and missed lately
     """
     gate = Gate(ledger=ledger, limit=public_limit, limits=limits, key_ring=_key_ring(accounts))
     adverts, kept = Adverts(), KeptAnswers(clock)

@@ -6,7 +6,7 @@ How a page is made
     2. A handler is `async def show(self, request: PageRequest) -> PageResponse`.  It returns
        `Page("x.html", {facts})`, `Redirect("/path", notice="key of page.NOTICES")` or
        `PlainText(...)`.  A form with a mistake is the same page again, `Page(...,
-       errors={field: message}, values={...}, status=422)`.  It may raise what `failures.FAILURES`
+       errors={field: message}, values={...}, status=422)`.  It may raise what `render.FAILURES`
        has words for: NotFound, BadRequest, ...
     3. Before a handler runs, `endpoints` has checked the route's `access` (SIGNED_IN sends
        strangers to sign in, FRESH asks for the password again), the Origin and `csrf` of a form,

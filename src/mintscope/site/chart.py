@@ -137,7 +137,10 @@ def draw_chart(
               for y in levels.values() if panes.price.low <= y <= panes.price.high),
             _filled(points, panes.price, axis),
             *_candles(points, panes.price, axis),
-            *_averages(points, panes.price, axis),
+            *(
+                _curve(f"line {name}", points, panes.price, axis, attrgetter(name))
+                for name in AVERAGES
+            ),
             *_volumes(points, panes.volume, axis),
             *_momentum(points, panes, axis),
         ]
@@ -301,11 +304,6 @@ def _candles(points: Sequence[ChartPoint], pane: _Pane, axis: Axis) -> Iterator[
             bodies.append(_bar(middle, step, top - over, bottom + over))
         yield _path(f"wick {kind}", "".join(wicks))
         yield _path(f"bar {kind}", "".join(bodies))
-
-
-def _averages(points: Sequence[ChartPoint], pane: _Pane, axis: Axis) -> Iterator[Markup]:
-    for name in AVERAGES:
-        yield _curve(f"line {name}", points, pane, axis, attrgetter(name))
 
 
 def _volumes(points: Sequence[ChartPoint], pane: _Pane, axis: Axis) -> Iterator[Markup]:

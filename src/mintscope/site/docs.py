@@ -177,8 +177,6 @@ def facts_of(guide: Guide, origin: str) -> Mapping[str, str]:
             return {}
 
 
-NAME: Final = "CHANGELOG.md"
-PLACE: Final = ("mintscope.site", NAME)
 FOR_OPERATORS: Final = "For operators"  # changes that no customer notices: not on the page
 
 
@@ -201,8 +199,7 @@ class Release:
 @cache
 def releases() -> tuple[Release, ...]:
     """Return the releases with the changes that customers notice, newest first."""
-    package, *names = PLACE
-    text = files(package).joinpath(*names).read_text()
+    text = (files("mintscope.site") / "CHANGELOG.md").read_text()
     return tuple(Release(name, tuple(_groups(body))) for name, body in _parts(text, "## "))
 
 
@@ -237,10 +234,6 @@ class DocsPages:
         self._origin = origin
         self._programs: dict[str, tuple[ExampleProgram, ...]] = {}
 
-    @property
-    def _reference(self) -> Reference:
-        return self._read_reference()
-
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
         yield get("/docs/guides/{guide}", self.show_guide)
@@ -267,7 +260,7 @@ class DocsPages:
 
     async def show(self, _request: PageRequest) -> PageResponse:
         """Show the index."""
-        first = self._reference.endpoints["get-token"]
+        first = self._read_reference().endpoints["get-token"]
         programs = self._programs_of(first)
         return self._page("index", here="", programs_shown=programs, answer_short=REPORT)
 
@@ -277,7 +270,7 @@ class DocsPages:
         guide = next((each for each in GUIDES if each.slug == slug), None)
         if guide is None:
             raise NotFound
-        first = self._programs_of(self._reference.endpoints["get-token"])
+        first = self._programs_of(self._read_reference().endpoints["get-token"])
         facts = facts_of(guide, self._origin)
         here = f"/guides/{slug}"
         page = self._page(here[1:], here=here, guide=guide, programs_shown=first, **facts)
@@ -286,10 +279,10 @@ class DocsPages:
     async def show_endpoint(self, request: PageRequest) -> PageResponse:
         """Show an endpoint, or its Markdown.  Raises NotFound."""
         slug = request.path_params["endpoint"]
-        endpoint = self._reference.endpoints.get(slug.removesuffix(MARKDOWN))
+        endpoint = self._read_reference().endpoints.get(slug.removesuffix(MARKDOWN))
         if endpoint is None:
             raise NotFound
-        area = next(each for each in self._reference.areas if endpoint in each.endpoints)
+        area = next(each for each in self._read_reference().areas if endpoint in each.endpoints)
         page = self._page(
             "endpoint",
             here=f"/api/{endpoint.slug}",
@@ -309,7 +302,7 @@ class DocsPages:
 
     async def show_errors(self, _request: PageRequest) -> PageResponse:
         """Show every code."""
-        return self._page("errors", here="/errors", refusals_shown=self._reference.refusals)
+        return self._page("errors", here="/errors", refusals_shown=self._read_reference().refusals)
 
     async def show_changelog(self, _request: PageRequest) -> PageResponse:
         """Show the changes."""
@@ -317,15 +310,15 @@ class DocsPages:
 
     async def get_words(self, _request: PageRequest) -> PageResponse:
         """Return the search words of each page, by its address, for the search script."""
-        words = {each.address: each.words for each in self._reference.endpoints.values()}
+        words = {each.address: each.words for each in self._read_reference().endpoints.values()}
         words["/docs/indicators"] = " ".join(field for each in DEFINITIONS for field in each.fields)
-        words["/docs/errors"] = " ".join(each.code for each in self._reference.refusals)
+        words["/docs/errors"] = " ".join(each.code for each in self._read_reference().refusals)
         return PlainText(json.dumps(words))
 
     def _page(self, name: str, *, here: str, **facts: Any) -> Page:
         shared = {
             "here": f"/docs{here}",
-            "areas": self._reference.areas,
+            "areas": self._read_reference().areas,
             "guides": GUIDES,
             "origin": self._origin,
             "bundles": BUNDLES,

@@ -14,14 +14,8 @@ from starlette.types import Scope
 
 from mintscope.accounts.people import People
 from mintscope.accounts.session import AGENT_LENGTH_MAX, Browser, Session, SessionEnded
+from mintscope.kit import errors
 from mintscope.kit.clock import Clock
-from mintscope.kit.errors import (
-    BadRequest,
-    MethodNotAllowed,
-    NotFound,
-    PayloadTooLarge,
-    RateLimited,
-)
 from mintscope.kit.http.rate_limit import AddressLimit, WriteBudget
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import AnyResponse, Response
@@ -91,7 +85,7 @@ class PageEndpoints:
 
     async def write_error(self, request: Request, error: Exception) -> Response:
         """Return the page of *error*, or a redirect to sign in if a session has ended."""
-        if isinstance(error, RateLimited):
+        if isinstance(error, errors.RateLimited):
             request.state = PageContext(session=None, path=request.path)  # it must cost little
         elif request.state is None:
             try:
@@ -174,7 +168,7 @@ class PageEndpoints:
         if session is None:
             return self._to_sign_in(request, await self._refilled(page, request))
         if page.is_administration and not session.user.is_administrator:
-            raise NotFound
+            raise errors.NotFound
         is_barred = self.needs_second_factor and not session.user.has_second_factor
         if page.is_administration and is_barred:
             return Page("factors/needed.html", status=HTTPStatus.FORBIDDEN)
@@ -205,7 +199,7 @@ class PageEndpoints:
             if form.texts(KEPT):
                 return here
             typed = urlencode([(name, form.text(name)) for name in names])
-        except (BadRequest, PayloadTooLarge):
+        except (errors.BadRequest, errors.PayloadTooLarge):
             return here
         if page.keeps:
             typed = f"{typed}&notice={FORM_KEPT}"
@@ -232,7 +226,7 @@ class PageEndpoints:
         path, _, query = address.partition("?")
         try:
             self._router.find("GET", path)
-        except (NotFound, MethodNotAllowed):
+        except (errors.NotFound, errors.MethodNotAllowed):
             return START
         return address if QUERY.fullmatch(query) else path
 

@@ -1,15 +1,16 @@
 """Small charts, and numbers in readable form."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import csv
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from functools import partial
+from io import StringIO
 from itertools import groupby
 from math import floor, isfinite, log10
 from typing import Final, NamedTuple
 
 from markupsafe import Markup
 
-from mintscope.kit.primitives import UnixMs, UnixS
+from mintscope.kit.primitives import Mint, UnixMs, UnixS
 from mintscope.kit.time import DAY_MS, SECOND_MS, utc
 
 DIGITS: Final = 5  # of a price that are shown
@@ -90,6 +91,11 @@ def percent(fraction: float | None) -> Markup:
     return Markup('<span class="{}">{}{}&nbsp;%</span>').format(kind, sign, shown)
 
 
+def percent_text(fraction: float) -> str:
+    """Return `percent` of *fraction* as plain text."""
+    return percent(fraction).striptags().replace("\N{NO-BREAK SPACE}", " ")
+
+
 def no_value() -> Markup:
     """Return the mark for an unknown number."""
     return Markup('<span class="level" title="not known yet">{}</span>').format(NOTHING)
@@ -155,7 +161,7 @@ def draw_area(
     begin    when the first value was, Unix seconds
     step_s   between two values
     label    text for screen readers
-    quiet    the places of values that are those before them: nothing was traded; a dotted line
+    quiet    places of values that repeat the one before without a trade: the line is dotted there
     """
     low = min(values, default=0.0)
     high = max(values, default=1.0)
@@ -227,7 +233,7 @@ INSET: Final = 2.0  # so that the stroke is not cut at the edges
 def sparkline(values: Sequence[float | None], label: str = "") -> Markup:
     """Return *values*, oldest first and evenly apart, as SVG; None is a gap.
 
-    A value that is the one before it was not traded: the line is dotted there.
+    A value that equals the one before it means no trade: the line is dotted there.
 
     label   text for screen readers; empty: the text beside it says the same
     It is coloured by its classes: `spark`, and `up`, `down` or `level`.
@@ -262,17 +268,14 @@ def _paths(values: Sequence[float | None], known: Sequence[float]) -> Markup:
         run = [(place, value) for place, value in group if value is not None]
         if is_known:
             points = [point(place, value) for place, value in run]
-            for part in stretches(points, partial(_is_held, [value for _, value in run])):
+            held = {n for n, (_, value) in enumerate(run) if n and value == run[n - 1][1]}
+            for part in stretches(points, held.__contains__):
                 drawn[part.is_quiet] += "M" + "L".join(part.points)
     return Markup("").join(
         Markup('<path{} d="{}" fill="none" vector-effect="non-scaling-stroke"/>').format(kind, path)
         for kind, path in (("", drawn[False]), (QUIET, drawn[True]))
         if path
     )
-
-
-def _is_held(values: Sequence[float], place: int) -> bool:
-    return values[place] == values[place - 1]
 
 
 HOURS: Final = 7 * 24
@@ -286,9 +289,13 @@ def hour_plot(
     """Return the HOURS hours up to *now* as SVG; an hour without a number is zero.
 
     label      text for screen readers
-    is_level   an hour without a number is as the one before; nothing is drawn before the first
+    is_level   an hour without a number repeats the one before; nothing is drawn before the first
     """
-    line = _levels(values, now) if is_level else _numbers(values, now)
+    begin = now - HOURS + 1
+    if is_level:
+        line = _levels(values, begin)
+    else:
+        line = {place: values.get(begin + place, 0) for place in range(HOURS)}
     most = max(line.values(), default=0)
     span = HOUR_PLOT_HEIGHT - 2 * HOUR_PLOT_MARGIN
     points = [
@@ -298,22 +305,18 @@ def hour_plot(
     end = HOURS - 1
     foot = HOUR_PLOT_HEIGHT - HOUR_PLOT_MARGIN
     path = "L".join(points) or f"{end} {foot}"
-    begin = min(line, default=end)
+    start = min(line, default=end)
     return Markup(
         '<svg viewBox="0 0 {} {}" preserveAspectRatio="none" role="img" aria-label="{}"'
         ' focusable="false"><path class="plot-area" d="M{} {}L{}L{} {}z"/>'
         '<path class="plot-base" d="M0 {}H{}"/><path class="plot-line" d="M{}"/></svg>'
-    ).format(end, HOUR_PLOT_HEIGHT, label, begin, foot, path, end, foot, foot, end, path)
+    ).format(end, HOUR_PLOT_HEIGHT, label, start, foot, path, end, foot, foot, end, path)
 
 
-def _numbers(values: Mapping[int, float], now: int) -> dict[int, float]:
-    return {place: values.get(now - HOURS + 1 + place, 0) for place in range(HOURS)}
-
-
-def _levels(values: Mapping[int, float], now: int) -> dict[int, float]:
+def _levels(values: Mapping[int, float], begin: int) -> dict[int, float]:
     line: dict[int, float] = {}
     for place in range(HOURS):
-        value = values.get(now - HOURS + 1 + place, line.get(place - 1))
+        value = values.get(begin + place, line.get(place - 1))
         if value is not None:
             line[place] = value
     return line
@@ -330,6 +333,20 @@ def day_text(day: int) -> str:
     """Return *day*, since 1970-01-01, as text: 22 Nov."""
     moment = utc(UnixMs(day * DAY_MS))
     return f"{moment.day} {moment:%b}"
+
+
+def ends_of(mint: Mint) -> str:
+    """Return the ends of *mint*, for a token without a name."""
+    return f"{mint[:4]}\N{HORIZONTAL ELLIPSIS}{mint[-4:]}"
+
+
+def csv_text(header: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
+    """Return *lines* below *header* as CSV."""
+    text = StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(header)
+    table.writerows(lines)
+    return text.getvalue()
 
 
 def spreadsheet_text(text: str) -> str:

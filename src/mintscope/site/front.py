@@ -27,6 +27,7 @@ from mintscope.site.page import Macros, NoContent, Page, PageResponse
 from mintscope.site.routes import START, PageRequest, PageRoute, get
 from mintscope.site.sol import LiveSol, MarketParts, SolNow
 from mintscope.site.token.listing import WATCHED_SHOWN, LinePage, TokenLines, Watching
+from mintscope.site.token.pages import KEY, Example
 from mintscope.solana.blocks import WSOL
 
 PAUSE_S: Final = 0.5  # between two looks
@@ -109,29 +110,18 @@ def _event(sol: SolNow, parts: Mapping[str, str]) -> bytes:
     return encode_event(NEWS, msgspec.json.encode(reported))
 
 
-KEY: Final = "YOUR_KEY"
-
-
-class FrontExample(NamedTuple):
-    """A line for a shell or a file; *key* identifies it on the page."""
-
-    key: str
-    name: str
-    text: str
-
-
-def examples_of(origin: str, *, has_mcp: bool) -> Iterator[FrontExample]:
+def examples_of(origin: str, *, has_mcp: bool) -> Iterator[Example]:
     """Yield the ways to request the report of SOL at *origin*."""
     url = f"{origin}/v1/token/{WSOL}"
-    yield FrontExample("curl", "curl", f'curl -H "Authorization: Bearer {KEY}" {url}')
+    yield Example("curl", "curl", f'curl -H "Authorization: Bearer {KEY}" {url}')
     if has_mcp:
-        yield FrontExample(
+        yield Example(
             "mcp",
             "MCP",
             f"claude mcp add --transport http mintscope {origin}/mcp"
             f' --header "Authorization: Bearer {KEY}"',
         )
-    yield FrontExample(
+    yield Example(
         "python",
         "Python",
         f'httpx.get("{url}", headers={{"Authorization": "Bearer {KEY}"}}).json()["data"]["price"]',

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import structlog
@@ -18,9 +17,9 @@ from mintscope.site.page import Macros, NoContent, PageResponse, Pushed
 from mintscope.site.routes import PageRequest
 from mintscope.site.sol import MarketParts
 
-AGAIN_S: Final = 5.0  # after a look that failed
+AGAIN_S: Final = 5.0  # after a read that failed
 BEAT: Final = encode_event(b"beat", b"{}")
-REST: Final = 4.0  # times what a look took: pages have at most a fifth of a core for it
+REST: Final = 4.0  # times the duration of a read: pages use at most a fifth of a core for it
 
 View = TypeVar("View", bound=Hashable)
 
@@ -30,9 +29,9 @@ log = structlog.get_logger()
 class News(NamedTuple):
     """The news for readers of a view.
 
-    mark      names what they know then
-    whole     the event for those who know anything else
-    since     what those know for whom *change*, an event that is smaller, is enough
+    mark      the state after it
+    whole     the event for readers in any state
+    change    a smaller event, for readers in the state *since*
     """
 
     mark: Hashable
@@ -44,7 +43,7 @@ class News(NamedTuple):
 class PageStream(EventStream):
     """The stream of one page.
 
-    known   the mark of its first state; None: it gets all there is
+    known   the mark of the state that the page was loaded with; None: send all of it
     """
 
     __slots__ = ("_on_report", "known")
@@ -75,12 +74,11 @@ class PageStream(EventStream):
 
 
 class Channel(Generic[View]):
-    """The readers of views that share one look, at most once in *pause_s*.
+    """Reads the news of views for all their readers at once, at most once in *pause_s*.
 
-    After a look that failed, it is looked again in *again_s*.
-
-    look        returns the news of each view; one that is left out has none
-    is_watched  changes are not noted: it is looked again all the same
+    look        returns the news of each view; a view that is left out has none
+    is_watched  read again even if `note` was not called
+    again_s     the wait after a read that failed
     """
 
     def __init__(
@@ -96,7 +94,7 @@ class Channel(Generic[View]):
         self._again_s = again_s
         self._is_watched = is_watched
         self._readers: dict[PageStream, View] = {}
-        self._marks: dict[PageStream, Hashable] = {}  # of what they know; others send them too
+        self._marks: dict[PageStream, Hashable] = {}  # the state of each
         self._newest: dict[View, News] = {}
         self._looking: asyncio.Task[None] | None = None
         self._is_due = False
@@ -107,7 +105,7 @@ class Channel(Generic[View]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a look, a transmission or the pause after it is in progress."""
+        """Whether news is being read or sent, or the pause after that is not over."""
         return self._looking is not None
 
     @contextmanager
@@ -128,7 +126,7 @@ class Channel(Generic[View]):
             self._looking = asyncio.create_task(self._go_on())
 
     async def _go_on(self) -> None:
-        """Look and send while there are readers and news."""
+        """Read and send while there are readers and news."""
         time_s = asyncio.get_running_loop().time
         try:
             while self._readers and (self._is_due or self._is_watched or self._owes()):
@@ -143,7 +141,7 @@ class Channel(Generic[View]):
             self._looking = None
 
     async def _renew(self) -> bool:
-        """Read the numbers again if they are due; return False if that failed."""
+        """Read the news again if it is due; return False if that failed."""
         if not (self._is_due or self._is_watched):
             return True
         self._is_due = False
@@ -203,7 +201,7 @@ class OpenPages:
 
         kind   of the reports that the page shows
 
-        Without room it is no content, so that a browser does not ask again.
+        Without room, return no content, so that a browser does not ask again.
         Raises TokenNotFound, InsufficientData, RateLimited and ServiceUnavailable.
         """
         if self.are_full:
@@ -211,7 +209,14 @@ class OpenPages:
         with ExitStack() as room:
             room.enter_context(self._taken(request.browser.address))
             await self._market.streams.broadcast.prepare(mints, None, kind)
-            return Pushed(partial(_push, room.pop_all(), serve))
+            taken = room.pop_all()
+
+        async def push(outlet: Outlet, macros: Macros) -> None:
+            with taken:
+                if outlet is not NO_OUTLET:
+                    await serve(outlet, macros)
+
+        return Pushed(push)
 
     @contextmanager
     def _taken(self, address: str) -> Iterator[None]:
@@ -221,9 +226,3 @@ class OpenPages:
                 yield
             finally:
                 self._count -= 1
-
-
-async def _push(room: ExitStack, serve: Serve, outlet: Outlet, macros: Macros) -> None:
-    with room:
-        if outlet is not NO_OUTLET:
-            await serve(outlet, macros)

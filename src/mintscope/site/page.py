@@ -95,7 +95,7 @@ class Page:
     values  contents of the form's fields, so that they need not be typed again; never a password
     status  by default 422 with errors and 200 without
     kept_as names its text if that is the same for everybody, so that it is made once
-    cookie  that of a new session, or END_SESSION
+    cookie  of a new session, or END_SESSION
     visit   the text that names this browser in the question for a passkey, to be kept by it
     """
 
@@ -163,8 +163,8 @@ Macros = Callable[[str], Any]
 class Pushed:
     """Server-sent events, written whenever there is news.
 
-    push   as in `server.response.PushedResponse`; it is given the macros of templates as well, for
-           parts of pages
+    push   as in `kit.http.response.PushedResponse`, with the macros of templates as its second
+           argument
     """
 
     push: Callable[[Outlet, Macros], Awaitable[None]]

@@ -315,7 +315,7 @@ SHOWN_ELSEWHERE: Final[tuple[Header, ...]] = (
 
 
 class StaticFiles:
-    """The files of `web/static`, by name."""
+    """The files of `site/static`, by name."""
 
     def __init__(self) -> None:
         folder = files("mintscope.site") / "static"

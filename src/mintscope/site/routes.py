@@ -10,9 +10,9 @@ from urllib.parse import parse_qsl
 
 from mintscope.accounts.mail.email import Email, EmailId
 from mintscope.accounts.session import Browser, Session
-from mintscope.kit.errors import BadRequest, NotFound
+from mintscope.kit.errors import BadRequest, InvalidTokenAddress, NotFound
 from mintscope.kit.http.request import Request, parse_id
-from mintscope.kit.primitives import UnixMs
+from mintscope.kit.primitives import Mint, UnixMs, parse_mint
 from mintscope.site.page import NoContent, Page, PageResponse, PlainText
 
 FIELDS_MAX: Final = 50
@@ -171,6 +171,14 @@ class PageRequest:
         assert self.session is not None
         return self.session
 
+    @property
+    def mint(self) -> Mint:
+        """The mint in the path.  Raises NotFound for other text."""
+        try:
+            return parse_mint(self.path_params["mint"])
+        except InvalidTokenAddress:
+            raise NotFound from None
+
 
 PageHandler = Callable[[PageRequest], Awaitable[PageResponse]]
 
@@ -201,12 +209,12 @@ NOT_COUNTED: Final = (
 class PageRoute:
     """A page, or a form that is posted to it.
 
-    path              as in `server.routes.Route`
+    path              as in `kit.http.routes.Route`
     is_from_anywhere  its form comes from no page of ours, carries its proof in the path, and is not
                       read: the one click of a mail program
     refilled          the fields that its page fills in from its query: they are kept if the sender
                       has to sign in first.  An address is no place for secrets
-    keeps             likewise, the fields that are filled in for every page, for the same user
+    keeps             likewise, the fields that are filled in on every page, for the same user
     keeps_on          the page of the form, if it is not at *path*
     """
 

@@ -34,14 +34,14 @@ class MarketParts:
 
     reports               reports of tokens as of the last applied slot
     series                candles and swaps
-    last_holders          the holders of a token that were last requested; asks no node
+    last_holders          returns the stored holders of a token; asks no node
     lists                 all tokens, and their facts on chain
-    streams               reports as they change; pages have a part of its room
-    ledger                takes a credit for a view
+    streams               reports as they change; pages use a part of its capacity
+    ledger                takes the credit for a view
     limits                counts views, together for all processes that share a store
     degraded_after_s      older data is marked
     stale_after_s         older data is not shown
-    showcase              tokens that everyone sees for nothing, beside wrapped SOL
+    showcase              tokens that are free for everyone, besides wrapped SOL
     free_views_per_day    of other tokens, by client address
     tracks_per_day        tokens that a user may have tracked in a day at once
     live_pages_max        open pages that follow changes
@@ -136,16 +136,16 @@ class LiveSol:
 def _drawn(report: TokenReport, slot: Slot, candles: Sequence[SeriesCandle]) -> SolNow:
     price = report.price.usd
     values = [*(each.close for each in candles[:-1]), price]
-    quiet = {place for place, each in enumerate(candles) if not _is_traded(each)}
+    quiet = {
+        place
+        for place, each in enumerate(candles)
+        if each.count == 0 and each.imported_volume is None
+    }
     begin = candles[0].bucket if candles else report.data_span.to
     change = values[-1] / values[0] - 1.0 if len(values) > 1 and values[0] else None
     label = f"SOL in the last hour: from ${short_price(values[0])} to ${short_price(price)}"
     chart = draw_area(values, begin, MINUTE_S, label, quiet)
     return SolNow(report, slot, 0, change, chart, _written(report))
-
-
-def _is_traded(candle: SeriesCandle) -> bool:
-    return candle.count > 0 or candle.imported_volume is not None
 
 
 def _written(report: TokenReport) -> Mapping[str, str]:

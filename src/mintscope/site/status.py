@@ -118,7 +118,7 @@ class AgeRules(NamedTuple):
 
     degraded_after_s   older data is given, and marked
     stale_after_s      older data is not given
-    retry_after_s      so long clients have to wait then
+    retry_after_s      the wait for clients then
     """
 
     degraded_after_s: float = 30.0

@@ -429,7 +429,7 @@ def test_a_database_that_is_down_ends_no_check_but_its_own(
     assert isinstance(asked.exception, SystemExit)
     lines = asked.output.splitlines()
     assert not [line for line in lines if not re.match(r"(ok  |warn|FAIL)  \w", line)], lines
-    assert [line for line in lines if re.match("FAIL  money: the database does not", line)]
+    assert [line for line in lines if re.match("FAIL  money: the database of store does", line)]
     assert [line for line in lines if "mail: " in line], "a check after it"
 
 

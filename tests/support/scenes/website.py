@@ -233,33 +233,29 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
             limits=limits,
             clock=clock,
         )
-        pages = Pages(
-            web=web,
-            accounts=accounts,
-            limits=AddressLimits(limits, addresses),
-            other_limit=other_limit(config.api),
-            clock=clock,
-            has_payments=has_payments,
+        run = OperationParts(
+            tracking=kept.tracking,
+            market=kept.reader,
+            coverage=kept.reader,
+            sales=money.books,
+            history=None if config.chain.source == "files" else kept.backfill_jobs,
+            payments=money.read_books,
+            assets=assets_of(config.payments),
+            operator=operator,
+            facts=facts,
+        )
+        services = replace(
+            accounts,
+            ledger=money.ledger,
+            market=None if shown is None else shown.parts,
             sales=None
             if merchant is None
             else credit_sales(merchant, money.ledger, expect_open or is_open),
-            ledger=money.ledger,
-            market=None if shown is None else shown.parts,
             status=status if market is None else market.status,
-            operations=(
-                run := OperationParts(
-                    tracking=kept.tracking,
-                    market=kept.reader,
-                    coverage=kept.reader,
-                    sales=money.books,
-                    history=None if config.chain.source == "files" else kept.backfill_jobs,
-                    payments=money.read_books,
-                    assets=assets_of(config.payments),
-                    operator=operator,
-                    facts=facts,
-                )
-            ),
+            operations=run,
         )
+        by_address = AddressLimits(limits, addresses)
+        pages = Pages(web, services, by_address, other_limit(config.api), clock, has_payments)
         yield Website(
             origin,
             pages.beside(api, origins),

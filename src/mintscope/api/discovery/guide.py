@@ -350,7 +350,7 @@ def write_index(
     paths: Collection[str],
     clients: tuple[str, str],
 ) -> bytes:
-    """Return /llms.txt; the arguments are those of `guide.write_guide`."""
+    """Return /llms.txt; the arguments are as for `write_guide`."""
     wheel, tarball = clients
     has_trial = any(each.path == TRIAL_PATH for each in operations)
     has_stream = any(each.path == STREAM_PATH for each in operations)

@@ -134,7 +134,7 @@ class Operation(Route):
     scope          that an API key needs for it; None if it takes no key, or any
     price          of one call, if it is charged
     unit           the unit that a credit pays for, if not one call
-    query          the shape of its query, as `data.query.read_query` reads it
+    query          the shape of its query, as `wire.read_query` reads it
     body           the type of the request's body
     media_type     of its success; only JSON has an envelope; *data* of events has the data
                    of each by its name

@@ -124,8 +124,8 @@ class _Kept(NamedTuple):
 class RecentPages:
     """Serves a cached page while the log is unchanged, for KEPT_S at most.
 
-    The log says of every slot, and when it becomes final, but not of candles that are imported:
-    these are seen by then.  Up to BYTES_MAX are kept, those that were given last.
+    The log changes with every slot, and when one becomes final, but not when candles are imported:
+    those appear within KEPT_S.  Up to BYTES_MAX are kept, the last ones served.
     """
 
     def __init__(self, reader: SeriesReader, clock: Clock) -> None:
@@ -215,11 +215,10 @@ class SeriesShop:
     ) -> Response:
         """Return the page from *make*, for one credit of *caller* or one payment.
 
-        It may have been made a moment ago.
+        The page may be a cached one.
 
-        look   where *make* uses up what is scarce, or reads much: it is called in its place for a
-               client that presents nothing, and *make* only if there is a credit or a payment, or
-               if *look* says that the page is empty
+        look   for a *make* that costs much: called instead for a client that presents nothing.
+               *make* is then called only for a credit or a payment, or if *look* finds no rows
         """
         order = report_order(series_resource(wanted.mint, wanted.kind, wanted.query))
 

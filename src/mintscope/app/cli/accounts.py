@@ -1,7 +1,7 @@
 """Commands about applications and users."""
 
 import sys
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
@@ -20,9 +20,9 @@ from mintscope.app.accounts import open_hasher
 from mintscope.app.cli.config import ConfigFile
 from mintscope.app.cli.output import (
     LINES,
-    LINES_MAX,
     NUMBER_MAX,
     AsJson,
+    Limit,
     moment,
     print_json,
     print_rows,
@@ -212,6 +212,9 @@ def _checked(note: str) -> str:
     return note
 
 
+UserNumber: TypeAlias = Annotated[
+    int, typer.Argument(help="Number of the user.", metavar="NUMBER", min=1, max=NUMBER_MAX)
+]
 user_commands = typer.Typer(help="List accounts, or remove one.", no_args_is_help=True)
 app.add_typer(user_commands, name="users")
 admin_commands = typer.Typer(
@@ -227,9 +230,7 @@ def list_users(
         int | None,
         typer.Option(metavar="NUMBER", help="Begin after this number.", min=1, max=NUMBER_MAX),
     ] = None,
-    limit: Annotated[
-        int, typer.Option(metavar="COUNT", help="Maximum number of lines.", min=1, max=LINES_MAX)
-    ] = LINES,
+    limit: Limit = LINES,
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
@@ -254,9 +255,7 @@ def list_users(
 
 @user_commands.command()
 def remove(
-    number: Annotated[
-        int, typer.Argument(help="Number of the user.", metavar="NUMBER", min=1, max=NUMBER_MAX)
-    ],
+    number: UserNumber,
     config: ConfigFile = None,
 ) -> None:
     """Remove an account: its API keys are revoked and its sessions end at once."""
@@ -266,9 +265,7 @@ def remove(
 
 @user_commands.command("drop-second-factor")
 def drop_second_factor(
-    number: Annotated[
-        int, typer.Argument(help="Number of the user.", metavar="NUMBER", min=1, max=NUMBER_MAX)
-    ],
+    number: UserNumber,
     config: ConfigFile = None,
 ) -> None:
     """Let a person who lost phone, passkeys and recovery codes in with the password alone."""

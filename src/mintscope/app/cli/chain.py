@@ -17,8 +17,8 @@ import typer
 
 from mintscope.app.cli.config import ConfigFile, configured
 from mintscope.app.cli.history import CallsPerS, Giving, RatePools, Yes, days_ago
-from mintscope.app.cli.output import AsJson, print_rows, stop, visible
-from mintscope.app.cli.stores import EXIT_NOT_DONE, with_market
+from mintscope.app.cli.output import EXIT_NOT_DONE, AsJson, print_rows, stop, visible
+from mintscope.app.cli.stores import with_market
 from mintscope.app.config.groups import Config
 from mintscope.app.running.decode_worker import (
     decode_json_transaction,

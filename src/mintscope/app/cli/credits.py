@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 from secrets import token_bytes
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
 from mintscope.app.cli.config import ConfigFile
 from mintscope.app.cli.output import (
     LINES,
-    LINES_MAX,
     NUMBER_MAX,
     AsJson,
+    Limit,
     moment,
     print_json,
     print_rows,
@@ -28,6 +28,9 @@ CREDITS_MAX: Final = 1_000_000_000
 NOTE_LENGTH_MAX: Final = 200
 SHOWN: Final = 20
 SHOWN_MAX: Final = 1_000
+After: TypeAlias = Annotated[
+    int, typer.Option(metavar="NUMBER", help="Begin after this number.", min=0, max=NUMBER_MAX)
+]
 
 app = typer.Typer()
 credit_commands = typer.Typer(help="Issue and show credit tokens.", no_args_is_help=True)
@@ -85,12 +88,8 @@ def issue(
 @credit_commands.command("list")
 def list_accounts(
     *,
-    after: Annotated[
-        int, typer.Option(metavar="NUMBER", help="Begin after this number.", min=0, max=NUMBER_MAX)
-    ] = FIRST,
-    limit: Annotated[
-        int, typer.Option(metavar="COUNT", help="Maximum number of lines.", min=1, max=LINES_MAX)
-    ] = LINES,
+    after: After = FIRST,
+    limit: Limit = LINES,
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
@@ -120,9 +119,7 @@ def show(
         str, typer.Argument(metavar="HINT", help="The last characters of the token, up to eight.")
     ],
     *,
-    after: Annotated[
-        int, typer.Option(metavar="NUMBER", help="Begin after this number.", min=0, max=NUMBER_MAX)
-    ] = FIRST,
+    after: After = FIRST,
     limit: Annotated[
         int,
         typer.Option(

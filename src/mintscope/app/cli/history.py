@@ -13,8 +13,8 @@ from typer.core import TyperGroup
 from typing_extensions import override
 
 from mintscope.app.cli.config import ConfigFile, configured
-from mintscope.app.cli.output import moment, refusing, stop, visible
-from mintscope.app.cli.stores import EXIT_NOT_DONE, with_market
+from mintscope.app.cli.output import EXIT_NOT_DONE, moment, refusing, stop, visible
+from mintscope.app.cli.stores import with_market
 from mintscope.app.cli.table import BadTable, rows
 from mintscope.app.config.groups import Config
 from mintscope.app.sources import BackfillReading, begin_of, left_out, open_backfill

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, NoReturn
+from typing import Annotated, Final, NoReturn, TypeAlias
 
 import typer
 
@@ -12,10 +12,15 @@ from mintscope_client.cli.tables import NONE, AsJson, Cell, print_json, print_ro
 
 __all__ = ["NONE", "AsJson", "Cell", "print_json", "print_rows", "visible"]
 
+EXIT_NOT_DONE: Final = 1
 EXIT_BAD_INPUT: Final = 2
 LINES: Final = 1_000
 LINES_MAX: Final = 100_000  # some 10 MB
 NUMBER_MAX: Final = 2**63 - 1
+
+Limit: TypeAlias = Annotated[
+    int, typer.Option(metavar="COUNT", help="Maximum number of lines.", min=1, max=LINES_MAX)
+]
 
 
 @contextmanager

@@ -12,18 +12,26 @@ from mintscope.accounts.email_address import UnusableEmailAddress, parse_email
 from mintscope.accounts.factor_rows import UserKind
 from mintscope.accounts.rows import AccountRows
 from mintscope.app.cli.config import ConfigFile, configured
-from mintscope.app.cli.output import AsJson, moment, print_json, print_rows, refusing, stop, visible
-from mintscope.app.cli.stores import EXIT_NOT_DONE, with_money
+from mintscope.app.cli.output import (
+    EXIT_NOT_DONE,
+    AsJson,
+    moment,
+    print_json,
+    print_rows,
+    refusing,
+    stop,
+    visible,
+)
+from mintscope.app.cli.stores import with_money
 from mintscope.app.config.groups import Config, PaymentsConfig
 from mintscope.app.payments import (
-    USDC_DECIMALS,
     CannotSell,
     ChainAnswers,
     ask_chain,
     budget_of,
     open_adopter,
 )
-from mintscope.app.running.operating import write_counted
+from mintscope.app.running.operating import assets_of, write_counted
 from mintscope.app.stores.stores import Money, open_market
 from mintscope.kit.audit import COMMAND_LINE
 from mintscope.kit.clock import Clock, SystemClock
@@ -210,17 +218,7 @@ def _advised(advice: Advice) -> Facts:
 
 def _amount(atoms: int, asset: Mint | None, terms: PaymentsConfig) -> str:
     """Return *atoms* in whole tokens if the token is one that this service accepts."""
-    if asset in {None, terms.asset}:
-        return f"{_whole(atoms, terms.decimals)} {terms.asset_symbol}"
-    if asset == terms.usdc_mint:
-        return f"{_whole(atoms, USDC_DECIMALS)} USDC"
-    return f"{atoms} atoms of {asset}"
-
-
-def _whole(atoms: int, decimals: int) -> str:
-    whole, rest = divmod(atoms, 10**decimals)
-    digits = f"{rest:0{decimals}d}".rstrip("0") if decimals else ""
-    return f"{whole}.{digits}" if digits else str(whole)
+    return assets_of(terms).amount(atoms, asset).replace(",", "")
 
 
 def _places(looked: str, wanted: Wanted, kept: Kept) -> Facts:

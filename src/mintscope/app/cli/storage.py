@@ -17,6 +17,7 @@ from typing_extensions import override
 from mintscope import __version__
 from mintscope.app.cli.config import ConfigFile, configured
 from mintscope.app.cli.output import (
+    EXIT_NOT_DONE,
     AsJson,
     moment,
     print_json,
@@ -41,7 +42,6 @@ from mintscope.kit.errors import ServiceUnavailable, StoreUnavailable, UnusableS
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, HOUR_MS
 
-EXIT_NOT_DONE: Final = 1
 PEPPER: Final = (
     "Keep the pepper, too: it is configured outside. Without it every credit token is void."
 )

@@ -5,14 +5,14 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from logging import CRITICAL
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import structlog
 
 from mintscope.accounts.sessions import NotPossible
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.app.cli.config import ConfigFile, configured
-from mintscope.app.cli.output import stop
+from mintscope.app.cli.output import EXIT_NOT_DONE, stop
 from mintscope.app.config.groups import Config
 from mintscope.app.stores.stores import (
     Market,
@@ -26,8 +26,6 @@ from mintscope.app.stores.stores import (
 from mintscope.app.stores.upgrade import expect_upgraded
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import ServiceUnavailable, UnusableStore
-
-EXIT_NOT_DONE: Final = 1
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from typing import Annotated, Final, TextIO
 import typer
 
 from mintscope.app.cli.config import ConfigFile, configured
-from mintscope.app.cli.output import stop
+from mintscope.app.cli.output import EXIT_NOT_DONE, stop
 from mintscope.app.stores.stores import keep_new_root
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.credentials import ROOT_BYTES, Root
@@ -130,7 +130,6 @@ def _check_header(where: str, header: Sequence[str], required: Sequence[str]) ->
             )
 
 
-EXIT_NOT_DONE: Final = 1
 MINUTES_MAX: Final = 10_080
 
 app = typer.Typer()

@@ -12,7 +12,7 @@ import typer
 from mintscope.app.cli import output
 from mintscope.app.cli.config import ConfigFile, configured
 from mintscope.app.cli.history import DAYS_MAX, CallsPerS, Giving, Yes, backfill_token, days_ago
-from mintscope.app.cli.stores import EXIT_NOT_DONE, with_market
+from mintscope.app.cli.stores import with_market
 from mintscope.app.sources import ask_facts
 from mintscope.app.stores.stores import Market
 from mintscope.history.backfill import Imported
@@ -132,10 +132,7 @@ def list_mints(
         str,
         typer.Option(metavar="MINT", help="Begin after this address.", show_default=False),
     ] = "",
-    limit: Annotated[
-        int,
-        typer.Option(metavar="COUNT", help="Maximum number of lines.", min=1, max=output.LINES_MAX),
-    ] = output.LINES,
+    limit: output.Limit = output.LINES,
     as_json: output.AsJson = False,
     config: ConfigFile = None,
 ) -> None:
@@ -315,7 +312,7 @@ def export_day(
     try:
         count = with_market(config, work)
     except (NoTableLibrary, OSError) as error:
-        output.stop(str(error), EXIT_NOT_DONE)
+        output.stop(str(error), output.EXIT_NOT_DONE)
     typer.echo(f"{count} candles of {day:%Y-%m-%d} written to {to}")
 
 

@@ -20,7 +20,7 @@ import typer
 
 from mintscope import __version__
 from mintscope.app.cli.config import ConfigFile, configured
-from mintscope.app.cli.output import stop
+from mintscope.app.cli.output import EXIT_NOT_DONE, stop
 from mintscope.app.doctor.finding import Finding, warn
 from mintscope.payments.protocol.envelope import MAINNET
 from mintscope.solana.blocks import USDC, USDT
@@ -394,7 +394,6 @@ def write_server(
     return json.dumps(document, indent=2) + "\n"
 
 
-EXIT_NOT_DONE: Final = 1
 NO_ORIGIN: Final = "expected the https address of a running service: --url, or api.origin"
 
 app = typer.Typer()

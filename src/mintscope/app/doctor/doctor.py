@@ -10,64 +10,43 @@ from mintscope.app.cli.config import ConfigFile
 from mintscope.app.cli.output import AsJson, print_json
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import ConfigError, load
+from mintscope.app.doctor import machine, store
 from mintscope.app.doctor.chain import check_chain, check_coverage, check_dollars, check_node
 from mintscope.app.doctor.finding import Finding, Level, fail, ok
-from mintscope.app.doctor.machine import (
-    check_backups,
-    check_folder,
-    check_mail,
-    check_packages,
-    check_pages,
-    check_pepper,
-    check_ports,
-    check_proxies,
-    check_signals,
-    check_sqlite,
-    check_surfaces,
-)
-from mintscope.app.doctor.store import (
-    check_limits,
-    check_market,
-    check_money,
-    check_payments,
-    check_version,
-    check_webhooks,
-    fix_of,
-)
 from mintscope.app.stores.trouble import trouble_in_words
 
 CHECKS: Final = (
-    check_packages,
-    check_folder,
-    check_sqlite,
-    check_pepper,
+    machine.check_packages,
+    machine.check_folder,
+    machine.check_sqlite,
+    machine.check_pepper,
     check_chain,
-    check_version,
-    check_market,
+    store.check_version,
+    store.check_market,
     check_coverage,
     check_dollars,
-    check_money,
-    check_backups,
-    check_webhooks,
-    check_limits,
-    check_payments,
-    check_mail,
-    check_signals,
-    check_pages,
-    check_ports,
-    check_proxies,
-    check_surfaces,
+    store.check_money,
+    machine.check_backups,
+    store.check_webhooks,
+    store.check_limits,
+    store.check_payments,
+    machine.check_mail,
+    machine.check_signals,
+    machine.check_pages,
+    machine.check_ports,
+    machine.check_proxies,
+    machine.check_surfaces,
 )
 # Their data are there once the store has this version.
 OF_STORE: Final = (
-    check_market,
+    store.check_market,
     check_coverage,
     check_dollars,
-    check_money,
-    check_backups,
-    check_webhooks,
-    check_limits,
-    check_payments,
+    store.check_money,
+    machine.check_backups,
+    store.check_webhooks,
+    store.check_limits,
+    store.check_payments,
 )
 
 app = typer.Typer()
@@ -117,7 +96,7 @@ def _findings(
         if waits and check in OF_STORE:
             continue
         for finding in _guarded(check, loaded.config):
-            waits = waits or check is check_version
+            waits = waits or check is store.check_version
             yield finding
 
 
@@ -131,4 +110,4 @@ def _guarded(check: Callable[[Config], Iterable[Finding]], config: Config) -> It
         if words is None:
             yield fail(f"{name}: this check failed: {error!r}", "report it; other checks go on")
         else:
-            yield fail(f"{name}: {words}", fix_of(error, "see the lines above"))
+            yield fail(f"{name}: {words}", store.fix_of(error, "see the lines above"))

@@ -29,7 +29,7 @@ from mintscope.solana.wire import JsonTransactions, read_transaction
 
 
 def programs_read(dex: DexConfig) -> Sequence[Program]:
-    """Return the programs of the table, then those of the operator that the table lacks.
+    """Return the programs of the table, then the operator's own that the table lacks.
 
     The table wins: a newer release may know what an older configuration adds.
     """

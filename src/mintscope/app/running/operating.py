@@ -45,7 +45,7 @@ log = structlog.get_logger()
 class HourWriter:
     """Writes the counts since its last round.
 
-    age_ms   that of the newest block
+    age_ms   of the newest block
     fund     the lamports of the fee payer that are not reserved; None: nothing is sold
     """
 

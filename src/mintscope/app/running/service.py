@@ -47,7 +47,7 @@ class CommandHistory:
     Call it with (done, all).  All may grow while the chain goes on, and done is below
     zero if a source goes back to replace orphaned blocks.
 
-    tells_json   the lines are those of the log
+    tells_json   write JSON lines, as the log does
     """
 
     def __init__(self, *, tells_json: bool = False) -> None:

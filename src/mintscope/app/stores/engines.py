@@ -22,7 +22,7 @@ class WriteLock(Protocol):
 
     @property
     def epoch(self) -> int | None:
-        """The epoch, once the right is had; None if there are none."""
+        """The epoch, once the right is obtained; None if this engine has no epochs."""
 
     def held(self) -> AbstractAsyncContextManager[None]:
         """Wait for the right, and hold it during the block.  Raises StoreUnavailable."""

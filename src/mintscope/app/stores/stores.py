@@ -153,7 +153,7 @@ def expect_own_stores(
 ) -> str:
     """Return the name of the installation; at the first start, assign one.
 
-    is_new        an emptied store, or that of another installation, is meant
+    is_new        allow an emptied store, or one of another installation
     writes        note this build, as processes that serve or ingest do
     uses_pepper   credentials are looked up: the pepper that they were hashed with must exist
     Raises        UnusableStore, StoreUnavailable

@@ -41,12 +41,11 @@ NO_REASON: Final = f"Say why, in 1 to {REASON_LENGTH_MAX} characters, for other 
 class OperationParts:
     """Dependencies of the administrators' operations.
 
-    sales     None if nothing is sold
-    history   requested backfills; None if blocks come from files
-    payments  sums of payments, in *assets*; None if nothing is sold
-    operator  who operates the service
-    facts     returns the chain's facts about a mint, None if it is no mint; raises
-              ServiceUnavailable. None if blocks come from files
+    sales, payments   None if nothing is sold
+    assets            the tokens of *payments*
+    history           requested backfills; None if blocks come from files
+    facts             returns the facts of a mint on chain, None if it is no mint; raises
+                      ServiceUnavailable.  None if blocks come from files
     """
 
     tracking: SqlTracking
@@ -75,25 +74,21 @@ class OperationPages:
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
         removal = f"{TOKENS}/{{mint}}/remove"
-        yield get(TOKENS, self.tokens, Access.SIGNED_IN)
+        yield get(TOKENS, self.show_tokens, Access.SIGNED_IN)
         yield post(TOKENS, self.add, Access.FRESH, keeps=("mint",))
         yield get(removal, self.ask_remove, Access.FRESH)
         yield post(removal, self.remove, Access.FRESH)
         yield post(f"{TOKENS}/{{mint}}/decline", self.decline, Access.FRESH)
-        yield get(SALES, self.sales, Access.SIGNED_IN)
+        yield get(SALES, self.show_sales, Access.SIGNED_IN)
         yield post(f"{SALES}/pause", self.pause, Access.FRESH, keeps=("why",), keeps_on=SALES)
         yield post(f"{SALES}/resume", self.resume, Access.FRESH)
-
-    async def tokens(self, request: PageRequest) -> PageResponse:
-        """Show the followed tokens."""
-        return await self._token_page(request)
 
     async def add(self, request: PageRequest) -> PageResponse:
         """Follow a token from the next block on."""
         try:
             mint = parse_mint(request.form.line("mint"))
         except InvalidTokenAddress as flaw:
-            return await self._token_page(request, {"mint": sentence(flaw)})
+            return await self.show_tokens(request, {"mint": sentence(flaw)})
         if await self._tracking.add(mint):
             await self._review.record("followed token", f"mint:{mint}", actor=request.signed_in)
         return Redirect(TOKENS, notice="token-added")
@@ -111,22 +106,14 @@ class OperationPages:
 
     async def decline(self, request: PageRequest) -> PageResponse:
         """Decline the requests for a token, and remove them from the list."""
-        try:
-            mint = parse_mint(request.path_params["mint"])
-        except InvalidTokenAddress:
-            raise NotFound from None
-        await self._review.record(DECLINED, f"mint:{mint}", actor=request.signed_in)
+        await self._review.record(DECLINED, f"mint:{request.mint}", actor=request.signed_in)
         return Redirect(TOKENS, notice="token-declined")
-
-    async def sales(self, request: PageRequest) -> PageResponse:
-        """Show whether sales are open, and if not, why."""
-        return await self._sales_page(request)
 
     async def pause(self, request: PageRequest) -> PageResponse:
         """Stop sales; existing credits can still be used."""
         why = request.form.line("why")
         if not (why.isprintable() and 1 <= len(why) <= REASON_LENGTH_MAX):
-            return await self._sales_page(request, {"why": NO_REASON})
+            return await self.show_sales(request, {"why": NO_REASON})
         books = self._books()
         if await books.why_stopped() is None:
             await books.stop_sales(now=request.now, why=f"{PAUSED}: {why}")
@@ -148,17 +135,14 @@ class OperationPages:
         return self._sales
 
     async def _tracked(self, request: PageRequest) -> Mint:
-        try:
-            mint = parse_mint(request.path_params["mint"])
-        except InvalidTokenAddress:
-            raise NotFound from None
-        if await self._tracking.one(mint) is None:
+        if await self._tracking.one(request.mint) is None:
             raise NotFound
-        return mint
+        return request.mint
 
-    async def _token_page(
+    async def show_tokens(
         self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
-    ) -> Page:
+    ) -> PageResponse:
+        """Show the tracked tokens, and *errors* of the form."""
         text = request.query_params.line("text")[:64]
         found = await self._tracking.found(text, SHOWN_MAX)
         names = await self._names([one.mint for one in found.mints])
@@ -189,9 +173,10 @@ class OperationPages:
         page = await asyncio.to_thread(listed.page, ListQuestion(among=mints, limit=len(mints)))
         return {line.listed.mint: line.listed for line in page.lines}
 
-    async def _sales_page(
+    async def show_sales(
         self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
-    ) -> Page:
+    ) -> PageResponse:
+        """Show whether sales are open, and if not, why, and *errors* of the form."""
         facts: dict[str, object] = {"is_sold": self._sales is not None, "why": None}
         if self._sales is not None:
             facts["why"] = await self._sales.why_stopped()
@@ -238,15 +223,16 @@ STATES: Final = {
 CHANGES: Final = {"confirm": "confirmed a backfill", "cancel": "cancelled a backfill"}
 # States that change by themselves.
 MOVING: Final = {
-    *(
-        BackfillState.ASKED,
-        BackfillState.CONFIRMED,
-        BackfillState.READING,
-        BackfillState.CANCELLING,
-    ),
+    BackfillState.ASKED,
+    BackfillState.CONFIRMED,
+    BackfillState.READING,
+    BackfillState.CANCELLING,
 }
 CAN_BE_CANCELLED: Final = {
-    *(BackfillState.ASKED, BackfillState.ESTIMATED, BackfillState.CONFIRMED, BackfillState.READING),
+    BackfillState.ASKED,
+    BackfillState.ESTIMATED,
+    BackfillState.CONFIRMED,
+    BackfillState.READING,
 }
 
 

@@ -2,11 +2,9 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Final, NamedTuple
-
-from solders.pubkey import Pubkey
-from solders.signature import Signature as Ed25519
 
 from mintscope.accounts.email_address import UnusableEmailAddress, parse_email
 from mintscope.accounts.factor_rows import User
@@ -21,7 +19,7 @@ from mintscope.kit.audit import EventFilter, UserId
 from mintscope.kit.credentials import CredentialKind, has_form
 from mintscope.kit.errors import NotFound
 from mintscope.kit.http.request import parse_id
-from mintscope.kit.primitives import Signature, UnixMs, Wallet
+from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS
 from mintscope.payments.payment import Assets, State, Takings, WalletSum, usd_words
 from mintscope.payments.search import KeptOrphan, KeptPayment, Wanted, advise, advise_orphan
@@ -33,9 +31,11 @@ from mintscope.site.sales.customer import (
     ShownPayment,
     place_in,
     shown,
+    signature_in,
     sums_of,
     text_of_place,
     totals,
+    wallet_in,
 )
 
 PAYMENTS: Final = "/admin/payments"
@@ -69,7 +69,7 @@ class DayLine(NamedTuple):
 
 
 class MoneyPages:
-    """Payments and customers, read-only."""
+    """Payments and customers; nothing can be changed here."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - one argument for each part
         self,
@@ -102,7 +102,8 @@ class MoneyPages:
         """Show the takings, and payments that match a search or the newest in a state."""
         history = self._books()
         text = request.query_params.line("q")[:QUERY_LENGTH_MAX]
-        state = _state(request.query_params.text("state"))
+        name = request.query_params.text("state")
+        state = State(name) if name in set(State) else None
         values = {"q": text, "state": "" if state is None else state.value}
         if text:
             try:
@@ -165,10 +166,11 @@ class MoneyPages:
         """Return the search for *text*.  Raises ValueError if it is none of EXPECTED."""
         if "@" in text:
             return await self._wanted_of(text)
-        if _is_base58(text, Ed25519):
-            return Wanted(signatures=[Signature(text)])
-        if _is_base58(text, Pubkey):
-            return Wanted(payers=[Wallet(text)])
+        signature = signature_in(text)
+        if signature is not None:
+            return Wanted(signatures=[signature])
+        with suppress(NotFound):
+            return Wanted(payers=[wallet_in(text)])
         hint = text.lower().removeprefix("...")
         if has_form(CredentialKind.CREDIT_TOKEN, text):
             hint = text[-HINT_LENGTH:]
@@ -236,15 +238,3 @@ class MoneyPages:
 def _orphan(orphan: KeptOrphan) -> Advised:
     advice = advise_orphan(orphan)
     return Advised(None, orphan, advice.do, advice.text)
-
-
-def _state(text: str) -> State | None:
-    return State(text) if text in set(State) else None
-
-
-def _is_base58(text: str, kind: type[Ed25519] | type[Pubkey]) -> bool:
-    try:
-        kind.from_string(text)
-    except ValueError:
-        return False
-    return True

@@ -17,15 +17,7 @@ from solders.pubkey import Pubkey
 
 from mintscope.accounts.wallets.credits import AccountCredits
 from mintscope.credits.ledger import CreditLedger
-from mintscope.kit.errors import (
-    BadRequest,
-    InvalidBundle,
-    MissingToken,
-    NotFound,
-    PriceUnavailable,
-    ServiceUnavailable,
-    parsed_by_others,
-)
+from mintscope.kit import errors
 from mintscope.kit.primitives import CreditAccount
 from mintscope.payments.checkout import CheckoutRefused, NotProposed, Proposal
 from mintscope.payments.facilitator import Credits, Wanted
@@ -83,8 +75,8 @@ def choice_of(request: PageRequest) -> BundleChoice:
     """Return the choice in *request*.  Raises NotFound if the path names no bundle."""
     try:
         bundle = parse_bundle(request.path_params["bundle"])
-    except InvalidBundle:
-        raise NotFound from None
+    except errors.InvalidBundle:
+        raise errors.NotFound from None
     usual = Into.TOKEN if request.session is None else Into.ACCOUNT
     asked = _text(request, "into")
     is_possible = asked in set(Into) and (asked != Into.ACCOUNT or usual is Into.ACCOUNT)
@@ -182,7 +174,7 @@ class BuyPages:
         message = None
         try:
             await self._sales.expect_open()
-        except ServiceUnavailable:
+        except errors.ServiceUnavailable:
             message = messages.PAUSED
         facts = await self._facts(choice)
         if facts["amount"] is None:
@@ -203,9 +195,9 @@ class BuyPages:
                 chosen.terms.asset,
                 address=request.browser.address,
             )
-        except PriceUnavailable:
+        except errors.PriceUnavailable:
             return await self._tell(choice, messages.NO_PRICE)
-        except ServiceUnavailable:
+        except errors.ServiceUnavailable:
             return await self._tell(choice, messages.PAUSED)
         if isinstance(found, NotProposed):
             return await self._tell(choice, messages.NOT_PROPOSED[found])
@@ -227,11 +219,11 @@ class BuyPages:
                 address=request.browser.address,
                 wanted=lambda: self._wanted(request, choice),
             )
-        except MissingToken:
+        except errors.MissingToken:
             return await self._tell(choice, messages.NOT_SHOWN)
         except CheckoutRefused as refused:
             return await self._tell(choice, messages.message_of(refused.cause))
-        except PriceUnavailable:
+        except errors.PriceUnavailable:
             return await self._tell(choice, messages.NO_PRICE_YET)
         return await self._hand_out(request, choice, settled)
 
@@ -245,7 +237,7 @@ class BuyPages:
             return TopUp(credits=count, account=account)
         topped_up = await self._ledger.find(request.bearer)
         if topped_up is None:
-            raise MissingToken("expected a credit token that this service has issued")
+            raise errors.MissingToken("expected a credit token that this service has issued")
         return TopUp(credits=count, account=topped_up)
 
     async def _hand_out(
@@ -298,20 +290,24 @@ def _proposed(payer: Pubkey, found: Proposal) -> dict[str, Any]:
 def _key(request: PageRequest) -> str:
     key = request.form.text("key")
     if IDENTIFIER_PATTERN.fullmatch(key) is None:
-        raise BadRequest("expected a key of 16 to 128 characters of A-Z, a-z, 0-9, '-' and '_'")
+        raise errors.BadRequest(
+            "expected a key of 16 to 128 characters of A-Z, a-z, 0-9, '-' and '_'"
+        )
     return key
 
 
 def _wallet(request: PageRequest) -> Pubkey:
     try:
-        with parsed_by_others():
+        with errors.parsed_by_others():
             return Pubkey.from_string(request.form.text("wallet"))
     except ValueError:
-        raise BadRequest("expected the address of a wallet, the base58 of 32 bytes") from None
+        raise errors.BadRequest(
+            "expected the address of a wallet, the base58 of 32 bytes"
+        ) from None
 
 
 def _transaction(request: PageRequest) -> bytes:
     try:
         return b64decode(request.form.text("transaction"), validate=True)
     except ValueError:
-        raise BadRequest("expected a transaction in base64") from None
+        raise errors.BadRequest("expected a transaction in base64") from None

@@ -1,11 +1,9 @@
 """Payments of a customer: the purchases of an account and of its wallets, and receipts."""
 
 import asyncio
-import csv
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from io import StringIO
 from typing import Final, NamedTuple
 
 from solders.pubkey import Pubkey
@@ -29,7 +27,7 @@ from mintscope.kit.time import DAY_MS, iso_time
 from mintscope.payments.payment import Assets, Place, State, WalletSum, usd_words, worth_usd
 from mintscope.payments.search import KeptPayment
 from mintscope.payments.store.books import SqlPaymentBooks
-from mintscope.site.figures import day_text, spreadsheet_text
+from mintscope.site.figures import csv_text, day_text, spreadsheet_text
 from mintscope.site.page import Page, PageResponse, PlainText, Redirect, TextFile
 from mintscope.site.routes import Access, PageRequest, PageRoute, get, post
 
@@ -84,7 +82,7 @@ def place_in(text: str) -> Place | None:
     at, _, signature = text.partition(".")
     if not (at.isascii() and at.isdigit() and len(at) <= MOMENT_DIGITS_MAX):
         return None
-    found = _signature(signature)
+    found = signature_in(signature)
     return None if found is None else (UnixMs(int(at)), found)
 
 
@@ -132,7 +130,7 @@ class PaymentPages:
     async def receipt(self, request: PageRequest) -> PageResponse:
         """Show the printable receipt of one payment.  Raises NotFound."""
         user = request.signed_in.user
-        signature = _signature(request.path_params["signature"])
+        signature = signature_in(request.path_params["signature"])
         if signature is None:
             raise NotFound
         payment = await self._history.one_of_customer(user.user_id, signature)
@@ -149,16 +147,14 @@ class PaymentPages:
         return await self._history.of_wallet(user_id, wallet, before, limit)
 
     def _table(self, found: Sequence[KeptPayment]) -> str:
-        text = StringIO()
-        table = csv.writer(text, lineterminator="\n")
         names = ("at", "bought", "credits", "amount", "asset", "usd", "wallet", "signature")
-        table.writerow((*names, "state", "reason", "usd_is"))
+        lines = []
         for each in found:
             has_paid = each.state is State.ISSUED
             amount, _, _ = self._assets.amount(
                 each.paid if has_paid else each.amount, each.asset
             ).partition(" ")
-            table.writerow(
+            lines.append(
                 (
                     iso_time(each.begun_at),
                     each.resource,
@@ -173,7 +169,7 @@ class PaymentPages:
                     "list price" if each.worth is None else "worth when paid",
                 )
             )
-        return text.getvalue()
+        return csv_text((*names, "state", "reason", "usd_is"), lines)
 
 
 def _wallet(request: PageRequest) -> Wallet | None:
@@ -191,7 +187,7 @@ def wallet_in(text: str) -> Wallet:
         raise NotFound from cause
 
 
-def _signature(text: str) -> Signature | None:
+def signature_in(text: str) -> Signature | None:
     """Return *text* as a signature; None if it is not one."""
     try:
         with parsed_by_others():
@@ -421,12 +417,8 @@ def _key(keys: Mapping[KeyId, KeyLine], key_id: KeyId | None) -> KeyLine | None:
 
 
 def _table(usage: Usage) -> str:
-    text = StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(("day", "key", "key_id", "endpoint", "requests", "credits"))
-    for line in usage.lines:
-        table.writerow(_row(line, _key(usage.keys, line.key_id)))
-    return text.getvalue()
+    header = ("day", "key", "key_id", "endpoint", "requests", "credits")
+    return csv_text(header, (_row(line, _key(usage.keys, line.key_id)) for line in usage.lines))
 
 
 def _row(line: UsedLine, key: KeyLine | None) -> Sequence[object]:

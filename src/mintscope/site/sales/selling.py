@@ -1,10 +1,8 @@
 """Pages of credits and prices."""
 
-import csv
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from io import StringIO
 from typing import Any, Final, NamedTuple
 
 from solders.pubkey import Pubkey
@@ -23,7 +21,7 @@ from mintscope.payments.pricing import BUNDLES, REQUEST_USD, Bundle, PriceList
 from mintscope.payments.protocol.envelope import SCHEME, Refused, Resource, Terms, open_envelope
 from mintscope.payments.protocol.headers import Presented
 from mintscope.payments.protocol.verify import transferred
-from mintscope.site.figures import DAYS, day_bars, day_text
+from mintscope.site.figures import DAYS, csv_text, day_bars, day_text
 from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect, TextFile
 from mintscope.site.reference import DescribedEndpoint, Reference
 from mintscope.site.routes import Access, PageRequest, PageRoute, get, post
@@ -150,11 +148,8 @@ def _table(statement: Statement) -> str:
     for day in statement.days:
         at = UnixMs(day.day * DAY_MS)
         lines.append((at, iso_time(at), "spend", -day.credits, ""))
-    text = StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(("at", "kind", "credits", "balance"))
-    table.writerows(line[1:] for line in sorted(lines, key=lambda line: -int(str(line[0]))))
-    return text.getvalue()
+    newest_first = sorted(lines, key=lambda line: -int(str(line[0])))
+    return csv_text(("at", "kind", "credits", "balance"), (line[1:] for line in newest_first))
 
 
 class PricedToken(NamedTuple):

@@ -27,18 +27,18 @@ from mintscope.kit.audit import UserId
 from mintscope.kit.errors import (
     BadRequest,
     DataStale,
-    InvalidTokenAddress,
     NotFound,
     ServiceError,
     TokenNotFound,
 )
 from mintscope.kit.limits import Denied, Limit, Limiter
-from mintscope.kit.primitives import Mint, UnixMs, UnixS, parse_mint
+from mintscope.kit.primitives import Mint, UnixMs, UnixS
 from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
 from mintscope.market.screening.grammar import TEXT_MAX, Condition
 from mintscope.market.screening.look_alikes import cleaned
 from mintscope.market.timeframe import BY_NAME, FRAME_S
 from mintscope.site.chart import draw_marked
+from mintscope.site.figures import ends_of
 from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.site.routes import (
     Access,
@@ -161,7 +161,7 @@ class BacktestPages:
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show the form, and the test in the address if the user bought it."""
-        mint = _mint(request)
+        mint = request.mint
         values = filled(request.query_params)
         if not request.query_params.texts("where"):
             return await self._form(request, mint, FIRST)
@@ -183,7 +183,7 @@ class BacktestPages:
 
     async def buy(self, request: PageRequest) -> PageResponse:
         """Run the test, spend a credit on it unless it looked at nothing, and show it."""
-        mint = _mint(request)
+        mint = request.mint
         values = filled(request.form)
         user_id = request.signed_in.user.user_id
         try:
@@ -233,7 +233,7 @@ class BacktestPages:
         symbol = None if facts is None else cleaned(facts.symbol)
         known = {
             "mint": mint,
-            "called": symbol or f"{mint[:4]}\N{HORIZONTAL ELLIPSIS}{mint[-4:]}",
+            "called": symbol or ends_of(mint),
             "widths": WIDTHS,
             "spans": SPANS,
             "where_max": TEXT_MAX,
@@ -305,11 +305,3 @@ def shown_test(asked: _Asked, past: TestedPast) -> Mapping[str, Any]:
         "listed_max": FIRINGS,
         "chart": draw_marked(candles, marks, width_s, label),
     }
-
-
-def _mint(request: PageRequest) -> Mint:
-    """Return the mint in the address.  Raises NotFound."""
-    try:
-        return parse_mint(request.path_params["mint"])
-    except InvalidTokenAddress:
-        raise NotFound from None

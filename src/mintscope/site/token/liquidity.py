@@ -6,7 +6,7 @@ from typing import NamedTuple
 from mintscope.kit.primitives import MICRO_USD, Mint
 from mintscope.market.series.pools import DAY_SPANS_S, KeptPools, PoolNow, SeriesReader, pools_of
 from mintscope.market.standings import unpack
-from mintscope.site.token.shown import MINT_ENDS, QUOTES
+from mintscope.site.token.shown import quote_name
 
 POOLS_SHOWN = 5
 TRADE_USD = 1_000
@@ -40,19 +40,13 @@ def shown_pools(kept: KeptPools) -> Sequence[PoolShown]:
 
 
 def _line(one: PoolNow) -> PoolShown:
-    mint = None if one.quote is None else Mint(one.quote)
-    quote = "" if mint is None else QUOTES.get(mint) or _short(mint)
     return PoolShown(
         pool=one.pool,
         venue=one.venue or "unknown",
-        quote=quote,
+        quote="" if one.quote is None else quote_name(Mint(one.quote)),
         weight=one.weight,
         quote_usd=one.quote_usd,
         day_usd=None if one.day is None else one.day.volume / MICRO_USD,
         move=next((each.buy for each in one.moves if each.usd == TRADE_USD), None),
         is_estimate=one.is_estimate,
     )
-
-
-def _short(mint: Mint) -> str:
-    return f"{mint[:MINT_ENDS]}...{mint[-MINT_ENDS:]}"

@@ -32,7 +32,7 @@ from mintscope.market.screening.listed import (
     Sort,
 )
 from mintscope.market.screening.look_alikes import cleaned
-from mintscope.site.figures import sparkline
+from mintscope.site.figures import ends_of, sparkline
 from mintscope.site.page import Page, PageResponse, Redirect
 from mintscope.site.routes import FormData, PageRequest, PageRoute, get
 from mintscope.site.sol import MarketParts
@@ -61,11 +61,7 @@ class ShownToken(NamedTuple):
     def title(self) -> str:
         """Its title: its symbol, its name, or the ends of its address."""
         listed = self.line.listed
-        return (
-            listed.symbol
-            or listed.name
-            or f"{self.mint[:4]}\N{HORIZONTAL ELLIPSIS}{self.mint[-4:]}"
-        )
+        return listed.symbol or listed.name or ends_of(self.mint)
 
 
 class LinePage(NamedTuple):

@@ -3,23 +3,21 @@
 A line is sent without its star, which differs from reader to reader.
 """
 
-import csv
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from io import StringIO
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from mintscope.kit.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
+from mintscope.kit.errors import NotFound, ServiceUnavailable
 from mintscope.kit.http.response import Outlet
 from mintscope.kit.http.server_sent import encode_event
-from mintscope.kit.primitives import MICRO_USD, Mint, UnixMs, UnixS, parse_mint
+from mintscope.kit.primitives import MICRO_USD, Mint, UnixMs, UnixS
 from mintscope.kit.time import SECOND_MS
 from mintscope.market.screening.listed import ListedTokens
-from mintscope.site.figures import spreadsheet_text
+from mintscope.site.figures import csv_text, spreadsheet_text
 from mintscope.site.live import NEWS, Channel, News, OpenPages, PageStream
 from mintscope.site.page import Macros, NoContent, Page, PageResponse, Redirect, TextFile
 from mintscope.site.routes import Access, PageRequest, PageRoute, get, post
@@ -254,11 +252,9 @@ class TokensPages:
     async def watch(self, request: PageRequest) -> PageResponse:
         """Put a token on the signed-in user's watchlist, or take it off."""
         wanted = request.form.text("add")
-        unwanted = request.form.text("remove")
-        try:
-            mint = parse_mint(wanted or unwanted)
-        except InvalidTokenAddress:
-            raise NotFound from None
+        mint = listing.mint_of(wanted or request.form.text("remove"))
+        if mint is None:
+            raise NotFound
         user_id = request.signed_in.user.user_id
         back = request.next_path if request.next_path.startswith(STARRED_AT) else PATH
         if not wanted:
@@ -291,7 +287,8 @@ class TokensPages:
             "volumes": listing.VOLUMES,
             "ages": listing.AGES,
             "presets": [
-                (name, asked.address(**each), asked == _of(asked, each)) for name, each in PRESETS
+                (name, asked.address(**each), asked == msgspec.structs.replace(asked, **each))
+                for name, each in PRESETS
             ],
             "lengths": listing.LENGTHS,
             "limits": {name: label for name, (label, _, _) in listing.LIMITS.items()},
@@ -319,11 +316,9 @@ FIELDS: Final = {
 
 def table_of(page: listing.LinePage, shown: Sequence[str]) -> str:
     """Return *page* as CSV with the columns *shown*: numbers as the API has them, "" for null."""
-    text = StringIO()
-    table = csv.writer(text, lineterminator="\n")
+    lines = []
     fields = [key for key in FIELDS if key in shown]
     numbered = [FIELDS[key] for key in fields]
-    table.writerow(["mint", "symbol", "name", *numbered, "look_alike_of", "slot"])
     for each in page.lines:
         line = each.line
         names = [spreadsheet_text(each or "") for each in (line.listed.symbol, line.listed.name)]
@@ -340,12 +335,8 @@ def table_of(page: listing.LinePage, shown: Sequence[str]) -> str:
             "age": line.age_s,
         }
         numbers = [values[key] for key in fields]
-        table.writerow([each.mint, *names, *numbers, line.look_alike_of, page.slot])
-    return text.getvalue()
-
-
-def _of(asked: listing.TokensQuestion, preset: Mapping[str, Any]) -> listing.TokensQuestion:
-    return msgspec.structs.replace(asked, **preset)
+        lines.append([each.mint, *names, *numbers, line.look_alike_of, page.slot])
+    return csv_text(["mint", "symbol", "name", *numbered, "look_alike_of", "slot"], lines)
 
 
 def _mark(page: listing.LinePage, *, is_stale: bool) -> str:

@@ -121,11 +121,11 @@ async def _room(window: Limiter, key: LimitKey) -> int:
     return verdict.remaining + 1
 
 
-KEY: Final = "YOUR_KEY"  # what a script of the page puts the reader's own in the place of
+KEY: Final = "YOUR_KEY"  # a script of the page replaces it with the reader's own
 
 
 class Example(NamedTuple):
-    """Example lines that request a token's report."""
+    """Lines that request a token's report; *key* identifies them on the page."""
 
     key: str
     name: str
@@ -363,7 +363,9 @@ class TokenPages:
             return await self._untracked.page(request, request.path_params["mint"])
         watched = await self._watching.mints(request.session)
         now = UnixS(request.now // SECOND_MS)
-        picture = None if self._pictures is None else f"{self._origin}{_picture(mint, width)}"
+        picture = None
+        if self._pictures is not None:
+            picture = f"{self._origin}/token/{mint}/chart.png?tf={width.name}"
         known = _Known(mint, width, facts, await self._listed(mint), watched, now, picture)
         try:
             aged = await self._reading.report(mint, kind_of(width))
@@ -383,7 +385,7 @@ class TokenPages:
 
     async def buy(self, request: PageRequest) -> PageResponse:
         """Spend a credit on a view, if there is something to show."""
-        mint = _mint(request)
+        mint = request.mint
         width = _width(request)
         try:
             await self._reading.report(mint)
@@ -394,11 +396,11 @@ class TokenPages:
 
     async def track(self, request: PageRequest) -> PageResponse:
         """Track an untracked token, or file a request to administrators."""
-        return await self._untracked.track(request, _mint(request))
+        return await self._untracked.track(request, request.mint)
 
     async def live(self, request: PageRequest) -> PageResponse:
         """Send changes to an open page, as server-sent events."""
-        mint = _mint(request)
+        mint = request.mint
 
         async def may_see() -> bool:
             return await self._views.standing(request, mint) is not Admission.NONE
@@ -407,7 +409,7 @@ class TokenPages:
 
     async def older(self, request: PageRequest) -> PageResponse:
         """Send an open page the candles `before` a time, as JSON: `points` and `has_older`."""
-        mint = _mint(request)
+        mint = request.mint
         before = request.query_params.text("before")
         if not before.isascii() or not before.isdigit() or len(before) > TIME_DIGITS_MAX:
             raise errors.NotFound
@@ -421,7 +423,7 @@ class TokenPages:
 
     async def picture(self, request: PageRequest) -> PageResponse:
         """Send the picture of a token that links are shown with; everyone may see it."""
-        mint = _mint(request)
+        mint = request.mint
         width = _width(request)
         if self._pictures is None:
             raise errors.NotFound
@@ -509,21 +511,9 @@ class TokenPages:
         )
 
 
-def _mint(request: PageRequest) -> Mint:
-    """Return the mint in the address.  Raises NotFound."""
-    try:
-        return parse_mint(request.path_params["mint"])
-    except errors.InvalidTokenAddress:
-        raise errors.NotFound from None
-
-
 def _width(request: PageRequest) -> Width:
     """Return the requested width of candles, or the default for any other text."""
     return CHARTED.get(request.query_params.text("tf") or request.form.text("tf"), USUAL)
-
-
-def _picture(mint: Mint, width: Width) -> str:
-    return f"/token/{mint}/chart.png?tf={width.name}"
 
 
 def _address(mint: Mint, width: Width) -> str:

@@ -21,7 +21,7 @@ from mintscope.site.chart import (
     time_marks,
     volume_top,
 )
-from mintscope.site.figures import nice_steps, percent, short_price
+from mintscope.site.figures import ends_of, nice_steps, percent_text, short_price
 from mintscope.site.page import utc_text
 
 PIXELS: Final = (1200, 630)
@@ -66,7 +66,7 @@ def draw_picture(facts: PictureFacts, points: Sequence[ChartPoint], width_s: int
     width, height = PIXELS
     axis = axis_of(points, width_s)
     parts = [
-        _rect("#ffffff", (0, 0), PIXELS),
+        Markup('<rect x="0" y="0" width="{}" height="{}" fill="#ffffff"/>').format(width, height),
         *_head(facts, points),
         *_grid(points, width_s),
         _filled(points, axis),
@@ -86,14 +86,14 @@ def title_of(facts: PictureFacts) -> str:
     for text in (facts.symbol, facts.name):
         if text and _is_drawn(text):
             return _cut(text)
-    return _ends(facts.mint)
+    return ends_of(facts.mint)
 
 
 def _head(facts: PictureFacts, points: Sequence[ChartPoint]) -> Iterator[Markup]:
     left, _ = PLOT
     title = title_of(facts)
     yield _text("title", (left, 78), 44, title, INK)
-    below = [_ends(facts.mint)] if title != _ends(facts.mint) else []
+    below = [ends_of(facts.mint)] if title != ends_of(facts.mint) else []
     if facts.name and _is_drawn(facts.name) and facts.name != title:
         below.insert(0, _cut(facts.name))
     yield _text("name", (left, 112), 22, " \N{MIDDLE DOT} ".join(below), QUIET)
@@ -105,7 +105,7 @@ def _head(facts: PictureFacts, points: Sequence[ChartPoint]) -> Iterator[Markup]
         quiet = f"Last trade {moment.day} {moment:%b %Y}"
         yield _text("change", (right, 122), 28, quiet, QUIET, "end")
     elif facts.change is not None:
-        shown = f"{_plain(percent(facts.change))} in 24h"
+        shown = f"{percent_text(facts.change)} in 24h"
         colour = RISE if facts.change > 0 else FALL if facts.change < 0 else QUIET
         yield _text("change", (right, 122), 28, shown, colour, "end")
 
@@ -185,10 +185,6 @@ def _as_of(facts: PictureFacts) -> str:
     return f"{facts.timeframe} candles, as of {at}, slot {facts.slot:,}"
 
 
-def _ends(mint: Mint) -> str:
-    return f"{mint[:4]}\N{HORIZONTAL ELLIPSIS}{mint[-4:]}"
-
-
 def _is_drawn(text: str) -> bool:
     """Return whether the font has each character of *text*: Latin-1, as it was reduced."""
     return all("!" <= each <= "~" or "\xa1" <= each <= "\xff" or each == " " for each in text)
@@ -196,16 +192,6 @@ def _is_drawn(text: str) -> bool:
 
 def _cut(text: str) -> str:
     return text if len(text) <= NAME_MAX else f"{text[: NAME_MAX - 1]}\N{HORIZONTAL ELLIPSIS}"
-
-
-def _plain(shown: Markup) -> str:
-    return str(shown.striptags()).replace("\N{NO-BREAK SPACE}", " ")
-
-
-def _rect(colour: str, place: tuple[float, float], size: tuple[float, float]) -> Markup:
-    return Markup('<rect x="{}" y="{}" width="{}" height="{}" fill="{}"/>').format(
-        *place, *size, colour
-    )
 
 
 def _bar(middle: float, axis: Axis, top: float, bottom: float) -> str:

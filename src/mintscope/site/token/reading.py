@@ -86,9 +86,9 @@ class TokenReading:
     ) -> DrawnPoints:
         """Return the newest *limit* candles before *before*, and their indicators.
 
-        Averages of 4 h and of a day begin with the oldest hour that is kept, or so long before the
-        first candle that all but EMA 200 have forgotten where they began; then it is left out.
-        Those of 15 s are of the 15 minutes that end with a candle, as in a report.
+        Averages of 4 h and of a day are computed from the oldest stored hour on, or from so long
+        before the first candle that their start no longer matters; for EMA 200 it does, so it is
+        left out then.  Averages of 15 s cover the 15 minutes up to a candle, as in a report.
         Raises TokenNotFound and ServiceUnavailable.
         """
         if width is SHORT:

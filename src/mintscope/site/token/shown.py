@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from markupsafe import Markup
 
-from mintscope.kit.primitives import MICRO_USD, UnixMs, UnixS
+from mintscope.kit.primitives import MICRO_USD, Mint, UnixMs, UnixS
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S, SECOND_MS
 from mintscope.market.log import SwapDetail
 from mintscope.market.report import CANDLES_MIN, Price, TimeframeIndicators, TokenReport
@@ -27,25 +27,13 @@ from mintscope.site.figures import (
     dollars,
     no_value,
     percent,
+    percent_text,
     short_amount,
     short_price,
     whole_number,
 )
 from mintscope.site.token.reading import AgedReport, DrawnPoints
-from mintscope.solana.blocks import (
-    CASH,
-    JITOSOL,
-    JUPSOL,
-    JUPUSD,
-    MSOL,
-    PYUSD,
-    USD1,
-    USDC,
-    USDG,
-    USDS,
-    USDT,
-    WSOL,
-)
+from mintscope.solana import blocks
 
 
 def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> UnixS | None:
@@ -160,7 +148,13 @@ def rows_of(report: TokenReport) -> Iterator[IndicatorRow]:
         ("EMA 200", "ema200", lambda frame: frame.ema200),
     ):
         yield _row(report, name, field, read, lambda value: _side(usd, value))
-    yield _row(report, "RSI 14", "rsi", lambda frame: frame.rsi, _strength)
+    yield _row(
+        report,
+        "RSI 14",
+        "rsi",
+        lambda frame: frame.rsi,
+        lambda rsi: "extreme" if rsi > OVERBOUGHT or rsi < OVERSOLD else "level",
+    )
     for name, field, read in (
         ("MACD", "macd.line", lambda frame: frame.macd and frame.macd.line),
         ("Signal", "macd.signal", lambda frame: frame.macd and frame.macd.signal),
@@ -217,27 +211,26 @@ def _side(first: float, second: float) -> str:
     return "up" if first > second else "down" if first < second else "level"
 
 
-def _strength(rsi: float) -> str:
-    """Return the tone for *rsi*, the same for overbought and oversold."""
-    return "extreme" if rsi > OVERBOUGHT or rsi < OVERSOLD else "level"
-
-
 LISTED: Final = 24  # candles of the table
 QUOTES: Final = {
-    WSOL: "SOL",
-    USDC: "USDC",
-    USDT: "USDT",
-    PYUSD: "PYUSD",
-    USDS: "USDS",
-    USD1: "USD1",
-    USDG: "USDG",
-    JUPUSD: "JupUSD",
-    CASH: "CASH",
-    JITOSOL: "JitoSOL",
-    MSOL: "mSOL",
-    JUPSOL: "jupSOL",
+    blocks.WSOL: "SOL",
+    blocks.USDC: "USDC",
+    blocks.USDT: "USDT",
+    blocks.PYUSD: "PYUSD",
+    blocks.USDS: "USDS",
+    blocks.USD1: "USD1",
+    blocks.USDG: "USDG",
+    blocks.JUPUSD: "JupUSD",
+    blocks.CASH: "CASH",
+    blocks.JITOSOL: "JitoSOL",
+    blocks.MSOL: "mSOL",
+    blocks.JUPSOL: "jupSOL",
 }
-MINT_ENDS: Final = 4  # characters of a mint that has no name here, at each end
+
+
+def quote_name(mint: Mint) -> str:
+    """Return the name of a quote, or the ends of its mint."""
+    return QUOTES.get(mint, f"{mint[:4]}...{mint[-4:]}")
 
 
 class ShownSwap(NamedTuple):
@@ -332,7 +325,7 @@ def _described(points: Sequence[ChartPoint], width: Width) -> str:
     high = max(p.high for p in points)
     first = points[0].open
     last = points[-1].close
-    moved = percent(last / first - 1.0).striptags().replace("\N{NO-BREAK SPACE}", " ")
+    moved = percent_text(last / first - 1.0)
     return (
         f"{len(points)} candles of {NAMES[width.name]}: from ${short_price(first)} to"
         f" ${short_price(last)}, {moved}; lowest ${short_price(low)}, highest ${short_price(high)}."
@@ -365,7 +358,7 @@ def shown_swaps(swaps: Sequence[LoggedSwap]) -> Iterator[ShownSwap]:
 def _paid(detail: SwapDetail) -> str:
     """Return the amount of the quote paid or received, with its name."""
     mint = detail.quote
-    name = QUOTES.get(mint, f"{mint[:MINT_ENDS]}...{mint[-MINT_ENDS:]}")
+    name = quote_name(mint)
     if detail.quote_decimals is None:
         return name
     return f"{short_amount(detail.quote_amount / 10**detail.quote_decimals)} {name}"
