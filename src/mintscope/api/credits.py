@@ -123,7 +123,7 @@ class RotateRoutes:
             key = key or merchant.facilitator.entropy(GENERATED_KEY_BYTES).hex()
             tokens = self._new_tokens(merchant, f"token\n{caller.bearer}", key)
             async with self._lock:
-                # First what was answered before: a token that was rotated is no credential.
+                # Look for the earlier answer first: a rotated token is no credential any more.
                 rotated = await self._find(tokens) or await self._rotate(
                     request, merchant, self.gate.credit_token(caller), tokens[0]
                 )
@@ -151,7 +151,6 @@ class RotateRoutes:
         Returns a text for a wallet to sign, good for 5 minutes; signed, it moves the credits that
         this wallet bought to a new credit token. Costs nothing.
         """
-        # Nothing is looked up, and nothing is stored.
         await self.gate.admit(request)
         merchant = self._expect_merchant()
         asked = _read(request, await request.body(), wire.Claimed)
@@ -190,7 +189,7 @@ class RotateRoutes:
             raise errors.InvalidProof(EXPIRED if flaw is RotationDenied.EXPIRED else NOT_PROVEN)
         tokens = self._new_tokens(merchant, "wallet", proof.challenge)
         token = tokens[0]
-        # Before the lock: others do not wait for the chain.
+        # Before the lock, so that others do not wait for the chain.
         await _adopt_lost(merchant, claim, address=self.gate.address(request))
         async with self._lock:
             again = await self._find(tokens)

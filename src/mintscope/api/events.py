@@ -186,10 +186,10 @@ LOOK_S: Final = 0.25
 HEARTBEAT_S: Final = 15.0
 PERIOD_S: Final = 60.0
 FULL_SHARE: Final = 0.9  # of streams_max
-AT_ONCE: Final = 500  # heartbeats, and periods that begin, in one look
-RETRY_MS: Final = (500, 3_000)  # clients of a process that stops do not all come back together
+AT_ONCE: Final = 500  # heartbeats and starting periods handled in one look
+RETRY_MS: Final = (500, 3_000)  # so that clients of a stopping process return at different times
 TOO_MANY_RETRY_S: Final = 10
-LEFT: Final = "left"  # of the metrics: the client has gone by itself
+LEFT: Final = "left"  # in metrics: the client closed the stream
 
 Renew = Callable[[], Awaitable[None]]
 

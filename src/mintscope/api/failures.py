@@ -28,11 +28,11 @@ from mintscope.payments.ports import AlreadyUsed, Obstacle, Unavailable, Unresol
 from mintscope.payments.protocol.envelope import RefusalReason, Refused
 
 GENERAL: Final = "general"
-UNREAD_PATH: Final = "/v1/"  # where a refusal came before the path
+UNREAD_PATH: Final = "/v1/"  # for a request that is refused before its path was read
 RETRY_S: Final = {
     ErrorCode.DATA_STALE: 5,
     ErrorCode.SERVICE_UNAVAILABLE: 2,
-    ErrorCode.PRICE_UNAVAILABLE: 5,  # as often as the source of a price is asked again
+    ErrorCode.PRICE_UNAVAILABLE: 5,  # the interval at which the source of a price is read
 }
 CODES: Final = {
     400: (

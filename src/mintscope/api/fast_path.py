@@ -68,7 +68,7 @@ class TokenFastPath:
         self._reports = reports
         self._freshness = freshness
         self._clock = clock
-        # A busy millisecond has many answers, and a client has few states of its window.
+        # Many answers share a millisecond, and a client's window has few states.
         self._freshness_lines = lru_cache(maxsize=8)(
             lambda slot, age_ms, is_idle: _lines(
                 freshness.headers(slot=slot, age_ms=age_ms, is_idle=is_idle, cache=CHECKED)
@@ -158,7 +158,7 @@ class _Debit:
         self._is_reported = True
         try:
             self._fast_path.answer(self._request, self._report, self._verdict, outcome.balance)
-        except Exception:  # a bug: its credit is given back, for it is raised
+        except Exception:  # a bug: it is raised, so the credit is given back
             self._fall_back()
             raise
 

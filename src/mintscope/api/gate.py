@@ -206,7 +206,7 @@ def _expect(holder: Holder, scope: Scope) -> None:
 
 
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
-ENTRY_BYTES: Final = 512  # of an answer beside its body, roughly
+ENTRY_BYTES: Final = 512  # roughly, of an answer without its body
 
 
 class _Kept(NamedTuple):

@@ -72,8 +72,7 @@ REASONS: Final = {
     ErrorCode.INVALID_TOKEN: EndReason.CREDENTIAL_REFUSED,
     ErrorCode.INSUFFICIENT_SCOPE: EndReason.CREDENTIAL_REFUSED,
 }
-# The text of the refusal says that nothing was charged, which is true of the minute that did not
-# begin alone.
+# Not the text of the refusal, which says that nothing was charged: only the new minute was not.
 MESSAGES: Final = {
     EndReason.INSUFFICIENT_CREDITS: "Too few credits are left for another minute of the stream.",
     EndReason.KEY_CAP_REACHED: "The cap of the API key allows no other minute of the stream.",
@@ -115,9 +114,9 @@ class PaidMinutes:
 
     async def renew(self, stream: EventStream) -> None:
         """Pay for the next minute of *stream*, or end it."""
-        if stream.is_gone():  # it ended since this was due: what is owed for it stays owed
+        if stream.is_gone():  # `settle` gives back what is owed
             return
-        self.note_reported()  # if nothing was: a quiet minute that is over
+        self.note_reported()  # a minute without reports is over, and stays paid
         self._paid = None
         try:
             paid = await self._take()
@@ -153,7 +152,7 @@ class PaidMinutes:
         if owed is None and self._paid is not None and not stream.has_written:
             owed = self._paid
         if owed is None:
-            self.note_reported()  # if nothing was: the client has left
+            self.note_reported()  # the client has left, and the minute stays paid
         self._paid = self._owed = None
         if owed is not None:
             await self._give_back(owed, owed.debit.credit_count)

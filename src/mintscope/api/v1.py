@@ -55,7 +55,7 @@ STALE_AFTER_S: Final = 300.0
 IDLE_AFTER_S: Final = 300.0
 
 PRIVATE: Final[Header] = (b"cache-control", b"private, no-store")
-# The client's own cache may keep it, and asks each time whether it is still so.
+# The client's own cache may keep it, but must ask each time whether it is still current.
 CHECKED: Final[Header] = (b"cache-control", b"private, no-cache")
 LIVE: Final[Header] = (b"x-data-status", b"live")
 DEGRADED: Final[Header] = (b"x-data-status", b"degraded")
@@ -242,7 +242,7 @@ class V1:
         return Response(200, body)
 
     def _headers(self, report: ReadReport) -> tuple[Header, ...]:
-        cache = CHECKED if report.tag else PRIVATE  # without a tag it is given again to a payer
+        cache = CHECKED if report.tag else PRIVATE  # no tag: an answer that its payer gets again
         fresh = self.freshness.headers(
             slot=report.slot,
             age_ms=report.age_ms,

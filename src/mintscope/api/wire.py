@@ -209,7 +209,7 @@ class ReportQuery(Wire, kw_only=True):
 class TokenQuery(ReportQuery):
     """Query of GET /v1/token/{tokenAddress}."""
 
-    # Without a pattern: what a 402 says of the route is at most 1,200 bytes.
+    # Without a pattern, because a 402 describes the route in at most 1,200 bytes.
     at: Annotated[str, msgspec.Meta(description="As of then: Unix seconds, or slot:N.")] = ""
 
 
@@ -553,11 +553,11 @@ def decode_cursor(text: str, shape: type[Position]) -> Position:
     """
     if len(text) > TEXT_MAX:
         raise BadRequest(EXPECTED)
-    try:  # it may have more "=" than it needs
+    try:  # more "=" than needed do no harm
         read = msgspec.json.decode(urlsafe_b64decode(text + "=="), type=shape)
     except (ValueError, *UNPARSABLE) as cause:
         raise BadRequest(EXPECTED) from cause
-    # Stores know no larger integers, and positions hold numbers that are in a store.
+    # Positions hold numbers of a store, which has no larger integers.
     numbers = (value for value in msgspec.structs.astuple(read) if isinstance(value, int))
     if not all(-INTEGERS <= number < INTEGERS for number in numbers):
         raise BadRequest(EXPECTED)

@@ -134,7 +134,7 @@ def _asked(query: msgspec.Struct) -> str:
     )
 
 
-# Behind the mint, as they are sold to those who name a timeframe and no more.
+# The pages of requests that name only a timeframe; their paths follow the mint.
 NEWEST_PAGES: Final = [
     series_resource(Mint(""), kind, query).removeprefix("/v1/token/")
     for kind, queries in (
@@ -504,7 +504,7 @@ def _signs_in(request: Request, caller: Caller) -> bool:
     Raises BadRequest if a credential is presented beside it.
     """
     if SIGN_IN_HEADER not in request.headers or request.has_payment():
-        return False  # a client that could not spend pays, with what it has sent before
+        return False  # a client without credits left pays, and sends its earlier headers along
     if caller.bearer is not None:
         raise BadRequest("expected Authorization or SIGN-IN-WITH-X; there were both")
     return True

@@ -69,12 +69,11 @@ from mintscope.watchlists.watchlists import Watchlists
 # Account maintenance: jobs that run at intervals, apart from every request.
 #
 # 30 s     store the times at which API keys were last used; add up spends by account and day,
-#          and notify accounts that have spent as much in a day as they want to know of
-# 1 h      delete unconfirmed applications after three days, sessions that have expired, expired
-#          proofs of strangers without an account, and after a month e-mails that were sent or given
-#          up, proofs that were used or have expired, firings of signals, and results kept by
-#          Idempotency-Key; of each signal all but the newest firings; use by key and endpoint after
-#          `usage_kept_days`
+#          and notify accounts whose spending of the day has reached their spend alert
+# 1 h      delete expired sessions, expired proofs of people without an account, unconfirmed
+#          applications after three days, old firings of each signal, use by key and endpoint after
+#          `usage_kept_days`; and after a month e-mails that were sent or given up, proofs that were
+#          used or have expired, firings of signals, and results kept by Idempotency-Key
 
 FLUSH_S: Final = 30.0
 SWEEP_S: Final = float(HOUR_S)
@@ -83,7 +82,7 @@ FOLDED_AFTER_MS: Final = 5 * MINUTE_MS
 FOLDED_ENTRIES_MAX: Final = 20_000  # in one transaction: debits wait for it
 FOLDS_MAX: Final = 20
 FORGOTTEN_AT_ONCE: Final = 2_000  # of a table, in one transaction: some ten milliseconds
-FORGETS_MAX: Final = 500  # in an hour: what is left then, goes in the next
+FORGETS_MAX: Final = 500  # in an hour; the rest waits for the next
 TRIMMED_AT_ONCE: Final = 100  # signals: some ten milliseconds
 
 

@@ -20,7 +20,7 @@ from mintscope.solana.pace import Pace
 from mintscope.solana.rpc import Commitment, Missing, Rpc, RpcFailure
 from mintscope.solana.wire import JsonTransactions
 
-# Of ingest, which the watch leaves out: requests that come too early, and questions for finality.
+# The share of ingest's requests that the watch does not make: too early ones, and for finality.
 EARLY_SHARE: Final = 0.15
 
 

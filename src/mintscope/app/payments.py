@@ -121,7 +121,7 @@ def fee_payer_of(payments: PaymentsConfig) -> Keypair:
 
 USDC_NAME: Final = "USD Coin"
 USDC_SYMBOL: Final = "USDC"
-USDC_USD: Final = Decimal(1)  # by definition: where it is worth less, the treasury bears that
+USDC_USD: Final = Decimal(1)  # by definition; if it is worth less, the seller bears the loss
 
 
 def payment_tokens_of(  # noqa: PLR0913 - one argument for each part
@@ -163,7 +163,7 @@ def payment_tokens_of(  # noqa: PLR0913 - one argument for each part
     ]
 
 
-PRICE_S_MAX: Final = 1.0  # that a payment waits for the price of its token
+PRICE_S_MAX: Final = 1.0  # the wait of a payment for the price of its token
 
 
 def worth_by_prices_of(
@@ -183,8 +183,8 @@ def worth_by_prices_of(
             return None
         cache = token.price_cache
         prices = cache.latest()
-        # It was quoted, so a payment without a price is taken all the same, and soon.  The reading
-        # goes on, or payments would keep a slow source from ever naming a price.
+        # The payment was quoted, so it is taken soon even without a price.  The reading continues:
+        # otherwise a slow source would never deliver a price.
         reading = asyncio.create_task(read(cache))
         readings.add(reading)
         reading.add_done_callback(readings.discard)
@@ -311,7 +311,7 @@ class Sales:
                 await each.price_cache.price_list()  # so that the first client finds a price
 
     async def _expect_own_chain(self) -> None:
-        with suppress(UnusableStore, ServiceUnavailable):  # each look at a price compares again
+        with suppress(UnusableStore, ServiceUnavailable):  # each reading of a price compares again
             other = await other_chain(self.chain, self.reader)
             if other is not None:
                 raise CannotSell(other)
@@ -532,7 +532,7 @@ def open_settlement(
         try:
             tip = await reader.tip()
         except (ServiceUnavailable, UnusableStore):
-            return 0  # as far as is known: ingest has not made the log yet
+            return 0  # ingest has not created the log yet
         return 0 if tip.slot is None or tip.follows_files else tip.slot
 
     return RpcSettlement(

@@ -326,7 +326,7 @@ DAYS: Final = 30
 PITCH: Final = 20
 BAR: Final = 14
 DAY_BARS_HEIGHT: Final = 120
-LEAST: Final = 3.0  # of a day on which anything was used
+LEAST: Final = 3.0  # the height of the lowest bar
 
 
 def day_text(day: int) -> str:

@@ -179,7 +179,7 @@ def link_gone(purpose: str) -> Page:
     return Page("link_gone.html", {"purpose": purpose}, status=GONE)
 
 
-# The first that occurs decides: every browser also names those it wants to be taken for.
+# The first that occurs decides, because browsers also name others for compatibility.
 BROWSERS: Final = (
     ("Edg/", "Edge"),
     ("OPR/", "Opera"),

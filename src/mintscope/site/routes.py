@@ -197,8 +197,7 @@ class Access(IntEnum):
 
 
 # Routes that prove, buy, or end something: a thief who uses up the budget must not keep the owner
-# from ending sessions, keys and factors.  Each of these ends once, and was counted when it was
-# made.
+# from ending sessions, keys and factors, whose creation was counted.
 NOT_COUNTED: Final = (
     *("/sign-out", "/prove", "/prove/passkey", "/view", "/backtest"),
     *("/delete", "/end", "/end-others", "/remove", "/revoke"),

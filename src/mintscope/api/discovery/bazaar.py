@@ -87,7 +87,7 @@ def _short_advert(whole: Advert, summary: str) -> Advert:
         info = info | {"queryParams": asked}
     kept = ("type", "method", "bodyType")  # the rest is in the schema of the body
     properties = {name: schema["properties"][name] for name in kept if name in info}
-    # Directories treat a route whose header has no schema of these as one that cannot be called.
+    # Directories take a route for one that cannot be called if its header has no schema of these.
     properties["body" if "body" in info else "queryParams"] = {}
     shown = {"properties": properties}  # without the parts that the body repeats: headers are short
     bazaar = whole.bazaar | {
@@ -108,7 +108,7 @@ def _first_sentences(text: str) -> str:
     return ". ".join(sentences).rstrip(".")[: DESCRIPTION_LENGTH_MAX - 1] + "."
 
 
-@cache  # an operation of the same description has the same, in whichever application it is
+@cache  # equal operations have equal extensions, in every application
 def _bazaar_of(operation: Operation) -> dict[str, Any]:
     """Return the extension with as much output as fits; callers must not change it."""
     asked = _input_of(operation)

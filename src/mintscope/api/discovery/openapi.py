@@ -92,7 +92,7 @@ PROOFS: Final = {
         " scope trade:read does too, and spends the credits of its account.",
     },
 }
-# A payment is no credential: OpenAPI has no word for it, so it is a header that may be sent.
+# OpenAPI has no notion of payments as credentials, so a payment is an optional header.
 PAYMENT_SIGNATURE: Final = {
     "name": "PAYMENT-SIGNATURE",
     "in": "header",
@@ -232,7 +232,7 @@ def _security(operation: Operation) -> list[dict[str, list[str]]]:
         for proof in operation.proofs
         if not operation.is_payable or API_KEY not in proof
     ]
-    # Without any it gets the price, as from a route that takes payments.
+    # A request without credentials gets the price, as from a route that takes payments.
     is_priced = ErrorCode.PAYMENT_REQUIRED in operation.refusals
     return [*needs, {}] if is_priced and {} not in needs else needs
 

@@ -87,7 +87,7 @@ class NewestCandles:
         else:
             return await self._reader.candles(mint, asked)
         found = None if kept is None else narrowed(kept, asked)
-        # Rows that have come since may have moved those that are asked for out of the window.
+        # Newer rows may have moved the requested ones out of the window.
         return found if kept is None or found else await self._reader.candles(mint, asked)
 
     def _keep(
@@ -426,7 +426,7 @@ def _excluded_reason(swap: PricedSwap, evidence: Evidence) -> Excluded:
             return "roundTrip"
         case Uncounted.QUOTE:
             return "quote"
-        case None:  # a log of before, whose direct swaps count unless their signer bought and sold
+        case None:  # an older log: direct swaps count unless their signer bought and sold
             return "roundTrip" if evidence.is_direct or evidence.trip else "quote"
         case _ if swap.offered is None:
             return "noPrice"

@@ -21,7 +21,7 @@ def attach(hear: Callable[[bytes], None]) -> None:
     """Pass each line from the parent on standard input to *hear*; at its end, send SIGTERM."""
 
     def watch() -> None:
-        # Not through sys.stdin, whose lock a thread that waits would hold when the process ends.
+        # Not through sys.stdin: this thread would hold its lock when the process ends.
         with open(0, "rb", buffering=0, closefd=False) as lines:
             for line in lines:
                 hear(line)

@@ -106,7 +106,7 @@ def expect_closed(file: Path) -> None:
     try:
         mode = stat.S_IMODE(file.stat().st_mode)
     except OSError:
-        return  # reading it says why it cannot be read
+        return  # reading it reports the reason
     if mode & OTHERS:
         raise OpenSecret(
             f"expected {file} to be closed to other users, for it holds secrets; its mode is"
@@ -115,7 +115,7 @@ def expect_closed(file: Path) -> None:
 
 
 ENDING: Final = "_file"
-# Not read here but by its users, again each time: a keypair file of Solana.
+# A keypair file of Solana, which its users read each time.
 READ_ELSEWHERE: Final = "payments.fee_payer_file"
 BYTES_MAX: Final = 65_536
 

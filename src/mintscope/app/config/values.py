@@ -18,7 +18,7 @@ from mintscope.kit.time import DAY_S
 from mintscope.payments.protocol.envelope import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from mintscope_client.keypair import parse_keypair
 
-CALLS_PER_DAY_MIN: Final = 1_000  # with fewer a day could end before a backfill begins
+CALLS_PER_DAY_MIN: Final = 1_000  # with fewer, a day could pass before a backfill begins
 _HEAD: Final = "(?:[0-9a-f]{16}|[0-9a-f]{2})"
 PROGRAM: Final = re.compile(
     r"([a-z][a-z0-9_]{0,31}):([1-9A-HJ-NP-Za-km-z]{32,44})"
@@ -38,7 +38,7 @@ def _parse_mint(text: str) -> Mint:
     try:
         return parse_mint(text)
     except InvalidTokenAddress as error:
-        raise ValueError(str(error).partition("; was ")[0]) from error  # what it was is added
+        raise ValueError(str(error).partition("; was ")[0]) from error  # pydantic adds the value
 
 
 class AddedProgram(NamedTuple):

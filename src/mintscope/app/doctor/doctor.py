@@ -37,7 +37,7 @@ CHECKS: Final = (
     machine.check_proxies,
     machine.check_surfaces,
 )
-# Their data are there once the store has this version.
+# Run only if the store has this version.
 OF_STORE: Final = (
     store.check_market,
     check_coverage,

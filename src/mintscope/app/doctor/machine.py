@@ -43,7 +43,7 @@ DISK_BYTES_MIN: Final = GIB // 2
 DISK_BYTES_LOW: Final = 5 * GIB
 PROBE_TIMEOUT_S: Final = 2.0
 PACKAGES: Final = ("mintscope", "mintscope-client", "mintscope-devchain")
-FROM_FILE: Final = "direct_url.json"  # of PEP 610: what an index serves has none
+FROM_FILE: Final = "direct_url.json"  # of PEP 610; packages from an index have none
 
 
 def check_folder(config: Config) -> Iterator[Finding]:

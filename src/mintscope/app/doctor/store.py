@@ -49,7 +49,7 @@ from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope_client.keypair import UnusableKeypair
 
 GIB: Final = 1024**3
-# Of a candle with its indexes and what is free between them, measured.
+# Bytes of a candle with its indexes and the free space between, as measured.
 FILE_CANDLE_BYTES: Final = 120
 SERVER_CANDLE_BYTES: Final = 255
 ADDED_UP_MAX: Final = 200_000  # entries: some 0.3 s

@@ -23,7 +23,7 @@ from mintscope.market.follow.list_cache import MINTS_MIN, store_list
 MODULE: Final = "mintscope.app.running.list_worker"
 NICE: Final = 10
 STORED_S_MAX: Final = 900.0
-ALONE_S_MAX: Final = STORED_S_MAX + 60  # if ingest was killed, which ends it sooner
+ALONE_S_MAX: Final = STORED_S_MAX + 60  # if ingest was killed and cannot end it sooner
 EXIT_NOT_STORED: Final = 1
 
 log = structlog.get_logger()
@@ -55,7 +55,7 @@ async def store_apart(order: Order) -> bool:
     try:
         async with asyncio.timeout(STORED_S_MAX):
             await process.communicate(msgspec.json.encode(order))
-        if process.returncode is not None and process.returncode < 0:  # no word of its own
+        if process.returncode is not None and process.returncode < 0:  # it logged nothing itself
             log.warning("list_not_kept", error=f"ended by signal {-process.returncode}")
     except TimeoutError:
         log.warning("list_not_kept", error=f"not within {STORED_S_MAX:.0f} s")

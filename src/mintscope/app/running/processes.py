@@ -190,7 +190,7 @@ def held(config: Config, role: str, *, patience_s: float = 0.0) -> AbstractConte
 
     Raises FolderInUse, FolderOpen.
     """
-    if is_shared(config):  # there the database says who may write
+    if is_shared(config):  # the database has the lock then
         return nullcontext()
     may_be_open = config.data_dir_may_be_open
     return folder.held(config.data_dir, role, may_be_open=may_be_open, patience_s=patience_s)

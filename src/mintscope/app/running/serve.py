@@ -166,12 +166,12 @@ def _end(life: Life | None, error: Exception, exit_code: int) -> NoReturn:
     raise typer.Exit(exit_code) from None
 
 
-WAITING_MAX: Final = 64  # answered at each look, so that the parent looks at its children between
+WAITING_MAX: Final = 64  # answered in one go; then the parent checks its children
 LINGERING_MAX: Final = 256
 LINGER_S: Final = 1.0  # for a client to read the answer before its connection is closed
 READ_BYTES_MAX: Final = 64 * 1024
 RETRY_AFTER_S: Final = 5
-# A payment may have been sent by an earlier request: of that nothing is known here.
+# An earlier request may have sent a payment, which is not known here.
 MESSAGE: Final = (
     "The service cannot start; it is tried again. This request charged nothing. If it carries a"
     " payment, do not pay again: send the same payment again, with the same Idempotency-Key."
@@ -193,7 +193,7 @@ class OutOfService:
         for _ in range(WAITING_MAX):
             if not select.select([self._listener], [], [], 0)[0]:
                 return
-            with suppress(OSError):  # it has left again, or there is no file left for it
+            with suppress(OSError):  # the client has left, or no file descriptor is free
                 client, _ = self._listener.accept()
                 self._tell(client)
         self.close(older_than_s=LINGER_S)
@@ -205,7 +205,7 @@ class OutOfService:
             self._answered[0][0] <= until_s or len(self._answered) > LINGERING_MAX
         ):
             _, client = self._answered.popleft()
-            with suppress(OSError):  # what is unread at the close would take the answer back
+            with suppress(OSError):  # unread bytes at the close would discard the answer
                 client.recv(READ_BYTES_MAX)
             client.close()
 
@@ -242,7 +242,7 @@ def _response(now: UnixMs) -> bytes:
 
 STOP_TIMEOUT_S: Final = 15.0
 POLL_S: Final = 0.05
-ANSWER_S: Final = 0.5  # a start that is further away is not waited for by clients
+ANSWER_S: Final = 0.5  # for a later start, clients get an answer at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -471,7 +471,7 @@ def _close_pipe(process: subprocess.Popen[bytes]) -> None:
     process.stdin.close()
 
 
-# Credentials of its stream: the process restarts with new ones within a moment.
+# Credentials of the stream: ingest alone restarts with new ones.
 OF_INGEST_ALONE: Final = "geyser."
 
 app = typer.Typer()
@@ -503,19 +503,19 @@ def serve(
     settings = loaded.config
     is_file = loaded.config.chain.source == "files"
     with living("serve", loaded, in_use=EXIT_FAILED) as life, held(settings, "serve"):
-        for role in ("ingest", "api"):  # children of a `serve` that was killed end in a moment
+        for role in ("ingest", "api"):  # wait for children of a killed `serve` to end
             with held(settings, role, patience_s=STOP_TIMEOUT_S):
                 pass
         # Clients that connect while the api is started again wait in this socket.
         with bind(settings.api) as listener, Children() as children:
             children.on_hang_up(_reloads(settings, lambda: load(config).config))
-            # Files come to an end; what was read from them is served on.
+            # Ingest ends with its files; the api goes on serving what was read.
             children.start("ingest", ["ingest", *options], role=Role(may_end=is_file))
             for worker in range(1, workers + 1):
                 start_api(children, listener, options, worker=worker)
             children.wait()
             life.note_signal(children.stopped_by)
-            listener.close()  # the last one to hold it is the api, which ends
+            listener.close()  # the api still holds it until it ends
 
 
 def _reloads(settings: Config, reread: Reread) -> Callable[[], Sequence[str]]:

@@ -18,8 +18,8 @@ from mintscope.app.stores.folder import (
 from mintscope.kit.errors import StoreUnavailable, UnusableStore
 from mintscope.kit.files import give_to_owner, make_folder
 
-# A part at a time, so that those who write wait for little.  The market first: what was sold is as
-# new as it can be.  Webhooks before money: one that is sent meanwhile is sent again, none is lost.
+# The market first, so that the copy of what was sold is newest.  Webhooks before money: one that is
+# sent meanwhile is sent again, and none is lost.
 FILES: Final = (MARKET_FILE, WEBHOOKS_FILE, MONEY_FILE)
 SECRETS: Final = (PEPPER_FILE, ROOTS_FILE)
 PAGES: Final = 512
@@ -86,14 +86,14 @@ def copy_file(source: Path, target: Path, progress: Callable[[str, int], None]) 
     written = apsw.Connection(str(target))
     read.set_busy_timeout(BUSY_MS)
     try:
-        # One moment is read to the end: otherwise each commit meanwhile makes it begin again.
+        # In one transaction: otherwise each commit meanwhile restarts the copy.
         read.execute("BEGIN")
         read.execute("SELECT count(*) FROM sqlite_schema").fetchall()
         with written.backup("main", read, "main") as backup:
             while not backup.done:
                 backup.step(PAGES)
                 progress(target.name, PAGES)
-    except apsw.FullError as cause:  # whose own message is "not an error"
+    except apsw.FullError as cause:  # its own message is "not an error"
         raise StoreUnavailable(f"expected to copy {source}: no room in {target.parent}") from cause
     except apsw.Error as cause:
         raise UnusableStore(f"expected to copy {source}: {cause}") from cause

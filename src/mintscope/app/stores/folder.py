@@ -21,7 +21,7 @@ MARKET_FILE: Final = "market.sqlite"
 MONEY_FILE: Final = "money.sqlite"
 WEBHOOKS_FILE: Final = "webhooks.sqlite"
 PEPPER_FILE: Final = "pepper"
-ROOTS_FILE: Final = "roots"  # what signs in its place, once it was rotated
+ROOTS_FILE: Final = "roots"  # the keys that sign in its place after a rotation
 LOOK_AGAIN_S: Final = 0.05
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 

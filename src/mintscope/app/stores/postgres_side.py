@@ -168,7 +168,7 @@ class PostgresSide:
 
 
 LET_GO: Final = "SELECT pg_advisory_unlock_all()"
-# One that is frozen or cut off loses it; who audits asks every few seconds.
+# The auditor asks for the lock every few seconds; a frozen or disconnected process loses it.
 BE_AUDITOR: Final = """
 SELECT set_config('idle_session_timeout', ?2, false),
        pg_try_advisory_lock(hashtext(current_schema()), ?1::integer)
@@ -191,4 +191,4 @@ def expecting_no_process(dsn: str) -> Iterator[None]:
             if row is None or not row[0]:
                 raise CannotCopy(f"expected no mintscope {name} on this database; one is running")
         yield
-        connection.execute(LET_GO)  # for the server, a session ends a moment after it was closed
+        connection.execute(LET_GO)  # the server may notice the end of a session late

@@ -63,7 +63,7 @@ from mintscope.payments.price_cache import PriceSource
 from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.payments.store.payments import SqlPaymentStore
 
-READ_PATIENCE_MS: Final = 100  # readers wait for a recovery alone
+READ_PATIENCE_MS: Final = 100  # readers wait only while the database is recovered
 TAKEN: Final = "SELECT coalesce(max(firing), 0) FROM webhook_taken"
 GIVEN: Final = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'signal_firing'"
 GIVE_ON: Final = (
@@ -91,7 +91,7 @@ def webhook_queue(path: Path, *, patience_s: float = PATIENCE_S) -> SqlWebhookQu
     """Return the queue of webhooks in the file at *path*."""
     reading = partial(
         SqliteDatabase, path, "webhooks", busy_timeout_ms=READ_PATIENCE_MS, may_write=False
-    )  # in a thread: counting what waits takes long where that is much
+    )  # in a thread, because counting many rows takes long
     writing = SqliteDatabase(path, "webhooks")
     access: DatabaseAccess[Database] = AccessInThreads(reading, threads=1)
     connections = AccountConnections(writing, access, patience_s=patience_s)
@@ -118,7 +118,7 @@ def number_firings_on(money: Path, webhooks: Path) -> None:
 
 
 def _reading(path: Path) -> DatabaseAccess[Database]:
-    # A rule that writes must fail there.
+    # Read-only, so that an audit rule that writes fails.
     database = SqliteDatabase(path, "money", busy_timeout_ms=READ_PATIENCE_MS, may_write=False)
     return AccessAtOnce(database)
 
@@ -138,7 +138,7 @@ def _compact(path: Path, kind: str) -> tuple[str, int, int]:
 
 WAL: Final = "-wal"
 
-# Errors that end by themselves, or by an operator: room, a disk, a lock.
+# Errors that pass, or that an operator can end: no space, a failing disk, a lock.
 PASSING: Final = (
     apsw.BusyError,
     apsw.CantOpenError,

@@ -192,7 +192,7 @@ def _expect_kept(file: Path, money: Database) -> None:
 
     A new pepper would open none of them.
     """
-    # In this order: another process may make the pepper now, and store a hash after that.
+    # In this order, because another process may be making the pepper, and then store a hash.
     if money.execute(IS_USED).get and not file.exists():
         raise UnusablePepper(
             f"expected the pepper of the credentials that are stored, in {file} or in"
@@ -205,16 +205,13 @@ def opened(config: Config, kind: str) -> AbstractContextManager[Database]:
     return engine_of(config).opened(kind)
 
 
-# The products, their price and recipient; where; and how often.
-OF_PAYMENTS: Final = "payments"
-OF_ACCOUNTS: Final = "accounts"
 OF_API: Final = ("origin", *(name for name in ApiConfig.model_fields if "limit_" in name))
 
 
 def common_settings(config: Config) -> Mapping[str, str]:
     """Return the settings that all processes share, as texts by name; secrets are hashed."""
     common = {"replicas_max": f"{config.replicas_max}"}
-    common |= _section(OF_PAYMENTS, config.payments) | _section(OF_ACCOUNTS, config.accounts)
+    common |= _section("payments", config.payments) | _section("accounts", config.accounts)
     return common | {f"api.{name}": _setting_text(getattr(config.api, name)) for name in OF_API}
 
 
@@ -225,7 +222,7 @@ def _section(name: str, section: Section) -> dict[str, str]:
 def _setting_text(value: object) -> str:
     if isinstance(value, SecretStr):
         return _hashed(value.get_secret_value().encode())
-    if isinstance(value, Path) and value.is_file():  # where it is does not matter
+    if isinstance(value, Path) and value.is_file():  # by its content: its place may differ
         return _hashed(value.read_bytes())
     return str(value)
 

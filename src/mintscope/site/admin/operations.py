@@ -209,7 +209,7 @@ OF_SOL: Final = "SOL is always tracked: every price depends on it. It needs no b
 IS_OPEN: Final = "A backfill of this token is already requested: see below."
 TOO_MANY: Final = f"{OPEN_MAX} backfills are waiting. Wait until some are read, or cancel some."
 NO_DAYS: Final = f"Expected a number of days, 1 to {DAYS_MAX}."
-# Each with what its badge looks like.
+# The name of each, and the class of its badge.
 STATES: Final = {
     BackfillState.ASKED: ("Being estimated", ""),
     BackfillState.ESTIMATED: ("Waits for your yes", "wait"),

@@ -53,8 +53,6 @@ from mintscope.site.routes import (
 from mintscope.site.sol import MarketParts
 from mintscope.site.token.reading import point_of
 
-# Purchases on pages: one credit of the account, for as long as a window of limits lasts.
-
 
 class Purchases:
     """The purchases of all users of one kind; a key names the buyer and the thing bought.

@@ -151,7 +151,7 @@ WATCHED_SHOWN: Final = 12  # on the first page
 TEXT_LENGTH_MAX: Final = 64
 PLACE: Final = re.compile(r"(-?[0-9.]{1,24}(?:e[+-]?[0-9]{1,3})?)?~([1-9A-HJ-NP-Za-km-z]{32,44})")
 FIELDS: Final = ("q", "sort", "order", "volume", "age", "where", "rows")  # of the form
-# Columns beside the name, in their order, and what is above each.
+# Columns beside the name, in their order, with their headings.
 COLUMNS: Final[Mapping[str, str]] = {
     "price": "Price",
     "m5": "5m",
@@ -164,7 +164,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "day": "Last day",
     "age": "Age",
 }
-TICKED: Final = "column"  # of the form, once for each column
+TICKED: Final = "column"  # the field of the form, once for each column
 SORTS: Final = {
     "volume": Sort.VOLUME,
     "price": Sort.PRICE,

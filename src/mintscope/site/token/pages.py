@@ -153,7 +153,7 @@ def examples_of(mint: Mint, origin: str, *, has_mcp: bool) -> Iterator[Example]:
 
 
 LOOKUP_TIMEOUT_S: Final = 3.0
-# Each costs a request to the node: of a client address, and of all of them together.
+# Each costs a request to the node.  Limits of one client address, and of all together.
 LOOKUPS: Final = Limit(name="look-ups of untracked mints", count=10, window_s=MINUTE_S)
 ALL_LOOKUPS: Final = Limit(name="look-ups of untracked mints, all", count=60, window_s=MINUTE_S)
 REQUESTS: Final = Limit(name="requests to track a token", count=10, window_s=DAY_S)
@@ -255,9 +255,9 @@ class UntrackedTokens:
 
 PATH: Final = "/token/{mint}"
 USUAL: Final = WIDTHS["m5"]
-OLDER: Final = 300  # candles of an answer to those who scroll back
+OLDER: Final = 300  # candles that a page gets when its reader scrolls back
 TIME_DIGITS_MAX: Final = 10
-# The anchors of what stands on the page, of all that the documentation defines.
+# The anchors of the definitions that the page shows.
 SHOWN: Final = frozenset({"price", "candles", "ema", "rsi", "macd", "fibonacci", "pressure"})
 CHARTS: Final = "lightweight-charts.js"  # made by `make`; without it the drawn chart stays
 

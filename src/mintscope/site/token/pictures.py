@@ -23,7 +23,7 @@ from mintscope.kit.time import MINUTE_S
 
 FONT_FILE: Final = "DejaVuSans.ttf"
 RASTERISER: Final = "resvg_py"
-# -I: nothing of the working folder, of a user or of the environment.
+# Run with -I, which ignores the working folder, the user's packages and the environment.
 PROGRAM: Final = f"""
 import os, sys, {RASTERISER}
 os.nice(5)
@@ -35,7 +35,7 @@ KEPT_MAX: Final = 64
 BYTES_MAX: Final = 512 * 1024
 WAITING_MAX: Final = 8
 DRAWING_S_MAX: Final = 10.0
-# Of pictures that are drawn, not of those that are kept: of a client, and of all clients.
+# Limits of drawn pictures, not of cached ones: of one client, and of all together.
 DRAWN: Final = Limit(name="pictures of tokens", count=20, window_s=MINUTE_S)
 ALL_DRAWN: Final = Limit(name="pictures of tokens, all", count=60, window_s=MINUTE_S)
 

@@ -43,7 +43,7 @@ def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> Uni
     return max(times, default=None)
 
 
-THIN: Final = 5  # times its name, from which a window says what it spans
+THIN: Final = 5  # a window says its span from so many times its nominal one on
 EMA: Final = 9
 
 
