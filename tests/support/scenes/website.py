@@ -74,6 +74,12 @@ BOUNDS: Final = Bounds(
 )
 
 
+# The library of accessibility checks, which tests load into pages, and who serves it.
+AXE: Final = Path(__file__).parents[2] / "browser" / "node_modules" / "axe-core" / "axe.min.js"
+AXE_PATH: Final = "/axe.min.js"
+SERVING_AXE: Final = set[str]()
+
+
 @dataclass
 class Website:
     """A running service; *administration* is what a listener of its own would answer."""
@@ -322,11 +328,21 @@ async def served_website(
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:
         assert app is not None
-        await app(scope, receive, send)
+        if scope["path"] == AXE_PATH:
+            await _send_axe(send)
+        else:
+            await app(scope, receive, send)
 
     async with (
         served(door, BOUNDS) as place,
         website(folder, origin=f"http://127.0.0.1:{place.port}", **parts) as site,
     ):
         app = site.administration if alone else site.app
+        SERVING_AXE.add(site.origin)
         yield site
+
+
+async def _send_axe(send: Send) -> None:
+    kept = [(b"content-type", b"text/javascript"), (b"cache-control", b"max-age=86400, immutable")]
+    await send({"type": "http.response.start", "status": 200, "headers": kept})
+    await send({"type": "http.response.body", "body": AXE.read_bytes()})

@@ -20,10 +20,9 @@ from playwright.async_api import (
     expect,
 )
 
-from support.scenes.website import MINUTE_MS, PASSWORD, Website, served_website
+from support.scenes.website import AXE, MINUTE_MS, PASSWORD, Website, served_website
 
 ROOT: Final = Path(__file__).resolve().parents[4]
-AXE: Final = ROOT / "tests" / "browser" / "node_modules" / "axe-core" / "axe.min.js"
 WIDE: Final = (1280, 900)
 PATIENCE_MS: Final = 30_000
 CHROMIUM_ARGUMENTS: Final = (

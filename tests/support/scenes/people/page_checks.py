@@ -8,7 +8,8 @@ from weakref import WeakKeyDictionary
 
 from playwright.async_api import CDPSession, Page
 
-from support.scenes.people.browsing import AXE, ROOT, Visitor
+from support.scenes.people.browsing import ROOT, Visitor
+from support.scenes.website import AXE, AXE_PATH, SERVING_AXE
 
 PICTURES: Final = ROOT / "build" / "screenshots"
 PICTURES_WANTED: Final = "SCREENSHOTS" in os.environ  # noqa: TID251 - they take a third of the time
@@ -94,22 +95,35 @@ BROKEN_ROWS: Final = """() => [...document.querySelectorAll(".bar-nav")]
 """
 
 # How each element looks, wherever it is: whether it is seen, its colours, whether it is large.
+# Keeps those that are seen and look otherwise than before; returns whether all look the same.
 LOOKS: Final = """() => {
-  const looks = [...document.querySelectorAll("body *")].map((each) => {
+  const before = window.looks ?? [];
+  const elements = [...document.querySelectorAll("body *")];
+  window.looks = elements.map((each) => {
     if (!each.checkVisibility({ visibilityProperty: true, opacityProperty: true })) return "";
     const style = getComputedStyle(each);
     const size = parseFloat(style.fontSize);
     const isLarge = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
     return [style.color, style.backgroundColor, style.backgroundImage, isLarge].join();
-  }).join(";");
-  const isSame = window.looks === looks;
-  window.looks = looks;
-  return isSame;
+  });
+  window.changed = elements.filter((_, at) => window.looks[at] && window.looks[at] !== before[at]);
+  return window.looks.join(";") === before.join(";");
 }"""
 
+# From the service itself, if it has it: Chromium keeps what it compiled.
+LOAD_AXE: Final = """(path) => new Promise((done, failed) => {
+  const script = document.createElement("script");
+  script.src = path;
+  script.onload = () => { script.remove(); done(); };
+  script.onerror = failed;
+  document.head.append(script);
+})"""
+
 # Reported from there, because all that axe found takes longer to bring here than to find.
-VIOLATIONS: Final = """async (rules) => {
-  const found = await axe.run(document, { runOnly: rules, resultTypes: ["violations"] });
+VIOLATIONS: Final = """async ([rules, changedAlone]) => {
+  const where = changedAlone ? { include: window.changed } : document;
+  if (changedAlone && !window.changed.length) return [];
+  const found = await axe.run(where, { runOnly: rules, resultTypes: ["violations"] });
   const shown = (rule, node) => `${rule.id}: ${node.failureSummary} ${node.html.slice(0, 160)}`;
   return found.violations.flatMap((rule) => rule.nodes.map((node) => shown(rule, node)));
 }"""
@@ -148,7 +162,7 @@ async def look_at(page: Page, name: str, *, pictures: Path = PICTURES) -> list[F
     """Return the faults of the page as it stands; take pictures if SCREENSHOTS is set."""
     faults: list[Fault] = []
     looks_the_same = False
-    await page.evaluate(AXE.read_text(encoding="utf-8"))
+    await _load_axe(page)
     for scheme, width in VIEWS:
         where = f"{name}, {scheme}, {width}"
         await page.emulate_media(color_scheme=scheme)
@@ -156,7 +170,10 @@ async def look_at(page: Page, name: str, *, pictures: Path = PICTURES) -> list[F
         if scheme == "dark":
             looks_the_same = await page.evaluate(LOOKS)
         rules = _rules(scheme, width, looks_the_same=looks_the_same)
-        faults += [Fault(where, each) for each in await _violations(page, rules)]
+        # Colours of the others were judged when it was wide.
+        changed_alone = (scheme, width) == ("dark", "narrow")
+        found = await page.evaluate(VIOLATIONS, [rules, changed_alone])
+        faults += [Fault(where, each) for each in found]
         faults += [Fault(where, f"too wide: {each}") for each in await page.evaluate(TOO_WIDE)]
         await _picture(page, pictures / f"{name}-{scheme}-{width}.png")
     for size in (NARROWEST, TABLET):
@@ -170,6 +187,13 @@ async def look_at(page: Page, name: str, *, pictures: Path = PICTURES) -> list[F
     faults += await _broken_rows(page, f"{name}, wide")
     faults += [Fault(name, each) for each in await _keyboard(page)]
     return faults
+
+
+async def _load_axe(page: Page) -> None:
+    if page.url.startswith(tuple(SERVING_AXE)):
+        await page.evaluate(LOAD_AXE, AXE_PATH)
+    else:
+        await page.evaluate(AXE.read_text(encoding="utf-8"))
 
 
 async def _broken_rows(page: Page, where: str) -> list[Fault]:
@@ -218,17 +242,13 @@ def _rules(scheme: str, width: str, *, looks_the_same: bool) -> list[str]:
     looks_the_same   every element that is seen there is seen when wide, in the same colours
     """
     if scheme == "dark":  # what has nothing to do with colours is the same in both schemes
-        return [] if looks_the_same and width == "narrow" else OF_COLOURS
+        return OF_COLOURS
     return OF_PLACES if looks_the_same and width == "narrow" else RULES
 
 
 async def _resize(page: Page, size: tuple[int, int]) -> None:
-    await page.set_viewport_size({"width": size[0], "height": size[1]})
-
-
-async def _violations(page: Page, rules: list[str]) -> list[str]:
-    found: list[str] = await page.evaluate(VIOLATIONS, rules) if rules else []
-    return found
+    if page.viewport_size != {"width": size[0], "height": size[1]}:
+        await page.set_viewport_size({"width": size[0], "height": size[1]})
 
 
 async def _keyboard(page: Page) -> list[str]:
