@@ -1,27 +1,77 @@
-"""Functions that numba compiles to machine code at their first call."""
+"""Functions that numba compiles to machine code at their first call.
 
+numba is loaded by the first call of any of them: it takes 0.2 s, and most commands call none. Until
+then a stand-in has the name of each, wherever it was imported.
+"""
+
+import sys
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
-
-from numba import njit
+from threading import RLock
+from typing import Any, Final, Generic, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+_LOADING: Final = RLock()
+_waiting: Final[list["StandIn[..., Any]"]] = []
+
+
+class StandIn(Generic[P, R]):
+    """Stands for what *make* returns, which needs numba, until one of all is called."""
+
+    def __init__(self, make: Callable[[], Callable[P, R]]) -> None:
+        self._make = make
+        self.made: Callable[P, R] | None = None
+        _waiting.append(self)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call it, after all have been made."""
+        return self._real()(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the attribute of what it stands for."""
+        if name.startswith("__"):  # of Python's own questions, such as of a wrapped function
+            raise AttributeError(name)
+        return getattr(self._real(), name)
+
+    def _real(self) -> Callable[P, R]:
+        if self.made is None:
+            _make_all()
+        assert self.made is not None
+        return self.made
+
+    def make(self) -> None:
+        """Make it."""
+        self.made = self._make()
+
+
+def _make_all() -> None:
+    """Make all, and put them where their stand-ins are: code calls them directly from then on."""
+    with _LOADING:
+        while _waiting:
+            _waiting.pop().make()
+        for module in [*sys.modules.values()]:
+            names = vars(module) if module.__name__.startswith("mintscope") else {}
+            for name, value in [*names.items()]:
+                if isinstance(value, StandIn) and value.made is not None:
+                    names[name] = value.made
+
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile *function*, and cache the machine code if its folder is writable."""
-    try:
-        compiled: Callable[P, R] = njit(cache=True)(function)
-    except RuntimeError:  # a read-only installation compiles again in every process
-        compiled = njit()(function)
-    return compiled
+    return StandIn(lambda: _compiled(function))
 
 
 def bulk_kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile *function* as `kernel` does; it releases the GIL while it runs."""
+    return StandIn(lambda: _compiled(function, nogil=True))
+
+
+def _compiled(function: Callable[P, R], *, nogil: bool = False) -> Callable[P, R]:
+    from numba import njit  # noqa: PLC0415 - loads in 0.2 s
+
     try:
-        compiled: Callable[P, R] = njit(cache=True, nogil=True)(function)
-    except RuntimeError:
-        compiled = njit(nogil=True)(function)
+        compiled: Callable[P, R] = njit(cache=True, nogil=nogil)(function)
+    except RuntimeError:  # a read-only installation compiles again in every process
+        compiled = njit(nogil=nogil)(function)
     return compiled

@@ -179,3 +179,12 @@ def test_the_api_loads_what_reads_passkeys_when_there_is_one() -> None:
 
     assert "mintscope.accounts.factor_rows" in loaded
     assert not loaded & {"webauthn", "cbor2", "OpenSSL"}
+
+
+@pytest.mark.process
+def test_a_command_of_the_stores_does_not_load_the_compiler() -> None:
+    """It takes a quarter of a second, and most commands call nothing that is compiled."""
+    loaded = loaded_by("backup", "--help")
+
+    assert {"mintscope.app.stores.stores", "mintscope.market.engine.kernels"} <= loaded
+    assert not loaded & {"numba", "llvmlite"}

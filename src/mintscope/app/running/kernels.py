@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 import numpy as np
 import structlog
-from numba.core.event import install_timer
 
 from mintscope.dex import base58
 from mintscope.kit.primitives import UnixS
@@ -31,6 +30,8 @@ log = structlog.get_logger()
 @contextmanager
 def telling_what_is_compiled() -> Iterator[None]:
     """Log the time spent on compiling during the block, if anything had to be compiled."""
+    from numba.core.event import install_timer  # noqa: PLC0415 - loads in 0.2 s
+
     with install_timer("numba:compile", _tell):
         yield
 
