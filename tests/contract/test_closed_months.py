@@ -126,7 +126,7 @@ class Books:
         while not part.is_finished:
             found += part.violations
             part = walk.step(UnixMs(now), begins=False)
-        return found
+        return [*found, *part.violations]
 
     def forget(self, now: int, months: int = 1) -> None:
         walk = Walk(self.db, rows_a_part=A_PART)
@@ -226,9 +226,9 @@ def test_a_month_is_closed_once_its_last_entry_is_settled(books: Books) -> None:
     books.add(1, 5, BEGIN)
     end = month_end(FIRST)
 
-    assert books.walk(end) == []
+    assert books.walk_here(end) == []
     assert books.closed() == []
-    assert books.walk(end + SETTLED_MS) == []
+    assert books.walk_here(end + SETTLED_MS) == []
     assert books.closed() == [FIRST]
 
 
@@ -236,7 +236,7 @@ def test_the_hash_of_a_month_is_that_of_its_rows_and_of_the_month_before(books: 
     random = Random(5)
     books.trade(random, 8, FIRST)
     books.trade(random, 8, FIRST + 1)
-    books.walk(month_end(Month(FIRST + 2)))
+    books.walk_here(month_end(Month(FIRST + 2)))
 
     before = bytes(32)
     for month in (FIRST, FIRST + 1):
@@ -287,13 +287,13 @@ def test_whatever_is_changed_in_a_closed_month_is_found(books: Books, what: str)
     books.spend_by_key(1, BEGIN + 1)
     books.trade(Random(3), 9, FIRST + 1)
     now = month_end(Month(FIRST + 2))
-    assert books.walk(now) == []
+    assert books.walk_here(now) == []
     assert books.closed() == [FIRST, FIRST + 1]
     books.unguard(*GUARDS)
     zeros = "zeroblob(32)" if books.engine == "sqlite" else "decode(repeat('00', 32), 'hex')"
     books.db.execute(SPOILT[what].format(month=int(FIRST), account=1, hash=zeros))
 
-    found = books.walk(now + DAY_MS)
+    found = books.walk_here(now + DAY_MS)
     assert found
     assert {each.invariant for each in found} <= {
         *(Invariant.BALANCE_IS_SUM, Invariant.MONTHS_ARE_CHAINED, Invariant.KEYS_ADD_UP)
@@ -308,10 +308,10 @@ def test_a_purchase_in_a_closed_month_that_no_payment_made_is_found_in_each_walk
     now = month_end(FIRST) + SETTLED_MS + 1
     expected = [Violation(Invariant.ENTRY_IS_PAID, "1")]
 
-    books.walk(now)
+    books.walk_here(now)
     assert books.closed() == [FIRST]
-    assert books.walk(now + DAY_MS) == expected
-    assert books.walk(now + 2 * DAY_MS) == expected
+    assert books.walk_here(now + DAY_MS) == expected
+    assert books.walk_here(now + 2 * DAY_MS) == expected
 
 
 def test_a_close_that_is_interrupted_is_made_again(books: Books) -> None:
@@ -339,7 +339,7 @@ def test_what_an_older_version_has_added_up_is_not_closed(books: Books) -> None:
         database.execute("UPDATE audit_balance SET received = 0, spent = 0, spend_count = 0")
         database.execute("UPDATE audit_walk SET summed = 0")
 
-    assert books.walk(now) == []
+    assert books.walk_here(now) == []
     assert [tuple(row) for row in books.db.execute(ROWS, (FIRST,))] == expected_rows(books, FIRST)
 
 
@@ -351,9 +351,9 @@ def test_sums_that_contradict_themselves_are_not_closed(books: Books) -> None:
         walk.step(UnixMs(now), begins=True)
         database.execute("UPDATE audit_balance SET received = received + 1")
 
-    assert {each.invariant for each in books.walk(now)} == {Invariant.BALANCE_IS_SUM}
+    assert {each.invariant for each in books.walk_here(now)} == {Invariant.BALANCE_IS_SUM}
     assert books.closed() == []
-    assert books.walk(now + DAY_MS) == []
+    assert books.walk_here(now + DAY_MS) == []
     assert books.closed() == [FIRST]
 
 
@@ -362,7 +362,7 @@ def test_spends_of_closed_months_are_forgotten_and_all_sums_stay(books: Books) -
     for month in (FIRST, FIRST + 1, FIRST + 2):
         books.trade(random, 15, month)
     now = month_end(Month(FIRST + 2))
-    assert books.walk(now) == []
+    assert books.walk_here(now) == []
     books.fold()
     accounts = range(1, ACCOUNTS + 1)
     kinds = [
@@ -387,10 +387,10 @@ def test_spends_of_closed_months_are_forgotten_and_all_sums_stay(books: Books) -
         [(line.kind, line.delta) for line in summary_of(books.db, CreditAccount(each))]
         for each in accounts
     ] == kinds
-    assert books.walk(later) == []
+    assert books.walk_here(later) == []
     assert contradictions(books.db) == []
     books.trade(random, 9, FIRST + 4)
-    assert books.walk(month_end(Month(FIRST + 4))) == []
+    assert books.walk_here(month_end(Month(FIRST + 4))) == []
 
 
 def test_nothing_is_forgotten_within_a_week_of_the_close_or_before_it_is_added_up_by_day(
@@ -400,7 +400,7 @@ def test_nothing_is_forgotten_within_a_week_of_the_close_or_before_it_is_added_u
     books.add(1, -1, BEGIN)
     books.add(1, 9, month_end(FIRST))
     now = month_end(Month(FIRST + 5))
-    books.walk(now)
+    books.walk_here(now)
 
     books.forget(now + 7 * DAY_MS + 1)
     assert books.count("credit_entry") == 3
@@ -416,12 +416,12 @@ def test_the_number_of_a_forgotten_entry_is_never_given_again(books: Books) -> N
     books.add(1, -1, BEGIN)
     books.fold()
     now = month_end(Month(FIRST + 5))
-    books.walk(now)
+    books.walk_here(now)
     books.forget(now + 30 * DAY_MS)
 
     books.add(1, -1, now)
     assert int(books.db.execute("SELECT max(id) FROM credit_entry").get) == 3
-    assert books.walk(now + 30 * DAY_MS) == []
+    assert books.walk_here(now + 30 * DAY_MS) == []
 
 
 @pytest.mark.parametrize(
@@ -435,7 +435,7 @@ def test_nothing_but_a_spend_of_a_closed_month_can_be_deleted(
     books.add(1, -1, BEGIN)
     books.add(1, -1, month_end(FIRST))
     books.add(1, -1, month_end(FIRST))
-    books.walk(month_end(FIRST) + SETTLED_MS)
+    books.walk_here(month_end(FIRST) + SETTLED_MS)
     assert books.closed() == [FIRST]
 
     with pytest.raises(DatabaseError, match="append-only"):
@@ -448,7 +448,7 @@ def test_nothing_but_a_spend_of_a_closed_month_can_be_deleted(
 def test_a_closed_month_can_neither_be_changed_nor_deleted(books: Books, table: str) -> None:
     books.add(1, 9, BEGIN)
     books.spend_by_key(1, BEGIN)
-    books.walk(month_end(Month(FIRST + 1)))
+    books.walk_here(month_end(Month(FIRST + 1)))
 
     assert books.count(table) == 1
     with pytest.raises(DatabaseError, match="never changed"):

@@ -57,9 +57,15 @@ def read_table(body: bytes, form: str) -> list[dict[str, Any]]:
     return pl.read_ipc(io.BytesIO(body)).to_dicts()
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet", "arrow"])
+CONTENT_TYPES = {
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+    "arrow": "application/vnd.apache.arrow.file",
+}
+
+
 async def test_a_table_holds_what_the_pages_hold_for_a_credit_each_1000_rows(
-    market: SeriesService, form: str
+    market: SeriesService,
 ) -> None:
     for minute in range(1_100):
         await market.trade(60 * minute, 1.0 + minute / 7, is_buy=minute % 3 == 0, volume=minute)
@@ -67,27 +73,29 @@ async def test_a_table_holds_what_the_pages_hold_for_a_credit_each_1000_rows(
             await market.traded.finalize(market.slots)
     token = await market.service.issue(40)
     pages = await flat_pages(market, token, tf="m1", limit=1000)
-    left = await market.service.left(token)
-
-    answer = await market.ask("candles", credit_token=token, tf="m1", format=form)
-
-    assert answer.status_code == 200, answer.text
-    assert answer.headers["content-type"].startswith(
-        {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}.get(
-            form, "application/vnd.apache.arrow.file"
-        )
-    )
-    assert answer.headers["content-disposition"] == f'attachment; filename="{TOKEN}-m1.{form}"'
-    assert answer.headers["x-data-slot"] == "1100"
     assert len(pages) == 1_100
-    assert read_table(answer.content, form) == pages
-    assert await market.service.left(token) == left - 2
 
-    some = await market.ask(
-        "candles", credit_token=token, tf="m1", format=form, from_=BEGIN_S + 60, to=BEGIN_S + 120
-    )
-    assert read_table(some.content, form) == pages[1:3]
-    assert await market.service.left(token) == left - 3
+    for form, content_type in CONTENT_TYPES.items():
+        left = await market.service.left(token)
+        answer = await market.ask("candles", credit_token=token, tf="m1", format=form)
+
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["content-type"].startswith(content_type)
+        named = f'attachment; filename="{TOKEN}-m1.{form}"'
+        assert answer.headers["content-disposition"] == named
+        assert answer.headers["x-data-slot"] == "1100"
+        assert read_table(answer.content, form) == pages
+        assert await market.service.left(token) == left - 2
+
+        within: dict[str, Any] = {"from_": BEGIN_S + 60, "to": BEGIN_S + 120}
+        some = await market.ask("candles", credit_token=token, tf="m1", format=form, **within)
+        assert read_table(some.content, form) == pages[1:3]
+        assert await market.service.left(token) == left - 3
+
+    poor = await market.service.issue(1)
+    answer = await market.ask("candles", credit_token=poor, tf="m1", format="csv")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (402, "INSUFFICIENT_CREDITS")
+    assert await market.service.left(poor) == 1
 
 
 async def test_what_cannot_be_given_is_refused_and_free(market: SeriesService) -> None:
@@ -105,15 +113,6 @@ async def test_what_cannot_be_given_is_refused_and_free(market: SeriesService) -
     assert await market.service.left(token) == 1
     unpaid = await market.ask("candles", tf="m1", format="csv")
     assert unpaid.status_code == 402
-
-
-async def test_too_few_credits_deliver_nothing(market: SeriesService) -> None:
-    for minute in range(1_001):
-        await market.trade(60 * minute, 1.0)
-    token = await market.service.issue(1)
-    answer = await market.ask("candles", credit_token=token, tf="m1", format="csv")
-    assert (answer.status_code, answer.json()["error"]["code"]) == (402, "INSUFFICIENT_CREDITS")
-    assert await market.service.left(token) == 1
 
 
 @pytest.mark.process

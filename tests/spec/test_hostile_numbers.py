@@ -19,6 +19,8 @@ pytestmark = pytest.mark.storm  # each number in each place of each route
 
 RAW: Final = [str(2**63), str(-(2**63) - 1), str(2**64), str(10**400), "9" * 5_000, "1e19", "1e400"]
 TEXTS: Final = [*RAW[:4], "1e400", "nan", "-0", "٣²", "1_0", "0x10", " 1"]
+# In another place of JSON a number is read by the same code: a few are enough there.
+WRAPPED: Final = [RAW[0], RAW[4], RAW[6]]
 JSON: Final = "application/json"
 
 
@@ -35,11 +37,12 @@ def bodies(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Iterator[st
         properties = resolved(one, schemas).get("properties", {})
         usual = {name: json.dumps(example(field, schemas)) for name, field in properties.items()}
         for name in usual:
-            for number in RAW:
-                for text in (number, f'"{number}"', f"[{number}]", f'{{"a":{number}}}'):
-                    changed = usual | {name: text}
-                    fields = ",".join(f'"{key}":{value}' for key, value in changed.items())
-                    yield f"{{{fields}}}"
+            wrapped = [f"[{number}]" for number in WRAPPED]
+            wrapped += [f'{{"a":{number}}}' for number in WRAPPED]
+            for text in (*RAW, *(f'"{number}"' for number in RAW), *wrapped):
+                changed = usual | {name: text}
+                fields = ",".join(f'"{key}":{value}' for key, value in changed.items())
+                yield f"{{{fields}}}"
 
 
 def example(field: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
