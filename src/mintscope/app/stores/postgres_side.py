@@ -117,7 +117,10 @@ class PostgresSide:
             self._db.executemany(Batch(f'"{table.name}"', columns), rows)
 
     def end(self, sequences: Mapping[str, int]) -> None:
-        """Restore triggers and foreign keys, which checks every reference."""
+        """Restore triggers and foreign keys, which checks every reference; have statistics made.
+
+        A service may start at once, before PostgreSQL would make them itself.
+        """
         with self._db.transaction():
             guards = self._db.execute("SELECT guard FROM copy_progress WHERE guard <> ''")
             for (guard,) in guards:
@@ -130,6 +133,8 @@ class PostgresSide:
                 if last:
                     self._db.execute(NUMBER_ON, (f'"{table}"', column, last))
             self._db.execute("DROP TABLE copy_progress")
+        for table in self._tables:
+            self._db.execute(f'ANALYZE "{table}"')
 
     def close(self) -> None:
         """Close the connection."""
