@@ -41,16 +41,16 @@ from mintscope.credits.sqlite import CreditBook
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.credentials import make_credit_token
 from mintscope.kit.primitives import UnixS
+from mintscope.market.engine.kernels import READ
 from mintscope.market.report import (
     CandleCounts,
     DataSpan,
-    Fibonacci,
     Indicators,
-    Macd,
     Pressure,
     Price,
     TimeframeIndicators,
     TokenReport,
+    timeframe_of,
 )
 from mintscope.market.standings import Confidence
 from mintscope.solana.blocks import WSOL
@@ -150,15 +150,9 @@ def _report(random: Random) -> TokenReport:
     number = random.random
 
     def timeframe() -> TimeframeIndicators:
-        return TimeframeIndicators(
-            number(),
-            number(),
-            number(),
-            number(),
-            number() * 100,
-            Macd(number(), number(), number()),
-            Fibonacci(*(number() for _ in range(11))),
-        )
+        values = [number() for _ in range(READ)]
+        values[4] *= 100  # the RSI
+        return timeframe_of(values)
 
     return TokenReport(
         WSOL,

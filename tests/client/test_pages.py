@@ -121,7 +121,7 @@ def test_lines_become_a_table(library: Any) -> None:
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_indicators_with_parameters_are_columns_of_their_names(library: Any) -> None:
-    line = IndicatorLine(60, values={"sma(50)": 1.5, "adx": {"adx": 30.0, "plusDi": None}})
+    line = IndicatorLine(t=60, values={"sma(50)": 1.5, "adx": {"adx": 30.0, "plusDi": None}})
     table = frames.to_dataframe([line, line], library)
 
     assert list(table.columns) == ["t", "is_open", "sma(50)", "adx_adx"]

@@ -1,4 +1,4 @@
-"""The page of series lists every indicator with parameters, as the code has it."""
+"""The page of series lists every indicator, those with parameters as the code has them."""
 
 from pathlib import Path
 from typing import Final
@@ -7,6 +7,7 @@ import pytest
 
 from mintscope.market.indicators import INDICATORS
 from mintscope.market.indicators.registry import Indicator
+from mintscope.market.report import REPORTED
 
 PAGE: Final = (Path(__file__).parents[2] / "docs/api/series.md").read_text()
 
@@ -18,3 +19,9 @@ def test_its_row_is_what_the_code_says(each: Indicator) -> None:
     row = [f"`{each.usual}`", "; ".join(ranges), ", ".join(numbers), each.description]
 
     assert f"| {' | '.join(row)} |" in PAGE
+
+
+def test_each_indicator_of_the_report_is_in_the_table() -> None:
+    named = {name for row in PAGE.splitlines() if row.startswith("| `") for name in row.split("`")}
+
+    assert set(REPORTED) - named == set()

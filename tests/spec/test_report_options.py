@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mintscope.market.report import REPORTED
 from support.scenes.live_market import TOO_NEW, TRADED
 from support.scenes.series_service import QUIET, TOKEN, SeriesService, series_service
 from support.scenes.service import bearer
@@ -97,9 +98,7 @@ async def test_a_batch_takes_the_same_options(market: SeriesService) -> None:
     assert refused["error"]["message"].startswith("1 of 9 minutes with trades so far")
     (line,) = answer.json()["data"]["results"]
     assert line["report"]["price"]["usd"] == 2.0
-    assert line["report"]["indicators"]["m1"] == dict.fromkeys(
-        ["ema9", "ema21", "ema50", "ema200", "rsi", "macd", "fibonacci"]
-    )
+    assert line["report"]["indicators"]["m1"] == dict.fromkeys(REPORTED)
 
 
 @pytest.mark.parametrize("path", ["candles", "indicators"])

@@ -19,6 +19,7 @@ from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind
 from mintscope.alerts.deliveries import url_flaw
 from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.kit.time import DAY_MS, MINUTE_MS, utc
+from mintscope.market.report import NAMED
 from mintscope.market.screening.look_alikes import cleaned
 
 SYMBOL_LENGTH_MAX: Final = 16
@@ -49,31 +50,31 @@ NAMES: Final = {
     "sol": "Price in SOL",
     "liquidityUsd": "Liquidity in USD",
     "rejectedShareH1": "Share of volume at rejected prices, 1 hour",
-    "rsi": "RSI",
     "line": "MACD line",
     "signal": "MACD signal",
     "histogram": "MACD histogram",
     "buySellPressure": "Buy share",
+    **{field: each.name for field, each in NAMED.items()},
 }
 USD: Final = "USD"
 SOL: Final = "SOL"
 SHARE: Final = "share"
-RSI: Final = "RSI"
 MACD: Final = "MACD"
 UNITS: Final[Mapping[str, str]] = {
     "sol": SOL,
     "rejectedShareH1": SHARE,
-    "rsi": RSI,
     "line": MACD,
     "signal": MACD,
     "histogram": MACD,
+    **{field: each.name for field, each in NAMED.items() if each.bounds is not None},
 }
+UNPRICED: Final = {each.name: each.bounds for each in NAMED.values() if each.bounds is not None}
 BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
     USD: (0.0, float("inf")),
     SOL: (0.0, float("inf")),
     SHARE: (0.0, 1.0),
-    RSI: (0.0, 100.0),
     MACD: (float("-inf"), float("inf")),
+    **UNPRICED,
 }
 
 
@@ -97,7 +98,7 @@ def field_words(field: Field, spans: Mapping[str, str] = SPANS) -> str:
         return NAMES[last]
     if "buySellPressure" in parts:
         return f"{NAMES['buySellPressure']}, {spans[last]}"
-    name = NAMES.get(last) or (f"EMA {last[3:]}" if last.startswith("ema") else _fibonacci(last))
+    name = NAMES.get(last) or _fibonacci(last)
     return f"{name}, {spans[parts[1]]}"
 
 
@@ -123,7 +124,7 @@ def value_words(field: Field, value: float) -> str:
     unit = unit_of(field)
     if unit == SHARE:
         return f"{value * 100:,.1f} %"
-    if unit == RSI:
+    if unit in UNPRICED:
         return f"{value:.1f}"
     if unit == SOL:
         return f"{number_words(value)} SOL"

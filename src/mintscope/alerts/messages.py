@@ -1,5 +1,6 @@
 """Alerts in words for pages, and remarks on a new one."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -53,16 +54,15 @@ def _group(field: Field) -> str:
         return "Price"
     if "buySellPressure" in field:
         return "Buy share"
-    name = FIELD_WORDS[field]
-    return next(each for each in ("RSI", "EMA", "MACD", "Fibonacci") if name.startswith(each))
+    return re.split("[ ,]", FIELD_WORDS[field], maxsplit=1)[0]
 
 
 def _groups() -> Mapping[str, Sequence[tuple[Field, str]]]:
     names = ("Price", "RSI", "EMA", "MACD", "Buy share", "Fibonacci")
-    by_span = sorted(FIELD_WORDS.items(), key=lambda item: _span_place(item[0]))
-    return {
-        name: [(field, text) for field, text in by_span if _group(field) == name] for name in names
-    }
+    groups: dict[str, list[tuple[Field, str]]] = {name: [] for name in names}
+    for field, text in sorted(FIELD_WORDS.items(), key=lambda item: _span_place(item[0])):
+        groups.setdefault(_group(field), []).append((field, text))
+    return groups
 
 
 def _span_place(field: Field) -> int:

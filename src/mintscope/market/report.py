@@ -7,7 +7,7 @@ field is for the description of the API alone: encoding does not look at it.
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from math import inf
-from typing import Annotated, Final, NamedTuple, Protocol
+from typing import Annotated, Any, Final, NamedTuple, Protocol, get_type_hints
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -17,7 +17,7 @@ from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS, about, on_req
 from mintscope.kit.time import SECOND_MS
 from mintscope.market.coverage import ReportCoverage
 from mintscope.market.engine.given import Floats
-from mintscope.market.engine.kernels import COUNTS, FIRST, READ, SHARES, SOL, USD
+from mintscope.market.engine.kernels import COUNTS, FIRST, FURTHER, READ, SHARES, SOL, USD
 from mintscope.market.standings import Confidence, PriceBasis
 from mintscope.solana.blocks import WSOL
 
@@ -154,25 +154,66 @@ class Fibonacci(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     ]
 
 
+class Named(NamedTuple):
+    """The name of a field for people.
+
+    bounds   the lowest and the highest possible value; None for a price in US dollars
+    """
+
+    name: str
+    bounds: tuple[float, float] | None = None
+
+
 class TimeframeIndicators(msgspec.Struct, frozen=True, gc=False):
     """The indicators of one timeframe; None if history is too short."""
 
+    # Streams, series, alerts and all descriptions take the fields from here.
     ema9: Annotated[
-        float | None, about("EMA(9) of the closes in US dollars; null below 9 candles.", 171.1)
+        float | None,
+        about("EMA(9) of the closes in US dollars; null below 9 candles.", 171.1),
+        Named("EMA 9"),
     ]
     ema21: Annotated[
-        float | None, about("EMA(21) of the closes in US dollars; null below 21 candles.", 170.8)
+        float | None,
+        about("EMA(21) of the closes in US dollars; null below 21 candles.", 170.8),
+        Named("EMA 21"),
     ]
     ema50: Annotated[
-        float | None, about("EMA(50) of the closes in US dollars; null below 50 candles.", 170.1)
+        float | None,
+        about("EMA(50) of the closes in US dollars; null below 50 candles.", 170.1),
+        Named("EMA 50"),
     ]
     ema200: Annotated[
-        float | None, about("EMA(200) of the closes in US dollars; null below 200 candles.", 167.4)
+        float | None,
+        about("EMA(200) of the closes in US dollars; null below 200 candles.", 167.4),
+        Named("EMA 200"),
     ]
-    rsi: Annotated[float | None, about("RSI(14) by Wilder, 0 to 100; null below 15 candles.", 56.3)]
+    rsi: Annotated[
+        float | None,
+        about("RSI(14) by Wilder, 0 to 100; null below 15 candles.", 56.3),
+        Named("RSI", bounds=(0.0, 100.0)),
+    ]
     macd: Annotated[Macd | None, about("MACD(12, 26, 9); null below 34 candles.")]
     fibonacci: Annotated[
         Fibonacci | None, about("Fibonacci levels over the newest 100 candles; null without any.")
+    ]
+
+
+REPORTED: Final = TimeframeIndicators.__struct_fields__
+_HINTS: Final = get_type_hints(TimeframeIndicators, include_extras=True)
+NAMED: Final[Mapping[str, Named]] = {
+    field: each
+    for field, hint in _HINTS.items()
+    for each in hint.__metadata__
+    if isinstance(each, Named)
+}
+
+
+def absent_indicators() -> list[tuple[str, Any, UnsetType]]:
+    """Return the fields of `TimeframeIndicators` for `defstruct`, each of which may be absent."""
+    return [
+        (name, Annotated[(hint.__origin__ | UnsetType, *hint.__metadata__)], UNSET)
+        for name, hint in _HINTS.items()
     ]
 
 
@@ -361,7 +402,7 @@ def timeframe_of(v: Sequence[float], at: int = 0) -> TimeframeIndicators:
         ema200 if ema200 >= 0.0 else None,
         rsi if rsi >= 0.0 else None,
         Macd(line, signal, histogram) if histogram > -inf else None,
-        Fibonacci(*v[at + 8 : at + READ]) if v[at + 8] >= 0.0 else None,
+        Fibonacci(*v[at + 8 : at + FURTHER]) if v[at + 8] >= 0.0 else None,
     )
 
 

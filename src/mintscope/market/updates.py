@@ -9,36 +9,29 @@ from msgspec import UNSET, UnsetType
 from mintscope.kit.errors import ServiceError
 from mintscope.kit.primitives import Mint, Slot, UnixS, about, on_request
 from mintscope.market.report import (
+    REPORTED,
     CandleCounts,
-    Fibonacci,
-    Macd,
     Pressure,
     Price,
     ReportKind,
-    TimeframeIndicators,
     TokenReport,
+    absent_indicators,
 )
 from mintscope.market.timeframe import TIMEFRAMES, AskedFrame
 from mintscope.solana.blocks import WSOL
 
-CLOSES: Final = "of the closes, in US dollars; null while there are too few candles."
 Changes = int  # a bit for each part of a report, in the order of `_parts`
 NOTHING: Final[Changes] = 0
-FRAME_PARTS: Final = len(TimeframeIndicators.__struct_fields__)
+FRAME_PARTS: Final = len(REPORTED)
 FRAMES: Final = (*TIMEFRAMES, *AskedFrame)
 NO_PARTS: Final = (UNSET,) * FRAME_PARTS
 
 
-class TimeframeUpdate(msgspec.Struct, frozen=True, gc=False):
-    """The indicators of one timeframe that have changed; None if history is too short."""
+_Changed: Any = msgspec.defstruct("_Changed", absent_indicators(), frozen=True, gc=False)
 
-    ema9: Annotated[float | UnsetType | None, about(f"EMA(9) {CLOSES}", 171.1)] = UNSET
-    ema21: Annotated[float | UnsetType | None, about(f"EMA(21) {CLOSES}", 170.9)] = UNSET
-    ema50: Annotated[float | UnsetType | None, about(f"EMA(50) {CLOSES}", 170.2)] = UNSET
-    ema200: Annotated[float | UnsetType | None, about(f"EMA(200) {CLOSES}", 168.4)] = UNSET
-    rsi: Annotated[float | UnsetType | None, about("RSI(14), 0 to 100.", 55.5)] = UNSET
-    macd: Annotated[Macd | UnsetType | None, about("MACD, all of it.")] = UNSET
-    fibonacci: Annotated[Fibonacci | UnsetType, about("Levels, all of them.")] = UNSET
+
+class TimeframeUpdate(_Changed):  # type: ignore[misc]  # its fields are those of a report
+    """The indicators of one timeframe that have changed; None if history is too short."""
 
 
 class IndicatorsUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -16,6 +16,7 @@ from talipp.indicators import MACD
 from typer.testing import CliRunner, Result
 
 from mintscope.app.cli.indicators import app
+from mintscope.market.report import REPORTED
 from support.oracles import definitions
 from support.oracles.definitions import Trade
 from support.scenes.made_swaps import stream
@@ -187,14 +188,14 @@ def test_columns_are_found_by_name_and_may_be_missing(tmp_path: Path) -> None:
 
     assert mixed == plain
     assert bare[0]["fibonacci"]["swingHigh"] == bare[0]["fibonacci"]["swingLow"] == 3.0
-    assert list(plain[0]) == ["ema9", "ema21", "ema50", "ema200", "rsi", "macd", "fibonacci"]
+    assert tuple(plain[0]) == REPORTED
 
 
 def test_keys_follow_the_periods(tmp_path: Path) -> None:
     path = write(tmp_path, "t,close", *(f"{n},{n % 3}" for n in range(10)))
     found = every(path, "--ema", "3,1", "--rsi", "2", "--macd", "1,2,1")
 
-    assert list(found[0]) == ["ema3", "ema1", "rsi", "macd", "fibonacci"]
+    assert tuple(found[0]) == ("ema3", "ema1", *REPORTED[4:])
     assert [line["ema1"] for line in found] == [float(n % 3) for n in range(10)]
     assert [line["ema3"] for line in found[:3]] == [None, None, 1.0]
     assert [line["rsi"] for line in found[:3]] == [None, None, 100.0]

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from math import nan
 from typing import Any, cast
 
 import httpx2
@@ -19,14 +20,15 @@ from mintscope.kit.http.rate_limit import AddressLimits
 from mintscope.kit.http.request import ClientAddresses
 from mintscope.kit.limits import Limit, MemoryLimits
 from mintscope.kit.primitives import Mint, UnixS
+from mintscope.market.engine.kernels import READ
 from mintscope.market.report import (
     CandleCounts,
     DataSpan,
     Indicators,
     Pressure,
     Price,
-    TimeframeIndicators,
     TokenReport,
+    timeframe_of,
 )
 from mintscope.mcp.calls import PAYMENT
 from support.fakes.reports import TRACKED
@@ -68,9 +70,8 @@ def paying(payment: object) -> RequestParamsMeta:
 
 def whole_report() -> bytes:
     """Return a report with every field, some of them null."""
-    timeframe = TimeframeIndicators(
-        ema9=150.25, ema21=None, ema50=None, ema200=None, rsi=55.5, macd=None, fibonacci=None
-    )
+    ema9 = [150.25, *[nan] * 3]
+    timeframe = timeframe_of([*ema9, 55.5, *[nan] * (READ - 5)])
     return msgspec.json.encode(
         TokenReport(
             token=Mint(TRACKED),

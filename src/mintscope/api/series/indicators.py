@@ -26,6 +26,7 @@ from mintscope.market.engine.given import Floats
 from mintscope.market.engine.kernels import ACC
 from mintscope.market.indicators import AskedIndicator, read
 from mintscope.market.log import LogTip, Waypoint
+from mintscope.market.report import Fibonacci, Macd
 from mintscope.market.series.pools import SeriesCandle
 from mintscope.market.series.series import (
     BUCKET,
@@ -49,8 +50,8 @@ from mintscope.market.series.units import PriceUnit, Supply, priced_in
 
 BESIDE_THE_PAGE: Final = 2  # candles behind a page that are read: the open one may be left out
 SHAPES: Final[dict[str, Any]] = {
-    "macd": wire.MacdPoint,
-    "fibonacci": wire.FibonacciPoint,
+    "macd": Macd,
+    "fibonacci": Fibonacci,
     "bollinger": wire.BollingerPoint,
 }
 

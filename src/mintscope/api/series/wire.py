@@ -1,6 +1,6 @@
 """Request and response types of series, with the unit of each field."""
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -9,6 +9,7 @@ from mintscope.api.wire import EXAMPLE_SIGNATURE, EXAMPLE_WALLET, Wire
 from mintscope.kit.primitives import on_request
 from mintscope.market.indicators import INDICATORS
 from mintscope.market.indicators.profile import BINS_MAX
+from mintscope.market.report import absent_indicators
 from mintscope.market.series.series import AVERAGES, NAMES
 from mintscope.solana.blocks import USDC, WSOL
 
@@ -430,14 +431,6 @@ class IndicatorsQuery(Wire, rename=NAMED):
     in_: In = "usd"
 
 
-class MacdPoint(Wire, gc=False):
-    """MACD(12, 26, 9), in USD."""
-
-    line: Annotated[float, Meta(description="EMA 12 less EMA 26, USD.")]
-    signal: Annotated[float, Meta(description="EMA 9 of the line, USD.")]
-    histogram: Annotated[float, Meta(description="Line less signal, USD.")]
-
-
 class BollingerPoint(Wire, gc=False):
     """Bollinger bands: 20 candles, 2 standard deviations."""
 
@@ -453,22 +446,6 @@ class StochasticPoint(Wire, gc=False):
     d: Annotated[float | None, Meta(description="Mean of three k, 0 to 100.")]
 
 
-class FibonacciPoint(Wire, gc=False):
-    """Levels over the newest 100 candles."""
-
-    swing_high: Annotated[float, Meta(description="Highest price of the candles, USD.")]
-    swing_low: Annotated[float, Meta(description="Lowest price of the candles, USD.")]
-    level236: Annotated[float, Meta(description="23.6 % down from the high, USD.")]
-    level382: Annotated[float, Meta(description="38.2 % down from the high, USD.")]
-    level500: Annotated[float, Meta(description="50 % down from the high, USD.")]
-    level618: Annotated[float, Meta(description="61.8 % down from the high, USD.")]
-    level764: Annotated[float, Meta(description="76.4 % down from the high, USD.")]
-    ext1272: Annotated[float, Meta(description="127.2 % up from the low, USD.")]
-    ext1618: Annotated[float, Meta(description="161.8 % up from the low, USD.")]
-    ext2000: Annotated[float, Meta(description="200 % up from the low, USD.")]
-    ext2618: Annotated[float, Meta(description="261.8 % up from the low, USD.")]
-
-
 class CandlePoint(Wire, gc=False):
     """The candle of a point."""
 
@@ -482,22 +459,19 @@ class CandlePoint(Wire, gc=False):
 Asked = UnsetType
 
 
-class IndicatorPoint(Wire, gc=False):
-    """The values after one candle: those that were requested, null while they warm up."""
-
+class _Place(Wire, gc=False):
     t: Annotated[int, Meta(description="When the candle begins, Unix seconds.")]
     is_open: Annotated[
         bool, Meta(description="The candle has not ended: its values may change.", examples=[True])
     ]
-    ema9: Annotated[float | Asked | None, Meta(description="EMA of 9 closes, USD.")] = UNSET
-    ema21: Annotated[float | Asked | None, Meta(description="EMA of 21 closes, USD.")] = UNSET
-    ema50: Annotated[float | Asked | None, Meta(description="EMA of 50 closes, USD.")] = UNSET
-    ema200: Annotated[float | Asked | None, Meta(description="EMA of 200 closes, USD.")] = UNSET
-    rsi: Annotated[float | Asked | None, Meta(description="RSI of 14, Wilder's, 0 to 100.")] = UNSET
-    macd: Annotated[MacdPoint | Asked | None, Meta(description="MACD(12, 26, 9).")] = UNSET
-    fibonacci: Annotated[
-        FibonacciPoint | Asked | None, Meta(description="Levels of the newest 100 candles.")
-    ] = UNSET
+
+
+_OfReport: Any = msgspec.defstruct("_OfReport", absent_indicators(), bases=(_Place,), gc=False)
+
+
+class IndicatorPoint(_OfReport):  # type: ignore[misc]  # some fields are those of a report
+    """The values after one candle: those that were requested, null while they warm up."""
+
     atr: Annotated[
         float | Asked | None, Meta(description="Average true range of 14, Wilder's, USD.")
     ] = UNSET

@@ -18,6 +18,7 @@ from mintscope.market.engine import kernels
 from mintscope.market.engine.engine import Engine
 from mintscope.market.engine.given import Candles, Floats, Periods, Trades
 from mintscope.market.report import Fibonacci, Macd, report_of
+from mintscope.market.series.series import FURTHER
 
 app = typer.Typer()
 
@@ -26,6 +27,9 @@ TIME_MAX: Final = 99_999_999_999
 VOLUME_MAX: Final = 2**63 - 1
 PERIOD_MAX: Final = 1_000_000
 KEY: Final = re.compile(r"-?[0-9]{1,30}(?:[:./_ ]-?[0-9]{1,30})*")
+# The numbers of a timeframe behind its EMAs, and how many of them come before further indicators.
+BEHIND_EMAS: Final = kernels.READ - len(kernels.SERVICE.ema)
+AT_FURTHER: Final = kernels.FURTHER - len(kernels.SERVICE.ema)
 SIDES: Final = {"buy": True, "sell": False}
 
 CandlesFile = Annotated[
@@ -62,7 +66,7 @@ def indicators(
         candles = _candles(path)
     except BadTable as error:
         stop(str(error))
-    values = np.zeros((len(candles.closes), len(periods.ema) + 15))
+    values = np.zeros((len(candles.closes), len(periods.ema) + BEHIND_EMAS))
     acc = np.zeros(kernels.EMA + len(periods.ema))
     kernels.series(np.zeros(1, kernels.FRAME)[0], acc, candles, periods, values)
     for line in values if every else values[-1:]:
@@ -152,7 +156,8 @@ def _timeframe(values: list[float], periods: Periods) -> dict[str, Any]:
         **{f"ema{period}": v[z] for z, period in enumerate(periods.ema)},
         "rsi": v[size],
         "macd": None if v[size + 3] is None else Macd(*values[size + 1 : size + 4]),
-        "fibonacci": Fibonacci(*values[size + 4 :]),
+        "fibonacci": Fibonacci(*values[size + 4 : size + AT_FURTHER]),
+        **dict(zip(FURTHER, v[size + AT_FURTHER :], strict=True)),
     }
 
 

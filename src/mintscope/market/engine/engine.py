@@ -152,9 +152,9 @@ class Engine:
             self._refill_ring(row, k, candles[:-1])
 
     def _refill_ring(self, row: int, k: int, closed: Sequence[CandleRow]) -> None:
-        highs = np.array([candle.high for candle in closed], np.float64)
-        lows = np.array([candle.low for candle in closed], np.float64)
-        kernels.refill_ring(self._rows[row], k, highs, lows)
+        columns = np.array([(each.high, each.low, each.close) for each in closed], np.float64)
+        candles = Candles(*np.ascontiguousarray(columns.reshape(-1, 3).T))
+        kernels.refill_ring(self._rows[row], k, candles)
 
     def _refill(
         self, row: int, windows: tuple[int, int], volumes: Sequence[tuple[int, int, int]]

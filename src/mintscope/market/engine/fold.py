@@ -384,5 +384,5 @@ def merged(
 def price_of(swap: PricedSwap) -> float | None:
     """Return the price in USD that *swap* gives a candle, None if it gives none."""
     price = swap.price_usd
-    # As `kernels.sets_candle`, which costs more than the comparison when it is called from here.
+    # As `kernels.apply` has it.
     return price if price is not None and 0.0 < price <= PRICE_MAX else None

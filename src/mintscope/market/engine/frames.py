@@ -21,8 +21,8 @@ import numpy as np
 
 from mintscope.kit.primitives import UnixS
 from mintscope.market.engine import kernels
-from mintscope.market.engine.given import Candles, Floats
-from mintscope.market.engine.kernels import ACC, AVERAGES, FRAME, READ, SERVICE, SWING, close_candle
+from mintscope.market.engine.given import Candles, Floats, Held
+from mintscope.market.engine.kernels import ACC, FRAME, READ, SERVICE, SWING, close_candle
 from mintscope.market.log import CandleRow, PricedSwap, Waypoint
 from mintscope.market.timeframe import FRAME_S, WIDTH_S, AskedFrame, Timeframe
 
@@ -319,7 +319,7 @@ STATE: Final = np.dtype(
     [
         ("frames", FRAME, len(WIDE)),
         ("accs", "f8", (len(WIDE), ACC)),
-        ("rings", "f8", (len(WIDE), SWING, 2)),
+        ("rings", kernels.RING, len(WIDE)),
         ("is_cut", "i8", len(WIDE)),
         ("made", "i8"),
         ("short_count", "i8"),
@@ -366,7 +366,7 @@ class Frames:
             is_cut = wide.made_of in cut
             self._state["is_cut"][0, k] = is_cut
             for bar in _widened(kept.get(wide.made_of, ()), wide.width_s, is_cut=is_cut):
-                frame, acc, ring = self._of(k)
+                acc, frame, ring = self._of(k)
                 kernels.next_candle(frame, acc, ring, SERVICE)
                 frame["bucket"], frame["high"], frame["low"], frame["close"] = bar
 
@@ -379,7 +379,7 @@ class Frames:
     def apply(self, at: UnixS, price: float) -> None:
         """Add a *price* that sets candles, at a time that never goes back."""
         for k, wide in enumerate(WIDE if self._is_made(MADE_WIDE) else ()):
-            frame, acc, ring = self._of(k)
+            acc, frame, ring = self._of(k)
             kernels.add_price(frame, acc, ring, at // wide.width_s, price)
         if self._is_made(MADE_SHORT):
             self._add_short(at, price)
@@ -399,9 +399,9 @@ class Frames:
     def _is_made(self, part: int) -> bool:
         return bool(self._state["made"][0] & part)
 
-    def _of(self, k: int) -> tuple[Any, Floats, Floats]:
+    def _of(self, k: int) -> Held:
         state = self._state
-        return state["frames"][0, k], state["accs"][0, k], state["rings"][0, k]
+        return Held(state["accs"][0, k], state["frames"][0, k], state["rings"][0, k])
 
     def _add_short(self, at: UnixS, price: float) -> None:
         bucket = at - at % SHORT_S
@@ -420,7 +420,8 @@ class Frames:
         self._state["short_count"] = count + 1
 
     def _read_wide(self, k: int, now: UnixS, *, leaves_out_open: bool) -> Floats:
-        frame, acc, ring = self._of(k)
+        held = self._of(k)
+        frame = held.frame
         out = np.full(READ, np.nan)
         count = int(frame["count"])
         if not count:
@@ -428,18 +429,15 @@ class Frames:
         is_open = (int(frame["bucket"]) + 1) * WIDE[k].width_s > now
         if leaves_out_open and is_open:
             count -= 1
-            kernels.read_closed_averages(acc, count, SERVICE, out)
-            if count:
-                kernels.read_levels(*kernels.extremes(ring, count, SWING), out[AVERAGES:])
+            kernels.read_closed(held, count, out)
         else:
-            kernels.read_averages(acc, count - 1, frame["close"], SERVICE, out)
-            kernels.read_swing(frame, out[AVERAGES:])
+            kernels.read_open(held, count - 1, SERVICE, out)
         if self._state["is_cut"][0, k]:
             for z, least in enumerate(FORGOTTEN):
                 if count < least:
                     out[z] = np.nan
             if count < SWING:
-                out[AVERAGES:] = np.nan
+                out[kernels.AVERAGES : kernels.FURTHER] = np.nan
         return out
 
     def _read_short(self, now: UnixS, *, leaves_out_open: bool) -> Floats:

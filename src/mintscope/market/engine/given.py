@@ -1,6 +1,6 @@
 """Arguments of the kernels of the engine."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,14 @@ class Periods(NamedTuple):
     fast: int
     slow: int
     signal: int
+
+
+class Held(NamedTuple):
+    """A timeframe of a row: its accumulators, its open candle, and the ring of its closed ones."""
+
+    acc: Floats
+    frame: Any
+    ring: Any
 
 
 class Trades(NamedTuple):

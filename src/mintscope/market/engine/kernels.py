@@ -19,13 +19,15 @@ from typing import Any, Final
 import numpy as np
 
 from mintscope.kit.compiled import bulk_kernel, kernel
-from mintscope.market.engine.given import Candles, Floats, Ints, Periods, Trades, Volumes
+from mintscope.market.engine.given import Candles, Floats, Held, Ints, Periods, Trades, Volumes
 from mintscope.market.engine.prefetch import prefetch
 
 SERVICE: Final = Periods(ema=(9, 21, 50, 200), rsi=14, fast=12, slow=26, signal=9)
 PRICE_MAX: Final = 1e300
 ROUNDING: Final = 1e-12  # of a price: two averages that differ by less are equal
 SWING: Final = 100
+RETRACEMENTS: Final = (0.236, 0.382, 0.5, 0.618, 0.764)
+EXTENSIONS: Final = (1.272, 1.618, 2.0, 2.618)
 
 # Seconds: the candle widths, then the sub-buckets of the pressure windows, 60 each.
 WIDTHS: Final = (60, 300, 900, 3600)
@@ -37,10 +39,11 @@ KEPT: Final = SWING - 1
 FAST, SLOW, SIGNAL, GAIN, LOSS, LAST, EMA = range(7)
 ACC: Final = EMA + len(SERVICE.ema)
 
-# The columns of a read: the EMAs, RSI, MACD (3), Fibonacci (11) of each timeframe, the
-# shares of the windows, the candle counts, the first bucket, the price in USD and SOL.
+# The columns of a read: the EMAs, RSI, MACD (3), Fibonacci (11) and further indicators of each
+# timeframe, the shares of the windows, the candle counts, the first bucket, the prices.
 AVERAGES: Final = len(SERVICE.ema) + 4
-READ: Final = AVERAGES + 11
+FURTHER: Final = AVERAGES + 2 + len(RETRACEMENTS) + len(EXTENSIONS)
+READ: Final = FURTHER
 PRICE: Final = AVERAGES  # the number of the close, behind those of the averages
 
 # `recent` keeps accumulators without the newest LATER closed candles, and closes by number.
@@ -50,21 +53,15 @@ CLOSES_HELD: Final = 24
 SHARES: Final = len(WIDTHS) * READ
 COUNTS: Final = SHARES + len(GRAINS)
 FIRST: Final = COUNTS + len(WIDTHS)
-USD: Final = FIRST + 1
-SOL: Final = FIRST + 2
-SNAPSHOT: Final = FIRST + 3
+USD, SOL, SNAPSHOT = range(FIRST + 1, FIRST + 4)
 
 # count counts the open candle; top and bottom are the extremes of the newest KEPT closed ones.  The
-# ring holds one more, for reports without the open candle.
+# ring holds high and low of one more, for reports without the open candle.
+RING: Final = np.dtype([("prices", "f8", (SWING, 2))])
 FRAME: Final = np.dtype(
     [
-        ("count", "i8"),
-        ("bucket", "i8"),
-        ("high", "f8"),
-        ("low", "f8"),
-        ("close", "f8"),
-        ("top", "f8"),
-        ("bottom", "f8"),
+        *((name, "i8") for name in ("count", "bucket")),
+        *((name, "f8") for name in ("high", "low", "close", "top", "bottom")),
     ]
 )
 # Sums over the 60 parts that end with number *head*; bit a of *bits* says whether part
@@ -78,17 +75,11 @@ ROW: Final = np.dtype(
         ("price_sol", "f8"),
         ("accs", "f8", (len(WIDTHS), ACC)),
         ("parts", "i8", (len(GRAINS), PARTS, 2)),
-        ("rings", "f8", (len(WIDTHS), SWING, 2)),
+        ("rings", RING, len(WIDTHS)),
     ]
 )
 PARTS_AT: Final[int] = ROW.fields["parts"][1] if ROW.fields else 0
 FETCHED_AHEAD: Final = 6
-
-
-@kernel
-def sets_candle(price: float) -> bool:
-    """Return whether *price* can set a candle: above zero, finite, and far from overflow."""
-    return 0.0 < price <= PRICE_MAX
 
 
 @kernel
@@ -136,32 +127,36 @@ def close_candle(acc: Floats, closed: int, close: float, periods: Periods) -> No
 
 
 @kernel
-def extremes(ring: Floats, closed: int, size: int) -> tuple[float, float]:
+def extremes(ring: Any, closed: int, size: int) -> tuple[float, float]:
     """Return the highest high and lowest low of the newest *size* of *closed* (>= 1) candles."""
+    prices = ring["prices"]
     z = (closed - 1) % SWING
-    top = ring[z, 0]
-    bottom = ring[z, 1]
+    top = prices[z, 0]
+    bottom = prices[z, 1]
     for age in range(2, min(closed, size) + 1):
         z = (closed - age) % SWING
-        top = max(top, ring[z, 0])
-        bottom = min(bottom, ring[z, 1])
+        top = max(top, prices[z, 0])
+        bottom = min(bottom, prices[z, 1])
     return top, bottom
 
 
 @kernel
-def keep(frame: Any, ring: Floats, closed: int, high: float, low: float) -> None:
-    """Put the candle that follows *closed* others into the ring."""
+def keep(frame: Any, ring: Any, closed: int) -> None:
+    """Put the open candle, which follows *closed* others, into the ring."""
     z = closed % SWING
     leaving = (closed - KEPT) % SWING
-    ring[z, 0] = high
-    ring[z, 1] = low
+    high = frame["high"]
+    low = frame["low"]
+    prices = ring["prices"]
+    prices[z, 0] = high
+    prices[z, 1] = low
     if closed == 0:
         frame["top"] = high
         frame["bottom"] = low
         return
     if closed >= KEPT and (
-        (ring[leaving, 0] == frame["top"] and high < frame["top"])
-        or (ring[leaving, 1] == frame["bottom"] and low > frame["bottom"])
+        (prices[leaving, 0] == frame["top"] and high < frame["top"])
+        or (prices[leaving, 1] == frame["bottom"] and low > frame["bottom"])
     ):  # an extreme leaves, and its successor may be anywhere
         frame["top"], frame["bottom"] = extremes(ring, closed + 1, KEPT)
         return
@@ -170,17 +165,17 @@ def keep(frame: Any, ring: Floats, closed: int, high: float, low: float) -> None
 
 
 @kernel
-def next_candle(frame: Any, acc: Floats, ring: Floats, periods: Periods) -> None:
+def next_candle(frame: Any, acc: Floats, ring: Any, periods: Periods) -> None:
     """Close the open candle, if there is one, and count the next."""
     closed = frame["count"] - 1
     if closed >= 0:
         close_candle(acc, closed, frame["close"], periods)
-        keep(frame, ring, closed, frame["high"], frame["low"])
+        keep(frame, ring, closed)
     frame["count"] += 1
 
 
 @kernel
-def add_price(frame: Any, acc: Floats, ring: Floats, bucket: int, price: float) -> None:
+def add_price(frame: Any, acc: Floats, ring: Any, bucket: int, price: float) -> None:
     """Add one price, whose bucket is never before the last one's (D1, D2)."""
     if frame["count"] > 0 and bucket == frame["bucket"]:
         frame["high"] = max(frame["high"], price)
@@ -267,7 +262,7 @@ def apply(rows: Any, trades: Trades) -> None:
         if volume > 0:
             buy = volume if trades.buys[j] else 0
             add_volumes(row, ALL_WINDOWS, at, buy, volume - buy)
-        if sets_candle(price):
+        if 0.0 < price <= PRICE_MAX:  # it sets a candle: finite, and far from overflow
             if row["frames"][0]["count"] == 0:
                 row["first"] = at - at % WIDTHS[0]
             for k in range(len(WIDTHS)):
@@ -283,15 +278,15 @@ def refill_windows(row: Any, windows: tuple[int, int], volumes: Volumes) -> None
 
 
 @kernel
-def refill_ring(row: Any, k: int, highs: Floats, lows: Floats) -> None:
-    """Put kept closed candles, oldest first, into the ring of timeframe *k*."""
+def refill_ring(row: Any, k: int, candles: Candles) -> None:
+    """Put the closed *candles*, oldest first, into the ring of timeframe *k*."""
     frame = row["frames"][k]
     ring = row["rings"][k]
     closed = frame["count"] - 1
-    for j in range(len(highs)):
-        z = (closed - len(highs) + j) % SWING
-        ring[z, 0] = highs[j]
-        ring[z, 1] = lows[j]
+    for j in range(len(candles.closes)):
+        z = (closed - len(candles.closes) + j) % SWING
+        ring["prices"][z, 0] = candles.highs[j]
+        ring["prices"][z, 1] = candles.lows[j]
     if closed > 0:
         frame["top"], frame["bottom"] = extremes(ring, closed, KEPT)
 
@@ -347,27 +342,15 @@ def closed_value(acc: Floats, closed: int, z: int, periods: Periods) -> float:
 
 
 @kernel
-def read_closed_averages(acc: Floats, closed: int, periods: Periods, out: Floats) -> None:
-    """Write the EMAs, RSI and MACD after *closed* candles, stored in *acc*; NaN for null."""
-    for z in range(len(periods.ema) + 4):
-        out[z] = closed_value(acc, closed, z, periods)
-
-
-@kernel
 def read_levels(high: float, low: float, out: Floats) -> None:
     """Write the Fibonacci levels between *high* and *low* (D7)."""
     span = high - low
     out[0] = high
     out[1] = low
-    out[2] = high - 0.236 * span
-    out[3] = high - 0.382 * span
-    out[4] = high - 0.5 * span
-    out[5] = high - 0.618 * span
-    out[6] = high - 0.764 * span
-    out[7] = low + 1.272 * span
-    out[8] = low + 1.618 * span
-    out[9] = low + 2.0 * span
-    out[10] = low + 2.618 * span
+    for z in range(len(RETRACEMENTS)):
+        out[2 + z] = high - RETRACEMENTS[z] * span
+    for z in range(len(EXTENSIONS)):
+        out[2 + len(RETRACEMENTS) + z] = low + EXTENSIONS[z] * span
 
 
 @kernel
@@ -382,14 +365,33 @@ def read_swing(frame: Any, out: Floats) -> None:
 
 
 @kernel
+def read_open(held: Held, closed: int, periods: Periods, out: Floats) -> None:
+    """Write the indicators after *closed* candles with the open one; NaN for null."""
+    read_averages(held.acc, closed, held.frame["close"], periods, out)
+    read_swing(held.frame, out[len(periods.ema) + 4 :])
+
+
+@kernel
+def read_closed(held: Held, closed: int, out: Floats) -> None:
+    """Write the indicators after *closed* candles without the open one; NaN for null."""
+    for z in range(AVERAGES):
+        out[z] = closed_value(held.acc, closed, z, SERVICE)
+    if closed == 0:
+        out[AVERAGES:] = nan
+    else:
+        high, low = extremes(held.ring, closed, SWING)
+        read_levels(high, low, out[AVERAGES:])
+
+
+@kernel
 def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
     """Write every served value of row *i*, which has a price, as of *now*."""
     row = rows[i]
     for k in range(len(WIDTHS)):
         frame = row["frames"][k]
         at = k * READ
-        closed = frame["count"] - 1
-        read_averages(row["accs"][k], closed, frame["close"], SERVICE, out[at:])
+        # As `read_open` does, which costs a tenth more when it is called from here.
+        read_averages(row["accs"][k], frame["count"] - 1, frame["close"], SERVICE, out[at:])
         read_swing(frame, out[at + AVERAGES :])
         out[COUNTS + k] = frame["count"]
     for w in range(len(GRAINS)):
@@ -409,33 +411,25 @@ def leave_out_open(rows: Any, i: int, now: int, out: Floats) -> None:
     row = rows[i]
     for k in range(len(WIDTHS)):
         frame = row["frames"][k]
-        at = k * READ
-        if (frame["bucket"] + 1) * WIDTHS[k] <= now:
-            continue
-        closed = frame["count"] - 1
-        read_closed_averages(row["accs"][k], closed, SERVICE, out[at:])
-        if closed == 0:
-            out[at + READ - 11 : at + READ] = nan
-        else:
-            high, low = extremes(row["rings"][k], closed, SWING)
-            read_levels(high, low, out[at + READ - 11 :])
+        if (frame["bucket"] + 1) * WIDTHS[k] > now:
+            held = Held(row["accs"][k], frame, row["rings"][k])
+            read_closed(held, frame["count"] - 1, out[k * READ : (k + 1) * READ])
 
 
 @kernel
 def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Floats) -> None:
     """Write the indicators after each of *candles*; *frame* and *acc* describe those before."""
-    ring = np.zeros((SWING, 2))
+    ring = np.zeros(1, RING)[0]
     closed = frame["count"]
     for j in range(len(candles.closes)):
         if j > 0:
             close_candle(acc, closed + j - 1, frame["close"], periods)
-            keep(frame, ring, j - 1, frame["high"], frame["low"])
+            keep(frame, ring, j - 1)
         frame["count"] = j + 1
         frame["high"] = candles.highs[j]
         frame["low"] = candles.lows[j]
         frame["close"] = candles.closes[j]
-        read_averages(acc, closed + j, candles.closes[j], periods, out[j])
-        read_swing(frame, out[j, len(periods.ema) + 4 :])
+        read_open(Held(acc, frame, ring), closed + j, periods, out[j])
 
 
 @kernel
@@ -492,13 +486,6 @@ def close_rows(recents: Any, places: Any, counts: Ints, at: Ints, k: int) -> Non
         hold_averages(recent, acc)
 
 
-@kernel
-def closed_averages(recent: Any, closed: int, acc: Floats) -> None:
-    """Write the accumulators after *closed* candles to *acc*."""
-    for j in range(held_averages(recent, closed, acc), closed):
-        close_candle(acc, j, recent["closes"][j % CLOSES_HELD], SERVICE)
-
-
 @bulk_kernel
 def read_rows(recents: Any, places: Any, counts: Ints, closes: Floats) -> Floats:
     """Return the averages of rows, which stand at *places*, with the open candle: [z, i]."""
@@ -507,7 +494,9 @@ def read_rows(recents: Any, places: Any, counts: Ints, closes: Floats) -> Floats
     for i in range(len(counts)):
         closed = counts[i] - 1
         if closed >= 0:
-            closed_averages(recents[places[i]], closed, acc)
+            recent = recents[places[i]]
+            for j in range(held_averages(recent, closed, acc), closed):
+                close_candle(acc, j, recent["closes"][j % CLOSES_HELD], SERVICE)
             read_averages(acc, closed, closes[i], SERVICE, found[:, i])
     return found
 

@@ -11,13 +11,12 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from mintscope.market.engine import kernels
 from mintscope.market.engine.given import Candles, Floats, Ints
-from mintscope.market.engine.kernels import SWING
+from mintscope.market.engine.kernels import RETRACEMENTS, SWING
 from mintscope.market.series.series import (
     ATR_CANDLES,
     BOLLINGER_CANDLES,
     BOLLINGER_WIDTH,
     FORGOTTEN,
-    RETRACEMENTS,
     Series,
     Start,
 )

@@ -29,11 +29,12 @@ from mintscope.market.engine import frames, kernels
 from mintscope.market.engine.fold import merged, price_of, read_state
 from mintscope.market.engine.frames import SHORT_S, WAYPOINT_EVERY, WIDE, Frame
 from mintscope.market.engine.given import Candles, Floats, Ints
-from mintscope.market.engine.kernels import SERVICE, SWING
+from mintscope.market.engine.kernels import EXTENSIONS, RETRACEMENTS, SERVICE, SWING
 from mintscope.market.engine.pool_book import POOL_CANDLES_S, key_of
 from mintscope.market.indicators import AskedIndicator
 from mintscope.market.indicators.bars import bars_of
 from mintscope.market.log import CandleRow, PricedSwap, Waypoint
+from mintscope.market.report import REPORTED
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
@@ -313,13 +314,12 @@ SAME: Final = 1e-9  # RSI that differ by less than this part of them are the sam
 FORGOTTEN: Final = 500
 # After so many an EMA of 200 knows nothing of it either: (199 / 201) ** 3,000 is 9e-14.
 FORGOTTEN_BY_ALL: Final = 3_000
-RETRACEMENTS: Final = (0.236, 0.382, 0.5, 0.618, 0.764)
-EXTENSIONS: Final = (1.272, 1.618, 2.0, 2.618)
 
 AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd")
 # If older candles were dropped and no state is stored, the first candle that has a value.
 FORGOTTEN_AFTER: Final = dict(zip(AVERAGES, frames.FORGOTTEN, strict=False)) | {"stochRsi": 440}
-NAMES: Final = (*AVERAGES, "fibonacci", "atr", "bollinger", "vwap", "stochRsi")
+FURTHER: Final = REPORTED[len(AVERAGES) + 1 :]  # made of the newest candles, as `fibonacci`
+NAMES: Final = (*REPORTED, "atr", "bollinger", "vwap", "stochRsi")
 
 
 class Start(NamedTuple):
@@ -336,7 +336,7 @@ FROM_THE_FIRST: Final = Start(0, 0, np.zeros(kernels.ACC))
 def lead(names: Collection[str], width_s: int) -> int:
     """Return the number of candles that *names* need before a page."""
     leads = {
-        "fibonacci": SWING,
+        **dict.fromkeys(("fibonacci", *FURTHER), SWING),
         "atr": FORGOTTEN + ATR_CANDLES,
         "bollinger": BOLLINGER_CANDLES,
         "vwap": DAY_S // width_s,
@@ -394,6 +394,7 @@ def indicators_of(
     averages = _averages(Candles(highs, lows, closes), start)
     found: dict[str, Floats] = dict(zip(AVERAGES, averages[:, :5].T, strict=False))
     found["macd"] = averages[:, 5:8]
+    found |= dict(zip(FURTHER, averages[:, kernels.FURTHER :].T, strict=True))
     is_whole = series.closed == 0
     first = start.first
     if "fibonacci" in names:

@@ -59,13 +59,13 @@ class FibonacciLevels(msgspec.Struct, frozen=True, rename="camel"):
 class TimeframeReport(msgspec.Struct, frozen=True):
     """The indicators of one timeframe; None if history is too short."""
 
-    ema9: float | None
-    ema21: float | None
-    ema50: float | None
-    ema200: float | None
-    rsi: float | None
-    macd: MacdValues | None
-    fibonacci: FibonacciLevels | None
+    ema9: float | None = None
+    ema21: float | None = None
+    ema50: float | None = None
+    ema200: float | None = None
+    rsi: float | None = None
+    macd: MacdValues | None = None
+    fibonacci: FibonacciLevels | None = None
 
 
 class BuySellPressure(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from mintscope_client.calls.call import ApiCall
 from mintscope_client.calls.known import expect_known
 from mintscope_client.calls.paged import Line, PageData, PagedCall
 from mintscope_client.calls.requests import Moment, query_of, segment
-from mintscope_client.endpoints.reports import FibonacciLevels, MacdValues
+from mintscope_client.endpoints.reports import TimeframeReport
 
 Timeframe: TypeAlias = Literal["s15", "m1", "m5", "m15", "m30", "h1", "h4", "d1"]
 PriceUnit: TypeAlias = Literal["usd", "sol", "marketcap"]
@@ -127,7 +127,7 @@ class PointCandle(msgspec.Struct, frozen=True):
     volume: float
 
 
-class IndicatorLine(msgspec.Struct, frozen=True, rename="camel"):
+class IndicatorLine(TimeframeReport, frozen=True, rename="camel", kw_only=True):
     """The values after the candle that begins at *t*, Unix seconds.
 
     None were not requested, or had too short a history.
@@ -138,18 +138,11 @@ class IndicatorLine(msgspec.Struct, frozen=True, rename="camel"):
 
     t: int
     is_open: bool = False
-    ema9: float | None = None
-    ema21: float | None = None
-    ema50: float | None = None
-    ema200: float | None = None
-    rsi: float | None = None
-    macd: MacdValues | None = None
-    fibonacci: FibonacciLevels | None = None
     atr: float | None = None
     bollinger: BollingerBands | None = None
     vwap: float | None = None
     stoch_rsi: StochasticValues | None = None
-    values: dict[str, float | dict[str, float | None] | None] = {}
+    values: dict[str, float | dict[str, float | None] | None] = msgspec.field(default_factory=dict)
     candle: PointCandle | None = None
 
 
