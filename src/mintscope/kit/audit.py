@@ -1,4 +1,4 @@
-"""Actors and events of the audit log, and hourly numbers."""
+"""Actors and events of the audit log, and the series of hourly counts."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,7 +14,7 @@ Actor = NewType("Actor", str)
 
 COMMAND_LINE: Final = Actor("command line")
 SERVICE: Final = Actor("service")
-APPLICANT: Final = Actor("applicant")  # knows the secret of the application
+APPLICANT: Final = Actor("applicant")  # has the secret of the application
 MAILBOX: Final = Actor("mailbox")  # followed a link that was sent by e-mail
 
 
@@ -30,7 +30,7 @@ def key_actor(key_id: int) -> Actor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One row; *subject* as `application:3`, `user:7`, `key:5`."""
+    """One row of the audit log; *subject* is `application:3`, `user:7` or `key:5`, for example."""
 
     at: UnixMs
     actor: Actor
@@ -43,9 +43,9 @@ class Event:
 class EventFilter:
     """The events to return; an empty text means all events.
 
-    who      did it, or it was done to: `user:7`
-    action   what was done begins with
-    owner    of *who* events also the events on API keys of this user, by any actor
+    who      the actor or the subject: `user:7`
+    action   how the action begins
+    owner    adds the events on the API keys of this user to those of *who*
     """
 
     who: str = ""
@@ -69,7 +69,7 @@ class HourSeries(StrEnum):
     FUND = "fund"  # lamports of the fee payer that are not reserved, the last of the hour
 
 
-# Of a member of HourSeries, or as `requests_of` names it.
+# A member of HourSeries, or a name from `requests_of`.
 Series = str
 REQUESTS: Final = "status:"
 

@@ -20,9 +20,9 @@ OK: Final = "ok"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One requirement: *probe* returns, or raises ServiceUnavailable with the reason.
+    """One check: *probe* returns, or raises ServiceUnavailable with the reason.
 
-    is_vital    without it the service is not ready; else it is degraded, and spending goes on
+    is_vital    a failure makes the service not ready; otherwise only degraded
     """
 
     name: str
@@ -31,7 +31,7 @@ class Check:
 
 
 async def result_of(check: Check) -> str:
-    """Return OK, or the problem."""
+    """Return OK, or the reason of the failure."""
     try:
         async with asyncio.timeout(CHECK_TIMEOUT_S):
             await check.probe()
@@ -45,11 +45,11 @@ async def result_of(check: Check) -> str:
 log = structlog.get_logger()
 
 LOOK_S: Final = 5.0
-# A process that starts has no data and no list yet: this is logged only if it lasts.
+# A new process has no data and no list yet: these failures are logged only if they last.
 START_S: Final = 20.0
 RUNBOOK: Final = "docs/runbook.md"
 NUMBERS: Final = re.compile(r"[\d,.]+")
-STOPPING: Final = "stopping"  # the process was asked to stop, which it logs elsewhere
+STOPPING: Final = "stopping"  # a requested stop, which is logged elsewhere
 
 Results: TypeAlias = Mapping[str, str]
 Look: TypeAlias = Callable[[], Awaitable[Results]]
@@ -58,19 +58,18 @@ Keep: TypeAlias = Callable[[Results], Awaitable[None]]
 
 @dataclass(slots=True)
 class _Trouble:
-    """A failing check: the time of its first failure, and its last logged reason, "" at first."""
+    """A failing check: the time of its first failure, and the last logged reason, "" for none."""
 
     since_s: float
     logged: str = ""
 
 
 class CheckWatch:
-    """Logs each check that starts to fail, or passes again; `run` runs the checks.
+    """Runs checks, and logs each one that starts to fail or passes again.
 
     look    returns "ok", or the reason of the failure, by the name of the check
     vital   names of the checks that readiness needs; empty: the process has no readiness
-    keep    stores the failing checks for other processes: it is called at the start and if they
-            change, and again if it raises ServiceUnavailable
+    keep    stores the failing checks for other processes, at the start and whenever they change
     """
 
     def __init__(
@@ -103,9 +102,8 @@ class CheckWatch:
         if self._vital:
             READY.set(all(results.get(name) == OK for name in self._vital))
         CHECKED_AT.set(self._clock.now() / SECOND_MS)
-        await self._keep_failing(
-            {name: said for name, said in results.items() if name in self._failing_logged()}
-        )
+        logged = [name for name, trouble in self._failing.items() if trouble.logged]
+        await self._keep_failing({name: said for name, said in results.items() if name in logged})
 
     def _note(self, name: str, said: str) -> None:
         now_s = self._clock.monotonic_s()
@@ -122,47 +120,40 @@ class CheckWatch:
             trouble.logged = said
             log.warning("check_fails", check=name, reason=said, runbook=f"{RUNBOOK}#{name}")
 
-    def _failing_logged(self) -> Collection[str]:
-        return [name for name, trouble in self._failing.items() if trouble.logged]
-
     async def _keep_failing(self, failing: Results) -> None:
-        """Store *failing*, unless the stored failures differ only in numbers."""
-        if self._keep is None or (self._kept is not None and _same(failing, self._kept)):
+        """Store *failing*, unless it differs from the stored failures only in numbers."""
+        bare = {name: _bare(said) for name, said in failing.items()}
+        if self._keep is None or bare == self._kept:
             return
         try:
             await self._keep(failing)
         except ServiceUnavailable:  # the check of the store reports it
             self._kept = None
         else:
-            self._kept = failing
+            self._kept = bare
 
     def _may_be_logged(self, name: str, now_s: float) -> bool:
         return name != STOPPING and (name in self._passed or now_s - self._began_s >= START_S)
 
     def forget(self) -> None:
-        """Remove these checks from the metrics, because they no longer run."""
+        """Remove the checks from the metrics, because they no longer run."""
         for name in {*self._passed, *self._failing}:
             CHECK_OK.remove(name)
 
 
 def _bare(said: str) -> str:
-    """Return *said* without numbers, because they change while a check fails."""
+    """Return *said* without numbers, which change while a check fails."""
     return NUMBERS.sub("", said)
-
-
-def _same(one: Results, other: Results) -> bool:
-    return {name: _bare(said) for name, said in one.items()} == {
-        name: _bare(said) for name, said in other.items()
-    }
 
 
 class Attempts:
     """A check that fails after *failures_max* failed attempts in a row, until one succeeds.
 
-    It also passes again after an hour without a further failure: no more attempts are made.
+    It also passes again after an hour without a failure, because no attempts are made any more.
 
-    counter   counts attempts by outcome, of which *good* and *bad* are read
-    advice    added to the message
+    counter     counts attempts by outcome
+    good, bad   the outcomes that count as success and as failure
+    advice      end of the message
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part

@@ -1,4 +1,4 @@
-"""Time as an argument.  No other module in the package reads a clock."""
+"""Clocks, which callers pass as an argument.  No other module in the package reads a clock."""
 
 import time
 from typing import Protocol
@@ -7,13 +7,13 @@ from mintscope.kit.primitives import UnixMs
 
 
 class Clock(Protocol):
-    """The source of "now"."""
+    """A source of the current time."""
 
     def now(self) -> UnixMs:
-        """Return the wall time; it may step."""
+        """Return the wall time, which may step."""
 
     def monotonic_s(self) -> float:
-        """Return seconds that never step; for durations and limits."""
+        """Return monotonic seconds, for durations and limits."""
 
 
 class SystemClock:
@@ -40,7 +40,7 @@ class ManualClock:
         return UnixMs(self._now)
 
     def monotonic_s(self) -> float:
-        """Return the total number of seconds that this clock was advanced."""
+        """Return the seconds by which this clock was advanced."""
         return self._monotonic_ms / 1000
 
     def advance(self, milliseconds: int) -> None:

@@ -1,16 +1,14 @@
-"""Bearer credentials: created once, shown once, stored only as a hash.
+"""Secrets of configuration, and bearer credentials, which are stored only as hashes.
 
     svc_credit_ + 64 hex     a credit token
     svc_app_    + 64 hex     an application secret
     svc_live_   + 80 hex     an API key
 
-The last 8 hex digits are the CRC-32 (ISO 3309, as in zlib) of everything before
-them, prefix included, so that a secret scanner can check a find offline.  All
-hex is lower case.  "Token" alone is never a bearer string in this package.
+The last 8 hex digits are the CRC-32 (ISO 3309, as in zlib) of all characters before them, so that a
+secret scanner can verify a match offline.  All hex is lower case.
 
-A root is written `made:hex`: the Unix seconds from which it signs, and 64 hex digits.  The pepper
-stays the key of stored hashes: these cannot be computed again without the credentials, and a thief
-with the pepper and the hashes still has no credential.
+Stored hashes depend on the pepper, which never changes: without the credentials they could not be
+computed again.  Other keys derive from roots, which can be rotated.
 """
 
 import hmac
@@ -29,7 +27,7 @@ from typing_extensions import override
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_S
 
-# Placeholders of secrets in README, docs and deploy; a test collects them there.
+# Placeholders for secrets in README, docs and deploy, where a test collects them.
 EXAMPLES: Final = frozenset(
     {
         "0" * 64,
@@ -42,8 +40,8 @@ EXAMPLES: Final = frozenset(
     }
 )
 
-# Of 32 random bytes at least 16 differ, and at least 16 differences between neighbours do, but for
-# one in 10^14 or fewer; hand-made ones repeat, count, or spell words.
+# Of 32 random bytes at least 16 are different, and so are at least 16 differences of neighbours,
+# with at most one exception in 10^14.  Bytes made by hand repeat, count, or spell words.
 DIFFERENT_BYTES_MIN: Final = 16
 PASSWORD_LENGTH_MIN: Final = 12
 PASSWORD_CHARACTERS_MIN: Final = 6
@@ -89,7 +87,7 @@ def passwords_in(url: str) -> Sequence[str]:
 
 
 def has_example(url: str) -> bool:
-    """Return whether *url* contains a placeholder: as password, in its path, as a parameter."""
+    """Return whether *url* has a placeholder as its password, in its path, or as a parameter."""
     parts = urlsplit(url)
     texts = [*passwords_in(url), *parts.path.split("/")]
     return any(is_example(unquote(each)) for each in texts) or any(
@@ -108,7 +106,7 @@ def _plain(text: str) -> str:
 
 
 ROOT_BYTES: Final = 32
-KEPT_S: Final = 2 * DAY_S  # answers are given again for one day
+KEPT_S: Final = 2 * DAY_S  # a response is repeated for one day
 EXPECTED: Final = "expected SECONDS:HEX, as `mintscope secrets rotate` prints it"
 _FORM: Final = re.compile(r"(\d{1,11}):([0-9a-f]{64})")
 
@@ -149,7 +147,7 @@ def parse_root(text: str) -> Root:
 
 
 def rotated(roots: Iterable[Root], new: Root) -> Sequence[Root]:
-    """Return *roots* and *new*, oldest first, without those that no recent key derives from."""
+    """Return *roots* and *new*, oldest first, without roots replaced over KEPT_S before *new*."""
     found = sorted([*roots, new])
     return [
         root
@@ -196,7 +194,7 @@ class CredentialKind(Enum):
 
 
 def make_credit_token(entropy: bytes) -> CreditToken:
-    """Return the credit token of 28 bytes from a cryptographic generator."""
+    """Return the credit token made of *entropy*: 28 secret random bytes."""
     return CreditToken(_make(CredentialKind.CREDIT_TOKEN, entropy))
 
 
@@ -222,15 +220,15 @@ def is_well_formed(kind: CredentialKind, text: str) -> bool:
 
 
 def hint(credential: Credential) -> str:
-    """Return the part that may be shown and stored: the checksum, which reveals no secret."""
+    """Return the checksum of *credential*, which may be shown because it reveals no secret."""
     return credential[-CHECKSUM_LENGTH:]
 
 
 def hash_credential(credential: str, *, pepper: bytes) -> CredentialHash:
     """Return the only form of *credential* that may be stored: HMAC-SHA-256 under *pepper*.
 
-    The pepper lives outside the database: a stolen database alone can neither
-    be searched for a token nor be given a new one.
+    The pepper is not in the database, so a thief of the database can neither test a credential
+    nor add one.
     """
     return CredentialHash(hmac.digest(pepper, credential.encode(), "sha256"))
 

@@ -1,13 +1,10 @@
 """Errors, and conversion of any error in untrusted input to one type.
 
-The message of a ServiceError is public: it is sent to the client as it stands.  Details for the
-operator alone go into `raise ... from cause` or `add_note`.  HTTP does
-not appear here; `api.failures` owns the one table from code to status.
-
-Input from outside is data: bytes of an unexpected form are one error, always.
+The message of a ServiceError is sent to the client.  Details for the operator belong in
+`raise ... from cause` or `add_note`.  `api.failures` has the table of HTTP statuses.
 
 Nodes, price feeds, sellers and files may send anything: text that is not UTF-8, JSON nested
-without end, numbers that do not fit, invalid base64, signs that command a terminal.
+without end, numbers that do not fit, invalid base64, control characters of a terminal.
 """
 
 from base64 import b64decode
@@ -66,10 +63,10 @@ class ErrorCode(StrEnum):
 
 
 class ServiceError(Exception):
-    """A failure the client caused or must know about; *details* are for programs."""
+    """A failure that the client has caused or must know; *details* are for programs."""
 
     code: ClassVar[ErrorCode]
-    text: ClassVar[str]  # where no other is given
+    text: ClassVar[str]  # the default message
     details: object = None
 
     @override
@@ -256,7 +253,7 @@ class IdempotencyKeyUsed(ServiceError, code=ErrorCode.IDEMPOTENCY_KEY_USED):
 
 
 class BadRequest(ServiceError, code=ErrorCode.BAD_REQUEST):
-    """The request breaks HTTP, or contradicts itself."""
+    """The request violates HTTP, or contradicts itself."""
 
 
 class NotFound(ServiceError, code=ErrorCode.NOT_FOUND):
@@ -330,7 +327,7 @@ T = TypeVar("T")
 # Errors of parsing: bad JSON or shape, bad UTF-8, nesting without end.
 UNPARSABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-PANIC: Final = "PanicException"  # of pyo3, which makes one class for each library
+PANIC: Final = "PanicException"  # of pyo3, which has a separate class in each library
 
 
 class Undecodable(ValueError):
@@ -346,7 +343,7 @@ def decode_json(text: bytes | msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -
 
 
 class _Guard:
-    """A class instead of a generator, which would double the time to read each signature."""
+    """A context manager as a class, because a generator doubles the time to read a signature."""
 
     def __enter__(self) -> None:
         """Do nothing."""
@@ -367,8 +364,8 @@ _GUARD: Final = _Guard()
 def parsed_by_others() -> AbstractContextManager[None]:
     """Raise Undecodable for any error that a library raises while it parses untrusted bytes.
 
-    A library documents some of its errors; made-up input finds others.  A panic of one that is
-    written in Rust is no Exception, and would end the task that called it.
+    Libraries raise errors that they do not document.  A panic of a library in Rust is no Exception,
+    and would end the calling task.
     """
     return _GUARD
 
@@ -383,8 +380,7 @@ def decode_base64(text: str) -> bytes:
 
 def visible(text: str, *, keep: str = "") -> str:
     """Return *text* with control, bidirectional and hidden characters escaped, except *keep*."""
-    return "".join(sign if sign.isprintable() or sign in keep else _number(sign) for sign in text)
-
-
-def _number(sign: str) -> str:
-    return sign.encode("unicode_escape").decode()
+    return "".join(
+        sign if sign.isprintable() or sign in keep else sign.encode("unicode_escape").decode()
+        for sign in text
+    )

@@ -1,6 +1,6 @@
-"""Turns of the event loop, for tasks that become ready at the same time.
+"""A queue of tasks that become ready together, one for each iteration of the event loop.
 
-Sixty payments that are confirmed together would stall every other request for their sum.
+Without it, sixty payments confirmed together would delay every other request by their total time.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ class FairQueue:
         self._is_taken = False
 
     async def next(self) -> None:
-        """Wait for a separate iteration; a single caller does not wait."""
+        """Wait for a separate iteration; the first caller in an iteration does not wait."""
         if self.take():
             return
         turn = asyncio.get_running_loop().create_future()
 
         def go_on() -> bool:
-            if turn.done():  # who was cancelled needs none
+            if turn.done():  # the caller was cancelled
                 return False
             turn.set_result(None)
             return True
@@ -31,7 +31,7 @@ class FairQueue:
         await turn
 
     def take(self) -> bool:
-        """Take the current iteration; return False if it is taken, and then use `wait`."""
+        """Take the current iteration; return False if another caller has it."""
         if self._is_taken:
             return False
         self._is_taken = True
@@ -39,7 +39,7 @@ class FairQueue:
         return True
 
     def wait(self, go_on: Callable[[], bool]) -> None:
-        """Call *go_on* in a separate iteration; it returns False if no longer needed."""
+        """Call *go_on* in a later iteration; it returns False if it no longer needs one."""
         self._waiting.append(go_on)
 
     def _pass_on(self) -> None:

@@ -1,4 +1,4 @@
-"""Files of another user: why this one cannot use them, and whose a new one is."""
+"""Access to files of other users, and the owner of new files."""
 
 import os
 import pwd
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def access_trouble(path: Path) -> str | None:
-    """Return, in words, why this user cannot read and write *path*; None if it can.
+    """Return the reason why this user cannot read and write *path*; None if there is none.
 
     path   a file or folder, which may not exist
     """
@@ -42,9 +42,9 @@ def _user_name(number: int) -> str:
 def give_to_owner(path: Path) -> None:
     """Give the new *path* to the owner of its folder, if root made it.
 
-    Otherwise a command that root runs would leave files that the service cannot open.  A symbolic
-    link is not followed: the owner of the folder may have put it there, to get a file of root.
-    Some shares refuse to change owners: the file stays as it is.
+    Otherwise the service could not open files that a command of root has made.  Symbolic links are
+    not followed, because the owner of the folder could obtain a file of root by one.  If a network
+    share refuses the change, the owner stays.
     """
     if os.geteuid() == 0:
         owner = path.parent.stat()
@@ -53,7 +53,7 @@ def give_to_owner(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make *path* and what lacks above it, closed to other users, each of its folder's owner."""
+    """Make *path* and its missing parents, closed to all but the owner of the folder above."""
     lacking = [each for each in (path, *path.parents) if not each.exists()]
     for each in reversed(lacking):
         each.mkdir(mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""HTTP clients of nodes and feeds, with their allowed targets and response sizes."""
+"""HTTP clients of nodes and feeds, with bounded response sizes."""
 
 import ssl
 import zlib
@@ -13,7 +13,7 @@ from mintscope.kit.errors import Undecodable
 
 PLAIN: Final = "identity"
 PACKED: Final = "gzip"
-GZIP_BITS: Final = 31  # of zlib: the largest window, and the head of a gzip file before it
+GZIP_BITS: Final = 31  # for zlib: the largest window, and a gzip header
 
 
 def open_client(
@@ -37,9 +37,9 @@ def open_client(
 
 
 async def read_body(response: httpx.Response, *, bytes_max: int) -> bytes:
-    """Return the unpacked body of *response*, holding at most *bytes_max* in memory.
+    """Return the decompressed body of *response*, of at most *bytes_max*.
 
-    Raises    Undecodable for a longer one, and for one that is not packed as it says;
+    Raises    Undecodable for a longer body, or one that does not match its Content-Encoding;
               httpx.HTTPError
     """
     encoding = response.headers.get("Content-Encoding", PLAIN).strip().lower()
@@ -48,7 +48,7 @@ async def read_body(response: httpx.Response, *, bytes_max: int) -> bytes:
     unpacking = zlib.decompressobj(GZIP_BITS) if encoding == PACKED else None
     body = bytearray()
     assert isinstance(response.stream, httpx.AsyncByteStream)
-    async for chunk in response.stream:  # httpx itself would unpack a chunk to any length
+    async for chunk in response.stream:  # httpx would decompress a chunk to any length
         body += chunk if unpacking is None else _unpack(unpacking, chunk, bytes_max + 1 - len(body))
         if len(body) > bytes_max:
             raise Undecodable(f"expected at most {bytes_max} bytes; was more")

@@ -14,17 +14,17 @@ import msgspec
 
 from mintscope.kit.clock import Clock
 
-KEYS_MAX: Final = 20_000  # of a window; more accounts than a process can serve in a minute
+KEYS_MAX: Final = 20_000  # of a window; a process cannot serve so many accounts in a minute
 IPV6_PREFIX: Final = 64  # one customer's network: its single addresses are free
-IPV6_SITE_PREFIX: Final = 48  # and many a customer has 65,536 networks
-SITE_SHARES: Final = 4  # as much as so many clients is admitted from a site
+IPV6_SITE_PREFIX: Final = 48  # some customers have 65,536 such networks
+SITE_SHARES: Final = 4  # the limit of a site, in limits of one client
 
-LimitKey = int | str  # an account that exists, or an address; never an unverified claim
+LimitKey = int | str  # an existing account, or an address; never an unverified claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """At most *count* requests in any *window_s* seconds; clients see its *name*."""
+    """At most *count* requests in any *window_s* seconds; *name* is sent to clients."""
 
     name: str
     count: int
@@ -32,20 +32,20 @@ class Limit:
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
-    """The request may proceed; *remaining* more fit now, the next one returns after *reset_s*."""
+    """The request may proceed; *remaining* more may follow, and one more after *reset_s*."""
 
     remaining: int
     reset_s: int
 
 
 class Denied(msgspec.Struct, frozen=True, gc=False):
-    """The limit is reached; the next fits after *retry_after_s* (>= 1).  Nothing was counted."""
+    """The limit is reached until *retry_after_s* (>= 1); the request was not counted."""
 
     retry_after_s: int
 
 
 def site_key(client: str) -> str:
-    """Return the key of a limit shared by many clients: the /48 of an IPv6 network."""
+    """Return the key of the site of *client*: the /48 of an IPv6 /64, else *client* itself."""
     if not client.endswith(f"/{IPV6_PREFIX}"):
         return client
     return str(IPv6Network(client).supernet(new_prefix=IPV6_SITE_PREFIX))
@@ -69,7 +69,7 @@ class Limiter(Protocol):
 
 
 async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None:
-    """Take from every window or none; return the first denial, None if there is none."""
+    """Take from all windows, or from none; return the first denial, None if all admit."""
     for number, (window, key) in enumerate(windows):
         verdict = await window.take(key)
         if isinstance(verdict, Denied):
@@ -80,25 +80,25 @@ async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None
 
 
 class Limits(Protocol):
-    """Creates every limiter of a process, so that one implementation can replace them all."""
+    """Creates all limiters of a process."""
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
         """Return the limiter of the window named *window*, or else of the limit's name.
 
-        Limiters of one window count together, those of different windows apart.
-        Raises ValueError if the window was made with another limit.
+        Limiters of the same window share their counts.  Raises ValueError if the window has
+        another limit.
         """
 
 
 class MemoryLimits:
-    """Implements Limits; each window counts in the memory of this process."""
+    """Implements Limits in the memory of this process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._windows: dict[str, MovingWindow] = {}
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
-        """Return the moving window of that name, created empty at first use."""
+        """Return the moving window of that name, which is created at the first call."""
         name = window or limit.name
         made = self._windows.setdefault(name, MovingWindow(limit, self._clock))
         if made.limit != limit:
@@ -116,10 +116,9 @@ class MemoryLimits:
 class MovingWindow:
     """A Limiter in memory, exact for up to *keys_max* active keys.
 
-    Keys are kept in two generations of one window each.  Keys of the older
-    one when they turn were not used for a whole window, so nothing that
-    still counts is forgotten; only when there are more active keys than fit do
-    the generations turn early, and keys that rest longest start afresh.
+    Keys are in two generations, which turn after each window.  A key of the older generation was
+    not used for a whole window when they turn, so no current count is lost.  If there are more
+    than *keys_max* active keys, the generations turn early, and the least recent keys start again.
     """
 
     def __init__(self, limit: Limit, clock: Clock, *, keys_max: int = KEYS_MAX) -> None:
@@ -156,7 +155,7 @@ class MovingWindow:
         if not admitted:
             return
         admitted.pop()
-        if not admitted:  # so that whatever admits first and returns later leaves nothing behind
+        if not admitted:  # keep no key without counts
             self._young.pop(key, None)
             self._old.pop(key, None)
 

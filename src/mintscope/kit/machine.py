@@ -1,7 +1,7 @@
 """The machine of a process: free disk and memory, its certificate, and the memory of glibc.
 
-glibc keeps freed memory below memory that is still in use: after 1,900 connections that sent a
-body each it kept 90 MB, until as many came again.
+glibc does not return freed memory that lies below memory in use: after 1,900 connections with a
+body each it kept 90 MB.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ WAL: Final = "-wal"  # the suffix that SQLite appends to the name of the file
 
 
 class Machine:
-    """The machine of this process; its metrics are measured on each read.
+    """Metrics and checks of the machine of this process.
 
     folder            the data folder, which may not exist yet
     disk_bytes_min    the check fails with less free space on its disk
@@ -52,7 +52,7 @@ class Machine:
         self._wal_bytes_max = wal_bytes_max
 
     def measure(self) -> None:
-        """Make each read of the metrics measure the machine."""
+        """Export the metrics, which are measured on each read."""
         DISK_FREE_BYTES.measure(lambda: disk_free_bytes(self._folder))
         if memory_free_share() is not None:
             MEMORY_FREE_SHARE.measure(lambda: memory_free_share() or 0.0)
@@ -98,7 +98,7 @@ def wal_bytes(folder: Path) -> Mapping[str, int]:
     for path in sorted(folder.glob(f"*.sqlite{WAL}")):
         try:
             found[path.name.removesuffix(WAL)] = path.stat().st_size
-        except OSError:  # it was deleted meanwhile
+        except OSError:  # it was deleted
             continue
     return found
 
@@ -133,12 +133,9 @@ def _free_of_group() -> float | None:
 
 def _free_of_machine(text: str) -> float:
     """Return MemAvailable as a share of MemTotal (proc(5))."""
-    kib = {name: int(rest.split()[0]) for name, _, rest in map(_parted, text.splitlines())}
+    parts = (line.partition(":") for line in text.splitlines())
+    kib = {name: int(rest.split()[0]) for name, _, rest in parts}
     return kib["MemAvailable"] / kib["MemTotal"]
-
-
-def _parted(line: str) -> tuple[str, str, str]:
-    return line.partition(":")
 
 
 EVERY_S: Final = 20.0
@@ -149,9 +146,9 @@ PATH: Final = "/healthz"
 
 
 class PublicAddress:
-    """Sends a request to the address that clients use; `run` does so every 20 s.
+    """Checks the public address and its certificate by a request every 20 s.
 
-    origin     as `https://api.example`
+    origin     like `https://api.example`
     days_min   the check fails if the certificate expires sooner
     trusted    returns the SSL context that verifies certificates
     """
@@ -204,7 +201,7 @@ class PublicAddress:
             raise ServiceUnavailable(self._trouble)
 
     async def _ask(self) -> str | None:
-        """Return the flaw of the response, None if it is as expected."""
+        """Return the fault of the response, None if it is as expected."""
         reader, writer = await asyncio.open_connection(
             self._host,
             self._port,
@@ -244,7 +241,7 @@ def _expires_at(writer: asyncio.StreamWriter) -> float | None:
 
 
 PAUSE_S: Final = 10.0
-BATCH_OBJECTS: Final = 50_000  # of a fold, all of which go when it ends
+BATCH_OBJECTS: Final = 50_000  # of a fold, which are all freed at its end
 M_ARENA_MAX: Final = -8  # of malloc.h
 ARENAS: Final = 2
 MAPS: Final = Path("/proc/self/smaps")
@@ -260,15 +257,15 @@ async def give_memory_back() -> None:
 
 def trim() -> None:
     """Return free memory to the system now, which takes 1 ms, or 10 ms for 100 MB."""
-    with suppress(OSError, AttributeError):  # other C libraries do so themselves
+    with suppress(OSError, AttributeError):  # other C libraries need no trim
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def let_go_of_library(name: str) -> int:
-    """Let go of those pages of a loaded library that are as its file has them; return the bytes.
+    """Unmap the unchanged pages of the loaded library *name*; return the number of bytes.
 
-    They stay in the cache of the system, and are mapped again if they are used.  Of the compiler
-    of kernels 70 MiB were read, and nothing uses them once the last kernel is loaded.
+    The system maps them again if they are used.  The compiler of kernels has 70 MiB of them, which
+    are not used after the last kernel is loaded.
     """
     given = 0
     try:
@@ -297,24 +294,23 @@ def _clean_maps(text: str, name: str) -> Iterator[tuple[int, int, int]]:
 def limit_arenas() -> None:
     """Make all threads but the first share one glibc arena; call this before they start.
 
-    Each thread has its own else, and keeps what it has freed: looks at a list of 100,000 tokens
-    are made in several threads, and kept 90 MB more.
+    Otherwise each thread has an arena, and keeps freed memory in it: 90 MB more for reads of a
+    list of 100,000 tokens.
     """
     with suppress(OSError, AttributeError):  # other C libraries have none
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, ARENAS)
 
 
 def freeze_startup_objects() -> None:
-    """Exclude the objects of the start from later garbage collections.
+    """Exclude the objects that exist now from later garbage collections; call this once.
 
-    It stays until the end anyway, and looking through all of it stops the
-    loop for 75 ms; called once, before the first work comes.
+    They exist until the end, and a collection of them blocks the event loop for 75 ms.
     """
     gc.collect()
     gc.freeze()
 
 
 def expect_batches() -> None:
-    """Keep garbage collection out of batches, in which it took a third of the fold's time."""
+    """Make garbage collections rare, because they took a third of the time of the fold."""
     freeze_startup_objects()
     gc.set_threshold(BATCH_OBJECTS)

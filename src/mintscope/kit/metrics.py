@@ -1,4 +1,4 @@
-"""Metrics and spans."""
+"""Prometheus metrics of all processes, their server, and spans for tracing."""
 
 import socket
 import threading
@@ -20,9 +20,9 @@ Listener = Callable[[str, float, Attributes], None]
 
 
 class Spans:
-    """Receives each span that ends: its name, its seconds, and attributes without secrets.
+    """Passes each ended span to the listener: name, seconds, and attributes without secrets.
 
-    A listener must not block: it is called while requests are answered.
+    The listener must not block, because it is called while requests are answered.
     """
 
     def __init__(self) -> None:
@@ -41,11 +41,11 @@ class Spans:
 SPANS: Final = Spans()
 
 
-DISCONNECTED_STATUS: Final = 499  # in the metrics only: there is no client to receive it
+DISCONNECTED_STATUS: Final = 499  # only in metrics, for a client that has left
 
 
 class SetGauge(Gauge):
-    """A gauge that is exported only once set, so that each process exports only its own."""
+    """A gauge that is not exported until it is set, so that each process exports only its own."""
 
     _is_set = False
 
@@ -56,13 +56,13 @@ class SetGauge(Gauge):
         super().set(value)
 
     def measure(self, value: Callable[[], float]) -> None:
-        """Call *value* on each export, so that the gauge changes even while nothing happens."""
+        """Call *value* on each export, so that the gauge changes without an event."""
         self._is_set = True
         self.set_function(value)
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Return the samples: none before the gauge is set, or, with labels, before they exist."""
+        """Return the samples; none before the gauge is set."""
         return super().collect() if self._is_set or self._labelnames else []
 
 
@@ -318,11 +318,7 @@ class RequestTally(Collector):
         self._counts[key][bisect_left(self.BOUNDS_S, elapsed_s)] += 1
         self._sums_s[key] += elapsed_s
         if SPANS.listener is not None:
-            attributes: dict[str, str | int] = {
-                "http.route": route,
-                "http.response.status_code": status,
-            }
-            SPANS.ended(route, elapsed_s, attributes)
+            SPANS.answered(route, status, elapsed_s)
 
     def by_status(self) -> dict[int, int]:
         """Return the number of responses for each status."""
@@ -350,9 +346,10 @@ REGISTRY.register(REQUESTS)
 
 @contextmanager
 def serve_metrics(host: str, port: int) -> Iterator[int]:
-    """Serve this process's metrics in the block, on a thread; yield the port (*port* 0: any free).
+    """Serve the metrics of this process from a thread during the block; yield the port.
 
-    Raises OSError for an address that cannot be listened on.
+    port     0 selects a free one
+    Raises   OSError if the address cannot be used
     """
     server = make_server(
         host,
@@ -374,7 +371,7 @@ def serve_metrics(host: str, port: int) -> Iterator[int]:
 
 
 class _MetricsServer(ThreadingMixIn, WSGIServer):
-    daemon_threads = True  # a slow reader does not keep the process alive
+    daemon_threads = True  # a slow client does not keep the process alive
     block_on_close = False
 
 

@@ -1,7 +1,6 @@
 """The basic types of all modules, and the only functions that parse them from text.
 
-A value of one of these types has already been checked; nothing downstream
-checks it again.
+A value of one of these types is valid, so later code does not check it again.
 
 Units
 -----
@@ -24,7 +23,7 @@ Wallet = NewType("Wallet", str)
 Slot = NewType("Slot", int)
 UnixS = NewType("UnixS", int)
 UnixMs = NewType("UnixMs", int)
-CreditAccount = NewType("CreditAccount", int)  # a value of it was found in the ledger
+CreditAccount = NewType("CreditAccount", int)  # it exists in the ledger
 
 MICRO_USD: Final = 1_000_000  # of a dollar
 MINT_LENGTH_MIN = 32
@@ -49,15 +48,13 @@ def parse_mint(text: str) -> Mint:
     return Mint(text)
 
 
-# A text of characters that are seen, and spaces; not of spaces alone.
+# Visible characters and spaces, at least one of them visible.
 PRINTABLE: Final = r"^ *[^\p{C}\p{Z}](?:[^\p{C}\p{Z}]| )*$"
 
 
 ONE_AT_LEAST: Final = "x-one-at-least"  # true: the object of this field is not empty
-INSTEAD_OF: Final = "x-instead-of"  # the field that is absent where this one is there
-ON_REQUEST: Final = (
-    "x-on-request"  # true: the field is there if it was asked for, and in no example
-)
+INSTEAD_OF: Final = "x-instead-of"  # the field that is absent if this one is present
+ON_REQUEST: Final = "x-on-request"  # true: the field is present only on request, in no example
 
 
 def about(
@@ -65,9 +62,8 @@ def about(
 ) -> Meta:
     """Return the description of a field, for `Annotated`: its meaning, its unit and examples.
 
-    It is read where the API is described, and nowhere else.
     form         the `format` of a text
-    instead_of   the field, as it is written in JSON, that is absent where this one is there
+    instead_of   JSON name of the field that is absent if this one is present
     """
     more = {} if form is None else {"format": form}
     if instead_of:
@@ -82,7 +78,7 @@ def on_request(description: str) -> Meta:
     return Meta(description=description, extra_json_schema={ON_REQUEST: True})
 
 
-# Formats of texts that JSON Schema has no word for: base58 of 32 bytes, and of 64.
+# Formats that JSON Schema does not define: base58 of 32 bytes, and of 64.
 ADDRESS: Final = "solana-address"
 SIGNATURE: Final = "solana-signature"
 EACH_ONCE: Final = {"uniqueItems": True}

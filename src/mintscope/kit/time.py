@@ -1,4 +1,4 @@
-"""Lengths of time in seconds and milliseconds, and the formats for a moment."""
+"""Units of time in seconds and milliseconds, calendar months, and ISO 8601."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -47,6 +47,6 @@ def iso_time_ms(at: UnixMs) -> str:
     return f"{_second(at // SECOND_MS)}.{at % SECOND_MS:03d}Z"
 
 
-@lru_cache(maxsize=256)  # thousands of answers a second bear the same one
+@lru_cache(maxsize=256)  # thousands of responses a second have the same time
 def _second(at_s: int) -> str:
     return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%dT%H:%M:%S}"

@@ -1,11 +1,11 @@
-"""ASGI application and server.
+"""ASGI application and server, with conditional, compressed and constant-time responses.
 
 Source    RFC 9110, sections 8.8.3, 12.5.3, 13.1.2 and 15.4.5
 
-A response leaves at a moment set before anything was looked up, which is drawn from a millisecond.
-A thread sleeps until then: timers of the event loop count whole milliseconds, and two kinds of work
-that differ by 15 us could be distinguished (Kolmogorov and Smirnov, 1,500 responses each: p =
-1e-36; 0.69 with a thread).
+A response in constant time is sent at a random time within a millisecond, chosen before any
+look-up.  A thread waits for it, because timers of the event loop count whole milliseconds: two
+kinds of work that differ by 15 us could be distinguished (Kolmogorov and Smirnov, 1,500 responses
+each: p = 1e-36; 0.69 with a thread).
 """
 
 import asyncio
@@ -57,8 +57,8 @@ from mintscope.kit.http.routes import Cors, Route, Router
 from mintscope.kit.metrics import DISCONNECTED_STATUS, REQUESTS
 
 BODY_BYTES_MIN: Final = 1_000
-LEVEL: Final = 4  # higher ones take twice the time for a hundredth of the size
-LEVEL_OF_FILES: Final = 9  # of what is compressed once and sent for ever
+LEVEL: Final = 4  # higher levels take twice the time to save a hundredth
+LEVEL_OF_FILES: Final = 9  # for files that are compressed once
 GZIP: Final[Header] = (b"content-encoding", b"gzip")
 VARY: Final[Header] = (b"vary", b"Accept-Encoding")
 PACKED: Final[frozenset[Header]] = frozenset(
@@ -68,7 +68,7 @@ CONTENT: Final = {b"content-type", b"content-length", b"content-encoding"}
 
 
 def finish(request: Request, response: AnyResponse) -> AnyResponse:
-    """Return *response* without content that the client already has, and compressed if accepted."""
+    """Return *response*, compressed if accepted; 304 if the client has the content."""
     if isinstance(response, Response):
         is_negotiable = len(response.body) >= BODY_BYTES_MIN and PACKED.isdisjoint(response.headers)
         if is_negotiable:
@@ -81,7 +81,7 @@ def finish(request: Request, response: AnyResponse) -> AnyResponse:
 
 
 def version_of(body: bytes) -> str:
-    """Return a short name for the content of *body*: 12 characters that need no quoting."""
+    """Return 12 characters, safe in a URL, that identify the content of *body*."""
     return urlsafe_b64encode(sha256(body).digest()[:9]).decode()
 
 
@@ -91,7 +91,7 @@ def etag_of(body: bytes) -> bytes:
 
 
 def conditional(request: Request, response: Response) -> Response:
-    """Return *response*, or 304 if If-None-Match of *request* matches its content."""
+    """Return *response*, or 304 if If-None-Match of *request* matches."""
     response.headers += ((b"etag", response.etag),)
     if not is_known(request, response.etag):
         return response
@@ -100,7 +100,7 @@ def conditional(request: Request, response: Response) -> Response:
 
 
 def is_known(request: Request, etag: bytes) -> bool:
-    """Return whether *request* names *etag*, or anything, in If-None-Match."""
+    """Return whether If-None-Match of *request* contains *etag* or `*`."""
     opaque = etag.removeprefix(b"W/").decode()
     return any(
         tag.strip() == "*" or tag.strip().removeprefix("W/") == opaque
@@ -110,15 +110,15 @@ def is_known(request: Request, etag: bytes) -> bool:
 
 
 def compress(body: bytes, level: int = LEVEL) -> bytes | None:
-    """Return *body* compressed; None if that is not worth it."""
+    """Return *body* compressed; None if it is too short to benefit."""
     return gzip.compress(body, level, mtime=0) if len(body) >= BODY_BYTES_MIN else None
 
 
 def negotiate(request: Request, response: Response) -> None:
     """Compress the body of *response* if *request* accepts a compressed one.
 
-    Nothing is compressed for a session: beside what an address makes the page repeat, the length
-    would reveal the secrets of the page bit by bit (BREACH).  Content compressed before has none.
+    Pages of a session are not compressed, because an attacker could derive their secrets from the
+    length (BREACH).  Content that was compressed beforehand has no secrets.
     """
     if not _accepts_gzip(request.value(b"accept-encoding")):
         return
@@ -131,7 +131,7 @@ def negotiate(request: Request, response: Response) -> None:
 
 
 def _accepts_gzip(accepted: str) -> bool:
-    """Return whether *accepted*, an Accept-Encoding header, names gzip, or any encoding."""
+    """Return whether *accepted*, an Accept-Encoding header, admits gzip."""
     weights = {}
     for part in accepted.lower().split(","):
         name, _, parameter = part.partition(";")
@@ -141,7 +141,7 @@ def _accepts_gzip(accepted: str) -> bool:
 
 
 TOO_MANY_REQUESTS: Final = 429
-CLOSE_S_MAX: Final = 5.0  # for what the chunks of a stream must give back
+CLOSE_S_MAX: Final = 5.0  # to close the chunks of a stream
 WITHOUT_BODY: Final = {204, 304}
 SLASH: Final = re.compile(b"%2f", re.IGNORECASE)
 
@@ -153,11 +153,11 @@ log = structlog.get_logger()
 class HttpApplication:
     """Assigns each request an id, finds its route, and always sends a response.
 
-    limit         counts by address what no route counts itself, unknown paths included
-    write_error   returns the response of an error; its status is 500 for a bug
-    cors          which paths pages of other origins may read; None for none
-    fast_path     answers plain requests before this application is called; None: nothing does
-    websocket_paths  of the routes that a client may also open as a WebSocket
+    limit            counts requests by address, except those that a route counts itself
+    write_error      returns the response for an error; status 500 means a bug
+    cors             opens paths to pages of other origins; None: no paths
+    fast_path        answers plain requests before this application; None: no requests
+    websocket_paths  paths of the routes that accept a WebSocket
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class HttpApplication:
             route = await self._find(request)
             response = await route.endpoint(request)
             if route.is_charged:
-                # A paid answer is of this moment, and a packet or two: its time matters more.
+                # A paid response is new and short, so compression is not worth its time.
                 request.tell_connection(HAS_PAID)
                 return response
             return finish(request, response)
@@ -223,13 +223,14 @@ class HttpApplication:
             return failure
 
     async def _find(self, request: Request) -> Route:
-        """Return the route of *request*, counted unless the route does so.  Raises RateLimited.
+        """Return the route of *request*, and count the request.  Raises RateLimited, NotFound.
 
-        A slash that came as %2F divides nothing, so no route fits.
+        A path with %2F has no route, because an encoded slash does not separate segments.
         """
         scope = request.scope
         try:
-            _expect_plain_slashes(scope)
+            if SLASH.search(scope.get("raw_path") or b""):
+                raise NotFound
             route, request.path_params = self.router.find(scope["method"], scope["path"])
         except ServiceError:
             await self._limit.pass_through(request)
@@ -268,13 +269,8 @@ class HttpApplication:
         await send({"type": "http.response.body", "body": b"" if is_head else response.body})
 
 
-def _expect_plain_slashes(scope: Scope) -> None:
-    if SLASH.search(scope.get("raw_path") or b""):
-        raise NotFound
-
-
 async def _push(send: Send, start: Message, response: PushedResponse) -> None:
-    """Send the head, and let *response* write the body; always notify it of the end."""
+    """Send the head, and give *response* the outlet of the body, even if the client has left."""
     outlets: list[Outlet] = [NO_OUTLET]
     try:
         await send(start)
@@ -288,8 +284,8 @@ async def _send_chunks(
 ) -> None:
     """Send the body, except for HEAD, and always close the chunks.
 
-    Raises    ClientDisconnected, and whatever the chunks raise: TimeoutError if one takes too long.
-              The body is then cut off, so that the client sees that there is something missing.
+    Raises    ClientDisconnected, the errors of the chunks, and TimeoutError if a chunk is late.
+              The body is then incomplete, which the client notices.
     """
     if is_head:
         await response.chunks.aclose()
@@ -312,7 +308,7 @@ async def _send_chunks(
 
 async def _send_all(send: Send, response: StreamingResponse) -> None:
     async with asyncio.timeout(response.chunk_s_max):
-        await _send_chunk(send, b"")  # the head leaves before the first chunk is there
+        await _send_chunk(send, b"")  # send the head before the first chunk is ready
     while True:
         async with asyncio.timeout(response.chunk_s_max):
             try:
@@ -337,11 +333,11 @@ STOPS: Final = "this process is about to stop"
 
 
 class Draining:
-    """Whether this process was asked to stop and still serves requests.
+    """The time between the request to stop a process and the end of listening.
 
-    lasts_s   how long it says that it is not ready before it stops listening; 0: not at all
-    at_begin  called when it is asked to stop
-    at_end    called when it stops listening, to end responses that have no end of their own
+    lasts_s   its duration, in which readiness fails; 0: the process stops at once
+    at_begin  called when the process is asked to stop
+    at_end    called when it stops listening, to end endless responses
     """
 
     def __init__(
@@ -363,13 +359,13 @@ class Draining:
 
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-GRACE_S: Final = 10  # for responses under way when the server is asked to stop
-TURN_S: Final = 0.1  # uvicorn counts ten to a second
+GRACE_S: Final = 10  # for open responses when the server stops
+TURN_S: Final = 0.1  # uvicorn expects ten turns a second
 TURNS_OF_A_DAY: Final = 864_000
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that stops quietly; uvicorn's own server raises the signal again."""
+    """A uvicorn server that does not raise the signal again after it has stopped."""
 
     obeys_signals = True
     stopped_by: int | None = None  # the signal that stopped it, if one did
@@ -381,7 +377,7 @@ class Server(uvicorn.Server):
 
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop after the draining time for load balancers; stop at once on a second signal."""
+        """Stop after the draining time; stop at once on a second signal."""
         self.stopped_by = sig
         stop = partial(self._obey, sig, frame)
         if self.draining.lasts_s == 0 or self.draining.has_begun:
@@ -402,7 +398,7 @@ class Server(uvicorn.Server):
 
     @override
     async def main_loop(self) -> None:
-        """Run the tick work ten times a second, and stop at once when asked to."""
+        """Run uvicorn's periodic work ten times a second, and stop at once on request."""
         turn_count = 0
         while not await self.on_tick(turn_count % TURNS_OF_A_DAY):
             turn_count += 1
@@ -449,12 +445,12 @@ def make_server(  # noqa: PLR0913 - one argument for each part
 ) -> Server:
     """Return a server for *app*; `await server.serve(sockets=[listen(...)])` runs it.
 
-    It ends on SIGINT and SIGTERM, or by `stop()`, once responses under way are sent.
+    It ends on SIGINT, on SIGTERM, or by `stop()`, after open responses are sent.
 
-    write_refusal   returns the response to a request that reached no route
-    fast_path       answers plain requests before *app* is asked
-    websocket_paths of routes that accept a WebSocket
-    draining        begins when it is asked to stop; None: it stops at once
+    write_refusal    returns the response to a request that reaches no route
+    fast_path        answers plain requests before *app*
+    websocket_paths  paths of the routes that accept a WebSocket
+    draining         None: the server stops at once
     """
     connections = Connections(
         clock=clock,
@@ -470,7 +466,7 @@ def make_server(  # noqa: PLR0913 - one argument for each part
             http=protocol_of(connections),
             ws="none",
             lifespan="off",
-            proxy_headers=False,  # `ClientAddresses` decides which headers to believe
+            proxy_headers=False,  # `ClientAddresses` reads them
             server_header=False,
             access_log=False,
             log_config=None,
@@ -483,7 +479,7 @@ def make_server(  # noqa: PLR0913 - one argument for each part
 
 @asynccontextmanager
 async def serving_beside(server: Server, listener: socket.socket) -> AsyncIterator[None]:
-    """Run *server* during the block; signals stop the block, not this server."""
+    """Run *server* during the block; it ignores signals."""
     server.obeys_signals = False
     task = asyncio.create_task(server.serve(sockets=[listener]), name="serve beside")
     try:
@@ -495,23 +491,23 @@ async def serving_beside(server: Server, listener: socket.socket) -> AsyncIterat
 
 T = TypeVar("T")
 
-LEAST_S: Final = 0.003  # a look-up in the store takes a tenth of it
+LEAST_S: Final = 0.003  # ten times the duration of a look-up in the store
 SPREAD_US: Final = 1_000
-# Two thousand responses a second: more than the limits of the routes let through.
+# Enough for two thousand responses a second, more than the rate limits allow.
 _THREADS: Final = ThreadPoolExecutor(8, thread_name_prefix="constant-time")
 
 
 async def evenly(work: Awaitable[T], *, least_s: float | None = None) -> T:
-    """Return the result of *work*, or raise its error, but only after *least_s*.
+    """Return the result of *work*, or raise its error, after a time that does not depend on it.
 
-    least_s   longer than the work ever takes, LEAST_S if None; up to a millisecond is added
+    least_s   must exceed the duration of *work*; LEAST_S if None; up to a millisecond is added
     """
     wait_s = LEAST_S if least_s is None else least_s
     due_s = time.perf_counter() + wait_s + secrets.randbelow(SPREAD_US) / 1e6
     try:
         return await work
     finally:
-        if wait_s > LEAST_S:  # a thread is kept for the end alone
+        if wait_s > LEAST_S:  # a thread is needed only for the end
             await asyncio.sleep(due_s - LEAST_S - time.perf_counter())
         await asyncio.get_running_loop().run_in_executor(_THREADS, _sleep_until, due_s)
 

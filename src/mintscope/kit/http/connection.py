@@ -9,8 +9,8 @@
                                gives way, else 503 and closed
     ambiguity                  no Host or two, two lengths, bytes that are not HTTP: 400
 
-The application sees whole requests only: it starts when the last byte of the
-body is here, so a slow or oversized body never meets an endpoint.
+The application starts when the last byte of the body has arrived, so no endpoint sees a slow or
+oversized body.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ from mintscope.kit.http.response import (
 )
 from mintscope.kit.http.websocket import UpgradingProtocol
 
-LINGER_S: Final = 1.0  # a refused client may go on sending this long, so that it reads why
+LINGER_S: Final = 1.0  # before a refused connection closes, so that its client reads the response
 
 
 class HttpProtocol(UpgradingProtocol):
     """One connection.
 
-    Refusals that no route sees are written here.  They never overtake a
-    response that is under way: that one is sent, then the connection is closed.
+    It writes the refusals of requests that reach no route, after any open response, and then closes
+    the connection.
     """
 
     def __init__(
@@ -57,10 +57,10 @@ class HttpProtocol(UpgradingProtocol):
         self._fault: ServiceError | None = None  # what made the parser stop
         self._in_head = False
         self._head = NO_HEAD
-        self._chunk_bytes = 0  # of what is being parsed
-        self._later_bytes = 0  # of this request, after the chunk it began in
+        self._chunk_bytes = 0  # length of the data that is being parsed
+        self._later_bytes = 0  # of this request, after the data in which it began
         self._received = bytearray()
-        self._pieces = 0  # in which it came
+        self._pieces = 0  # number of pieces of the body
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -98,9 +98,9 @@ class HttpProtocol(UpgradingProtocol):
             self._take_stock()
 
     def _take_stock(self) -> None:
-        """Check the received part of a request against the bounds, and start its timeout."""
+        """Check the received part of a request against the bounds, and start its time limit."""
         if self._whole and not (self._keeps or self._refused or self._is_idle()):
-            return  # most requests come in one piece
+            return  # most requests arrive in one piece
         self._keep(len(self._received))
         if self._refused:
             return
@@ -161,7 +161,7 @@ class HttpProtocol(UpgradingProtocol):
             self._stop(body_too_large(self._bounds))
 
     def on_message_complete(self) -> None:
-        """Answer the request, which is complete."""
+        """Dispatch the request, which is complete."""
         self._whole = True
         self._disarm()
         body = self._received
@@ -231,9 +231,9 @@ class HttpProtocol(UpgradingProtocol):
             self._end()
 
     def _end(self) -> None:
-        """Close once the client has read the response, or its time to read is over."""
+        """Close after the client has read the response, at the latest after LINGER_S."""
         if self.transport.can_write_eof():
-            # Closing while the client still sends would reset the connection and lose the response.
+            # To close while the client sends would reset the connection, and lose the response.
             self.transport.write_eof()
             self.open_connections.begin_idling(self, stays_s=0)
             self._deadline = self.loop.call_later(LINGER_S, self.transport.abort)
@@ -241,7 +241,7 @@ class HttpProtocol(UpgradingProtocol):
             self.transport.close()
 
     def _linger(self) -> None:
-        """Close at once if too many connections already wait for their clients to read refusals."""
+        """Close at once if too many refused connections are still open."""
         if not self.open_connections.may_linger(self):
             self.transport.close()
 
@@ -258,7 +258,7 @@ class HttpProtocol(UpgradingProtocol):
 
     def _overdue(self) -> None:
         if self._whole:
-            self.transport.close()  # no request has begun: there is nothing to respond to
+            self.transport.close()  # no request has begun
         else:
             bound_s = self._bounds.request_s_max
             self._refuse(RequestTimeout(f"expected the whole request within {bound_s:g} s"))
@@ -269,5 +269,5 @@ class _Stop(Exception):
 
 
 def protocol_of(connections: Connections) -> "type[HttpProtocol]":
-    """Return the protocol class of one server, as uvicorn's `http` option takes it."""
+    """Return the protocol class of one server, for uvicorn's option `http`."""
     return type("HttpProtocol", (HttpProtocol,), {"open_connections": connections})

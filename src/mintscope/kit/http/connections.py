@@ -1,7 +1,7 @@
-"""The open connections of a server, counted in total and by client, and their limits.
+"""The open connections of a server and their limits, and the fast path.
 
-The fast path does only what the application would have done, in the same order, and nothing before
-it is sure: every other request goes to the application, untouched.
+The fast path does what the application would do, in the same order, for requests that it can answer
+completely.  The application answers all other requests.
 """
 
 import asyncio
@@ -27,22 +27,22 @@ class FastPath(Protocol):
     """Answers plain requests."""
 
     def take(self, request: "FastPathCycle") -> bool:
-        """Return whether *request* is taken.
+        """Return whether the fast path takes *request*, which it answers or passes back later.
 
-        Then it is answered, or falls back, now or later; else nothing was done.
+        If it returns False, it has done nothing.
         """
 
 
-# One implementation, DispatchingProtocol, as of Connection below: its module imports this one. The
-# protocols keep the modules free of a circle, and name the methods that may be called from here.
+# AnsweringConnection and Connection have one implementation each, in modules that import this one:
+# the protocols avoid a circular import.
 class AnsweringConnection(Protocol):
     """The connection of a request on the fast path."""
 
     def write_fast_path(self, cycle: "FastPathCycle", response: bytes) -> None:
-        """Write *response*, and go on with the next request."""
+        """Write *response*, and start the next request."""
 
     def start_instead(self, cycle: "FastPathCycle") -> None:
-        """Let the application answer the request of *cycle*."""
+        """Pass the request of *cycle* to the application."""
 
     def is_gone(self) -> bool:
         """Return whether the client has left."""
@@ -61,7 +61,7 @@ CLOSE: Final = b"connection: close\r\n"
 
 
 class FastPathCycle:
-    """A plain request in progress; for other requests, this is a `WholeResponse`."""
+    """A plain request in progress; other requests have a `WholeResponse`."""
 
     __slots__ = (
         "_answering",
@@ -90,11 +90,11 @@ class FastPathCycle:
         return self._answering.is_gone()
 
     def leave(self) -> None:
-        """Record that the client has left before its response."""
+        """Count a client that has left before its response."""
         REQUESTS.count(self.route, DISCONNECTED_STATUS, perf_counter() - self._began_s)
 
     def respond(self, head: bytes, body: bytes) -> None:
-        """Send the response 200."""
+        """Send a response with status 200."""
         last = b"" if self.keep_alive else CLOSE
         date = self._answering.date_lines()
         self._answering.write_fast_path(
@@ -103,11 +103,11 @@ class FastPathCycle:
         REQUESTS.count(self.route, 200, perf_counter() - self._began_s)
 
     def fall_back(self) -> None:
-        """Let the application answer."""
+        """Pass the request to the application."""
         self._answering.start_instead(self)
 
 
-SWEEP_S: Final = 1.0  # between two looks for connections that have rested too long
+SWEEP_S: Final = 1.0  # between two checks for idle connections
 
 
 class RefusalWriter(Protocol):
@@ -117,24 +117,21 @@ class RefusalWriter(Protocol):
         self, error: ServiceError, *, path: bytes, at: UnixMs, request_id: bytes
     ) -> Response:
         """Return the response for *error* to a request for *path*."""
-        ...
 
 
-# One implementation, PacedProtocol: see AnsweringConnection.
 class Connection(Protocol):
-    """An open connection, as the connection counter sees it."""
+    """An open connection."""
 
     def give_way(self) -> None:
-        """Close to make room for another connection: at once, or after the current response."""
-        ...
+        """Close, after the current response if there is one, to make room for another."""
 
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Connections that count together: all, those of one address, or those of one site.
+    """Connections with a common limit: all, those of one address, or those of one site.
 
-    incomplete  those whose next request is not whole, by when it was first waited for
-    idle        those that were answered, and until when they may stay
+    incomplete  connections with an incomplete request, the oldest first
+    idle        connections without a request, with the time until which they may stay
     """
 
     name: str
@@ -144,7 +141,7 @@ class Group:
     idle: dict[Connection, float] = field(default_factory=dict)
 
     def has_room(self, now_s: float) -> bool:
-        """Return whether one more fits, closing the oldest idle or incomplete one if necessary."""
+        """Return whether one more fits; close the oldest incomplete or idle one if necessary."""
         if self.count < self.count_max:
             return True
         oldest = next(iter(self.incomplete), None)
@@ -160,10 +157,10 @@ class Group:
 class Connections:
     """The state that all connections of a server share.
 
-    write_refusal   returns the response of a refusal, which no route has seen
-    fast_path       answers plain requests before the application; None: nothing does
-    queue           in which connections are read that have not paid
-    websocket_paths of routes that accept a WebSocket
+    write_refusal    returns the response to a request that reaches no route
+    fast_path        answers plain requests before the application; None: no requests
+    queue            the order in which connections are read that have not paid
+    websocket_paths  paths of the routes that accept a WebSocket
     """
 
     clock: Clock
@@ -184,7 +181,7 @@ class Connections:
     _kept_bytes: int = 0
 
     def enter(self, connection: Connection, peer: str) -> bool:
-        """Count *connection*; return whether there was room.  Proxies have no limit."""
+        """Count *connection*; return whether there was room.  A proxy counts only in the total."""
         now_s = self.clock.monotonic_s()
         groups = tuple(self._groups_of(peer))
         if not all(group.has_room(now_s) for group in groups):
@@ -212,9 +209,9 @@ class Connections:
         return not (self._groups or self._members or self._lingering or self._kept or self._resting)
 
     def keep(self, connection: Connection, size: int) -> None:
-        """Record that *connection* keeps *size* bytes of a request that no route has seen yet.
+        """Record that *connection* holds *size* bytes of an incomplete request.
 
-        Those that have kept some for longest give way while all of them keep too much.
+        While all connections hold too much, the one that has held some for longest is closed.
         """
         self._kept_bytes += size - self._kept.get(connection, 0)
         if size:
@@ -227,17 +224,17 @@ class Connections:
             oldest.give_way()
 
     def begin_waiting(self, connection: Connection) -> None:
-        """Record that a request of *connection* is awaited, and not whole."""
+        """Record that *connection* has an incomplete request, or none yet."""
         for group in self._members.get(connection, ()):
             group.incomplete[connection] = None
 
     def end_waiting(self, connection: Connection) -> None:
-        """Record that the request of *connection* is whole, or is given up."""
+        """Record that the request of *connection* is complete or refused."""
         for group in self._members.get(connection, ()):
             group.incomplete.pop(connection, None)
 
     def begin_idling(self, connection: Connection, *, stays_s: float) -> None:
-        """Record that *connection* was answered; it does not give way for *stays_s*."""
+        """Record that *connection* is idle; it may be closed for others after *stays_s*."""
         until_s = self.clock.monotonic_s() + stays_s
         for group in self._members.get(connection, ()):
             group.idle[connection] = until_s
@@ -249,7 +246,7 @@ class Connections:
             group.idle.pop(connection, None)
 
     def begin_resting(self, connection: Connection) -> None:
-        """Record that *connection* was answered and awaits nothing: it is closed after a while."""
+        """Record that *connection* is idle, and close it after `keep_alive_s_max`."""
         groups = self._members.get(connection)
         if groups is None:
             return
@@ -274,7 +271,7 @@ class Connections:
             self._sweeping = asyncio.get_running_loop().call_later(pause_s, self._sweep)
 
     def may_linger(self, connection: Connection) -> bool:
-        """Return whether *connection* may stay open until its client has read the refusal."""
+        """Return whether the refused *connection* may stay open until its client has read why."""
         if len(self._lingering) < self.bounds.lingering_max:
             self._lingering.add(connection)
         return connection in self._lingering
@@ -293,7 +290,7 @@ class Connections:
         return b"%b%b\r\n%b" % (STATUS_LINE[response.status], lines, response.body)
 
     def lines_of(self, headers: Sequence[Header]) -> bytes:
-        """Return *headers* as lines; they are encoded once per second."""
+        """Return *headers* as lines, which are cached because they change once a second."""
         if headers is not self._dated:
             self._dated = headers
             self._date_lines = b"".join([b"%b: %b\r\n" % header for header in headers])

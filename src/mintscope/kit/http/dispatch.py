@@ -1,4 +1,4 @@
-"""Dispatch of complete requests, and the pace of connections."""
+"""Dispatch of complete requests, and the order in which connections are read."""
 
 import asyncio
 from abc import abstractmethod
@@ -24,11 +24,11 @@ class PacedProtocol(asyncio.Protocol):
     """A connection that is read no faster than its client's allowed rate.
 
     One connection is read in each iteration of the event loop.  A connection whose last request was
-    paid for is read at once: so many others never stand before a client that pays.
+    paid for is read at once, so that clients that pay need not wait for others.
 
-    Made and shut down by a `uvicorn.Server`, as what its option `http` names.
+    A `uvicorn.Server` creates and closes it.
 
-    pipeline   whole requests that wait for those before them
+    pipeline   complete requests that wait for earlier ones
     cycle      the newest request
     """
 
@@ -47,7 +47,7 @@ class PacedProtocol(asyncio.Protocol):
         self.loop = _loop or asyncio.get_running_loop()
         self.server_state = server_state
         self.parser = HttpRequestParser(self)
-        # A request behind one that closes is answered by no one, and spoils no response.
+        # Data after a request that closes the connection is ignored instead of refused.
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self.url = b""
         self.headers: list[Header] = []
@@ -60,7 +60,7 @@ class PacedProtocol(asyncio.Protocol):
         self._has_paid = False
         self._refused = False
         self._keeps = 0
-        self._whole = True  # no request has begun that has not ended
+        self._whole = True  # no request is incomplete
         self._extensions: dict[str, Any] = {}
 
     @property
@@ -91,8 +91,7 @@ class PacedProtocol(asyncio.Protocol):
         self.flow.resume_writing()
         if exc is None:
             self.transport.close()
-        # Cycles through this connection are not left to the garbage collector: after a
-        # flood of connections it stopped the loop for 100 ms.
+        # Break reference cycles: to collect those of many connections blocked the loop for 100 ms.
         del self.parser
         self.pipeline.clear()
         self._extensions.clear()
@@ -137,7 +136,7 @@ class PacedProtocol(asyncio.Protocol):
             self._refuse_unreadable()
 
     def _read_behind_upgrade(self, data: bytes) -> None:
-        """Read data after an upgrade, which is ignored unless this server speaks the protocol."""
+        """Read data after an upgrade; ignored unless the server has accepted the upgrade."""
 
     def _read_queued(self, data: bytes) -> bool:
         if self.transport.is_closing():
@@ -147,7 +146,7 @@ class PacedProtocol(asyncio.Protocol):
         return True
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, at once, or after a pause if the client is too fast."""
+        """Start the next request, after a pause if the client is too fast."""
         if self._is_slowed and not self.transport.is_closing():
             self._is_slowed = False
             self.flow.pause_reading()
@@ -170,7 +169,7 @@ class PacedProtocol(asyncio.Protocol):
             return
         if self.pipeline:
             self._start_task(self.pipeline.popleft())
-        if not self.pipeline:  # those that wait come first
+        if not self.pipeline:  # waiting requests come first
             self.flow.resume_reading()
         if not self._is_idle():
             return
@@ -180,7 +179,7 @@ class PacedProtocol(asyncio.Protocol):
             self.open_connections.begin_waiting(self)
 
     def _start_task(self, cycle: WholeResponse) -> None:
-        """Let the application answer the request of *cycle*."""
+        """Pass the request of *cycle* to the application."""
         tasks = self.server_state.tasks
         task = self.loop.create_task(cycle.run(self.app))
         task.add_done_callback(tasks.discard)
@@ -191,7 +190,7 @@ class PacedProtocol(asyncio.Protocol):
         return self.server_state.connections
 
     def _keep(self, size: int) -> None:
-        """Record that *size* bytes are kept of a request that no route has seen yet."""
+        """Record that the connection holds *size* bytes of an incomplete request."""
         if size != self._keeps:
             self._keeps = size
             self.open_connections.keep(self, size)
@@ -201,7 +200,7 @@ class PacedProtocol(asyncio.Protocol):
 
     def _slow_down(self) -> None:
         self._has_paid = False
-        # A proxy's connection carries the requests of others as well.
+        # The connection of a proxy has requests of other clients too.
         self._is_slowed = not self.open_connections.addresses.is_proxy(self._peer)
 
     def _is_idle(self) -> bool:
@@ -240,7 +239,7 @@ class DispatchingProtocol(PacedProtocol):
         parser = self.parser
         fast_path = self.open_connections.fast_path
         method = parser.get_method()
-        # The parser reads nothing behind an upgrade, and we speak no other protocol.
+        # The parser stops at an upgrade, so the connection cannot stay open after it.
         stays = head.version != "1.0" and parser.should_keep_alive() and not parser.should_upgrade()
         if (
             fast_path is not None
@@ -263,7 +262,7 @@ class DispatchingProtocol(PacedProtocol):
         self._start(self._cycle(WholeResponse, scope, body, keep_alive=stays))
 
     def start_instead(self, cycle: FastPathCycle) -> None:
-        """Let the application answer the request of *cycle*, which is first in the queue."""
+        """Pass the request of *cycle*, which is the first in the queue, to the application."""
         scope = self._scope(PLAIN_METHOD.decode("ascii"), cycle.head)
         ordinary = self._cycle(WholeResponse, scope, bytearray(), keep_alive=cycle.keep_alive)
         ordinary.is_followed_by_end = cycle.is_followed_by_end
@@ -275,7 +274,7 @@ class DispatchingProtocol(PacedProtocol):
         self._start_task(ordinary)
 
     def write_fast_path(self, cycle: FastPathCycle, response: bytes) -> None:
-        """Write *response*, and go on with the next request."""
+        """Write *response*, and start the next request."""
         self._fast_path_cycle = None
         cycle.response_complete = True
         self._note_paid()
@@ -293,7 +292,7 @@ class DispatchingProtocol(PacedProtocol):
         return self.open_connections.lines_of(self.server_state.default_headers)
 
     def _start(self, cycle: WholeResponse) -> None:
-        """Let the application answer *cycle* after all earlier requests are answered."""
+        """Pass *cycle* to the application after all earlier requests are answered."""
         is_first = self._is_idle()
         self.cycle = cycle
         if is_first:

@@ -1,4 +1,4 @@
-"""The socket that clients connect to; a parent may create it for the serving process."""
+"""The listening socket, which a parent process may create for the serving process."""
 
 import errno
 import os
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Final
 
 BACKLOG: Final = 2_048
-RECEIVED_BYTES_MAX: Final = 16 * 1024  # half as much again is read at once, by each connection
+RECEIVED_BYTES_MAX: Final = 16 * 1024  # a connection reads up to half as much again at once
 
 
 @contextmanager
 def naming_setting(key: str, host_key: str, host: str, port: int) -> Iterator[None]:
-    """Raise OSError that names the address and the setting to change, if the block cannot listen.
+    """If the block cannot listen, raise an OSError that names the address and the setting.
 
     key, host_key   the settings of *port* and of *host*
     """
@@ -34,12 +34,12 @@ def naming_setting(key: str, host_key: str, host: str, port: int) -> Iterator[No
 def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; port 0 selects a free port.
 
-    Raises OSError when the address is taken or not ours.
+    Raises OSError if the address is in use, or not of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-    # Both are inherited by what it accepts.  A response of several writes never waits for an
-    # acknowledgement: asyncio sees to that only for sockets that name their protocol.
+    # Accepted sockets inherit both options.  Without TCP_NODELAY a response of several writes waits
+    # for an acknowledgement: asyncio sets it only for sockets created with a protocol.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES_MAX)
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

@@ -1,7 +1,7 @@
 """Rate limits, write budgets and free views of client addresses.
 
-A request that it refuses has written nothing.  Requests that credits pay for are not counted: a
-ledger that refuses is worse than one that grows.  Moves of credits have limits of their own.
+A refused request has written nothing.  Requests that credits pay for are not counted, because they
+must not be refused.  Moves of credits have separate limits.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,6 @@ from mintscope.kit.fair_queue import FairQueue
 from mintscope.kit.http.request import ClientAddresses, Request
 from mintscope.kit.http.response import Header
 from mintscope.kit.limits import (
-    SITE_SHARES,
     Admitted,
     Denied,
     Limit,
@@ -27,23 +26,23 @@ from mintscope.kit.limits import (
 from mintscope.kit.metrics import ACCOUNT_WRITES
 from mintscope.kit.time import DAY_S, MINUTE_S
 
-LIMIT_HEADERS: Final = (b"ratelimit", b"x-ratelimit-")  # what their names begin with
+LIMIT_HEADERS: Final = (b"ratelimit", b"x-ratelimit-")  # prefixes of their names
 
 
 class RateLimit:
-    """Counts calls against one limit, and adds its state to every reply.
+    """Counts requests against one limit, and adds its state to every response.
 
-    Source  draft-ietf-httpapi-ratelimit-headers-10; the X- headers are the older
-            ones that clients still read, X-RateLimit-Reset in seconds from now
+    Source  draft-ietf-httpapi-ratelimit-headers-10; older clients read the X- headers,
+            in which X-RateLimit-Reset is in seconds from now
     """
 
     def __init__(self, limiter: Limiter) -> None:
         self._limiter = limiter
 
     async def pass_through(self, request: Request, key: LimitKey) -> None:
-        """Count *request* against the limit of *key*, or raise RateLimited."""
+        """Count *request* against the limit of *key*.  Raises RateLimited."""
         verdict = await self._limiter.take(key)
-        if request.response_headers:  # of two limits the reply has the later, narrower one
+        if request.response_headers:  # of two limits, show the later, narrower one
             request.response_headers = [
                 each for each in request.response_headers if not each[0].startswith(LIMIT_HEADERS)
             ]
@@ -59,21 +58,21 @@ class RateLimit:
 class AddressLimit:
     """Counts requests by client address, and four times as many by its IPv6 /48.
 
-    One request goes on in each iteration of the event loop, so those who pay
-    need not wait for all that came at once.
+    One request continues in each iteration of the event loop, so that clients that pay need not
+    wait for all requests that arrived together.
     """
 
     def __init__(
         self, limit: Limit, limits: Limits, *, addresses: ClientAddresses, queue: FairQueue
     ) -> None:
-        # Apart from accounts: strangers cannot crowd those out of memory.
+        # Separate from accounts, so that addresses cannot displace them from memory.
         self._client = RateLimit(limits.limiter(limit, window=f"{limit.name}, by address"))
         self._site = RateLimit(limits.limiter(of_a_site(limit), window=f"{limit.name}, by site"))
         self._addresses = addresses
         self._queue = queue
 
     async def pass_through(self, request: Request) -> None:
-        """Count *request*, or raise RateLimited without counting it."""
+        """Count *request*.  Raises RateLimited, and then does not count it."""
         await self._queue.next()
         client, site = self._keys(request)
         if site != client:
@@ -161,7 +160,7 @@ Windows = list[tuple[Limiter, LimitKey]]
 
 @dataclass(frozen=True, slots=True)
 class FreeViews:
-    """Daily views: *per_day* for a client address, four times as many for an IPv6 /48."""
+    """Limits of daily views, for a client address and for an IPv6 /48."""
 
     of_client: Limiter
     of_site: Limiter
@@ -170,10 +169,12 @@ class FreeViews:
     def of(
         cls, per_day: int, make: Callable[[Limit], Limiter], *, name: str = "free views"
     ) -> "FreeViews":
-        """Return views that *make* counts under *name*; views with the same name share counts."""
+        """Return limits of *per_day* views, and four times as many for a /48.
+
+        name   limits with the same name share counts
+        """
         day = Limit(name=name, count=per_day, window_s=DAY_S)
-        of_site = Limit(name=f"{name} of a site", count=SITE_SHARES * per_day, window_s=DAY_S)
-        return cls(make(day), make(of_site))
+        return cls(make(day), make(of_a_site(day)))
 
     def windows(self, address: str) -> Windows:
         """Return the windows that count a view by *address*."""

@@ -25,9 +25,11 @@ UNROUTED: Final = "unrouted"
 PROCESS: Final = secrets.token_hex(4).encode()  # so that two processes never share a request id
 PAYMENT_SCHEME: Final = b"payment "  # of Authorization, in lower case: a payment of MPP
 NO_PARAMS: Final[Mapping[str, str]] = {}
-GONE: Final = "mintscope.gone"  # ASGI extension: a callable that says whether the client left
-HAS_PAID: Final = "mintscope.has_paid"  # one that serves the connection before all that have not
-SLOW_DOWN: Final = "mintscope.slow_down"  # and one that delays what the client asks next
+# ASGI extensions, each a callable: they return whether the client has left, prefer the connection
+# of a client that has paid, and delay the next request of the connection.
+GONE: Final = "mintscope.gone"
+HAS_PAID: Final = "mintscope.has_paid"
+SLOW_DOWN: Final = "mintscope.slow_down"
 
 
 _numbers = count()
@@ -41,7 +43,7 @@ def next_request_id() -> bytes:
 def parse_id(text: str) -> int:
     """Return the id in *text*.
 
-    Raises    NotFound: an address with anything else leads nowhere
+    Raises NotFound for any other text, because such a path does not exist.
     """
     if not (text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX):
         raise NotFound
@@ -53,14 +55,13 @@ class ClientDisconnected(Exception):
 
 
 class Request:
-    """The head of a request, and the headers of its response, for any response.
+    """A request, and headers of its response.
 
-    if_unsent    what is done if the response cannot be sent, or another one is: what was taken for
-                 it is given back
-    path_params  the texts of the variable segments of the path, by name
-    route        the path of the route that fits, for the metrics
-    found        that route itself; None before it was looked for
-    state        values that a group of routes has stored with the request
+    if_unsent    called if the prepared response is not sent, to undo its charge; None for none
+    path_params  the variable segments of the path, by name
+    route        the path of the route, for the metrics
+    found        the route; None before the look-up
+    state        values that a group of routes stores with the request
     """
 
     __slots__ = (
@@ -106,9 +107,9 @@ class Request:
         return bytes(self.scope.get("query_string", b""))
 
     def bearer(self) -> str | None:
-        """Return the Bearer value: None without Authorization, "" if Authorization has none.
+        """Return the bearer credential in Authorization, "" for another scheme.
 
-        A payment in Authorization is no credential.
+        None without Authorization, and for a payment in Authorization.
         """
         value = self.headers.get(b"authorization")
         if value is None or self.is_ambiguous():
@@ -119,7 +120,7 @@ class Request:
         return text.strip() if scheme.lower() == "bearer" else ""
 
     def is_ambiguous(self) -> bool:
-        """Return whether there are several Authorization headers, which could contradict."""
+        """Return whether there are several Authorization headers."""
         pairs = self.scope["headers"]
         return len(pairs) > len(self.headers) and (
             sum(name == b"authorization" for name, _ in pairs) > 1
@@ -145,9 +146,9 @@ class Request:
         return value[: len(PAYMENT_SCHEME)].lower() == PAYMENT_SCHEME
 
     async def body(self) -> bytes:
-        """Return the body, of at most 16 KiB; repeated calls return the same body.
+        """Return the body, of at most 16 KiB; further calls return the same.
 
-        Raises PayloadTooLarge, and ClientDisconnected if the client has left.
+        Raises PayloadTooLarge, ClientDisconnected.
         """
         if self._body is None:
             self._body = await self._receive_body()
@@ -180,18 +181,18 @@ class Request:
             undo()
 
     def expect_client(self) -> None:
-        """Raise ClientDisconnected if the connection is closed already."""
+        """Raise ClientDisconnected if the client has left."""
         extensions = self.scope.get("extensions")
         if extensions and GONE in extensions and extensions[GONE]():
             raise ClientDisconnected
 
 
 DEPTH_MAX: Final = 8
-INTEGERS: Final = 1 << 63  # no store holds one of more than 64 bits
-EXACT: Final = 1 << 53  # below it no two integers are the same float
-TRUNCATED: Final = "truncated"  # what msgspec says of JSON that ends too soon
+INTEGERS: Final = 1 << 63  # stores hold integers of 64 bits
+EXACT: Final = 1 << 53  # floats represent smaller integers exactly
+TRUNCATED: Final = "truncated"  # in the message of msgspec for incomplete JSON
 MALFORMED: Final = re.compile(r"JSON is malformed: (.+) \(byte (\d+)\)")
-ECHO_LENGTH_MAX: Final = 24  # of what is said again: a text may be a secret, and never is
+ECHO_LENGTH_MAX: Final = 24  # of names and numbers in messages; texts may be secret
 KINDS: Final = {
     "int": "an integer",
     "float": "a number",
@@ -212,13 +213,13 @@ Shape = TypeVar("Shape")
 
 
 class UnreadableBody(Exception):
-    """The body does not have the expected form; the message names the expected and actual form."""
+    """The body is invalid; the message names the expected and the actual form."""
 
 
 def parse_object(request: Request, body: bytes) -> Mapping[str, object]:
-    """Return the fields of *body*, of *request*: one JSON object, with 64-bit integers only.
+    """Return the fields of *body*, a JSON object whose integers fit 64 bits.
 
-    Raises    UnreadableBody
+    Raises UnreadableBody.
     """
     value = _parsed(request, body)
     _expect_64_bits(value)
@@ -244,7 +245,7 @@ def _parsed(request: Request, body: bytes) -> Mapping[str, object]:
 
 
 def parse_shape(request: Request, body: bytes, shape: type[Shape]) -> Shape:
-    """Return *body*, of *request*, as *shape*.  Raises UnreadableBody: `credits: expected`."""
+    """Return *body*, the JSON body of *request*, as *shape*.  Raises UnreadableBody."""
     value = _parsed(request, body)
     try:
         read = msgspec.convert(value, shape)
@@ -257,10 +258,10 @@ def parse_shape(request: Request, body: bytes, shape: type[Shape]) -> Shape:
 def described(problem: str, value: object, shape: object) -> str:
     """Return a msgspec error about *value* in plain English: `credits: expected an integer`.
 
-    problem   what it says, of *shape*; a kind that is not known here is returned as it is
+    problem   the message of msgspec about *shape*; an unknown message is returned unchanged
 
-    No text of *value* is said again, only its length: it may be a secret.  Names of fields and
-    values of a choice are, if they are short.
+    The result contains no text of *value*, which may be secret, except short names of fields and
+    short values of an enumeration.
     """
     what, _, path = problem.partition(" - at `$")
     place = path.removesuffix("`").removeprefix(".")
@@ -299,7 +300,7 @@ def _of_range(match: Match[str]) -> str:
     return f"expected {_kind(match['kind'])} of {BOUNDS[match['bound']]} {bound}"
 
 
-# The message of msgspec for a value, and ours; the value follows if it is not in it.
+# Messages of msgspec, and ours, to which the actual value is appended if it is missing.
 PHRASES: Final[Mapping[str, Callable[[Match[str]], str]]] = {
     r"Expected `(?P<kind>[^`]+)`, got `(?P<got>[^`]+)`": lambda match: (
         f"expected {_kind(match['kind'])}"
@@ -336,7 +337,7 @@ def _described(shape: object) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 
 def _named(shape: object, value: object, place: str) -> tuple[str, str]:
-    """Return a word for the kind of names expected at *place*, and these names."""
+    """Return the phrase for the names expected at *place*, and a phrase with these names."""
     schema, named = _described(shape)
     kinds = schema.get("discriminator", {})
     if place and kinds.get("propertyName") == place:
@@ -362,7 +363,7 @@ def _at(value: object, path: str) -> object:
 
 
 def _there(value: object, kind: str | None) -> str:
-    """Return the actual value: a number as it is, otherwise its kind and length."""
+    """Return a phrase for the actual value: a number itself, otherwise the kind and the length."""
     if value is UNKNOWN:
         return "" if kind is None else f"; there was {_kind(kind)}"
     if isinstance(value, str):
@@ -376,7 +377,7 @@ def _there(value: object, kind: str | None) -> str:
 
 
 def _number(text: str) -> float:
-    """Return the number in *text*; 200.0 and 2e2 are integers in JSON, too."""
+    """Return the number in *text*; 200.0 and 2e2 become integers."""
     value = float(text)
     if isinf(value):
         raise UnreadableBody(f"expected numbers of at most 64 bits; was {text[:50]}")
@@ -396,7 +397,7 @@ def _flaw(body: bytes, flaw: Exception) -> str:
 
 
 def _expect_each_once(pairs: Sequence[tuple[str, Any]]) -> None:
-    """Refuse an object with a duplicate key, because parsers differ in which value they use."""
+    """Raise UnreadableBody for a duplicate name, because parsers use different values of it."""
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
         raise UnreadableBody("expected each field once; one is there twice")
@@ -421,14 +422,14 @@ def _is_deeper(value: object, levels: int) -> bool:
     return levels == 0 or any(_is_deeper(each, levels - 1) for each in inner)
 
 
-LENGTH_MAX: Final = 64  # of an address and its zone, which may be of any length
-NOWHERE: Final = "-"  # no peer address, as on a Unix socket
+LENGTH_MAX: Final = 64  # of an address with its zone
+NOWHERE: Final = "-"  # the peer address on a Unix socket
 
 
 class ClientAddresses:
-    """Reads client addresses; forwarded addresses are accepted only from configured proxies.
+    """Reads client addresses; only configured proxies may forward addresses.
 
-    proxies   addresses or networks, "10.0.0.0/8"; none means that the peer is the client
+    proxies   addresses, or networks such as "10.0.0.0/8"; if empty, the peer is the client
     Raises    ValueError for any other value
     """
 
@@ -438,8 +439,8 @@ class ClientAddresses:
     def key(self, scope: Scope) -> str:
         """Return the client of *scope*: an IPv4 address or an IPv6 /64.
 
-        It is the right-most address of X-Forwarded-For that is not a proxy of
-        ours: whatever stands left of it, the client may have written itself.
+        It is the right-most address in X-Forwarded-For that is no configured proxy: the client may
+        have written all addresses to the left of it.
         """
         named = scope.get("client")
         peer = named[0] if named else NOWHERE
@@ -469,7 +470,7 @@ class ClientAddresses:
 
 @lru_cache(maxsize=10_000)
 def network_key(text: str) -> str:
-    """Return the key of a limit: an IPv4 address, an IPv6 /64, other text as it is."""
+    """Return the limit key of an address: an IPv4 address or an IPv6 /64; else *text* itself."""
     address = _parse(text)
     if isinstance(address, IPv6Address):
         return str(IPv6Network((address, IPV6_PREFIX), strict=False))
@@ -477,9 +478,9 @@ def network_key(text: str) -> str:
 
 
 def without_port(text: str) -> str:
-    """Return the address in *text* without its port, which some proxies write behind it.
+    """Return the address in *text* without the port that some proxies append.
 
-    `192.0.2.1:443` and `[2001:db8::1]:443`; any other text is returned as it is.
+    It reads `192.0.2.1:443` and `[2001:db8::1]:443`, and returns any other text unchanged.
     """
     if text.startswith("["):
         address, bracket, port = text[1:].partition("]")
@@ -497,7 +498,7 @@ def _parse(text: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     if isinstance(address, IPv6Address) and address.scope_id is not None:
-        # A zone names an interface: for a limit it is the same address.
+        # A zone names an interface, and does not change the address.
         address = IPv6Address(int(address))
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped

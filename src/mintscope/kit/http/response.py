@@ -1,4 +1,4 @@
-"""Reasons to refuse a request by its head, and types of responses."""
+"""Bounds of requests, refusals of a request by its head, and the types of responses."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ class Bounds:
     """Bounds on requests and connections.
 
     url_bytes_max                of the address in the request line: a stream of 50 mints fits
-    headers_max                  each is worth six times its bytes in memory, and a callback
-    body_pieces_max              in which a body arrives: its chunks, or its packets
-    waiting_max                  requests of one connection that wait behind the one under way
-    unread_bytes_max             of incomplete bodies and unparsed bytes, in all
-    pause_s                      no request is read so long after one was refused as one too many
-    idle_s_min                   an idle connection gives way to a new one only after so long
+    headers_max                  a header takes six times its bytes in memory, and a callback
+    body_pieces_max              of a body: its chunks or its packets
+    waiting_max                  requests of a connection that wait for the current one
+    unread_bytes_max             of incomplete requests, in total
+    pause_s                      before the next request of a client that exceeded a rate limit
+    idle_s_min                   before an idle connection may be closed to make room
     connections_per_client_max   of an IPv4 address or an IPv6 /64; four times as many of a /48
-    lingering_max                refused connections that are kept open until the client has read
-    message_bytes_max            of a message of a WebSocket, in all its frames
+    lingering_max                refused connections that stay open until the client has read why
+    message_bytes_max            of a WebSocket message, in all its frames
     frames_max                   of a WebSocket between two pings, which are 15 s apart
-    first_message_s_max          until a WebSocket without a credential has sent its first message
+    first_message_s_max          before the first message of a WebSocket without a credential
     """
 
     head_bytes_max: int = 16 * 1024
@@ -48,23 +48,23 @@ class Bounds:
 
     @property
     def request_bytes_max(self) -> int:
-        """The maximum size of a request: its head, and its body in chunks of any size > 4."""
+        """The maximum size of a request with a body in chunks of more than 4 bytes."""
         return self.head_bytes_max + 2 * self.body_bytes_max
 
 
-# An extension of ASGI: asks the server, after the head of a response, for the outlet of its body,
-# which it gives to the callable "take".
+# An ASGI extension: after the head of a response, this message requests the outlet of its body,
+# which is passed to the callable "take".
 OUTLET_MESSAGE: Final = "mintscope.outlet"
 
 
 class Outlet(Protocol):
-    """The body of one response; writes do not wait for the client to read."""
+    """Writes the body of one response, without waiting for the client."""
 
     def write(self, chunk: bytes) -> None:
-        """Send *chunk*, which is not empty; if the client has left, send nothing."""
+        """Send *chunk*, which is not empty; do nothing if the client has left."""
 
     def end(self, chunk: bytes) -> None:
-        """Send the last *chunk*, as fast as the client reads."""
+        """Send the last *chunk*."""
 
     def is_behind(self) -> bool:
         """Return whether the client has not yet read all written data."""
@@ -73,7 +73,7 @@ class Outlet(Protocol):
         """Return whether the client has left, or the body has ended."""
 
     async def wait_gone(self) -> None:
-        """Return once `is_gone`; a client that vanishes silently may remain undetected."""
+        """Wait until `is_gone`; the loss of a client may remain undetected."""
 
 
 class NoOutlet:
@@ -109,12 +109,11 @@ CHUNK_S_MAX: Final = 30.0
 
 
 class Response(msgspec.Struct, gc=False):
-    """A response with a body in one piece.
+    """A response with a complete body.
 
-    headers   headers of this response alone; those of the request's limits, say, are
-              collected in `Request.response_headers`
-    etag      names the content, quotation marks included; empty for content of this moment
-    gzipped   the body compressed beforehand; None: not yet
+    headers   without those in `Request.response_headers`, such as rate limits
+    etag      entity tag in quotation marks; empty for content that must not be cached
+    gzipped   the compressed body; None if it was not compressed beforehand
     """
 
     status: int
@@ -125,10 +124,10 @@ class Response(msgspec.Struct, gc=False):
 
 
 class StreamingResponse(msgspec.Struct, gc=False):
-    """A response whose body is sent chunk by chunk, as *chunks* yields them.
+    """A response whose body is sent in *chunks*.
 
-    chunks        closed when they end, when the client leaves, and when one takes too long
-    chunk_s_max   how long a chunk may take to come, and to be sent; then the body is cut off
+    chunks        closed at the end, and if the client leaves or a chunk is late
+    chunk_s_max   time limit for a chunk to arrive and to be sent, after which the body ends
     """
 
     status: int
@@ -140,8 +139,8 @@ class StreamingResponse(msgspec.Struct, gc=False):
 class PushedResponse(msgspec.Struct, gc=False):
     """A response whose body other code writes at any time.
 
-    push   is given the outlet once the head was sent, or one that is gone; returns when the body
-           was ended, or the client has left
+    push   called with the outlet after the head; returns when the body has ended or the client
+           has left
     """
 
     status: int
@@ -156,7 +155,7 @@ HEADER_OVERHEAD_BYTES: Final = 4  # the colon, the space, the line end
 
 
 class Head(msgspec.Struct, frozen=True):
-    """The head of a request: names in lower case, *by_name* with the last value of each."""
+    """The head of a request; *by_name* has the last value of each header, by lower-case name."""
 
     url: bytes
     version: str
@@ -172,9 +171,9 @@ NO_HEAD: Final = Head(b"", "1.1", [], {})
 
 
 def fault_of(head: Head, *, read_bytes: int, bounds: Bounds) -> ServiceError | None:
-    """Return the fault of a head, None if there is none.
+    """Return the fault of a head, None if it has none.
 
-    read_bytes   at least the length of the head: most need no counting
+    read_bytes   an upper bound of the length of the head, so that most heads need no count
     """
     if read_bytes > bounds.head_bytes_max:
         head_bytes = len(head.url) + sum(

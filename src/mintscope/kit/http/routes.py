@@ -1,7 +1,7 @@
 """Route table and CORS.
 
-No redirects and no patterns beside variable segments: an endpoint that is paid for runs for
-exactly the request it was made for.
+There are no redirects, and no patterns but variable segments, so that a paid endpoint runs only for
+exactly its path.
 
 Source    https://fetch.spec.whatwg.org/#http-cors-protocol
 """
@@ -23,11 +23,11 @@ SEGMENT: Final = "[^/]+"
 class Route:
     """One endpoint.
 
-    path         segments in braces are variable: `/reset/{link}`; none spans a slash
-    is_charged   its success is paid for: there is no HEAD, and no time is spent on compression
-    takes_websocket  a WebSocket may be opened there: its pushed body becomes messages
-    limits_itself  its endpoint counts its requests, by credential if there is one; all other
-                 routes are counted by address before their endpoint runs
+    path             segments in braces are variable: `/reset/{link}`
+    is_charged       whether a success is charged: it has no HEAD, and no compression
+    limits_itself    whether the endpoint counts its requests, by credential if there is one;
+                     otherwise they are counted by address before the endpoint runs
+    takes_websocket  whether a client may open a WebSocket, which gets the pushed body as messages
     """
 
     method: str
@@ -43,18 +43,18 @@ Methods = Mapping[str, R]
 
 
 class Router(Generic[R]):
-    """All routes, found by method and path: literal paths before variable ones.
+    """Finds routes by method and path, literal paths before variable ones.
 
-    segment   the pattern of a variable segment; by default any text
+    segment   the pattern of a variable segment
     """
 
     def __init__(self, routes: Iterable[R], segment: str = SEGMENT) -> None:
         self._segment = segment
         self._by_path: dict[str, dict[str, R]] = {}
         self._literal: dict[str, dict[str, R]] = {}
-        # By what stands before a variable segment that is the last, and any text: the paid path.
+        # By the text before the last segment, if only that is variable: the paid path.
         self._last: dict[str, tuple[str, dict[str, R]]] = {}
-        # By what stands before the first variable segment.
+        # By the text before the first variable segment.
         self._variable: dict[str, list[tuple[re.Pattern[str], dict[str, R]]]] = {}
         for route in routes:
             if route.path not in self._by_path:
@@ -66,9 +66,9 @@ class Router(Generic[R]):
                 methods["HEAD"] = route
 
     def find(self, method: str, path: str) -> tuple[R, Mapping[str, str]]:
-        """Return the route for a request, and the values of the variable path segments.
+        """Return the route, and the values of the variable segments.
 
-        Raises NotFound, or MethodNotAllowed for a path that has other methods.
+        Raises NotFound, or MethodNotAllowed if the path has only other methods.
         """
         methods, path_params = self._match(path)
         if methods is None:
@@ -130,11 +130,12 @@ PREFLIGHT_AGE_S: Final = 86_400
 
 
 class Cors:
-    """Opens paths to every origin, without cookies.
+    """Opens paths to pages of every origin, without cookies.
 
-    paths     beginnings of the open paths
-    methods   and request_headers: those that a page may send
-    exposed   the response headers that a page may read
+    paths             prefixes of the open paths
+    methods           methods that a page may use
+    request_headers   headers that a page may send
+    exposed           response headers that a page may read
     """
 
     def __init__(
@@ -167,7 +168,7 @@ class Cors:
         return Response(204, headers=self._preflight)
 
     def headers(self, path: str) -> tuple[Header, ...]:
-        """Return the headers that let a page read the response to a request for *path*."""
+        """Return the headers that allow a page to read a response from *path*."""
         return self._open if self._is_open(path) else ()
 
     def _is_open(self, path: str) -> bool:

@@ -1,4 +1,4 @@
-"""Server-sent events: the text of one.
+"""The text of server-sent events, and its conversion to messages.
 
 Source    WHATWG HTML, section 9.2, "Server-sent events"
 """
@@ -12,10 +12,10 @@ HEARTBEAT: Final = b": \n\n"  # a comment
 def encode_event(
     name: bytes, data: bytes, *, event_id: int | None = None, retry_ms: int | None = None
 ) -> bytes:
-    """Return an event called *name*; *data* is one line.
+    """Return the event *name* with one line of *data*.
 
-    event_id    the Last-Event-ID of a returning client; None changes nothing
-    retry_ms    how long the client waits before it comes back
+    event_id    sent as Last-Event-ID by a client that reconnects; None for none
+    retry_ms    pause before a client reconnects; None for the default of the client
     """
     number = b"" if event_id is None else b"id: %d\n" % event_id
     retry = b"" if retry_ms is None else b"retry: %d\n" % retry_ms
@@ -26,11 +26,12 @@ def message_of(event: bytes) -> bytes:
     """Return *event*, from `encode_event`, as one JSON object; b"" for a comment.
 
     type      the name of the event
-    id        as text, since JavaScript rounds integers of 64 bits; if the event has one
-    retryMs   how long the client waits before it comes back; if the event says so
-    data      as it stands in the event
+    id        as text, because JavaScript rounds integers of 64 bits; absent if the event has none
+    retryMs   pause before the client reconnects; absent if the event has none
+    data      the data of the event
     """
-    fields = {name: value for name, _, value in map(_split, event.split(b"\n"))}
+    lines = (line.partition(b": ") for line in event.split(b"\n"))
+    fields = {name: value for name, _, value in lines}
     if b"event" not in fields:
         return b""
     number = fields.get(b"id")
@@ -42,7 +43,3 @@ def message_of(event: bytes) -> bytes:
         members.append(b'"retryMs":%b' % retry)
     members.append(b'"data":%b' % fields[b"data"])
     return b"{%b}" % b",".join(members)
-
-
-def _split(line: bytes) -> tuple[bytes, bytes, bytes]:
-    return line.partition(b": ")

@@ -1,14 +1,14 @@
-"""WebSocket: upgrade and pushed messages.
+"""WebSockets at the paths of `Connections.websocket_paths`: handshake and pushed messages.
 
-Source    RFC 6455; its frames are read and written by the package websockets
+The application answers a handshake with a credential.  One without is answered at once, and its
+first message completes the request, because browsers send no headers with a WebSocket, and URLs
+are logged:
 
     {"type": "auth", "token": "svc_credit_...", "lastEventId": "17", "mints": ["..."]}
 
-Browsers can send no header with a WebSocket, and an address is written into logs.
+At other paths an upgrade is ignored.
 
-Only at the paths of `Connections.websocket_paths`; elsewhere an upgrade is answered as a request
-without it. A handshake with a credential is a request: the application answers it. One without is
-answered at once, and its first message completes the request.
+Source    RFC 6455; the package websockets reads and writes the frames
 """
 
 import asyncio
@@ -36,8 +36,8 @@ from mintscope.kit.http.whole_response import PushedBody, WholeResponse
 VERSION: Final = b"13"
 KEY: Final = b"sec-websocket-key"
 KEY_BYTES: Final = 16
-OWN_CODES: Final = 4_000  # close codes from here on mean what an application says
-CLOSE_S_MAX: Final = 2.0  # how long a client may take to answer a close frame
+OWN_CODES: Final = 4_000  # the first close code for applications
+CLOSE_S_MAX: Final = 2.0  # for the answer to a close frame
 RETRY_AFTER: Final = b"retry-after"
 MESSAGE_OPCODES: Final = {Opcode.TEXT, Opcode.BINARY, Opcode.CONT}
 
@@ -58,9 +58,9 @@ def handshake_fault(head: Head) -> ServiceError | None:
 
 
 class WebSocket:
-    """The server's side of one WebSocket.
+    """The server side of one WebSocket.
 
-    is_open   the handshake was answered, and further writes are frames
+    is_open   whether the handshake was answered
     """
 
     def __init__(
@@ -70,22 +70,21 @@ class WebSocket:
         bounds: Bounds,
         on_first: Callable[[bytes], None] | None,
     ) -> None:
-        """Take over *transport*, after its client sent the valid upgrade request *head*.
+        """Take over *transport*, whose client has sent the valid handshake *head*.
 
-        on_first   called with the first message, of at most `message_bytes_max`; None: it is
-                   ignored, as all later messages are
+        on_first   called with the first message; None ignores it, like all later messages
         """
         self.is_open = False
         self._transport = transport
         self._accepted = accept_key(head.by_name[KEY].decode("latin-1")).encode()
         self._frames = Protocol(Side.SERVER, max_size=bounds.message_bytes_max)
         self._frames_max = bounds.frames_max
-        self._frame_count = 0  # since our last ping
+        self._frame_count = 0  # since the last ping of the server
         self._on_first = on_first
         self._pieces = bytearray()  # of the first message
 
     def open(self, headers: Iterable[Header]) -> None:
-        """Answer the handshake, with *headers* in addition to the required ones."""
+        """Answer the handshake, with *headers* besides the required ones."""
         lines = b"".join([b"%b: %b\r\n" % header for header in headers])
         self._write(
             b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
@@ -95,7 +94,7 @@ class WebSocket:
         self._flush()
 
     def receive(self, data: bytes) -> None:
-        """Read the frames that *data* completes, and answer pings and close frames."""
+        """Read the frames in *data*, and answer pings and close frames."""
         if self._frames.eof_sent:
             return  # it has ended
         self._frames.receive_data(data)
@@ -105,22 +104,22 @@ class WebSocket:
         self._flush()
 
     def send(self, text: bytes) -> None:
-        """Send *text*, in UTF-8, as a message; send nothing after the end."""
+        """Send *text*, in UTF-8, as a message; do nothing after the end."""
         if self.is_open and not self.has_ended:
             self._frames.send_text(text)
             self._flush()
 
     def ping(self) -> None:
-        """Send a ping, and reset the number of frames that the client may send until the next."""
+        """Send a ping, and reset the count of the client's frames."""
         self._frame_count = 0
         if self.is_open and not self.has_ended:
             self._frames.send_ping(b"")
             self._flush()
 
     def refuse(self, status: int, headers: Iterable[Header], body: bytes) -> None:
-        """Send an HTTP response as a message, and close.
+        """Send an HTTP error as a message, and close.
 
-        body   the JSON object of an error; anything else is left out
+        body   the JSON object of the error; any other body is omitted
         """
         members = [b'{"type":"error","status":%d' % status]
         waits = dict(headers).get(RETRY_AFTER)
@@ -134,7 +133,7 @@ class WebSocket:
         self.close(OWN_CODES + status)
 
     def close(self, code: int, reason: str = "") -> None:
-        """Send the close frame; the connection is closed once the client has answered it."""
+        """Send the close frame; the connection closes when the client has answered."""
         self._on_first = None
         if self.is_open and not self.has_ended:
             self._frames.send_close(code, reason)
@@ -151,7 +150,7 @@ class WebSocket:
         self._on_first = None
 
     def _take(self, frame: Frame) -> None:
-        """Process a frame; the package has already answered it if necessary."""
+        """Process a frame, which the package has answered if necessary."""
         if self._frames.eof_sent:
             return
         self._frame_count += 1
@@ -173,7 +172,7 @@ class WebSocket:
             on_first(message)
 
     def _flush(self) -> None:
-        """Write pending data, and close after the end; write nothing before the handshake."""
+        """Write pending frames, and close after the last; do nothing before the handshake."""
         if not self.is_open:
             return
         for piece in self._frames.data_to_send():
@@ -183,11 +182,11 @@ class WebSocket:
                 self._write(piece)
 
     def _end(self) -> None:
-        """Close: at once after a regular close, else once the client has read the reason."""
+        """Close, but if the client has not closed, wait until it has read the reason."""
         if self._frames.close_rcvd is not None or not self._transport.can_write_eof():
             self._transport.close()
         elif not self._transport.is_closing():
-            self._transport.write_eof()  # to close while it still sends would lose the close frame
+            self._transport.write_eof()  # to close now could lose the close frame
             asyncio.get_running_loop().call_later(CLOSE_S_MAX, self._transport.close)
 
     def _write(self, piece: bytes) -> None:
@@ -199,7 +198,7 @@ OF_BODIES: Final = {b"content-type", b"content-length", b"x-accel-buffering"}
 
 
 class PushedMessages(PushedBody):
-    """Implements `server.streams.outlet.Outlet`: an event is a message, a comment is a ping."""
+    """Implements Outlet: an event becomes a message, a comment becomes a ping."""
 
     __slots__ = ("_websocket",)
 
@@ -243,15 +242,15 @@ class PushedMessages(PushedBody):
 class MessagesResponse(WholeResponse):
     """Writes a pushed body as messages, after the handshake.
 
-    A response in one piece is a refusal: an HTTP response to a handshake that was not answered, a
-    message and a close frame afterwards.
+    Any other response is a refusal: an HTTP response before the handshake is answered, a message
+    and a close frame after it.
     """
 
     websocket: WebSocket
 
     @override
     async def send(self, message: Message) -> None:
-        """Send *message* as `WholeResponse` would, or through the WebSocket."""
+        """Send *message* through the WebSocket, or as HTTP before the handshake is answered."""
         kind = message["type"]
         if kind == OUTLET_MESSAGE:
             self._push(message)
@@ -289,9 +288,9 @@ Value = str | int | bool | list[str]
 
 
 def request_of(head: Head, message: bytes) -> Head:
-    """Return the head of the request that *message* completes after the handshake *head*.
+    """Return the head of the request that the handshake *head* and *message* make.
 
-    Raises BadRequest for any other message.
+    Raises BadRequest for an invalid message.
     """
     try:
         fields = msgspec.json.decode(message, type=dict[str, Value])
@@ -342,7 +341,7 @@ class UpgradingProtocol(DispatchingProtocol):
 
     @override
     def shutdown(self) -> None:
-        """Close after the current response; a WebSocket that awaits its message closes at once."""
+        """Close after the current response, or at once before the first message of a WebSocket."""
         if self._websocket is not None and self._is_idle():
             self._websocket.close(CloseCode.GOING_AWAY)
         super().shutdown()
@@ -413,7 +412,7 @@ class UpgradingProtocol(DispatchingProtocol):
         self._start(cycle)
 
     def _refuse_message(self, websocket: WebSocket, error: ServiceError) -> None:
-        """Send *error*, which no route has handled, in the form that the application would use."""
+        """Send *error*, which reached no route, in the form of the application."""
         connections = self.open_connections
         refusal = connections.write_refusal(
             error, path=self.url, at=connections.clock.now(), request_id=token_hex(8).encode()

@@ -1,4 +1,4 @@
-"""Responses: complete ones are sent in one write, others as their bodies are written."""
+"""Responses on a connection: a complete one is sent in one write."""
 
 import asyncio
 import socket
@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Scope
 from mintscope.kit.http.request import ClientDisconnected
 from mintscope.kit.http.response import OUTLET_MESSAGE, Header
 
-UNREAD_BYTES_MAX: Final = 64 * 1024  # in the kernel, which takes megabytes if it is let
+UNREAD_BYTES_MAX: Final = 64 * 1024  # in the kernel, which otherwise buffers megabytes
 FAILURE: Final = b"Internal Server Error"
 FAILURE_HEAD: Final[Message] = {
     "status": 500,
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 
 class Flow:
-    """Whether one connection is being read, and whether its client accepts more data."""
+    """The flow of one connection: whether it is read, and whether its client accepts more data."""
 
     __slots__ = ("_is_writable", "_transport", "read_paused", "write_paused")
 
@@ -74,14 +74,14 @@ class Flow:
 class WholeResponse:
     """A complete request for an ASGI application, and the writer of its response.
 
-    A response with one body message is written in one piece.  The headers are our own, so instead
-    of examining each it suffices to see that none of them holds a line end.
+    A response with one body message is written in one piece.  All headers come from this service,
+    so the only check is that none contains a line end.
 
-    body          of the request
-    keep_alive    whether the connection stays open after the response
-    disconnected  whether the client has left before the response was complete
-    is_followed_by_end  the connection is closed not here, but after what is sent yet
-    message_event set if one of these changes
+    body                of the request
+    keep_alive          whether the connection stays open after the response
+    disconnected        whether the client has left before the end of the response
+    is_followed_by_end  whether the connection sends a refusal after the response, and closes
+    message_event       set if `disconnected` or `response_complete` changes
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part of the connection
@@ -121,7 +121,7 @@ class WholeResponse:
             log.exception("application failed")
             self._fail()
         else:
-            # A client that leaves is reported to the newest request alone.
+            # Only the newest request is notified of a client that leaves.
             if self.transport.is_closing():
                 self.disconnected = True
             if not self.response_complete and not self.disconnected:
@@ -133,7 +133,7 @@ class WholeResponse:
     async def receive(self) -> Message:
         """Return the complete request; on later calls, wait until the client leaves."""
         if not (self.disconnected or self.response_complete):
-            self.flow.resume_reading()  # for a connection that is not read does not show its end
+            self.flow.resume_reading()  # otherwise the end of the connection is not noticed
             if not self._is_received:
                 self._is_received = True
                 body = bytes(self.body)
@@ -146,12 +146,12 @@ class WholeResponse:
     async def send(self, message: Message) -> None:
         """Write *message*; hold the head until the body arrives.
 
-        Raises ClientDisconnected for a response of which nothing was sent: its client has left.
+        Raises ClientDisconnected if the client has left before the response began.
         """
         if self.flow.write_paused:
             await self.flow.drain()
         if self.transport.is_closing():
-            self.disconnected = True  # it is reported to the newest request alone
+            self.disconnected = True  # only the newest request is notified
         kind = message["type"]
         head = self._head
         if kind == "http.response.start":
@@ -180,7 +180,7 @@ class WholeResponse:
             self._write_body(body, is_last=is_last)
 
     def complete(self) -> None:
-        """Go on with the next request; or close the connection, if requested."""
+        """Start the next request, or close the connection if it is not kept alive."""
         self.response_complete = True
         self.message_event.set()
         if not self.keep_alive and not self.is_followed_by_end:
@@ -231,7 +231,7 @@ class WholeResponse:
             self.complete()
 
     def _fail(self) -> None:
-        """Answer in place of an application that failed; a response that has begun is cut off."""
+        """Send status 500 for a failed application; cut off a response that has begun."""
         if self.disconnected or self.transport.is_closing():
             return
         if self.response_started:
@@ -243,7 +243,7 @@ class WholeResponse:
 
 
 class PushedBody:
-    """Implements `server.streams.outlet.Outlet`: each chunk goes to the connection at once."""
+    """Implements Outlet; each chunk is written to the connection at once."""
 
     __slots__ = ("_cycle",)
 
@@ -259,7 +259,7 @@ class PushedBody:
             self._cycle.transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
 
     def end(self, chunk: bytes) -> None:
-        """Send *chunk*, and go on with the next request; or close the connection, if requested."""
+        """Send *chunk*, and complete the response."""
         if self.is_gone():
             return
         self._cycle.transport.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(chunk), chunk))
@@ -275,12 +275,12 @@ class PushedBody:
         if cycle.response_complete or cycle.disconnected:
             return True
         if cycle.transport.is_closing():
-            cycle.disconnected = True  # it is reported to the newest request alone
+            cycle.disconnected = True  # only the newest request is notified
             cycle.message_event.set()
         return cycle.disconnected
 
     async def wait_gone(self) -> None:
-        """Return once `is_gone`; a client that vanishes silently may remain undetected."""
+        """Wait until `is_gone`; the loss of a client may remain undetected."""
         while not self.is_gone():
             await self._cycle.message_event.wait()
             self._cycle.message_event.clear()

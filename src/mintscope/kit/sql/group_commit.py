@@ -1,6 +1,6 @@
-"""Group commit: a queue of requests before one writing thread, with one commit per batch.
+"""Group commit: one thread writes the queued requests, with one commit for each batch.
 
-A durable commit costs a disk flush, whether it holds one item or a thousand.
+A durable commit needs one disk flush for any number of items.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ log = structlog.get_logger()
 
 
 class Waiter(Protocol[Outcome_contra]):
-    """Gets its outcome once, in the event loop; a future is one.
+    """Receives its outcome once, in the event loop; a future is a Waiter.
 
-    Its reaction is short: others of its batch wait for it.
+    Its methods must be fast, because other waiters follow.
     """
 
     def done(self) -> bool:
-        """Return whether the waiter is done: it has its outcome, or it has left."""
+        """Return whether the waiter has its outcome, or no longer wants it."""
 
     def set_result(self, outcome: Outcome_contra, /) -> None:
         """Report the outcome."""
@@ -53,7 +53,7 @@ class _Soon(Enum):
 
 
 class _Batch:
-    """A unit of work of the writer: a batch of items, or one job between two batches."""
+    """The work of one commit: a batch of items, or one job between two batches."""
 
     __slots__ = ("commit", "items", "waiters")
 
@@ -66,20 +66,17 @@ class _Batch:
 class GroupCommit(Generic[Item, Outcome]):
     """Turns `commit(items) -> outcomes` into an outcome per item.
 
-    A batch holds the items of one iteration of the event loop, or of the time the last one took.
-    It is handed to the writer at once, and its outcomes come back at once: the threads wake each
-    other once a batch, however many items it holds.
+    A batch holds the items of one iteration of the event loop, or of the duration of the last
+    batch.  The threads wake each other once for each batch.
 
-    commit      runs in the writer's thread, first come first served; an outcome that is an
-                exception is raised to its waiter; an exception of commit to every waiter
-    unheard     is called, in the event loop, with every outcome whose waiter has left,
-                so that its effect can be undone
-    delivered   is called, in the event loop, with every batch that was committed, after its waiters
-                have gone on
-    rest        runs in the writer's thread after a moment without work and without `rest_soon`,
-                every 10 s from then on, and at the end
-    patience_s  after this time without progress, at most twice of it, every
-                waiter is refused
+    commit      runs in the writer's thread, in order of arrival; an outcome that is an exception is
+                raised to its waiter, and an exception of commit to every waiter
+    unheard     called in the event loop with the outcomes whose waiters have left, so that their
+                effects can be undone
+    delivered   called in the event loop after the waiters of a committed batch have continued
+    rest        runs in the writer's thread after a moment without work, then every 10 s, and at
+                the end
+    patience_s  every waiter is refused after this time without progress, at most twice of it
     """
 
     def __init__(
@@ -118,9 +115,9 @@ class GroupCommit(Generic[Item, Outcome]):
         return future
 
     def submit_for(self, item: Item, waiter: Waiter[Outcome]) -> None:
-        """Queue *item*; *waiter* gets its outcome once its batch is done.
+        """Queue *item*; *waiter* receives the outcome when the batch is done.
 
-        One that has left before the writer takes the batch leaves it out.
+        The item is left out if its waiter is done before the writer takes the batch.
         Raises ServiceUnavailable when the queue is full, stuck or closed.
         """
         self._line_up(self._commit, item, waiter)
@@ -130,7 +127,7 @@ class GroupCommit(Generic[Item, Outcome]):
     ) -> asyncio.Future[Any]:
         """Queue *item* for another *commit*, in separate batches; otherwise like `submit`.
 
-        commit   the same object each time, for those of one batch: a method looked up is another
+        commit   must be the same object for all items of a batch: bound methods differ
         """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._line_up(commit, item, future)
@@ -152,8 +149,8 @@ class GroupCommit(Generic[Item, Outcome]):
         if self._thread is not None:
             self._batches.append(None)
             self._hand_over()
-            await asyncio.to_thread(self._thread.join)  # and hear its earlier calls to the loop
-            await asyncio.sleep(0)  # and what follows that
+            await asyncio.to_thread(self._thread.join)
+            await asyncio.sleep(0)  # run the last callbacks of the writer
         if self._watch is not None:
             self._watch.cancel()
 
@@ -171,7 +168,7 @@ class GroupCommit(Generic[Item, Outcome]):
         last.waiters.append(waiter)
         self._waiting_count += 1
         if commit is _do:
-            self._hand_over()  # no other joins it, so that it need not wait
+            self._hand_over()  # no other item can join the batch
         elif not (self._under_way or self._is_planned):
             self._is_planned = True
             asyncio.get_running_loop().call_soon(self._hand_over)
@@ -189,7 +186,7 @@ class GroupCommit(Generic[Item, Outcome]):
             )
 
     def _expect_progress(self, delivered_count: int) -> None:
-        """Refuse every waiter if no outcome was delivered since *delivered_count*."""
+        """Refuse every waiter if no batch was delivered since *delivered_count*."""
         self._watch = None
         if not self._waiting_count:
             return
@@ -218,11 +215,11 @@ class GroupCommit(Generic[Item, Outcome]):
     def _deliver(self, staying: Sequence[int], outcomes: Sequence[Any] | Exception) -> None:
         """Report the outcomes of the first batch to its waiters, in the event loop.
 
-        staying    the places in the batch of those that were not left out
+        staying    indices of the items that were not left out
         """
         batch = self._under_way.popleft()
         if self._batches and not (self._under_way or self._is_planned):
-            # Those that are answered now ask again: what the loop reads next is of the same batch.
+            # The waiters may submit again at once: their next items join this batch.
             self._is_planned = True
             loop = asyncio.get_running_loop()
             loop.call_soon(loop.call_soon, self._hand_over)
@@ -242,11 +239,11 @@ class GroupCommit(Generic[Item, Outcome]):
         if unheard:
             self._unheard(unheard)
         if is_committed:
-            # After the answers of those that just got theirs: an unsent answer is owed by then.
+            # The waiters send their responses first.
             asyncio.get_running_loop().call_soon(self._delivered)
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run the batches one after another; this is the body of the writer's thread."""
+        """Run the batches one after another, in the writer's thread."""
         while (batch := self._take()) is not None:
             # Waiters that left meanwhile, or were refused, are left out.
             staying = [place for place, waiter in enumerate(batch.waiters) if not waiter.done()]
@@ -270,7 +267,7 @@ class GroupCommit(Generic[Item, Outcome]):
 
 
 def _tell(waiter: Waiter[Any], outcome: object) -> bool:
-    """Report *outcome* to *waiter*; return False if the waiter fails, which affects no other."""
+    """Report *outcome* to *waiter*; return False if the waiter raises."""
     try:
         if isinstance(outcome, Exception):
             waiter.set_exception(outcome)
@@ -289,5 +286,5 @@ def _do(jobs: Sequence[Callable[[], Any]]) -> Sequence[Any]:
 def _attempt(commit: Commit, items: Sequence[Any]) -> Sequence[Any] | Exception:
     try:
         return commit(items) if items else []
-    except Exception as failure:  # noqa: BLE001 - whatever it is, the waiters must get it
+    except Exception as failure:  # noqa: BLE001 - it is raised to the waiters
         return failure

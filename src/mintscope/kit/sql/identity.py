@@ -1,7 +1,7 @@
 """The name of an installation, and the builds that have written it.
 
-Each store holds the name of its installation, drawn at its first start.  A store that has none, or
-another, beside files that know better was emptied or exchanged: whatever was sold is not in it.
+Each store holds the random name of its installation.  A store with no name or another name, beside
+files of the installation, was emptied or exchanged, so that sold credits are not in it.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +13,7 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database
 
 BACKUPS_KEPT: Final = 1_000  # rows; older ones are deleted
+TABLES: Final = {"money": "installation", "market": "market_installation"}  # of names, by store
 
 NOTE_WRITER: Final = """
 INSERT INTO written_by (version, commit_id, first_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING
@@ -29,7 +30,7 @@ DELETE FROM backup_taken
 NEWEST_BACKUP: Final = """
 SELECT at, place, version, migration FROM backup_taken ORDER BY id DESC LIMIT 1
 """
-# The newest backup for code that knows no migration after the given one.
+# The newest backup without migrations after the given one.
 USABLE_BACKUP: Final = """
 SELECT at, place, version, migration FROM backup_taken WHERE migration <= ?
  ORDER BY id DESC LIMIT 1
@@ -40,7 +41,7 @@ SELECT coalesce((SELECT max(at) FROM backup_taken), (SELECT min(first_at) FROM w
 
 
 class Writer(NamedTuple):
-    """A build that has written the installation; *commit* is "" if it is not known."""
+    """A build that has written the installation; *commit* is "" if unknown."""
 
     version: str
     commit: str
@@ -48,9 +49,9 @@ class Writer(NamedTuple):
 
 
 class TakenBackup(NamedTuple):
-    """A backup as it was recorded; it may have been deleted since.
+    """The record of a backup, which may have been deleted since.
 
-    migration   the newest one of money in it: code that knows it can use the backup
+    migration   the newest migration of money in it
     """
 
     at: UnixMs
@@ -60,7 +61,7 @@ class TakenBackup(NamedTuple):
 
 
 def note_writer(money: Database, version: str, commit: str, now: UnixMs) -> None:
-    """Record that this build writes the installation, unless it is noted already."""
+    """Record that this build writes the installation, if it is new."""
     if any(each[:2] == (version, commit) for each in writers(money)):
         return
     with money.transaction():
@@ -90,22 +91,28 @@ def safe_since(money: Database) -> UnixMs | None:
     return None if found is None else UnixMs(found)
 
 
-def build_needed(version: str) -> str:
-    """Return, in words, what reads a store that *version* has written and this build cannot."""
-    if version == __version__:
-        return f"a newer commit of mintscope {version}"
-    return f"mintscope {version} or newer"
+def upgrade_advice(
+    kind: str, ask: Callable[..., Any], has_table: Callable[[str], bool], newest_migration: int
+) -> str:
+    """Return advice about a store that a newer build has migrated: the build or backup to use.
 
-
-def usable_backup(ask: Callable[[str, int], Any], newest_migration: int) -> str:
-    """Return, in words, the newest backup that code up to *newest_migration* can use.
-
-    ask   returns the first row of a statement, None without rows
+    ask                returns the first row of a statement, or its value if it has only one
+    newest_migration   the newest migration of money that this build has
     """
-    found = _taken(ask(USABLE_BACKUP, newest_migration))
-    if found is None:
-        return "restore a backup that was taken before the upgrade"
-    return f"restore the backup that mintscope {found.version} took: {found.place}"
+    version = None
+    if kind in TABLES and has_table(TABLES[kind]):
+        version = ask(f"SELECT version FROM {TABLES[kind]}")  # noqa: S608 - ours
+    newest = "a newer mintscope" if version is None else f"mintscope {version} or newer"
+    if version == __version__:
+        newest = f"a newer commit of mintscope {version}"
+    needed = f"it needs {newest}, this is {__version__}"
+    if not has_table("backup_taken"):
+        return needed
+    found = _taken(ask(USABLE_BACKUP, (newest_migration,)))
+    backup = "restore a backup that was taken before the upgrade"
+    if found is not None:
+        backup = f"restore the backup that mintscope {found.version} took: {found.place}"
+    return f"{needed}: install that one, or {backup}"
 
 
 def _taken(row: Sequence[Any] | None) -> TakenBackup | None:
@@ -115,39 +122,20 @@ def _taken(row: Sequence[Any] | None) -> TakenBackup | None:
 
 
 SHOWN: Final = 8  # digits of a name
-NAMED: Final = {
-    "money": "SELECT name FROM installation",
-    "market": "SELECT name FROM market_installation",
-}
-NAME: Final = {
-    "money": "INSERT INTO installation (id, name, version) VALUES (1, ?, ?) ON CONFLICT DO NOTHING",
-    "market": (
-        "INSERT INTO market_installation (id, name, version) VALUES (1, ?, ?)"
-        " ON CONFLICT DO NOTHING"
-    ),
-}
 RENAME_MARKET: Final = "UPDATE market_installation SET name = ?"
-RAN: Final = {
-    "money": "UPDATE installation SET version = ? WHERE version = ?",
-    "market": "UPDATE market_installation SET version = ? WHERE version = ?",
-}
-VERSION: Final = {
-    "money": "SELECT version FROM installation",
-    "market": "SELECT version FROM market_installation",
-}
-# Something was kept before stores had names: the pepper of the hashes in it.
+# A store from before stores had names may be in use: it then has the pepper of its hashes.
 IS_USED: Final = "SELECT EXISTS (SELECT 1 FROM pepper)"
 MEAN_IT: Final = "restore a backup, or start with --new if this is meant to be a new one"
 
 
 class Beside(NamedTuple):
-    """Facts stored outside the two stores, and the build that reads them.
+    """Facts from outside the two stores.
 
-    where        the stores, in words
-    has_pepper   a pepper is kept in the data folder: an installation was here before
-    is_new       an operator confirms that an emptied or exchanged store is meant
-    version      of this mintscope
-    commit       of this mintscope, "" if it is not known; None: it only reads, and notes nothing
+    where        description of the stores for the operator
+    has_pepper   whether the data folder has the pepper of an earlier installation
+    is_new       whether an operator has confirmed an emptied or exchanged store
+    version      version of this build
+    commit       commit of this build, "" if unknown; None: it only reads, and records nothing
     now          Unix milliseconds
     """
 
@@ -160,13 +148,12 @@ class Beside(NamedTuple):
 
 
 def settle(money: Database, market: Database, beside: Beside, drawn: str) -> str:
-    """Return the name of the installation, and store the name if it is missing.
+    """Return the name of the installation, and store it where it is missing.
 
-    drawn     a new name
+    drawn     a random name for a new installation
     Raises    UnusableStore for a store that was emptied or exchanged
     """
-    # The money is named first, and so is read last: a process that starts at the same moment may
-    # name both in between.
+    # The money is named first, so it is read last: another process may name both in between.
     of_market = _named(market, "market")
     of_money = _named(money, "money")
     if of_money is None:
@@ -208,22 +195,28 @@ def _expect_nothing_known(of_market: str | None, beside: Beside) -> None:
 
 
 def _named(database: Database, kind: str) -> str | None:
-    name = database.execute(NAMED[kind]).get
+    name = database.execute(f"SELECT name FROM {TABLES[kind]}").get  # noqa: S608 - ours
     return None if name is None else str(name)
 
 
 def _name(database: Database, kind: str, beside: Beside, name: str) -> str:
-    """Store *name* in a store; return the name that another process may have stored first."""
+    """Store *name*, unless another process has stored a name; return the stored name."""
+    columns = f"{TABLES[kind]} (id, name, version)"
     with database.transaction():
-        database.execute(NAME[kind], (name, beside.version))
-        return str(database.execute(NAMED[kind]).get)
+        database.execute(
+            f"INSERT INTO {columns} VALUES (1, ?, ?) ON CONFLICT DO NOTHING",  # noqa: S608 - ours
+            (name, beside.version),
+        )
+        return str(_named(database, kind))
 
 
 def _note_version(database: Database, kind: str, version: str) -> None:
-    ran = str(database.execute(VERSION[kind]).get)
+    table = TABLES[kind]
+    ran = str(database.execute(f"SELECT version FROM {table}").get)  # noqa: S608 - ours
     if _order(version) > _order(ran):
+        update = f"UPDATE {table} SET version = ? WHERE version = ?"  # noqa: S608 - ours
         with database.transaction():
-            database.execute(RAN[kind], (version, ran))
+            database.execute(update, (version, ran))
 
 
 def _order(version: str) -> tuple[int, ...]:

@@ -1,12 +1,8 @@
-"""Rate limits shared by several processes.
+"""Rate limits that several processes share; they are exact while their store answers.
 
-healthy   a batch waits for the batch before it, and then for one answer
-away      the store failed twice, or did not answer in time: nothing is asked but whether it
-          answers again
-
-Rate limits that many processes count together, exact while their store answers.
-
-While it does not, each of N processes admits a share of its own: the limit / N, and at least 1.
+Requests go to the store in batches, one batch at a time.  If the store fails twice, or does not
+answer in time, each of N processes admits the limit / N, and at least 1, and asks the store only
+whether it answers again.
 """
 
 import asyncio
@@ -24,7 +20,7 @@ from mintscope.kit.metrics import LIMITS_DECIDED_ALONE, LIMITS_SHARED
 BATCH_MAX: Final = 512
 WAITING_MAX: Final = 8_192
 PATIENCE_S: Final = 1.0
-LOOKS: Final = 4  # within the patience; an event loop that stood still has missed one of them
+LOOKS: Final = 4  # waits within the patience: a blocked event loop loses only one
 PAUSE_S: Final = 0.25
 PAUSE_S_MAX: Final = 2.0
 US: Final = 1_000_000
@@ -37,7 +33,7 @@ class LimitStoreAway(Exception):
 
 
 class AskedWindow(NamedTuple):
-    """A request to one key's window: give back *returned* admissions, then take *taken*."""
+    """A request for one window: give back *returned* admissions, then take *taken*."""
 
     key: bytes
     admitted_max: int
@@ -47,19 +43,19 @@ class AskedWindow(NamedTuple):
 
 
 class FoundWindow(NamedTuple):
-    """The admissions counted before the request, and the age of the oldest; 0 if there are none."""
+    """The admissions before the request, and the age of the oldest; 0 if there are none."""
 
     held: int
     age_us: int
 
 
 class WindowStore(Protocol):
-    """Stores the windows of all processes, and provides the time."""
+    """Stores the windows of all processes, by its own clock."""
 
     async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
         """Give back and take; return the earlier counts, in the same order.
 
-        No key is requested twice.  Raises LimitStoreAway; then the next call connects again.
+        All keys are different.  Raises LimitStoreAway; the next call connects again.
         """
 
     async def aclose(self) -> None:
@@ -69,9 +65,9 @@ class WindowStore(Protocol):
 class Taken(NamedTuple):
     """The outcome of one take.
 
-    room_left   admissions that still fit; below 0: it was refused
-    reset_us    until the oldest admission stops counting
-    sent_us     when the store was asked, by the clock of this process
+    room_left   number of admissions that still fit; below 0 if refused
+    reset_us    microseconds until the oldest admission no longer counts
+    sent_us     time of the request, by the clock of this process
     """
 
     room_left: int
@@ -89,10 +85,11 @@ class _Question:
 
 
 class LimitBatches:
-    """Sends requests to a WindowStore for every limiter of a process.
+    """Sends the requests of all limiters of a process to a WindowStore.
 
-    patience_s   how long the store may take to answer
-    pause_s      before it is asked whether it answers again; doubled up to *PAUSE_S_MAX*
+    patience_s   time limit of the store for an answer
+    pause_s      pause before the first test whether the store answers again; doubles up to
+                 PAUSE_S_MAX
     """
 
     def __init__(
@@ -113,7 +110,7 @@ class LimitBatches:
         LIMITS_SHARED.set(1)
 
     async def ask(self, key: bytes, count: int, window_us: int, *, is_take: bool) -> Taken | None:
-        """Take from the window of *key*, or give back; None if the store is down or too busy."""
+        """Take from the window of *key*, or give back; return None if the store is away or busy."""
         if self.is_away or len(self._waiting) >= WAITING_MAX:
             return None
         reported: asyncio.Future[Taken | None] = asyncio.get_running_loop().create_future()
@@ -133,9 +130,9 @@ class LimitBatches:
         await self._store.aclose()
 
     async def _run(self) -> None:
-        """Send batches until none wait; if the store goes down, wait until it is back."""
+        """Send batches until no requests wait."""
         while self._waiting:
-            # One that has left meanwhile is not counted.
+            # Cancelled requests are not counted.
             batch = [each for each in self._waiting[:BATCH_MAX] if not each.reported.done()]
             del self._waiting[:BATCH_MAX]
             try:
@@ -145,7 +142,7 @@ class LimitBatches:
         self._work = None
 
     async def _ask_for(self, batch: list[_Question]) -> None:
-        """Answer every request in *batch*; if the store goes down, return when it is back."""
+        """Answer all requests in *batch*; if the store is away, return when it is back."""
         sent_us = now_us(self._clock)
         by_key = _by_key(batch)
         found = await self._settle([_asked(questions) for questions in by_key.values()])
@@ -157,10 +154,10 @@ class LimitBatches:
             _tell(questions, each, sent_us)
 
     async def _settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow] | None:
-        """Send a request, again on a new connection if it fails; None if the store is down."""
+        """Send a request, a second time if it fails; return None if the store is away."""
         found = await self._call(asked)
         if isinstance(found, LimitStoreAway):
-            # Its outcome is unknown: taken twice is too strict, returned twice too generous.
+            # Its outcome is unknown: to take twice is safe, to give back twice is not.
             found = await self._call([each._replace(returned=0) for each in asked])
         if isinstance(found, BaseException):
             log.warning("limits_away", why=str(found) or type(found).__name__)
@@ -179,7 +176,7 @@ class LimitBatches:
         return TimeoutError(f"expected an answer within {LOOKS * self._look_s} s")
 
     async def _be_away(self) -> None:
-        """Let all requests pass without the store until it responds."""
+        """Answer all requests with None until the store responds."""
         self.is_away = True
         LIMITS_SHARED.set(0)
         _tell_none(self._waiting)
@@ -213,7 +210,7 @@ def _asked(questions: Sequence[_Question]) -> AskedWindow:
 
 
 def _tell(questions: Sequence[_Question], found: FoundWindow, sent_us: int) -> None:
-    """Answer the requests for one key in order; takes beyond its room are refused."""
+    """Answer the requests for one key in order."""
     room_left = questions[0].count - found.held
     reset_us = questions[0].window_us - found.age_us
     for each in questions:
@@ -231,11 +228,11 @@ def _tell_none(questions: list[_Question]) -> None:
 
 KEY_BYTES: Final = 16
 REFUSALS_MAX: Final = 20_000
-ASK_AGAIN_US: Final = US  # another process may have given an admission back
+ASK_AGAIN_US: Final = US  # in which another process may give an admission back
 
 
 class SharedLimits:
-    """Implements Limits with windows in a store, which *replicas* processes share."""
+    """Implements Limits for *replicas* processes that share a store."""
 
     def __init__(self, batches: LimitBatches, clock: Clock, *, replicas: int) -> None:
         self._batches = batches
@@ -264,7 +261,8 @@ class SharedLimits:
 class SharedWindow:
     """A Limiter whose admissions are in a store.
 
-    A refused key is not requested again while it must be refused, at most for a second.
+    A refused key is refused without the store for at most a second.
+
     alone   decides while the store is away
     """
 
@@ -298,7 +296,7 @@ class SharedWindow:
     async def give_back(self, key: LimitKey) -> None:
         """Reduce the count of *key* by one admitted request, if any still counts.
 
-        Admissions made here without the store are given back first.
+        Admissions without the store are given back first.
         """
         if self._alone.is_counting(key):
             self._alone.give_back_now(key)
@@ -317,7 +315,7 @@ class SharedWindow:
         self._refused[stored] = (until, min(until, settled.sent_us + ASK_AGAIN_US))
 
     def _stored_key(self, key: LimitKey) -> bytes:
-        """Return *key* in its stored form, which reveals no client address or e-mail."""
+        """Return a hash of *key*, so that the store has no addresses."""
         text = f"{self._name}\0{type(key).__name__}\0{key}"
         return blake2b(text.encode(errors="surrogatepass"), digest_size=KEY_BYTES).digest()
 

@@ -1,21 +1,19 @@
-"""Migrations."""
+"""Migrations of PostgreSQL."""
 
 import re
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
-from functools import cache
-from importlib.resources import files
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 import structlog
 
-from mintscope import __version__
 from mintscope.kit.errors import NewerStore, StoreUnavailable, UnusableStore
 from mintscope.kit.sql.database import DatabaseError
-from mintscope.kit.sql.identity import build_needed, usable_backup
+from mintscope.kit.sql.identity import upgrade_advice
 from mintscope.kit.sql.postgres import PAUSE_S, STATEMENT_MS, PostgresDatabase, WriteLock
-from mintscope.kit.sql.sqlite import telling
+from mintscope.kit.sql.sqlite import scripts, telling
 
 CREATE: Final = """
 CREATE TABLE IF NOT EXISTS migration (
@@ -43,7 +41,7 @@ log = structlog.get_logger()
 class Migration(NamedTuple):
     """One step of a schema.
 
-    least   code that knows the migrations up to this one goes on: it adds alone
+    least   code that has the migrations up to this one can still use the store
     """
 
     number: int
@@ -60,19 +58,13 @@ class Migration(NamedTuple):
 @cache
 def migrations(kind: str) -> list[Migration]:
     """Return every `NNNN_name.sql` of *kind*, in order."""
-    folder = files("mintscope.kit.sql").joinpath("migrations", "postgres", kind)
-    found = sorted(
-        (entry for entry in folder.iterdir() if entry.name.endswith(".sql")),
-        key=lambda entry: entry.name,
-    )
-    return [Migration(int(entry.name[:4]), entry.name, entry.read_text()) for entry in found]
+    return [Migration(*each) for each in scripts("postgres", kind)]
 
 
 def migrate(database: PostgresDatabase, kind: str) -> list[Migration]:
-    """Run the migrations of *kind* that *database* has not run; return them.
+    """Run the pending migrations of *kind*, each in its own transaction; return them.
 
-    Each is a transaction of its own, so that none is run again if one after it is interrupted.
-    Raises UnusableStore for a PostgreSQL that is too old, or a newer mintscope's schema.
+    Raises UnusableStore for a PostgreSQL that is too old, or the schema of a newer mintscope.
     """
     _expect_usable(database)
     _make_table(database)
@@ -149,7 +141,7 @@ def _run(database: PostgresDatabase, kind: str, each: Migration) -> None:
 
 
 def migrate_all(dsn: str, *, is_done: bool) -> list[str]:
-    """Return the names of all migrations that the database lacked; run them if *is_done*."""
+    """Return the names of all pending migrations; run them if *is_done*."""
     database = PostgresDatabase(dsn)
     try:
         has_none = is_new(database)
@@ -198,12 +190,12 @@ class _Undone(Exception):
 
 def is_new(database: PostgresDatabase) -> bool:
     """Return whether *database* has none of this service's tables."""
-    return database.execute("SELECT to_regclass('migration') IS NULL").get is True
+    return not _has_table(database, "migration")
 
 
 def is_copied_into(database: PostgresDatabase) -> bool:
     """Return whether a copy into *database* was started but not finished."""
-    return database.execute("SELECT to_regclass('copy_progress') IS NOT NULL").get is True
+    return _has_table(database, "copy_progress")
 
 
 def missing(database: PostgresDatabase, kind: str) -> list[Migration]:
@@ -213,25 +205,18 @@ def missing(database: PostgresDatabase, kind: str) -> list[Migration]:
     seen = {int(number): int(least) for number, least in rows}
     newest = known[-1].number
     if max(seen.values(), default=0) > newest:
+        advice = upgrade_advice(
+            kind,
+            lambda *asked: database.execute(*asked).get,
+            partial(_has_table, database),
+            migrations("money")[-1].number,
+        )
         raise NewerStore(
             f"expected the {kind} of the database at migration {newest} or older; it is at"
-            f" {max(seen)}, and code before {max(seen.values())} cannot use it:"
-            f" {_needed(database, kind)}"
+            f" {max(seen)}, and code before {max(seen.values())} cannot use it: {advice}"
         )
     return [each for each in known if each.number not in seen]
 
 
-def _needed(database: PostgresDatabase, kind: str) -> str:
-    """Return, in words, the mintscope version that a newer schema needs."""
-    table = {"money": "installation", "market": "market_installation"}.get(kind, "none")
-    newest = "a newer mintscope"
-    if database.execute("SELECT to_regclass(?) IS NOT NULL", (table,)).get:
-        version = database.execute(f"SELECT version FROM {table}").get  # noqa: S608 - of the two
-        if version is not None:
-            newest = build_needed(str(version))
-    needed = f"it needs {newest}, this is {__version__}"
-    if not database.execute("SELECT to_regclass('backup_taken') IS NOT NULL").get:
-        return needed
-    known = migrations("money")[-1].number
-    backup = usable_backup(lambda sql, last: database.execute(sql, (last,)).fetchone(), known)
-    return f"{needed}: install that one, or {backup}"
+def _has_table(database: PostgresDatabase, name: str) -> bool:
+    return database.execute("SELECT to_regclass(?) IS NOT NULL", (name,)).get is True

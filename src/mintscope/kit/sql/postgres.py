@@ -1,11 +1,9 @@
-"""PostgreSQL connections: dialect, arrays, waits.
+"""PostgreSQL connections: dialect, arrays of rows, and time limits.
 
-To pack thousands of rows holds up other threads of this process, so it must take little.
+Rows are packed into arrays by NumPy, because packing blocks the other threads of the process.
 
-A connection that waits for no answer without end: a server that is frozen sends none.
-
-The server's own timeouts end a statement only where the server runs, and what the kernel finds out
-about a connection is only that the other kernel answers.
+A connection does not wait forever for a frozen server: the server's own timeouts need a running
+server, and TCP keepalives show only that the other kernel answers.
 """
 
 import time
@@ -124,7 +122,7 @@ class _BlobPacking(_Packing):
 
 
 class _IntegerLoader(Loader):
-    """Reads sums of integers, which PostgreSQL returns as numeric, as integers."""
+    """Reads sums of integers, which are of type numeric, as integers."""
 
     @override
     def load(self, data: Any) -> int:
@@ -132,7 +130,7 @@ class _IntegerLoader(Loader):
 
 
 class _BinaryIntegerLoader(NumericBinaryLoader):
-    """Reads integer sums in the binary form, which is faster."""
+    """Reads sums of integers in binary form."""
 
     @override
     def load(self, data: Any) -> Any:
@@ -140,7 +138,7 @@ class _BinaryIntegerLoader(NumericBinaryLoader):
 
 
 class _TextDumper(StrDumper):
-    """Sends texts unchanged, except for NUL, which the server refuses."""
+    """Sends texts, with a replacement for NUL, which the server refuses."""
 
     @override
     def dump(self, obj: str) -> Any:
@@ -196,11 +194,11 @@ def _blobs(values: Sequence[bytes | None]) -> bytes:
 T = TypeVar("T")
 
 LOOK_S: Final = 0.1
-MARGIN_S: Final = 5.0  # for what the server needs to say that it ended a statement
+MARGIN_S: Final = 5.0  # for the server to report that it has ended a statement
 
 
 class SilentServer(psycopg.OperationalError):
-    """The server sent and accepted nothing for too long; the connection is closed."""
+    """The server did not send or accept data for too long, so the connection was closed."""
 
 
 class BoundedConnection(psycopg.Connection[Any]):
@@ -210,7 +208,7 @@ class BoundedConnection(psycopg.Connection[Any]):
 
     @override
     def wait(self, gen: PQGen[T], interval: float = LOOK_S, timeout: float | None = None) -> T:
-        """Run *gen* as the server responds; return its result."""
+        """Return the result of *gen*, which runs as the server responds."""
         return super().wait(self._bounded(gen), interval, timeout)
 
     def _bounded(self, gen: PQGen[T]) -> PQGen[T]:
@@ -235,14 +233,14 @@ class BoundedConnection(psycopg.Connection[Any]):
 APPLICATION: Final = "mintscope"  # as pg_stat_activity shows it
 CONNECT_S: Final = 5
 STATEMENT_MS: Final = 5_000
-IDLE_IN_TRANSACTION_MS: Final = 3_000  # then a frozen holder of a lock loses it
-PATIENCE_S: Final = 5.0  # for what became of a commit
+IDLE_IN_TRANSACTION_MS: Final = 3_000  # after which a frozen process loses its lock
+PATIENCE_S: Final = 5.0  # to find out the outcome of a commit
 PAUSE_S: Final = 0.05
 PREPARED_AFTER: Final = 3
 READ: Final = ("SELECT", "\nSELECT")
-# Added by one statement: they take a fraction of a second, also where the server has little time.
+# Rows of one statement, which a busy server also inserts within a fraction of a second.
 ROWS_MAX: Final = 5_000
-# A server that is cut off answers no probe: the connection is then lost within some 20 s.
+# A connection to a disconnected server is lost within about 20 s.
 PROBE_S: Final = 5
 PROBES_MAX: Final = 3
 UNSENT_MS: Final = 20_000
@@ -252,8 +250,8 @@ SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2
        set_config('idle_in_transaction_session_timeout', $3, false),
        set_config('max_parallel_workers_per_gather', '0', false)
 """
-# Each statement is planned once, by indexes: what is known of the tables may be a minute old, or
-# nothing is known yet, and a plan that reads a whole table would hold up all that comes after.
+# Each statement is planned once, for indexes: the statistics of tables may be old or missing, and a
+# plan that reads a whole table would delay all later statements.
 HOT: Final = """
 SELECT set_config('plan_cache_mode', 'force_generic_plan', false),
        set_config('enable_bitmapscan', 'off', false), set_config('enable_seqscan', 'off', false),
@@ -277,7 +275,7 @@ log = structlog.get_logger()
 
 
 class WriteLock(IntEnum):
-    """The kinds of writers; each kind writes one at a time."""
+    """The kinds of writers; only one writer of each kind writes at a time."""
 
     MONEY = 1
     MARKET = 2
@@ -295,11 +293,11 @@ class InDoubt(DatabaseAway):
 class PostgresDatabase:
     """Implements Database; connects at first use, and reconnects after a lost connection.
 
-    dsn       of a database whose search path names the schema
+    dsn       database whose search path names the schema
     lock      held by a transaction from its first statement
-    lock_ms   a lock is waited for at most so long; None: as long as a statement may take
-    epoch     no transaction writes once another epoch has begun; None: every process may
-    now_ms    by the clock of this machine
+    lock_ms   time limit for a lock; None: the limit of a statement
+    epoch     transactions fail in any other epoch; None: in no epoch
+    now_ms    returns the time by the clock of this machine
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
@@ -331,7 +329,7 @@ class PostgresDatabase:
         may_repeat = self._connection is not None and not self._is_begun and text.startswith(READ)
         try:
             return self._execute(text, values)
-        except DatabaseAway as away:  # by one that is frozen, another one would be waited for, too
+        except DatabaseAway as away:  # a frozen server would also block another connection
             is_lost = self._connection is None and not isinstance(away.__cause__, SilentServer)
             if not (may_repeat and is_lost):
                 raise
@@ -354,7 +352,7 @@ class PostgresDatabase:
                 return
             kinds = [COLUMNS[kind] for kind in statement.columns.values()]
             self._changed = 0
-            rows = iter(many)  # made meanwhile: for the server, a long silence is a frozen client
+            rows = iter(many)  # not a list: the server would end the silent session
             while part := list(islice(rows, ROWS_MAX)):
                 values = zip(*part, strict=True)
                 columns = [kind(each) for kind, each in zip(kinds, values, strict=True)]
@@ -375,7 +373,7 @@ class PostgresDatabase:
     def transaction(self, *, beside: bool = False) -> Iterator[None]:
         """Hold the write lock from the first statement; commit unless it raises.
 
-        beside   hold none
+        beside   hold no write lock
         """
         with self._begun("BEGIN"):
             if beside:
@@ -410,7 +408,7 @@ class PostgresDatabase:
         compare_clocks(self, self._now_ms).expect_near()
 
     def ahead_ms(self) -> int:
-        """Return the lead of this machine's clock over the server's, once per transaction."""
+        """Return the lead of this machine's clock over the server's, once a transaction."""
         if self._ahead_ms is None or not self._is_begun:
             self._ahead_ms = compare_clocks(self, self._now_ms).surely_ahead_ms
         return self._ahead_ms
@@ -443,7 +441,7 @@ class PostgresDatabase:
             self._is_begun = False
 
     def _expect_epoch(self) -> None:
-        """Raise TakenOver in a later epoch; the lock must be held, so that no epoch can start."""
+        """Raise TakenOver in another epoch; the lock is held, so that no epoch can begin."""
         if self._epoch is None:
             return
         epoch = self.execute(EPOCH).get
@@ -478,7 +476,7 @@ class PostgresDatabase:
     def _cursor(self) -> RawCursor[Any]:
         connection = self._connection
         if connection is None or connection.closed:
-            if self._is_begun:  # on another connection, each statement would be durable by itself
+            if self._is_begun:  # another connection would commit each statement separately
                 raise DatabaseAway("the connection was lost within a transaction")
             connection = self._connection = self._connect()
         return RawCursor(connection)
@@ -500,13 +498,13 @@ class PostgresDatabase:
         cursor = RawCursor(connection)
         limits_ms = (self._statement_ms, self._lock_ms, IDLE_IN_TRANSACTION_MS)
         cursor.execute(SETTINGS, [f"{each}" for each in limits_ms])
-        if self._lock is WriteLock.MARKET:  # the same few statements, each over few rows
+        if self._lock is WriteLock.MARKET:  # few different statements, each over few rows
             cursor.execute(HOT)
         return connection
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Raise errors in the form of all engines; drop a lost connection."""
+        """Convert errors to those of `Database`; drop a lost connection."""
         try:
             yield
         except AWAY as cause:

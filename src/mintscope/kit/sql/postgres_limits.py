@@ -11,14 +11,14 @@ from mintscope.kit.clock import Clock
 from mintscope.kit.sql.limits import AskedWindow, FoundWindow, LimitStoreAway, now_us
 
 CONNECT_S: Final = 5
-SWEPT_AFTER: Final = 10_000  # keys asked for
+SWEPT_AFTER: Final = 10_000  # requested keys
 SETTINGS: Final = """
 SELECT set_config('statement_timeout', '5000', false),
        set_config('synchronous_commit', 'off', false)
 """
-# The time is read once the row is locked: no admission is older than one that was counted before.
-# Keys are locked in their order, so that no two calls wait for each other.  An admission ahead of
-# now by more than the window is from before the server's clock was set back.
+# The time is read after the row is locked, so no admission is older than an earlier one.  Rows are
+# locked in the order of keys, so that calls cannot deadlock.  An admission later than now by more
+# than the window is from before the server's clock was set back.
 SETTLE: Final = """
 INSERT INTO limit_window AS w
        (key, admitted_us, ends_us, count, window_us, returned, taken, asked_us, held)
@@ -48,7 +48,7 @@ SELECT key, array_fill(now, ARRAY[least(taken, count)::integer]), now + span, co
               ) AS returned)
 RETURNING key, held, greatest(0, CASE WHEN held > 0 THEN asked_us - admitted_us[1] ELSE 0 END)
 """
-# Never waits for a row, so it cannot wait in a circle with a call that has rows of it.
+# It does not wait for locked rows, so it cannot deadlock with SETTLE.
 SWEEP: Final = """
 DELETE FROM limit_window WHERE key IN (
     SELECT key FROM limit_window
@@ -61,8 +61,8 @@ DELETE FROM limit_window WHERE key IN (
 class PostgresWindows:
     """Implements WindowStore over one connection, which opens at the first request.
 
-    dsn     of a database whose search path names the schema, with the migrations of limits
-    clock   gives the time instead of the server; for tests
+    dsn     database whose search path names the schema, with the migrations of limits
+    clock   replaces the clock of the server, for tests
     """
 
     def __init__(self, dsn: str, *, clock: Clock | None = None) -> None:
@@ -108,13 +108,13 @@ class PostgresWindows:
         )
         try:
             await connection.execute(SETTINGS)
-        except BaseException:  # of a caller that gives up, too: it alone has the connection
+        except BaseException:  # also if the caller is cancelled
             await connection.close()
             raise
         return connection
 
     async def _sweep(self, cursor: AsyncRawCursor[Any], asked_count: int, now: int | None) -> None:
-        """Delete the windows without current counts, once in a while."""
+        """Delete the windows without current counts after every SWEPT_AFTER keys."""
         self._asked_count += asked_count
         if self._asked_count >= SWEPT_AFTER:
             self._asked_count = 0

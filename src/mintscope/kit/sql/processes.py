@@ -1,8 +1,8 @@
 """Locks and notices between processes in PostgreSQL.
 
-The server ends a session that says nothing for three seconds, so that a process that is frozen or
-cut off loses the lock.  A statement that it still sends when it wakes is refused, because each of
-its transactions asks for its epoch (see PostgresDatabase).
+The server ends a session after three seconds without a statement, so that a frozen or disconnected
+process loses its lock.  Statements that it sends later are refused, because each of its
+transactions checks the epoch (see PostgresDatabase).
 """
 
 import asyncio
@@ -25,6 +25,11 @@ from mintscope.kit.sql.postgres import (
 )
 
 SILENT_MS_MAX: Final = 3_000
+CONNECTING: Final[Mapping[str, Any]] = {
+    "autocommit": True,
+    "connect_timeout": CONNECT_S,
+    "fallback_application_name": APPLICATION,
+}
 HEARTBEAT_S: Final = 1.0
 ANSWER_S: Final = 3.0
 LOOK_AGAIN_S: Final = 0.5
@@ -43,8 +48,8 @@ log = structlog.get_logger()
 class IngestLock:
     """The right to write the market, for one process at a time.
 
-    dsn     of a database whose search path names the schema; not through a pool of transactions
-    epoch   which the holder writes with, larger than that of every holder before
+    dsn     database whose search path names the schema; not through a transaction pooler
+    epoch   number of the holder, larger than that of every earlier holder
     """
 
     def __init__(self, dsn: str) -> None:
@@ -65,7 +70,7 @@ class IngestLock:
             await self._release()
 
     async def keep(self) -> NoReturn:
-        """Query the server every second to stay alive.  Raises StoreUnavailable once it is lost."""
+        """Query the server every second to keep the lock; raise StoreUnavailable if it is lost."""
         while True:
             await asyncio.sleep(HEARTBEAT_S)
             await self._ask("SELECT 1")
@@ -77,7 +82,7 @@ class IngestLock:
             while not await self._ask(TRY, SessionLock.INGESTING):  # noqa: ASYNC110 - only asking tells
                 await asyncio.sleep(LOOK_AGAIN_S)
         await self._ask("BEGIN")
-        # A transaction of the holder before may not be over: what it writes comes first.
+        # The last transaction of the earlier holder may still be open.
         await self._ask(WAIT_FOR_WRITERS, int(WriteLock.MARKET))
         self.epoch = await self._ask(TAKE_OVER)
         await self._ask("COMMIT")
@@ -86,12 +91,7 @@ class IngestLock:
     async def _connect(self) -> None:
         milliseconds = (f"{STATEMENT_MS}", f"{STATEMENT_MS}", *2 * (f"{SILENT_MS_MAX}",))
         try:
-            self._connection = await psycopg.AsyncConnection.connect(
-                self._dsn,
-                autocommit=True,
-                connect_timeout=CONNECT_S,
-                fallback_application_name=APPLICATION,
-            )
+            self._connection = await psycopg.AsyncConnection.connect(self._dsn, **CONNECTING)
         except psycopg.Error as cause:
             raise StoreUnavailable(f"the database does not answer: {cause}") from cause
         await self._ask(SETTINGS, *milliseconds)
@@ -121,7 +121,7 @@ HASHED: Final = "sha256:"
 SHARE: Final = "SELECT pg_advisory_lock_shared(hashtext(current_schema()), %s)"
 LET_GO: Final = "SELECT pg_advisory_unlock(hashtext(current_schema()), %s)"
 LET_GO_SHARED: Final = "SELECT pg_advisory_unlock_shared(hashtext(current_schema()), %s)"
-# A server notices the end of a connection a moment later: one that ends is asked for again.
+# A server notices the end of a connection late, so the settings of a process may outlive it.
 JOIN_TRIES: Final = 4
 JOIN_AGAIN_S: Final = 0.25
 KEPT: Final = "SELECT name, value FROM replica_settings"
@@ -131,8 +131,8 @@ KEEP: Final = "INSERT INTO replica_settings (name, value) VALUES (%s, %s)"
 async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> None:
     """Register as an api process while *connection* is open.
 
-    settings   by name; one that begins with `sha256:` is a secret, and is not shown
-    Raises     UnusableStore if those that run have others, also a moment later
+    settings   values by name; a value that begins with `sha256:` is secret
+    Raises     UnusableStore if the running api processes have other settings
     """
     differing = ""
     for _ in range(JOIN_TRIES):
@@ -146,7 +146,7 @@ async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) ->
 
 
 async def _joined(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> str:
-    """Take the lock of the api processes, as first or later process; return differences."""
+    """Take the lock of the api processes; return how the settings differ from theirs."""
     if await _asked(connection, TRY, SessionLock.SERVING):
         async with connection.transaction():
             await connection.execute("DELETE FROM replica_settings")
@@ -160,12 +160,12 @@ async def _joined(connection: AsyncConnection[Any], settings: Mapping[str, str])
 
 
 def differences(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
-    """Return, in words, the common settings that differ; empty if none do."""
+    """Return a description of the common settings that differ, "" if none do."""
     return "; ".join(
         f"{name} differs"
         if HASHED in theirs[name] + ours[name]
         else f"{name} is {theirs[name]} there and {ours[name]} here"
-        for name in sorted(theirs.keys() & ours.keys())  # one of them may be of another version
+        for name in sorted(theirs.keys() & ours.keys())  # the versions may differ
         if theirs[name] != ours[name]
     )
 
@@ -177,17 +177,17 @@ async def _asked(connection: AsyncConnection[Any], statement: str, lock: int) ->
 
 
 CHANNEL: Final = "SELECT 'mintscope_market_' || current_schema()"
-# A server that is cut off says nothing either: readers look by themselves as often.
+# Readers also poll, because a disconnected server sends no notices.
 NOTICES_LOOK_AGAIN_S: Final = 1.0
 CONNECT_AGAIN_S: Final = 5.0
-NOTICES_ANSWER_S: Final = 10.0  # for all that is asked at the beginning
+NOTICES_ANSWER_S: Final = 10.0  # for connecting and joining
 
 
 class MarketNotices:
-    """Wakes waiters for the market; on one connection, not through a transaction pooler.
+    """Waits for notices that the market was written; not through a transaction pooler.
 
-    dsn        of a database whose search path names the schema
-    settings   the settings that all waiting processes must share
+    dsn        database whose search path names the schema
+    settings   settings that all waiting processes must share
     """
 
     def __init__(self, dsn: str, settings: Mapping[str, str] | None = None) -> None:
@@ -208,9 +208,9 @@ class MarketNotices:
             raise
 
     async def wait(self, poll_interval_s: float) -> None:
-        """Wait until the market was written, for at most a second.
+        """Wait until the market is written, for at most a second.
 
-        While no connection can be had: *poll_interval_s*, as if there were no notices.
+        Without a connection, wait *poll_interval_s*.
         """
         try:
             if await self._has_connection():
@@ -239,12 +239,8 @@ class MarketNotices:
 
     async def _connect(self) -> None:
         async with asyncio.timeout(NOTICES_ANSWER_S):
-            self._connection = connection = await psycopg.AsyncConnection.connect(
-                self._dsn,
-                autocommit=True,
-                connect_timeout=CONNECT_S,
-                fallback_application_name=APPLICATION,
-            )
+            connection = await psycopg.AsyncConnection.connect(self._dsn, **CONNECTING)
+            self._connection = connection
             row = await (await connection.execute(CHANNEL)).fetchone()
             assert row is not None
             await join(connection, self._settings)
@@ -269,19 +265,14 @@ class MarketNotices:
 def session(dsn: str) -> Iterator[BoundedConnection]:
     """Keep a connection open during the block.  Raises StoreUnavailable if it cannot connect."""
     try:
-        connection = BoundedConnection.connect(
-            dsn,
-            autocommit=True,
-            connect_timeout=CONNECT_S,
-            fallback_application_name=APPLICATION,
-        )
+        connection = BoundedConnection.connect(dsn, **CONNECTING)
     except psycopg.OperationalError as cause:
         raise StoreUnavailable(f"the database does not answer: {cause}") from cause
     with connection:
         yield connection
 
 
-# A machine that is gone answers no probe: the server then ends the session within a minute.
+# If the machine of the client fails, the server ends the session within a minute.
 BACKFILL_LOCK_TRY: Final = """
 SELECT set_config('tcp_keepalives_idle', '30', false),
        set_config('tcp_keepalives_interval', '10', false),
@@ -301,6 +292,6 @@ def backfill_lock(dsn: str) -> Iterator[bool]:
         try:
             yield row is not None and bool(row[-1])
         finally:
-            # The server ends a session only after its client has gone: the next may come sooner.
+            # Do not wait until the server has noticed the end of the connection.
             with suppress(psycopg.Error):
                 connection.execute("SELECT pg_advisory_unlock_all()")

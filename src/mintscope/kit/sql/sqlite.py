@@ -1,7 +1,7 @@
-"""SQLite connections and databases.
+"""SQLite connections and databases, and the SQL functions of old migrations.
 
-A state of version 2 has the newest candle with a price behind what version 1 has of each
-timeframe.  These layouts never change, whatever is written today.
+For each timeframe, a state of version 2 is a state of version 1 followed by the newest candle with
+a price.  These two layouts never change.
 """
 
 import re
@@ -19,7 +19,6 @@ import apsw
 import msgspec
 import structlog
 
-from mintscope import __version__
 from mintscope.kit.errors import NeedsUpgrade, NewerStore, StoreUnavailable, UnusableStore
 from mintscope.kit.files import access_trouble, give_to_owner
 from mintscope.kit.metrics import FREE_BYTES, MIGRATIONS_LEFT, WAL_BYTES
@@ -32,7 +31,7 @@ from mintscope.kit.sql.database import (
     Values,
     inserting,
 )
-from mintscope.kit.sql.identity import build_needed, usable_backup
+from mintscope.kit.sql.identity import upgrade_advice
 from mintscope.kit.time import SECOND_MS
 
 T = TypeVar("T")
@@ -43,7 +42,7 @@ FRAME_BYTES: Final = 112
 FRAMES: Final = 4
 CANDLE: Final = Struct("<q4dq")  # bucket, open, high, low, close, trades
 NO_CANDLE: Final = CANDLE.pack(-1, 0.0, 0.0, 0.0, 0.0, 0)
-# Of each swap of a slot: whether it bought, and its volume.
+# Positions in an encoded swap: whether it bought, and its volume.
 IS_BUY = 4
 VOLUME = 5
 _swaps: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
@@ -90,7 +89,7 @@ log = structlog.get_logger()
 def telling(kind: str, name: str, *, left: int) -> Iterator[None]:
     """Log the start of migration *name* of store *kind*, run the block, and log its duration.
 
-    left   how many have not run, this one among them
+    left   number of pending migrations, this one included
     """
     MIGRATIONS_LEFT.set(left)
     log.info("migrating", store=kind, migration=name, left=left)
@@ -123,10 +122,10 @@ class Sizes:
 
 
 USUAL_SIZES: Final = Sizes()
-# A debit changes a row on a page of its own, which the log takes whole; any account may be next.
+# A debit writes the whole page of its account to the log, so pages of money are small.
 SIZES: Final = {
     "money": Sizes(page_bytes=1_024, cache_bytes=16 * 1024 * 1024),
-    # A webhook lost with the power is sent again: a commit need not wait for the disk.
+    # A webhook lost in a power failure is sent again, so a commit need not wait for the disk.
     "webhooks": Sizes(waits_for_disk=False, shrinks=True),
     "market": Sizes(shrinks=True),
 }
@@ -149,14 +148,14 @@ def open_store(
 ) -> apsw.Connection:
     """Return a connection to *path*, with its schema migrated to the newest of *kind*.
 
-    kind             the folder beside this file that holds the migrations
-    is_copied_into   a copy into it may have begun and not ended
+    kind             the folder of its migrations
+    is_copied_into   whether an unfinished copy into the file is allowed
     Raises           UnusableStore for an SQLite that is too old, a file that is not
                      a store of this kind, or one written by a newer mintscope
     """
     engine_version()
     if not read_only:
-        with suppress(OSError):  # which SQLite reports; its log and index take the same mode
+        with suppress(OSError):  # SQLite reports it; its log and index get the same mode
             path.touch(mode=0o600, exist_ok=False)
             give_to_owner(path)
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
@@ -258,8 +257,13 @@ def _configure(db: apsw.Connection, *, read_only: bool, sizes: Sizes) -> None:
 
 @cache
 def migrations(kind: str) -> list[tuple[int, str, str]]:
-    """Return (number, name, script) of every `NNNN_name.sql` of *kind*, in order."""
-    folder = files("mintscope.kit.sql").joinpath("migrations", "sqlite", kind)
+    """Return (number, name, script) of every migration of *kind*, in order."""
+    return scripts("sqlite", kind)
+
+
+def scripts(engine: str, kind: str) -> list[tuple[int, str, str]]:
+    """Return (number, name, script) of every `NNNN_name.sql` of *engine* and *kind*, in order."""
+    folder = files("mintscope.kit.sql").joinpath("migrations", engine, kind)
     found = sorted(
         (entry for entry in folder.iterdir() if entry.name.endswith(".sql")),
         key=lambda entry: entry.name,
@@ -278,7 +282,7 @@ def _migrate(db: apsw.Connection, kind: str, path: Path) -> None:
                 "CREATE TABLE IF NOT EXISTS migration"
                 " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL) STRICT"
             )
-            for each in _missing(db, kind, path):  # another process may be faster
+            for each in _missing(db, kind, path):  # another process may have run them
                 _run(db, kind, each)
     while open_ := _missing(db, kind, path):
         with telling(kind, open_[0][1], left=len(open_)), transaction(db):
@@ -302,11 +306,11 @@ def _run(db: apsw.Connection, kind: str, migration: tuple[int, str, str]) -> Non
 
 
 def _add_column(db: apsw.Connection, table: str, statement: str) -> None:
-    """Run *statement*, which adds a column without a constraint to *table*, in no time.
+    """Run *statement*, which adds a column without a constraint to *table*, without reading rows.
 
-    SQLite reads all rows of a strict table after such a statement, though each has NULL in the new
-    column.  So it runs on an empty table, and its schema is taken from there, as the last section
-    of https://sqlite.org/lang_altertable.html has it.
+    SQLite would check all rows of a strict table, though the new column is NULL in each.  So the
+    statement runs on an empty copy, whose schema replaces that of *table*: see the last section
+    of https://sqlite.org/lang_altertable.html.
     """
     schema = db.execute("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?", (table,))
     with closing(apsw.Connection(":memory:")) as empty:
@@ -325,7 +329,7 @@ def _add_column(db: apsw.Connection, table: str, statement: str) -> None:
 
 
 def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:
-    """Return the names of the migrations that the file lacked; run them if *is_done*."""
+    """Return the names of the pending migrations of the file; run them if *is_done*."""
     if not path.exists():
         lacking = migrations(kind)
     else:
@@ -338,7 +342,7 @@ def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:
 
 
 def _reading(path: Path) -> apsw.Connection:
-    """Return a connection that reads the file as it is; it waits while a process creates it."""
+    """Return a connection that reads the file without migrating it."""
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     db.set_busy_timeout(BUSY_TIMEOUT_MS)
     return db
@@ -378,7 +382,7 @@ def waits_for(path: Path, kind: str) -> list[str]:
 
 
 def _has_table(db: apsw.Connection, name: str) -> bool:
-    # apsw's own function waits for locks, and no other thread of the process goes on meanwhile.
+    # apsw's own function would block all threads while it waits for a lock.
     found = db.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,))
     return found.get is not None
 
@@ -409,30 +413,14 @@ def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str,
         raise UnusableStore(f"expected a {kind} database at {path}; it is a {other} database")
     unknown = seen.keys() - {number for number, _, _ in known}
     if unknown:
+        newest = known[-1][0]
+        advice = upgrade_advice(
+            kind, lambda *asked: db.execute(*asked).get, partial(_has_table, db), newest
+        )
         raise NewerStore(
-            f"expected {path} at migration {known[-1][0]} or older; it is at {max(unknown)}:"
-            f" {_needed(db, kind)}"
+            f"expected {path} at migration {newest} or older; it is at {max(unknown)}: {advice}"
         )
     return [migration for migration in known if migration[0] not in seen]
-
-
-def _newest(kind: str) -> int:
-    return migrations(kind)[-1][0]
-
-
-def _needed(db: apsw.Connection, kind: str) -> str:
-    """Return, in words, the mintscope version that a newer file needs."""
-    table = {"money": "installation", "market": "market_installation"}.get(kind, "")
-    newest = "a newer mintscope"
-    if _has_table(db, table):
-        version = db.execute(f"SELECT version FROM {table}").get  # noqa: S608 - one of the two above
-        if version is not None:
-            newest = build_needed(str(version))
-    needed = f"it needs {newest}, this is {__version__}"
-    if not _has_table(db, "backup_taken"):
-        return needed
-    backup = usable_backup(lambda sql, last: db.execute(sql, (last,)).fetchone(), _newest(kind))
-    return f"{needed}: install that one, or {backup}"
 
 
 # Errors that concern the whole file, not one statement.
@@ -454,8 +442,8 @@ class SqliteDatabase:
 
     connection        for features that only SQLite has
     wal               the file of its write-ahead log
-    busy_timeout_ms   how long a statement waits for other connections
-    read_only         the file must exist, with all migrations
+    busy_timeout_ms   time limit of a statement that waits for other connections
+    read_only         the file must exist and have no pending migrations
     """
 
     def __init__(
@@ -533,7 +521,7 @@ def size_of(file: Path) -> int:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise errors in the form of all engines."""
+    """Convert errors to those of `Database`."""
     try:
         yield
     except OF_THE_FILE as cause:
@@ -542,7 +530,7 @@ def translated() -> Iterator[None]:
         raise DatabaseError(str(cause)) from cause
 
 
-# Free pages are used again before the file grows: only those beyond these bounds are returned.
+# SQLite reuses free pages, so only those beyond these bounds are returned to the disk.
 FREE_PAGES_MAX: Final = 4_096
 FREE_SHARE_MAX: Final = 0.1
 PAGES_A_STEP: Final = 256  # a megabyte, in some milliseconds
