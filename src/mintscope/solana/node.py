@@ -1,4 +1,4 @@
-"""Node of a chain: requests, checks, and a watchdog."""
+"""Nodes of a chain: the interface, a preference, a check, and a watchdog."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -19,53 +19,45 @@ from mintscope.solana.wire import Header
 
 T = TypeVar("T")
 
-# A node that gave no answer is passed over for this long.
+# How long a node that did not answer comes after the others.
 AVOIDED_S: Final = 30.0
 
 
 class Node(Protocol):
-    """A node with the requests that `Rpc` documents; every method raises RpcFailure on failure."""
+    """A node of a chain; every method raises RpcFailure."""
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*; its hash may be known only of a final one."""
-        ...
+        """Return the newest block at *commitment*, with its hash if that is known and final."""
 
     async def first_available(self) -> Slot:
         """Return the oldest slot whose block the node still has."""
-        ...
 
     async def genesis_hash(self) -> str:
-        """Return the name of the cluster."""
-        ...
+        """Return the genesis hash, which names the cluster."""
 
     async def pace(self) -> Pace | None:
-        """Return the pace of the chain; None if the node does not know."""
-        ...
+        """Return the pace of the chain; None if the node does not know it."""
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
         """Return the slots from *first* to *last* reported to have a block, ascending."""
-        ...
 
     async def block(
         self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
     ) -> Block | Missing:
         """Return the block at *slot* with its transactions.
 
-        is_expected   no node has named the slot: without its block it is early, not lost
+        is_expected   no node has reported the slot, so a missing block is early, not lost
         """
-        ...
 
     async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:
         """Return the block at *slot* without its transactions."""
-        ...
 
 
 class PreferredNodes:
-    """Several nodes in order of preference, as one.
+    """Several nodes in order of preference, used as one.
 
-    The first that answers is believed, but for a block that it does not have: then the others are
-    asked for it, unless it is only expected.  A node that gave no answer is passed over for a
-    while, if another gives one.
+    The first answer counts.  A block that the node lacks is requested from the others, unless it is
+    only expected.  A node that did not answer comes last for AVOIDED_S.
     """
 
     def __init__(self, nodes: Sequence[Node], clock: Clock) -> None:
@@ -115,7 +107,7 @@ class PreferredNodes:
         ask: Callable[[Node], Awaitable[T]],
         is_enough: Callable[[T], bool] = lambda _: True,
     ) -> T:
-        """Return the first sufficient answer, else the first answer; raise if there is none."""
+        """Return the first sufficient answer, else the first one; raise if there is none."""
         answers: list[T] = []
         failures: list[RpcFailure] = []
         for number in self._order():
@@ -139,20 +131,20 @@ class PreferredNodes:
 
 # A block is usually stored within some seconds; a later one is a failure.
 LATE_S: Final = 20.0
-STILL_S: Final = 10.0  # without a newer slot; a chain may skip a few in a row
+STILL_S: Final = 10.0  # without a newer slot; a chain may skip several slots
 SILENT_S: Final = 5.0  # without an answer
-FAR_SLOTS: Final = 8  # between the head of the node and the newest stored block
+FAR_SLOTS: Final = 8  # from the newest stored block to the head of the node
 ASK_S: Final = 1.0
-CAUGHT_UP_S: Final = 1.0  # gained between two checks: missed blocks are being read
+CAUGHT_UP_S: Final = 1.0  # gained between two checks: ingest is catching up
 
 
 @dataclass(eq=False)
 class WatchedNode:
-    """*node*, with its last answers.  Implements Node."""
+    """*node*, whose answers are recorded for a check.  Implements Node."""
 
     node: Node
     clock: Clock
-    _failures: dict[str, str] = field(default_factory=dict, init=False)  # by the question
+    _failures: dict[str, str] = field(default_factory=dict, init=False)  # by request
     _asked: dict[object, tuple[float, str]] = field(default_factory=dict, init=False)
     _missing: Missing | None = field(default=None, init=False)
     _head: Slot | None = field(default=None, init=False)
@@ -207,9 +199,9 @@ class WatchedNode:
     async def expect_current(self, slot: Slot | None, age_s: float | None) -> None:
         """Raise ServiceUnavailable with the reason if the newest stored block is late.
 
-        While missed blocks are read, one by one, the node is not at fault.
+        The node is not at fault while ingest catches up.
 
-        slot, age_s   of the newest stored block, None before there is one
+        slot, age_s   of the newest stored block, None before the first
         """
         now_s = self.clock.monotonic_s()
         late_s = now_s - self._began_at_s if age_s is None else age_s
@@ -218,7 +210,7 @@ class WatchedNode:
         if late_s <= LATE_S or catches_up or now_s - self._began_at_s <= LATE_S:
             return
         named = self._head
-        with suppress(RpcFailure, TimeoutError):  # a stream may be followed without requests
+        with suppress(RpcFailure, TimeoutError):  # a stream needs no requests
             async with asyncio.timeout(ASK_S):
                 named = (await self.node.head(Commitment.CONFIRMED)).slot
                 self._note_head(named)
@@ -250,7 +242,10 @@ class WatchedNode:
             )
         if slot is not None and self._head - slot > FAR_SLOTS:
             missing = self._missing
-            said = "" if missing is None else f" ({missing.absence.name}{_said(missing.reason)})"
+            said = ""
+            if missing is not None:
+                reason = f": {missing.reason}" if missing.reason else ""
+                said = f" ({missing.absence.name}{reason})"
             return (
                 f"the node names slot {self._head} and does not give the block after {slot}{said}:"
                 " set chain.second_rpc_url, or change chain.rpc_url"
@@ -279,10 +274,6 @@ class WatchedNode:
         return found
 
 
-def _said(reason: str) -> str:
-    return f": {reason}" if reason else ""
-
-
 log = structlog.get_logger()
 
 WATCHDOG_ASK_S: Final = 10.0
@@ -296,9 +287,9 @@ CANCELS_MAX: Final = 5
 class WatchedSource:
     """*source*, restarted after its last block when it stalls.
 
-    It stalls if it gives no update for *stall_after_s* seconds while *node* names a slot above that
-    block, or if it ends in a cancellation of its own.  Each time in a row it has twice as long,
-    eight times at most.  The time in which the consumer does not ask for an update does not count.
+    It stalls if it yields no update for *stall_after_s* while *node* reports a newer slot, or if it
+    cancels itself.  The time limit doubles with each stall in a row, up to eight times, and counts
+    only while the consumer waits for an update.
     """
 
     source: Source
@@ -307,11 +298,11 @@ class WatchedSource:
     stall_after_s: float
 
     async def genesis_hash(self) -> str | None:
-        """Return the genesis hash from the source."""
+        """Return the genesis hash of the source."""
         return await self.source.genesis_hash()
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
-        """Yield the updates of the source; ends and raises as it does."""
+        """Yield the updates of the source; end and raise as the source does."""
         tip = after
         factor = 1
         while True:
@@ -333,12 +324,12 @@ class WatchedSource:
             SOURCE_STALLS.inc()
             slot = None if tip is None else tip.slot
             log.warning("source_stalled", slot=slot, cause=cause)
-            # One that ends at once, each time, is not begun again at once.
+            # A source that stalls at once is not restarted at once.
             await asyncio.sleep(self.stall_after_s * factor * PAUSE_SHARE)
             factor = min(2 * factor, WAIT_FACTOR_MAX)
 
     async def _awaited(self, reading: "_Reading", tip: Tip | None, patience_s: float) -> str | None:
-        """Wait for the next update; return None when it has come, else why it will not."""
+        """Wait for the next update; return None when it is there, or the cause of a stall."""
         reported: Slot | None = None
         while not await reading.is_there(patience_s):
             head = await self._head()
@@ -352,7 +343,7 @@ class WatchedSource:
         return "it was cancelled from inside" if reading.is_cancelled else None
 
     async def _head(self) -> Slot | None:
-        """Return the newest slot of the node, or None if it gives no answer, which is no stall."""
+        """Return the newest slot of the node, or None if it does not answer."""
         try:
             async with asyncio.timeout(WATCHDOG_ASK_S):
                 return (await self.node.head(Commitment.CONFIRMED)).slot
@@ -361,14 +352,14 @@ class WatchedSource:
 
 
 class _Reading:
-    """One reading of a source, an update at a time."""
+    """Reads the updates of a source, one at a time."""
 
     def __init__(self, updates: AsyncIterator[Update]) -> None:
         self._updates = updates
         self._next: asyncio.Task[Update | None] | None = None
 
     async def is_there(self, timeout_s: float) -> bool:
-        """Wait for the next update or the end; return whether it came in time."""
+        """Wait for the next update or the end; return whether it arrived in time."""
         if self._next is None:
             self._next = asyncio.create_task(_coroutine(anext(self._updates, None)))
         await asyncio.wait([self._next], timeout=timeout_s)
@@ -381,7 +372,7 @@ class _Reading:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the source ended in a cancellation that was not requested from outside."""
+        """Whether the source has cancelled itself."""
         return self._next is not None and self._next.done() and self._next.cancelled()
 
     def take(self) -> Update | None:
@@ -405,9 +396,9 @@ class _Reading:
                 log.error("source_not_ended", cancelled=CANCELS_MAX)
                 return
             if not task.cancelled():
-                task.exception()  # it is looked at, so that it is not logged
+                task.exception()  # retrieved, so that it is not logged
         if isinstance(self._updates, AsyncGenerator):
-            with suppress(RuntimeError):  # it is in use by a task that was left behind
+            with suppress(RuntimeError):  # an abandoned task may still use it
                 await self._updates.aclose()
 
 

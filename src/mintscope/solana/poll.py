@@ -1,4 +1,4 @@
-"""Polling of a chain: getSlot, getBlocks, getBlock, with any provider."""
+"""A block source that polls a node by getSlot, getBlocks and getBlock."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -20,7 +20,7 @@ __all__ = ["OtherChain", "Polling"]
 
 log = structlog.get_logger()
 
-# How far below its tip a resumed consumer may have to be corrected before anything is final.
+# Slots below the tip of a resumed consumer in which a fork is still followed.
 OVERLAP_SLOTS: Final = 512
 
 Progress = Callable[[int, int], None]
@@ -28,11 +28,12 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Poller:
-    """A Source over JSON-RPC.  *progress* gets (slots done, slots in all) per block.
+    """A Source over JSON-RPC.
 
-    owed_since   when each missing block that must exist was first requested; kept when it begins
-                 again, as `gap_after_s` is counted from then
-    meter        measures the finality of the chain
+    progress     called with (finished slots, all slots) for each block
+    owed_since   time of the first request for each missing block that must exist; kept over a
+                 restart, because `gap_after_s` counts from it
+    meter        measures the delay of finality
     """
 
     rpc: Node
@@ -59,8 +60,8 @@ class Poller:
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
         """Yield blocks in order, finality and gaps; never ends.
 
-        Raises RpcRefused if the node turns us away at the start, OtherChain if it
-        follows another cluster.  Later troubles are logged and waited out.
+        Raises RpcRefused if the node refuses the first requests, OtherChain if it follows another
+        cluster.  Later failures are logged, and the requests repeated.
         """
         patience = Patience(self.sleep)
         lineage, missed = await self._begin(after, patience)
@@ -102,7 +103,7 @@ class Poller:
                 await patience.wait(failure)
 
     async def _locate(self, after: Tip | None) -> tuple[Lineage, Gap | None]:
-        """Return the place to continue from, and the slots skipped for it."""
+        """Return the lineage to continue, and the gap of skipped slots, if there is one."""
         head = (await self.rpc.head(Commitment.CONFIRMED)).slot
         if after is None:
             return Lineage(Position(Slot(await self._first(head) - 1), None)), None
@@ -128,7 +129,7 @@ class Poller:
     async def _slots(self, seconds: float) -> int:
         """Return the number of slots that the chain makes in *seconds* at its present pace.
 
-        0 if the node does not know its pace: then nothing is read back, and every gap is caught up.
+        0 if the node does not know its pace: then no backfill is read, and no slot is skipped.
         """
         if not seconds:
             return 0

@@ -1,11 +1,11 @@
-"""JSON-RPC client, and its pace.
+"""JSON-RPC client with retries and a limited rate of requests.
 
 * RpcFailure
-  x Unreachable     no usable answer, after every retry; trying later may help
-  x RpcRefused      the node will not do it; only a change of configuration helps
+  x Unreachable     no usable answer after all retries; a later request may succeed
+  x RpcRefused      the node refuses the request; only a change of configuration helps
 
-A block that is not there is not a failure: `block` and `header` return a
-Missing that says why, and that is only a hint (see `poll`).
+A missing block is no failure: `block` and `header` return Missing with the reason of the node,
+which proves nothing (see `poll`).
 """
 
 import asyncio
@@ -43,7 +43,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Trouble(Exception):
-    """One attempt failed; another may not.  *code* is the node's error code, if any."""
+    """An attempt has failed, and is repeated; *code* is the error code of the node, 0 for none."""
 
     def __init__(self, what: str, retry_after_s: float = 0.0, *, code: int = 0) -> None:
         super().__init__(what)
@@ -52,7 +52,7 @@ class Trouble(Exception):
 
 
 class Throttle:
-    """Limits the rate of requests to a node, over all requests together."""
+    """Delays all requests to a node after failures."""
 
     def __init__(self, clock: Clock, jitter: Callable[[], float], sleep: Sleep) -> None:
         self._clock = clock
@@ -66,7 +66,7 @@ class Throttle:
         self._not_before_s = max(self._not_before_s, self._clock.monotonic_s() + wait_s)
 
     async def wait(self, attempt: int) -> None:
-        """Wait until a request may start, longer after every failed *attempt*."""
+        """Wait until a request may start; *attempt* is the number of failed attempts before it."""
         backoff_s = min(BACKOFF_S_MAX, BACKOFF_S * 2 ** (attempt - 1)) if attempt else 0.0
         wait_s = max(
             self._not_before_s - self._clock.monotonic_s(), backoff_s * (1 + self._jitter()) / 2
@@ -94,7 +94,7 @@ class Patience:
 
 
 def retry_after_s(text: str, now_s: float) -> float:
-    """Return the seconds of a Retry-After header, in either form; 0 if it has none."""
+    """Return the seconds of a Retry-After header, given as seconds or as a date; else 0."""
     if text.isascii() and text.isdigit():
         return float(text)
     try:
@@ -106,12 +106,12 @@ def retry_after_s(text: str, now_s: float) -> float:
 RESPONSE_BYTES_MAX: Final = 64 * 1024 * 1024
 BLOCKS_RANGE_MAX: Final = 500_000  # of getBlocks, fixed by the validator
 PERFORMANCE_SAMPLES: Final = 5  # of a minute each
-PACE_SLOTS: Final = 1_000  # between two blocks whose times show the pace
-PACE_BLOCKS_MAX: Final = 20  # slots that may be skipped before one has a block
+PACE_SLOTS: Final = 1_000  # between two blocks whose times give the pace
+PACE_BLOCKS_MAX: Final = 20  # slots in which a block must be found
 
 T = TypeVar("T")
 H = TypeVar("H", bound=wire.Header)
-FUTURE_S_MAX: Final = 60.0  # clocks of a node and of this machine may differ by this much
+FUTURE_S_MAX: Final = 60.0  # maximum difference of the clocks of a node and this machine
 
 
 class RpcFailure(SourceError):
@@ -144,9 +144,9 @@ class Commitment(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """The node has no block at *slot*, by its own report.
+    """A report of the node that it has no block at *slot*.
 
-    reason   its message, if it refuses the block
+    reason   message of the node if it refuses the block
     """
 
     slot: Slot
@@ -157,7 +157,7 @@ class Missing:
 class Head(NamedTuple):
     """The newest block at a commitment.
 
-    blockhash   None if the node did not say it
+    blockhash   None if the node did not report it
     """
 
     slot: Slot
@@ -165,10 +165,10 @@ class Head(NamedTuple):
 
 
 class Rpc:
-    """A client of one endpoint: a context manager that closes every connection.
+    """A client of one endpoint, and a context manager that closes its connections.
 
-    A node that does not know the level `confirmed` is asked for `finalized` instead: announced
-    releases of Solana may drop it, and then a block is confirmed when it is final.
+    If the node does not know the level `confirmed`, requests use `finalized`: future releases of
+    Solana may drop that level, because a block is then final as soon as it is confirmed.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class Rpc:
         self._knows_confirmed = True
         self._names_final_block = True
         try:
-            self._where = httpx.URL(endpoint.url).host  # never the path: it may hold a key
+            self._where = httpx.URL(endpoint.url).host  # not the path, which may hold a key
         except httpx.InvalidURL as cause:
             raise RpcRefused("expected chain.rpc_url to be an http or https address") from cause
         self._http = open_client(
@@ -213,7 +213,7 @@ class Rpc:
             params = [{"commitment": commitment}]
             try:
                 latest = _some(await self._call("getLatestBlockhash", params, wire.LATEST))
-            except RpcRefused:  # then its slot and its hash take two questions
+            except RpcRefused:  # the hash then needs a second request
                 self._names_final_block = False
             else:
                 return Head(latest.context.slot, latest.value.blockhash)
@@ -227,7 +227,7 @@ class Rpc:
     async def alpenglow(self) -> bool | None:
         """Return whether the cluster has migrated to Alpenglow; None if the node does not know.
 
-        Older nodes do not know the question, and providers may refuse it (HTTP 401, 404, 429).
+        Older nodes do not have the method, and providers may refuse it (HTTP 401, 404, 429).
         """
         try:
             answer = await self._call("getAgGenesisCert", [], wire.CERTIFICATE)
@@ -257,15 +257,15 @@ class Rpc:
         return _some(await self._call("getHealth", [], wire.TEXT))
 
     async def block_time(self, slot: Slot) -> UnixS | None:
-        """Return the time of *slot*, or None if the chain does not know it."""
+        """Return the block time of *slot*, or None if the node does not know it."""
         answer = await self._call("getBlockTime", [slot], wire.SLOT)
         return None if answer.result is None else UnixS(answer.result)
 
     async def pace(self) -> Pace | None:
-        """Return the pace of the chain; None if the node does not know.
+        """Return the pace of the chain; None if the node does not know it.
 
-        From the chain's own samples of the last minutes; if the node keeps none, from the times of
-        two blocks some minutes apart.
+        It comes from the performance samples of the last minutes, or else from the times of two
+        blocks some minutes apart.
         """
         with suppress(RpcFailure):  # not every provider offers it
             params = [PERFORMANCE_SAMPLES]
@@ -291,7 +291,7 @@ class Rpc:
         return None
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
-        """Return the slots from *first* to *last* reported to have a block, ascending."""
+        """Return the slots from *first* to *last* that the node lists, ascending."""
         assert last - first <= BLOCKS_RANGE_MAX
         params = [first, last, {"commitment": commitment}]
         listed = _some(await self._call("getBlocks", params, wire.SLOTS))
@@ -300,7 +300,7 @@ class Rpc:
     async def block(
         self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
     ) -> Block | Missing:
-        """Return the block at *slot* with its transactions; *is_expected* has no effect."""
+        """Return the block at *slot* with its transactions; *is_expected* is ignored."""
         del is_expected
         answer = await self._get_block(slot, commitment, "full", wire.BLOCK)
         if isinstance(answer, Missing):
@@ -310,7 +310,7 @@ class Rpc:
             parent_slot=answer.parent_slot,
             blockhash=answer.blockhash,
             parent_blockhash=answer.parent_blockhash,
-            time=self._plausible(slot, answer.block_time),
+            time=plausible_time(slot, answer.block_time, self._clock),
             transactions=wire.JsonTransactions(answer.transactions),
             size=sum(map(len, answer.transactions)),
         )
@@ -327,7 +327,7 @@ class Rpc:
     async def largest_accounts(self, mint: Mint) -> Sequence[str]:
         """Return the addresses of the largest accounts of *mint*, at most 20.
 
-        Raises RpcRefused if the node does not answer this: many public ones do not.
+        Raises RpcRefused from many public nodes, which do not offer this.
         """
         params = [mint, {"commitment": "confirmed"}]
         answer = _some(await self._call("getTokenLargestAccounts", params, wire.LARGEST))
@@ -371,7 +371,7 @@ class Rpc:
     async def _call(
         self, method: str, params: list[Any], decoder: msgspec.json.Decoder[wire.Answer[T]]
     ) -> wire.Answer[T]:
-        """Return the result of *method*, or an error that means a missing block."""
+        """Return the answer to *method*: a result, or an error that means a missing block."""
         if not self._knows_confirmed:
             return await self._ask(method, as_final(params), decoder)
         try:
@@ -457,14 +457,13 @@ class Rpc:
                 )
             return await read_body(response, bytes_max=RESPONSE_BYTES_MAX)
 
-    def _plausible(self, slot: Slot, time: int | None) -> UnixS | None:
-        """Return *time*, or None if it is in the future, which would stop the market's clock."""
-        if time is None:
-            return None
-        if time > self._clock.now() / 1000 + FUTURE_S_MAX:
-            log.warning("block_from_the_future", slot=slot, block_time=time)
-            return None
-        return UnixS(time)
+
+def plausible_time(slot: Slot, time: int | None, clock: Clock) -> UnixS | None:
+    """Return *time*, or None if it is in the future, which would stop the market's clock."""
+    if time is not None and time > clock.now() / 1000 + FUTURE_S_MAX:
+        log.warning("block_from_the_future", slot=slot, block_time=time)
+        return None
+    return None if time is None else UnixS(time)
 
 
 def _code(error: wire.ErrorWire) -> wire.Code:

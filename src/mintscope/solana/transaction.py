@@ -1,8 +1,8 @@
-"""A transaction in the form that the decoder reads, whatever its source.
+"""Transactions from any source, for the decoder.
 
-A field holds what the source has: JSON gives addresses, signatures and data as base58 text, and
-protobuf gives their bytes.  Neither is converted before it is needed, because most never are.
-Names and bounds are those of getBlock, so that JSON is parsed straight into these structs.
+Addresses, signatures and data are base58 text from JSON and bytes from protobuf, and are converted
+only when needed, because most are not.  Names and bounds are those of getBlock, so that JSON is
+parsed directly into these structs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ Height = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class NodeRecord(msgspec.Struct, rename="camel", gc=False):
-    """A record in the node's spelling; it can form no cycle, so the collector skips it."""
+    """A record with the names of getBlock, outside of garbage collection: it has no cycles."""
 
 
 class Instruction(NodeRecord):
@@ -25,7 +25,7 @@ class Instruction(NodeRecord):
 
     accounts       indices into the keys of the transaction; one byte each in protobuf
     data           bytes, or base58 text
-    stack_height   1 at the top, one more a level; None in data before 2023
+    stack_height   1 at the top level, 2 below it, and so on; None in data before 2023
     """
 
     accounts: Sequence[int]
@@ -44,7 +44,7 @@ class InnerInstructions(NodeRecord):
 class TokenAmount(NodeRecord, kw_only=True):
     """The balance of a token account.
 
-    amount   raw units, decimal digits in a string as JSON and protobuf have it
+    amount   raw units, as decimal digits
     """
 
     amount: str = ""
@@ -61,7 +61,7 @@ class TokenBalance(NodeRecord):
 
 
 class Effects(NodeRecord):
-    """The parts of an outcome that only a few transactions need.
+    """The parts of the outcome that few transactions need.
 
     pre_balances, post_balances   lamports of each key before and after; empty if not recorded
     log_messages                  lines of the log; None or empty if not recorded
@@ -73,16 +73,16 @@ class Effects(NodeRecord):
 
 
 class Transaction(msgspec.Struct, gc=False):
-    """One transaction that succeeded.
+    """One successful transaction.
 
     index          position in its block
     keys           addresses: static, then loaded writable, then loaded readonly
-    signer_count   that many of the first keys signed; the very first paid the fee
+    signer_count   number of signers, which are the first keys; the very first paid the fee
     inner          None if the node did not record inner calls
-    balances       of the token accounts that are alive at the end
-    read_earlier   returns the balances before; few transactions need them, so a source may leave
-                   them unparsed until then.  Raises ValueError if they cannot be read
-    read_effects   returns lamports and log, as those
+    balances       of the token accounts that exist after the transaction
+    read_earlier   returns the balances before; parsed on request, because few transactions need
+                   them.  Raises ValueError if they cannot be read
+    read_effects   returns lamports and log in the same way
     """
 
     index: int
@@ -97,7 +97,7 @@ class Transaction(msgspec.Struct, gc=False):
 
 
 class UnreadableTransaction(msgspec.Struct, frozen=True):
-    """A transaction that the source cannot convert into that form.
+    """A transaction that cannot be converted to `Transaction`.
 
     signature   None if not even that could be read
     reason      malformed; no_meta: its outcome was not recorded; unknown_version: newer than we
@@ -112,8 +112,8 @@ class UnreadableTransaction(msgspec.Struct, frozen=True):
 class Transactions(Protocol):
     """The transactions of one block, in order.
 
-    Left out are those that failed, and a source may leave out those that called nothing
-    (votes above all): neither can hold a swap.  They may be read again on each iteration.
+    Failed transactions are omitted, and a source may omit those that called no program, mostly
+    votes: none of them has a swap.  Each iteration may parse them again.
     """
 
     def __iter__(self) -> Iterator[Transaction | UnreadableTransaction]: ...

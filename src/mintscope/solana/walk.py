@@ -34,28 +34,27 @@ log = structlog.get_logger()
 WALK_BLOCKS_MAX: Final = 1_000
 EMPTY_RANGES_MAX: Final = 20
 HOLE_PAUSE_S: Final = 0.25
-AWAITED_S: Final = 5.0  # then a line says so
-AHEAD_SLOTS_MAX: Final = 8  # beyond the head; more than pass while an answer is on its way
+AWAITED_S: Final = 5.0  # after which a missing block is logged
+AHEAD_SLOTS_MAX: Final = 8  # beyond the head; more than pass during one request
 SOON_SLOTS: Final = 3
-QUIET_SLOTS: Final = 2  # without a block before the node is asked for its newest
-AHEAD_ATTEMPTS: Final = 4  # for one of them, before its node must name it
+QUIET_SLOTS: Final = 2  # without a block before the head is requested
+AHEAD_ATTEMPTS: Final = 4  # for a slot beyond the head
 
 
 class OtherChain(RpcFailure):
-    """The node lacks a block that is known to be final."""
+    """The node is of another chain: it lacks a final block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polling:
     """The options of polling.
 
-    start            where to begin with nothing delivered yet: a slot, the oldest
-                     the node has, or *backfill_s* before the newest
-    gap_after_s      how long a block that must exist is requested before
-                     its slots are given up
-    max_gap_s        a resumption further behind is not caught up; 0: always caught up
-    fast_finality_every_s   how often finality is requested if it takes less than a second
-    asks_ahead   ask for blocks that the node has not named, as they are expected
+    start                   where a new store begins: a slot, the oldest block of the node, or
+                            *backfill_s* before the newest
+    gap_after_s             how long a block that must exist is requested before it becomes a gap
+    max_gap_s               slots older than this are skipped on resumption; 0: none
+    fast_finality_every_s   seconds between two requests for the final head if finality is fast
+    asks_ahead              whether to request expected blocks before the node reports them
     """
 
     start: Slot | Literal["latest", "first"] = "latest"
@@ -71,8 +70,7 @@ class Polling:
 class Walk:
     """One run of polling the chain, one step at a time.
 
-    plan     slots to ask for, ascending, all above those in the window
-    head     the newest confirmed slot that the node named or gave the block of
+    head     the newest confirmed slot that the node has reported, or delivered the block of
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
@@ -103,14 +101,14 @@ class Walk:
         self._ahead: asyncio.Task[list[Slot]] | None = None
         self._not_given = Slot(-1)  # a head whose block the node did not give
         self._settling: asyncio.Task[Settled] | None = None
-        # Handed on from a following to the next: what is owed is not owed for longer by that.
+        # Shared by successive walks, so that a restart does not extend the wait for a block.
         self._owed_since = {} if owed_since is None else owed_since
         self._reported_awaited = Slot(-1)
 
     async def step(self) -> Sequence[Update]:
         """Do the next step; return its updates.
 
-        Raises RpcFailure; after it, wait, say `interrupted` and step again.
+        Raises RpcFailure; then wait, call `interrupted`, and call `step` again.
         """
         if self._settling is None and not self._finality.due_in_s():
             self._settling = asyncio.create_task(self._finality.advance())
@@ -123,7 +121,7 @@ class Walk:
         self._look_ahead()
         self._window.fill(self._plan)
         if not self._window:
-            await asyncio.sleep(0)  # let what goes on beside us go on, whatever the sleep is
+            await asyncio.sleep(0)  # let other tasks run
             return ()
         if not await self._lowest_is_first():
             return ()
@@ -140,7 +138,7 @@ class Walk:
         await _end(settling)
 
     async def interrupted(self) -> None:
-        """Repeat requests without an answer after an outage, in which no block counts as owed."""
+        """Repeat failed requests after an outage; the wait for missing blocks starts again."""
         self._owed_since.clear()
         self._window.retry(self._plan)
 
@@ -157,7 +155,7 @@ class Walk:
         await self._window.clear()
 
     async def _fetch(self, slot: Slot) -> Answer:
-        """Return the answer for *slot*; request one beyond the head when it is expected."""
+        """Return the answer for *slot*; request a slot beyond the head when it is expected."""
         for attempt in range(AHEAD_ATTEMPTS):
             if slot <= self.head:
                 break
@@ -171,7 +169,7 @@ class Walk:
                 return answer
             if answer.absence is not Absence.NOT_READY:
                 break
-            if attempt == 0:  # later ones may fail as the slot has no block: others are on time
+            if attempt == 0:  # later attempts may fail because the slot has no block
                 self._arrivals.note_early(slot, asked_at_s)
         while slot > self.head:
             await self._risen.wait()
@@ -181,7 +179,7 @@ class Walk:
         """Wait until *slot* is expected; after two attempts also wait the polling interval."""
         if attempt > 1:
             await self._sleep(self._polling.poll_interval_ms / SECOND_MS)
-        # It may be put off meanwhile: others were too early.
+        # The time may move while this waits.
         while (due_at_s := self._arrivals.due_at_s(slot)) is not None:
             due_in_s = due_at_s - self._clock.monotonic_s()
             if due_in_s <= 0 or slot <= self.head:
@@ -192,7 +190,7 @@ class Walk:
         return await self._rpc.block(slot, self._finality.commitment(slot))
 
     def _note_head(self, slot: Slot) -> None:
-        """Record that *slot* is the newest that the node has confirmed."""
+        """Record that *slot* is the newest confirmed slot."""
         if slot > self.head:
             self._rose_at_s = self._clock.monotonic_s()
         self.head = slot
@@ -203,9 +201,9 @@ class Walk:
         risen.set()
 
     async def _lowest(self) -> tuple[Slot, Answer]:
-        """Return the answer for the lowest slot, even if the node fails only for this slot.
+        """Return the answer for the lowest slot; Missing if the node fails only for this slot.
 
-        Raises RpcFailure if it gives no other block either.
+        Raises RpcFailure if it fails for other slots too.
         """
         slot = self._window.lowest_slot
         try:
@@ -237,7 +235,7 @@ class Walk:
         self._planned_from = tip
         self._plan.extend(await self._after(tip))
         if not self._plan and self.head > tip:
-            self._plan.append(self.head)  # if there is a block, its parent proves the others
+            self._plan.append(self.head)  # the parents of its block prove the others
 
     async def _after(self, slot: Slot) -> list[Slot]:
         """Return the slots after *slot* at which the node may have blocks, ascending."""
@@ -248,10 +246,10 @@ class Walk:
         first = Slot(slot + 1)
         last = min(self.head, Slot(slot + BLOCKS_RANGE_MAX))
         if last - first < self._polling.requests_in_flight:
-            # So few that asking for each costs less than asking which there are.
+            # To request so few slots costs less than to list them.
             return [Slot(each) for each in range(first, last + 1)]
         listed: list[Slot] = []
-        for _ in range(EMPTY_RANGES_MAX):  # a head may be absurd: it is asked for again then
+        for _ in range(EMPTY_RANGES_MAX):  # the head may be wrong
             if listed or first > self.head:
                 break
             last = Slot(min(self.head, first + BLOCKS_RANGE_MAX - 1))
@@ -260,7 +258,7 @@ class Walk:
         return listed
 
     def _look_ahead(self) -> None:
-        """Plan the slots after the pending ones before those have arrived."""
+        """Plan the slots after the pending ones, so that requests overlap."""
         if self._ahead is not None and self._ahead.done():
             ahead = self._ahead
             self._ahead = None
@@ -272,7 +270,7 @@ class Walk:
             return
         self._plan_expected()
         has_room = len(self._window) < self._polling.requests_in_flight
-        # An expected slot may wait for room that there is once the node names a newer block.
+        # An expected slot in the plan does not count: the node has not reported it.
         is_named = bool(self._plan) and self._plan[0] <= self.head
         if self._ahead is None and not is_named and has_room:
             self._ahead = asyncio.create_task(self._ask_ahead(self._window.highest_slot))
@@ -309,9 +307,9 @@ class Walk:
             slot = Slot(slot + 1)
 
     async def _ask_ahead(self, slot: Slot) -> list[Slot]:
-        if slot >= self.head:  # all that was known is asked for: give the chain time to grow
+        if slot >= self.head:  # all known slots are requested: wait for new ones
             await self._sleep(self._polling.poll_interval_ms / SECOND_MS)
-        # While expected blocks come there is no need to ask which is the newest.
+        # While expected blocks arrive, the head need not be requested.
         while (pace := self._arrivals.pace) is not None and slot > self.head:
             quiet_s = self._clock.monotonic_s() - self._rose_at_s
             if quiet_s >= pace.seconds(QUIET_SLOTS):
@@ -324,7 +322,7 @@ class Walk:
         lowest = self._window.task(self._window.lowest_slot)
         waited = [lowest] if lowest.done() else self._window.pending
         beside = [task for task in (self._ahead, self._settling) if task is not None]
-        # The time of finality may come before anything else does.
+        # Finality may be due first.
         due_in_s = None if self._settling is not None else self._finality.due_in_s()
         await asyncio.wait(
             [*waited, *beside], timeout=due_in_s, return_when=asyncio.FIRST_COMPLETED
@@ -364,7 +362,7 @@ class Walk:
                 return ()
 
     async def _missing(self, missing: Missing) -> Sequence[Update]:
-        """Treat the slot as skipped, until the parent of a later block proves otherwise."""
+        """Treat the slot as skipped, unless a later block has it as its parent."""
         self._window.drop(missing.slot)
         owed_since = self._owed_since.get(missing.slot)
         if owed_since is None:
@@ -383,16 +381,16 @@ class Walk:
         return (gap,)
 
     def _tell_awaited(self, missing: Missing, owed_since: float) -> None:
-        """Log once that the market waits for a block, after some seconds."""
+        """Log once that the market has waited AWAITED_S for a block."""
         waited_s = self._clock.monotonic_s() - owed_since
         if waited_s >= AWAITED_S and missing.slot != self._reported_awaited:
             self._reported_awaited = missing.slot
             log.warning("block_awaited", slot=missing.slot, reason=missing.reason)
 
     async def _is_owed_still(self, slot: Slot) -> bool:
-        """Return whether the node still has the block whose parent is at *slot*.
+        """Return whether the node still has the received block whose parent is at *slot*.
 
-        A block in hand may have died with its parent: without this, both are waited for in vain.
+        If that block has died, so has its parent, and neither must be waited for.
         """
         child = self._window.child_of(slot)
         if child is None:
@@ -404,11 +402,11 @@ class Walk:
         self._owed_since.pop(slot, None)
         self._owed_since.pop(child.slot, None)
         self._window.drop(child.slot)
-        self._window.insert(child.slot, self._plan)  # another block may be there now
+        self._window.insert(child.slot, self._plan)  # another block may have replaced it
         return False
 
     async def _lost(self, missing: Missing, owed_since: float) -> str | None:
-        """Return the reason why an owed block will never come, or None while it still may."""
+        """Return the reason to give up a block that must exist, or None to wait longer."""
         if missing.absence is Absence.PURGED or missing.slot < await self._rpc.first_available():
             return "the node no longer has these slots"
         if self._clock.monotonic_s() - owed_since > self._polling.gap_after_s:
@@ -417,9 +415,9 @@ class Walk:
         return None
 
     async def _ancestor(self, block: Block) -> Position:
-        """Return the newest delivered ancestor of *block*, or at worst the floor.
+        """Return the newest delivered ancestor of *block*, or the floor if none is found.
 
-        A node that loses the thread sends us to the floor: delivering again is harmless.
+        Blocks may be delivered again without harm.
         """
         floor = self._lineage.floor
         parent = Position(block.parent_slot, block.parent_blockhash)
@@ -444,7 +442,7 @@ class Walk:
             )
 
     async def _settle(self, settled: Settled) -> Sequence[Update]:
-        """Report the final part of the deliveries; return to it if the rest has died."""
+        """Report the final blocks; if later ones have died, rewind to the floor."""
         final, dead = settled
         if dead is not None and self._lineage.holds(dead):
             log.warning("confirmed_block_died", slot=dead.slot)

@@ -1,4 +1,4 @@
-"""Window of requested blocks, and warnings about skipped files."""
+"""The window of requested blocks, and warnings about skipped files."""
 
 import asyncio
 from collections import deque
@@ -17,10 +17,10 @@ BYTES_MAX: Final = 128 * 1024 * 1024
 
 
 class Window:
-    """Requests in flight and answers waiting for a lower slot, at most *size* together.
+    """Open requests, and answers that wait for a lower slot, at most *size* together.
 
-    bytes_max   of both together, where each answer to come is taken to be as large as the largest
-                of the newest; one request is always made
+    bytes_max   limit of both together; an open request counts as the largest recent answer, and one
+                request is always allowed
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Window:
             self._ask(plan.popleft())
 
     def _room(self) -> int:
-        """Return the number of further slots that may be requested or stored."""
+        """Return the maximum number of slots in the window at present."""
         sizes = [size for task in self._tasks.values() if (size := _size(task))]
         self._largest = max(self._largest, *sizes, 1)
         held = sum(sizes)
@@ -56,7 +56,7 @@ class Window:
         return min(self._size, max(len(self._tasks) + more, 1))
 
     def insert(self, slot: Slot, plan: deque[Slot]) -> None:
-        """Request *slot* before all others; put the highest back to *plan* if there is no room."""
+        """Request *slot* at once; return the highest slot to *plan* if there is no room."""
         if len(self._tasks) >= self._size:
             highest = max(self._tasks)
             self._tasks.pop(highest).cancel()
@@ -93,9 +93,9 @@ class Window:
         return self._tasks[slot]
 
     async def answer(self, slot: Slot) -> Answer:
-        """Return the answer for *slot*, which was requested; it stays until dropped.
+        """Return the answer for the requested *slot*, which stays until it is dropped.
 
-        Raises RpcFailure as its request did.
+        Raises RpcFailure.
         """
         return await self._tasks[slot]
 
@@ -109,7 +109,7 @@ class Window:
     def drop(self, slot: Slot) -> None:
         """Forget the answer for *slot*."""
         task = self._tasks.pop(slot)
-        # A large size of before counts for less with each block: sizes shrink too.
+        # The largest size decays with each block.
         self._largest = max(self._largest * 15 // 16, _size(task))
         task.cancel()
 
@@ -134,7 +134,7 @@ def _size(task: asyncio.Task[Answer]) -> int:
 
 
 def _block(task: asyncio.Task[Answer]) -> Block | None:
-    """Return the block that came, None if none did."""
+    """Return the received block, None if there is none."""
     if not task.done() or _has_failed(task):
         return None
     answer = task.result()
@@ -155,12 +155,12 @@ log = structlog.get_logger()
 
 
 class SkippedFiles:
-    """Warns once of each file without a block after the tip of the last run."""
+    """Warns about each file without a block after the tip of the last run."""
 
     def __init__(self, after: Tip | None) -> None:
         self._after = after
         self._file = ""
-        self._last: Slot | None = None  # none once the file had a new block
+        self._last: Slot | None = None  # None after a new block in the file
 
     def note(self, where: str, slot: Slot, *, is_new: bool) -> None:
         """Note the block at *where*, a file and a line; *is_new* means that it was yielded."""

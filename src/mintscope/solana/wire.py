@@ -1,8 +1,8 @@
 """Answers of a JSON-RPC node.
 
-Only the fields that decoding needs are built; the parser skips the rest, logs (a third of the
-bytes) above all.  A block is parsed while it is iterated, one transaction at a time: the objects
-of 1,500 transactions held at once would cost more than parsing them.
+The parser skips all fields that decoding does not need, such as logs, a third of the bytes.
+Transactions are parsed one at a time while a block is iterated: to keep the objects of 1,500
+transactions would cost more than to parse them.
 """
 
 import re
@@ -42,11 +42,11 @@ class Absence(StrEnum):
     SKIPPED = "skipped"
     NOT_READY = "not ready"
     PURGED = "purged"
-    REFUSED = "refused"  # it fails at this block, and gives others
+    REFUSED = "refused"  # the node fails for this block only
 
 
 class ErrorWire(msgspec.Struct, frozen=True):
-    """A refusal."""
+    """An error of JSON-RPC."""
 
     code: int
     message: str = ""
@@ -59,7 +59,7 @@ class SoftwareWire(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, Generic[T], frozen=True):
-    """One answer: a result, an error, or neither."""
+    """An answer of JSON-RPC: a result, an error, or neither."""
 
     result: T | None = None
     error: ErrorWire | None = None
@@ -73,13 +73,13 @@ class AccountWire(msgspec.Struct, frozen=True):
 
 
 class Context(msgspec.Struct, frozen=True):
-    """The context of an answer about state."""
+    """The slot of an answer about accounts."""
 
     slot: SlotNumber
 
 
 class AccountsWire(msgspec.Struct, frozen=True):
-    """Accounts as of one slot, None if there is none."""
+    """Accounts as of one slot; None for an account that does not exist."""
 
     context: Context
     value: list[AccountWire | None]
@@ -106,7 +106,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 class BlockWire(Header, frozen=True, rename="camel", kw_only=True):
-    """getBlock with every transaction as JSON."""
+    """A block with its transactions as raw JSON."""
 
     block_time: SlotNumber | None = None
     transactions: list[msgspec.Raw]
@@ -130,7 +130,7 @@ class CertificateWire(msgspec.Struct, frozen=True):
 
 
 class PerformanceSample(msgspec.Struct, rename="camel"):
-    """The number of slots of the chain in a span of seconds, usually a minute."""
+    """The number of slots in a period, usually a minute."""
 
     num_slots: int
     sample_period_secs: float
@@ -139,16 +139,16 @@ class PerformanceSample(msgspec.Struct, rename="camel"):
 class Treatment(StrEnum):
     """The handling of a request that received an error code.
 
-    A slot that stays without its block for `chain.gap_after_s` becomes a gap, whatever the code,
-    if the node gives other blocks; if it gives none, it is waited for.
+    For any code, a slot without its block becomes a gap after `chain.gap_after_s` if the node
+    delivers other blocks; otherwise ingest waits for the node.
     """
 
     RETRY = "retry"  # after a pause, then later
     NEWER_VERSION = "newer version"  # at once, with a higher maxSupportedTransactionVersion
-    SKIPPED = "skipped"  # go on: the parent of a later block proves it, or it is asked again
+    SKIPPED = "skipped"  # continue: a later block proves it, or the slot is requested again
     NOT_READY = "not ready"  # the same
     GAP = "gap"  # once a later block proves that there was one
-    STOP = "stop"  # at the start; later it is waited for: only an operator can help
+    STOP = "stop"  # at the start; later wait, because only an operator can help
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -233,13 +233,13 @@ VERSION_NAMED: Final = re.compile(r"version \((\d{1,3})\)")
 
 
 class AcceptedVersion:
-    """The newest accepted version: starts at *newest* and rises when the node requires it."""
+    """The newest accepted version, which starts at *newest* and rises on demand of the node."""
 
     def __init__(self, newest: int) -> None:
         self.newest = newest
 
     def rise(self, asked: int, message: str) -> bool:
-        """Accept more than *asked*, which was refused with *message*; False if that is the most."""
+        """Raise the version after *asked* was refused; return False at the maximum."""
         if asked >= VERSION_MAX:
             return False
         named = VERSION_NAMED.search(message)
@@ -251,17 +251,17 @@ class AcceptedVersion:
         return True
 
 
-# A transaction that called nothing moved no pool, but for programs that show a fill in the log
-# alone.  Most of a block are votes, short and of this kind: the search spares parsing them.  In
-# longer ones it would cost more than it saves.
+# A transaction without inner instructions has no swap, except of programs that show fills only in
+# the log.  Most transactions are short votes of this kind, which a search finds without parsing.
+# For long transactions the search costs more than it saves.
 NOTHING_CALLED: Final = b'"innerInstructions":[]'
 LOGGED: Final = [program.encode() for program in LOGGED_PROGRAMS]
 SEARCH_MAX: Final = 4096
 
-# Version 1 (SIMD-0385) has no address tables, and is otherwise read like those before.
+# Version 1 (SIMD-0385) has no address tables, and is otherwise like version 0.
 VERSIONS: Final = frozenset({None, "legacy", 0, 1})
 
-# Where the parser stops at a failed transaction: `TransactionMeta.err` can only be null.
+# The end of the parser's message for a failed transaction: `TransactionMeta.err` must be null.
 FAILED: Final = "`$.meta.err`"
 
 
@@ -298,9 +298,9 @@ class TransactionMeta(NodeRecord):
     pre_token_balances: msgspec.Raw = msgspec.Raw(b"null")
 
     def read_earlier(self) -> Sequence[TokenBalance]:
-        """Return the balances before.
+        """Return the balances before the transaction.
 
-        Raises ValueError if they are not a list of balances.
+        Raises ValueError if they are no list of balances.
         """
         try:
             return _BALANCES.decode(self.pre_token_balances) or ()
@@ -346,7 +346,7 @@ class JsonEffects(Effects):
 
 
 class EntryEffects(NodeRecord):
-    """The values of an entry, parsed for the few transactions that need them."""
+    """An entry of getBlock, of which only the effects are parsed."""
 
     meta: JsonEffects
 
@@ -374,9 +374,9 @@ class JsonTransactions(msgspec.Struct, frozen=True):
 
 
 def may_hold_swap(entry: bytes) -> bool:
-    """Return whether *entry* called a known program, or one that logs its fills.
+    """Return whether *entry* has inner instructions, or a program that logs its fills.
 
-    Takes a copy of what lies in a block: two searches in it cost as much as one pattern in that.
+    The argument is a copy, in which two searches are as fast as one pattern in the block.
     """
     if NOTHING_CALLED not in entry:
         return True

@@ -101,7 +101,7 @@ def upgrade_advice(
     """
     version = None
     if kind in TABLES and has_table(TABLES[kind]):
-        version = ask(f"SELECT version FROM {TABLES[kind]}")  # noqa: S608 - ours
+        version = ask(VERSION[kind])
     newest = "a newer mintscope" if version is None else f"mintscope {version} or newer"
     if version == __version__:
         newest = f"a newer commit of mintscope {version}"
@@ -122,6 +122,7 @@ def _taken(row: Sequence[Any] | None) -> TakenBackup | None:
 
 
 SHOWN: Final = 8  # digits of a name
+VERSION: Final = {kind: f"SELECT version FROM {table}" for kind, table in TABLES.items()}  # noqa: S608 - ours
 RENAME_MARKET: Final = "UPDATE market_installation SET name = ?"
 # A store from before stores had names may be in use: it then has the pepper of its hashes.
 IS_USED: Final = "SELECT EXISTS (SELECT 1 FROM pepper)"
@@ -211,10 +212,9 @@ def _name(database: Database, kind: str, beside: Beside, name: str) -> str:
 
 
 def _note_version(database: Database, kind: str, version: str) -> None:
-    table = TABLES[kind]
-    ran = str(database.execute(f"SELECT version FROM {table}").get)  # noqa: S608 - ours
+    ran = str(database.execute(VERSION[kind]).get)
     if _order(version) > _order(ran):
-        update = f"UPDATE {table} SET version = ? WHERE version = ?"  # noqa: S608 - ours
+        update = f"UPDATE {TABLES[kind]} SET version = ? WHERE version = ?"  # noqa: S608 - ours
         with database.transaction():
             database.execute(update, (version, ran))
 

@@ -1,8 +1,8 @@
 """Blocks from the messages of a gRPC stream.
 
-A bank is one execution of a slot by the node that streams; its id means nothing to another node.
-A slot has several banks if, for example, its leader begins the block again on another parent.
-At most one of them is ever confirmed.
+A bank is one execution of a slot by the streaming node; its id has no meaning for other nodes.  A
+slot has several banks if, for example, its leader restarts the block on another parent.  At most
+one of them is confirmed.
 """
 
 from collections import OrderedDict
@@ -13,8 +13,9 @@ from typing import Final
 import structlog
 
 from mintscope.kit.clock import Clock
-from mintscope.kit.primitives import Slot, UnixS
+from mintscope.kit.primitives import Slot
 from mintscope.solana.blocks import Block
+from mintscope.solana.rpc import plausible_time
 from mintscope.solana.yellowstone import geyser_pb2
 from mintscope.solana.yellowstone.block_buffer import BlockBuffer
 from mintscope.solana.yellowstone.transactions import ProtobufTransactions
@@ -22,15 +23,15 @@ from mintscope.solana.yellowstone.transactions import ProtobufTransactions
 Info = geyser_pb2.SubscribeUpdateTransactionInfo
 Meta = geyser_pb2.SubscribeUpdateBlockMeta
 
-# The bank_id of messages of a server that does not name banks; only the genesis bank has this id.
+# The bank_id in messages of a server without bank ids; only the genesis bank has this id.
 UNNAMED: Final = 0
-# Far more banks than a node makes of a slot.
+# Far more than the banks of any slot.
 BANKS_MAX: Final = 64
 
 
 @dataclass(slots=True)
 class Bank:
-    """The transactions of one bank by index, and the head of its block."""
+    """The transactions of one bank by index, and the head of its block, if it has arrived."""
 
     parts: dict[int, Info] = field(default_factory=dict)
     meta: Meta | None = None
@@ -38,7 +39,7 @@ class Bank:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The bank of a slot whose block is complete."""
+    """A bank whose block is complete."""
 
     bank_id: int
     meta: Meta
@@ -53,7 +54,7 @@ class Room:
 
 
 class Banks:
-    """The banks of one slot; their bytes count in *room*."""
+    """The banks of one slot; *room* counts their bytes."""
 
     def __init__(self, room: Room) -> None:
         self._room = room
@@ -64,7 +65,7 @@ class Banks:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether several banks exist, at least one with its head, and none is confirmed."""
+        """Whether none of several banks is confirmed, and at least one has its head."""
         heads = [bank for bank in self._live.values() if bank.meta is not None]
         return self._confirmed is None and len(self._live) > 1 and bool(heads)
 
@@ -74,7 +75,7 @@ class Banks:
         return not any(bank.parts or bank.meta for bank in self._live.values())
 
     def note(self, bank_id: int) -> Bank | None:
-        """Return the bank, added if it is new, or None if it was dropped."""
+        """Return the bank, which is added if it is new; None if it was dropped."""
         if self._is_mixed or bank_id in self._dropped:
             return None
         if bank_id not in self._live and len(self._live) + len(self._dropped) >= BANKS_MAX:
@@ -91,7 +92,7 @@ class Banks:
         if bank is not None:
             before = bank.parts.get(info.index)
             if before is not None and before.signature != info.signature:
-                self._mix()  # two banks with one name
+                self._mix()  # two banks have the same id
                 return
             self._room.taken += info.ByteSize() - (0 if before is None else before.ByteSize())
             bank.parts[info.index] = info
@@ -118,7 +119,7 @@ class Banks:
                 return
 
     def _mix(self) -> None:
-        """Drop the slot, because its messages cannot be assigned to banks."""
+        """Drop the slot, because its messages cannot be assigned to its banks."""
         self.clear()
         self._is_mixed = True
 
@@ -142,17 +143,16 @@ class Banks:
             self._dropped.add(bank_id)
 
     def whole(self) -> Whole | None:
-        """Return the confirmed bank, or the only one; None if its head is missing.
+        """Return the confirmed bank, or the only one, if it is complete; None otherwise.
 
-        None, too, while several banks are held and none is confirmed, and if messages without a
-        bank came beside those of several.
+        Also None if there are messages without a bank id that may belong to several banks.
         """
         named = self._live.keys() - {UNNAMED}
         if self._is_mixed or (self._confirmed is None and len(named) > 1):
             return None
         bank_id = self._confirmed if self._confirmed is not None else next(iter(named), UNNAMED)
         if bank_id in self._dropped:
-            return None  # what was held of it is gone
+            return None  # its messages were dropped
         bank = self._live.get(bank_id, Bank())
         parts = bank.parts
         meta = bank.meta
@@ -174,7 +174,6 @@ class Banks:
 
 log = structlog.get_logger()
 
-FUTURE_S_MAX: Final = 60.0
 PARTIAL_SLOTS_MAX: Final = 64
 PARTIAL_BYTES_MAX: Final = 256 * 1024 * 1024
 NAMED_SLOTS_MAX: Final = 1_024  # slots of which at least one bank was named
@@ -190,11 +189,11 @@ Head = geyser_pb2.SubscribeUpdateBlock | geyser_pb2.SubscribeUpdateBlockMeta
 class Assembler:
     """Builds blocks from the messages of a session, and adds them to the *buffer*.
 
-    is_joined   the session sends single transactions and block metas, not blocks: a slot is whole
-                once its meta has come, a later slot has begun, and of several banks one is
-                confirmed, by a slot's status or by the parent hash of a later block; the first slot
-                of a session may have begun before it, and is left to the repair, and so are the
-                oldest of too many slots, or bytes, that are not whole
+    is_joined   whether the session sends single transactions and block metas instead of blocks.
+                A slot is then complete when its meta has arrived, a later slot has begun, and one
+                of several banks is confirmed, by a slot status or the parent hash of a later block.
+                The repairer provides the first slot of a session, which may have begun before, and
+                the oldest incomplete slots if there are too many of them
     """
 
     def __init__(self, buffer: BlockBuffer, clock: Clock, *, is_joined: bool) -> None:
@@ -221,7 +220,7 @@ class Assembler:
                 if banks is not None:
                     banks.take(part.bank_id, part.transaction)
                     self._make_room()
-                # Only a slot that begins makes another whole.
+                # Only the begin of a slot can complete another.
                 return part.slot > self._begun and self._begin(Slot(part.slot))
             case "block_meta":
                 meta = update.block_meta
@@ -246,7 +245,7 @@ class Assembler:
         if said.status in CONFIRMING:
             given = self._given.get(slot, bank_id)
             if given not in {bank_id, UNNAMED}:
-                self._buffer.kill(slot)  # another bank, the only one at that time
+                self._buffer.kill(slot)  # it has another bank, which was the only one then
             self._remember(slot, bank_id)
         banks = self._banks(slot) if self.is_joined else None
         if banks is None:
@@ -259,23 +258,23 @@ class Assembler:
 
     def _kill(self, slot: Slot, bank_id: int | None) -> None:
         """Drop the dead bank of *slot*, or every bank of it if *bank_id* is None."""
-        # A bank that is not held yet is noted, too: its later messages are not taken.
+        # Unknown banks are recorded too, so that their later messages are dropped.
         banks = self._banks(slot) if self.is_joined else None
         if banks is not None:
             banks.kill(bank_id)
-        # A whole block names no bank: until one is confirmed, it may be the one that died.
+        # A complete block has no bank id, so before a confirmation it may be the dead bank.
         if bank_id is None or self._given.get(slot, bank_id) in {bank_id, UNNAMED}:
             self._given.pop(slot, None)
             self._buffer.kill(slot)
 
     def _remember(self, slot: Slot, bank_id: int) -> None:
-        """Note the bank of *slot* that is in the buffer or confirmed."""
+        """Record the bank of *slot* that is in the buffer or confirmed."""
         self._given[slot] = bank_id
         while len(self._given) > GIVEN_MAX:
             self._given.popitem(last=False)
 
     def _open(self, slot: Slot) -> Banks | None:
-        """Return the banks of *slot* as `_banks` does, after closing the session's first slot."""
+        """Return the banks of *slot* as `_banks` does; drop the first slot of the session."""
         if self._closed < 0:
             self._closed = slot
             for each in [each for each in self._slots if each <= slot]:
@@ -283,7 +282,7 @@ class Assembler:
         return self._banks(slot)
 
     def _banks(self, slot: Slot) -> Banks | None:
-        """Return the banks of *slot*, or None if the buffer has it or the repairer provides it."""
+        """Return the banks of *slot*, or None if it is buffered or left to the repairer."""
         if slot <= self._closed and slot not in self._slots:
             return None
         self._slots.setdefault(slot, Banks(self._room))
@@ -296,7 +295,7 @@ class Assembler:
         self._closed = max(self._closed, slot)
 
     def _make_room(self) -> None:
-        """Drop the oldest incomplete slots while there are too many, or they are too large."""
+        """Drop the oldest incomplete slots while there are too many slots or bytes."""
         if len(self._slots) <= PARTIAL_SLOTS_MAX and self._room.taken <= PARTIAL_BYTES_MAX:
             return
         held = sorted(slot for slot, banks in self._slots.items() if not banks.is_empty)
@@ -304,12 +303,12 @@ class Assembler:
             self._forget(held.pop(0))
 
     def _begin(self, slot: Slot) -> bool:
-        """Record that *slot* has begun, and put what is whole now."""
+        """Record that *slot* has begun, and buffer the slots that are complete now."""
         self._begun = max(self._begun, slot)
         return self._close()
 
     def _close(self) -> bool:
-        """Put completed slots below the newest begun one in the buffer; return whether any was."""
+        """Buffer the complete slots below the newest begun one; return whether there was any."""
         whole: list[Whole] = []
         for slot in sorted((each for each in self._slots if each < self._begun), reverse=True):
             banks = self._slots[slot]
@@ -327,7 +326,7 @@ class Assembler:
             size = one.meta.ByteSize() + sum(part.ByteSize() for part in one.parts)
             self._put(one.meta, one.parts, size)
         if whole:
-            # Slots below with named banks and no messages were skipped, or came too late.
+            # Lower slots without messages were skipped, or are too late.
             closed = [slot for slot in self._slots if slot <= self._closed]
             for slot in closed:
                 if self._slots[slot].is_empty:
@@ -343,23 +342,14 @@ class Assembler:
         if head.parent_slot >= head.slot > 0:
             log.warning("stream_block_unusable", slot=head.slot, parent_slot=head.parent_slot)
             return False
+        time = head.block_time.timestamp if head.HasField("block_time") else None
         block = Block(
             slot=Slot(head.slot),
             parent_slot=Slot(head.parent_slot),
             blockhash=head.blockhash,
             parent_blockhash=head.parent_blockhash,
-            time=self._plausible(head),
+            time=plausible_time(Slot(head.slot), time, self._clock),
             transactions=ProtobufTransactions(parts),
             size=size,
         )
         return self._buffer.add(block, size)
-
-    def _plausible(self, head: Head) -> UnixS | None:
-        """Return the time of the block; None for a future one, which would stop the market."""
-        if not head.HasField("block_time"):
-            return None
-        time = head.block_time.timestamp
-        if time > self._clock.now() / 1000 + FUTURE_S_MAX:
-            log.warning("block_from_the_future", slot=head.slot, block_time=time)
-            return None
-        return UnixS(time)

@@ -1,4 +1,4 @@
-"""Newest blocks of a gRPC stream, and a check of the stream."""
+"""The newest blocks of a gRPC stream, and a check of the stream."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ class _Held:
 class BlockBuffer:
     """Blocks by slot, ascending; the oldest are dropped when there is no room.
 
-    newest      the highest slot held since the beginning, -1 before the first
-    final       the newest slot that this session called final, -1 without
+    newest      the highest slot so far, -1 before the first
+    final       the newest slot that this session has reported as final, -1 for none
     """
 
     def __init__(self, *, blocks_max: int = BLOCKS_MAX, bytes_max: int = BYTES_MAX) -> None:
@@ -38,14 +38,14 @@ class BlockBuffer:
     def add(self, block: Block, size: int) -> bool:
         """Add *block* of *size* bytes; return whether it was new.
 
-        A block that a newer block's parent passes over, or contradicts, has died and is dropped.
+        Blocks that the links of a newer block exclude have died, and are dropped.
         """
         held = self._held.get(block.slot)
         if held is not None and held.block.blockhash == block.blockhash:
             return False
         above = self._above(block.slot)
         if above is not None and not _admits(above, block):
-            return False  # late, and of a fork that died
+            return False  # late, and of a dead fork
         self._drop_between(block)
         self._held[block.slot] = _Held(block, size)
         self._bytes += size
@@ -57,7 +57,7 @@ class BlockBuffer:
         return True
 
     def contradict(self, block: Block) -> None:
-        """Drop blocks that *block*, received from a node, proves dead."""
+        """Drop the blocks that *block*, received from a node, proves dead."""
         held = self._held.get(block.slot)
         if held is None or held.block.blockhash != block.blockhash:
             self._drop_between(block)
@@ -68,7 +68,7 @@ class BlockBuffer:
             self._drop(slot)
 
     def begin_session(self) -> None:
-        """Forget which blocks are final, because a new session does not vouch for earlier ones."""
+        """Forget which blocks are final, because a new session may be of another server."""
         self.final = Slot(-1)
         self._session_after = self.newest
 
@@ -77,7 +77,7 @@ class BlockBuffer:
         return self.block(slot) if self._session_after < slot <= self.final else None
 
     def finalize(self, slot: Slot) -> None:
-        """Record that the stream calls *slot* final."""
+        """Record that the stream has reported *slot* as final."""
         self.final = max(self.final, slot)
 
     def block(self, slot: Slot) -> Block | None:
@@ -86,7 +86,7 @@ class BlockBuffer:
         return None if held is None else held.block
 
     def named_as_parent(self, slot: Slot) -> str | None:
-        """Return the parent hash for *slot* from the next stored block above it."""
+        """Return the hash of *slot* that the next stored block has as its parent, if it has."""
         above = self._above(slot)
         return above.parent_blockhash if above is not None and above.parent_slot == slot else None
 
@@ -140,14 +140,14 @@ SILENT_S: Final = 20.0
 
 
 class StreamWatch:
-    """Fails if no session of a stream has delivered a block for SILENT_S."""
+    """A check that fails if a stream has delivered no block for SILENT_S."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._block_at_s = clock.monotonic_s()
 
     def note_block(self) -> None:
-        """Record that a session gives a block now."""
+        """Record that the stream has delivered a block."""
         self._block_at_s = self._clock.monotonic_s()
 
     async def expect_blocks(self) -> None:

@@ -32,7 +32,7 @@ log = structlog.get_logger()
 MESSAGE_BYTES_MAX: Final = 128 * 1024 * 1024
 WATCHDOG_S: Final = 5.0
 CONNECT_S: Final = 10.0
-# A server that names slots and gives no block is left after so many watchdogs.
+# The time limit of a server that sends slots and no block, in watchdog times.
 BARREN_FACTOR: Final = 3
 KEEPALIVE_MS: Final = 10_000
 FILTER: Final = "mintscope"
@@ -41,7 +41,7 @@ OPTIONS: Final = (
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_MS // 2),
 )
-# Answers of a server that does not take so many addresses in one filter.
+# Codes of a server that refuses so many addresses in one filter.
 TOO_MANY: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED})
 
 Subscription = grpc.aio.StreamStreamCall[geyser_pb2.SubscribeRequest, geyser_pb2.SubscribeUpdate]
@@ -51,8 +51,8 @@ Subscription = grpc.aio.StreamStreamCall[geyser_pb2.SubscribeRequest, geyser_pb2
 class GeyserEndpoint:
     """The server of a stream; https means TLS.
 
-    x_token   value of the metadata `x-token` that the provider requires, "" for none
-    ca        certificates (PEM) that the server's must be signed by, or be; None: those gRPC knows
+    x_token   value of the metadata `x-token`, "" for none
+    ca        certificates (PEM) that the server's must be or be signed by; None: those of gRPC
     """
 
     url: str = field(repr=False)
@@ -61,7 +61,7 @@ class GeyserEndpoint:
 
     @property
     def where(self) -> str:
-        """The host only, because the rest may contain a key."""
+        """The host, without the path, which may contain a key."""
         return urlsplit(self.url).hostname or "?"
 
 
@@ -74,9 +74,9 @@ class StreamEnded(Exception):
 
 
 class Stream:
-    """Fills *buffer* while `run` runs; a session that names an implausible slot is ended.
+    """Fills *buffer* while `run` runs; ends a session that reports an implausible slot.
 
-    news      set whenever the buffer has a new block, or a session ends
+    news      set when the buffer has a new block, or a session ends
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
@@ -103,27 +103,24 @@ class Stream:
 
     @property
     def is_live(self) -> bool:
-        """Whether the current session delivered a block within the watchdog's time.
-
-        A session that hangs, in whatever call, is not live: nothing waits for its blocks.
-        """
+        """Whether the current session has delivered a block within the watchdog time."""
         if self._block_at_s is None:
             return False
         return self._clock.monotonic_s() - self._block_at_s < self._watchdog_s
 
     def note_block(self) -> None:
-        """Record that the session under way gave a block now."""
+        """Record that the current session has delivered a block."""
         self._block_at_s = self._clock.monotonic_s()
         self._watch.note_block()
         self.news.set()
 
     def note_end(self) -> None:
-        """Record that no session is under way."""
+        """Record that there is no session."""
         self._block_at_s = None
         self.news.set()
 
     async def run(self) -> None:
-        """Subscribe, and resubscribe when a session ends, with longer pauses after failures."""
+        """Subscribe, and subscribe again after each session, with longer pauses after failures."""
         vain = 0
         resumes = True
         while True:
@@ -142,7 +139,7 @@ class Stream:
                 self.note_end()
             has_served = self.buffer.newest > before
             vain = 0 if has_served else vain + 1
-            # A server that cannot go back so far is asked for what is new: the rest is repaired.
+            # A server may not have earlier slots: then start with new ones, and repair the rest.
             resumes = has_served or since is None
             if vain:
                 backoff_s = min(BACKOFF_S_MAX, BACKOFF_S * 2 ** min(vain - 1, 8))
@@ -173,7 +170,7 @@ class Stream:
         except asyncio.CancelledError as error:
             if _is_asked_to_stop():
                 raise
-            # gRPC raises it, too, where a call ended by itself: unseen, it would end this task.
+            # gRPC also raises it for a call that has ended, which must not end this task.
             raise StreamEnded("cancelled", "the call was cancelled from inside") from error
         except (asyncio.InvalidStateError, grpc.aio.UsageError) as error:
             raise StreamEnded("closed", str(error)) from error
@@ -268,9 +265,9 @@ OWED_SLOTS_MAX: Final = 10_000
 
 
 class StreamedNode:
-    """The blocks of *stream*; *repairer* supplies missing blocks, and all blocks while it is down.
+    """The blocks of *stream*, with missing ones from *repairer*.
 
-    The poller proves the chain by its links, so a wrong guess here costs a request, never a block.
+    The poller proves the chain by its links, so an error here costs a request, but no block.
     """
 
     def __init__(
@@ -287,7 +284,7 @@ class StreamedNode:
         self._failing_since_s: dict[Slot, float] = {}
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*; wait briefly if it has not changed."""
+        """Return the newest block at *commitment*; if it has not changed, wait briefly."""
         if commitment is Commitment.FINALIZED:
             final = self._buffer.final
             if self._stream.is_live and final >= 0:
@@ -324,7 +321,7 @@ class StreamedNode:
         return await self._repairer.first_available()
 
     async def genesis_hash(self) -> str:
-        """Return the name of the cluster."""
+        """Return the genesis hash of the repairer."""
         return await self._repairer.genesis_hash()
 
     async def pace(self) -> Pace | None:
@@ -343,7 +340,7 @@ class StreamedNode:
     ) -> Block | Missing:
         """Return the block at *slot* from the stream, or from the repairer if the stream lacks it.
 
-        A block that the repairer cannot be asked for in `gap_after_s` counts as purged.
+        A block counts as purged if requests for it fail for `gap_after_s`.
         """
         held = self._buffer.block(slot)
         if held is not None:
@@ -359,11 +356,11 @@ class StreamedNode:
             return Missing(slot=slot, absence=Absence.PURGED)
         self._failing_since_s.pop(slot, None)
         if isinstance(answer, Block):
-            self._buffer.contradict(answer)  # else a dead block of the stream is given for ever
+            self._buffer.contradict(answer)  # a block of the stream may be dead
         return answer
 
     def _is_given_up(self, slot: Slot) -> bool:
-        """Return whether the stream continues, but requests for *slot* have failed for long."""
+        """Return whether the stream is live, but requests for *slot* fail for `gap_after_s`."""
         now_s = self._clock.monotonic_s()
         if len(self._failing_since_s) >= OWED_SLOTS_MAX:
             self._failing_since_s.clear()
@@ -384,16 +381,18 @@ class StreamedNode:
 
 
 SHORTEST_MS = 1
-# The stream has finality by itself: to look costs next to nothing.
+# The stream reports finality, so a check needs no request.
 FINALITY_EVERY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class GeyserSource:
-    """The endpoints in order of preference; *programs* are the addresses to filter blocks by.
+    """A Source that polls a stream, which answers faster than a node.
 
-    The poller decides what follows what; the stream only answers it faster than a node.  *meter*
-    measures the finality of the chain; *watch* notes the blocks of the stream.
+    endpoints   servers in order of preference
+    programs    addresses of the programs whose transactions are requested
+    meter       measures the delay of finality
+    watch       checks that the stream delivers blocks; None: no check
     """
 
     endpoints: Sequence[GeyserEndpoint]
@@ -409,11 +408,11 @@ class GeyserSource:
     watch: StreamWatch | None = None
 
     async def genesis_hash(self) -> str | None:
-        """Return the repairer's genesis hash; None if it refuses.  Waits while unreachable."""
+        """Return the genesis hash of the repairer, None if it refuses; wait while it is away."""
         return await Poller(self.repairer, self.polling, clock=self.clock).genesis_hash()
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
-        """Yield blocks in order, finality and gaps; never ends.  Raises as the poller does."""
+        """Yield blocks in order, finality and gaps; never end.  Raises the errors of Poller."""
         stream = Stream(
             self.endpoints,
             self.programs,
@@ -429,7 +428,7 @@ class GeyserSource:
             poll_s=self.polling.poll_interval_ms / 1000,
             gap_after_s=self.polling.gap_after_s,
         )
-        # The node itself waits for news, and for the pause while it polls.
+        # `StreamedNode.head` waits for news, so the poller need not.
         polling = replace(
             self.polling,
             poll_interval_ms=SHORTEST_MS,

@@ -1,4 +1,4 @@
-"""Transactions of a gRPC stream, and checks for plausible slots."""
+"""Transactions of a gRPC stream, and a check for plausible slots."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -114,14 +114,14 @@ def _name(signature: bytes) -> Signature | None:
     return Signature(b58encode(signature).decode()) if len(signature) == SIGNATURE_BYTES else None
 
 
-ASK_S: Final = 2.0  # the stream does not wait longer for a node that does not answer
-AHEAD_MAX: Final = 1_000  # nodes differ by less
-SLOTS_PER_S: Final = 50  # no cluster is as fast
-ABSURD: Final = 2**53  # more than JSON-RPC can say
+ASK_S: Final = 2.0  # time limit of the node for an answer
+AHEAD_MAX: Final = 1_000  # slots, more than the difference of any two nodes
+SLOTS_PER_S: Final = 50  # more than any cluster makes
+ABSURD: Final = 2**53  # more than JSON-RPC can express
 
 
 class PlausibleSlots:
-    """The highest plausible slots, by *node* at the start of the session and the time since."""
+    """Bounds the slots of a session by the head of *node* at its start and the time since."""
 
     def __init__(self, node: Node, clock: Clock) -> None:
         self._node = node
@@ -130,7 +130,7 @@ class PlausibleSlots:
         self._asked_at_s = 0.0
 
     async def ask(self) -> None:
-        """Request the chain's position; keep the last one if there is no answer."""
+        """Request the head of *node*; without an answer keep the last one."""
         try:
             async with asyncio.timeout(ASK_S):
                 head = (await self._node.head(Commitment.CONFIRMED)).slot
