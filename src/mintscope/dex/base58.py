@@ -1,8 +1,7 @@
-"""Base58 at the two lengths that transactions contain: transfers and events.
+"""Base58 decoding of short and of long instructions, such as transfers and events.
 
-Instructions of a dozen bytes are by far the most frequent, and a native
-decoder answers them in a quarter of a microsecond.  It is quadratic with a
-large constant, though: an event of 400 bytes takes it 50 us, the kernel here 2.5.
+A native library decodes the most frequent instructions, of a dozen bytes, in a quarter of a
+microsecond.  It is quadratic: for an event of 400 bytes it takes 50 us, and the kernel here 2.5 us.
 """
 
 from functools import lru_cache
@@ -21,8 +20,8 @@ SHORT_MAX: Final = 60
 # A CPI carries at most 10 KiB, which is 13,985 digits; anything longer is not an instruction.
 LENGTH_MAX: Final = 14_000
 HEAD_SIZE: Final = 8
-# By size of a head: 58 ** 13 is over 2 ** 76, which is all 64 bits, and seldom on an edge between
-# two; behind a head of 1 byte stand amounts, and every further digit would separate those.
+# By the size of a head: 13 digits (over 76 bits) determine 8 bytes, with rare exceptions.  A head
+# of 1 byte precedes amounts, which more digits would distinguish in vain.
 HEAD_DIGITS: Final = {1: 2, HEAD_SIZE: 13}
 DIGITS_A_STEP: Final = 5  # 58 ** 5 is the largest power that keeps limb * power inside 64 bits
 BASE: Final = np.uint64(58)
@@ -59,7 +58,7 @@ def decode(text: str | bytes) -> bytes:
 def data_of(instruction: Instruction) -> bytes:
     """Return the data of *instruction* as bytes, and store it in this form.
 
-    Several readings look at the same transfers and events: base58 is undone once.
+    Several readers use the same transfers and events, so base58 is decoded once.
     Raises Unreadable as `decode` does.
     """
     data = instruction.data
@@ -72,7 +71,7 @@ def data_of(instruction: Instruction) -> bytes:
 def common_head(first: str, length: int, size: int) -> bytes | None:
     """Return the leading *size* bytes common to all texts of *length* that start with *first*.
 
-    None if they differ: the lowest and the highest such text decide.
+    None if the lowest and the highest such text differ.
     """
     rest = length - len(first)
     low = decode(first + "1" * rest)
@@ -84,8 +83,8 @@ def common_head(first: str, length: int, size: int) -> bytes | None:
 def head(text: str | bytes, size: int = HEAD_SIZE) -> bytes:
     """Return the first *size* bytes of `decode(text)`, 1 or 8; all bytes if there are fewer.
 
-    The same few instructions come again and again, each with amounts of its
-    own; their first digits settle the first bytes, and are remembered.
+    The same few instructions recur with different amounts, so the bytes of their first digits are
+    cached.
     """
     digits = HEAD_DIGITS[size]
     if isinstance(text, str) and len(text) > digits:
@@ -102,7 +101,7 @@ def _write(limbs: NDArray[np.uint64], out: NDArray[np.uint8]) -> int:
     for limb in limbs[::-1]:
         for shift in (24, 16, 8, 0):
             byte = (limb >> np.uint64(shift)) & np.uint64(255)
-            if byte or length:  # leading zeros of the top limb are not bytes
+            if byte or length:  # skip the leading zeros of the top limb
                 out[length] = byte
                 length += 1
     return length
@@ -118,7 +117,7 @@ def convert(digits: bytes, out: NDArray[np.uint8]) -> int:
     used = 0
     at = zeros
     while at < len(digits):
-        # The first pass takes the odd digits, while there are no limbs that they would have to fit.
+        # The first pass takes the digits that do not fill a step, before there are any limbs.
         end = at + ((len(digits) - at) % (2 * DIGITS_A_STEP) or 2 * DIGITS_A_STEP)
         high = low = np.uint64(0)
         for i in range(at, end):
@@ -129,7 +128,7 @@ def convert(digits: bytes, out: NDArray[np.uint8]) -> int:
                 high = high * BASE + value
             else:
                 low = low * BASE + value
-        # Two steps in one pass: the processor works on both carries at a time.
+        # Two steps in one pass, so that the processor computes both carries in parallel.
         for i in range(used):
             product = limbs[i] * POWER + high
             high = product >> HALF

@@ -1,8 +1,8 @@
-"""Batches of the token programs: many instructions in one, expanded only here.
+"""Batches of the token programs: several instructions in one.
 
 Layout (instruction 255 of SPL Token since May 2026, and of Token-2022): byte ff, then for each
 instruction the number of its accounts u8, the length of its data u8, and the data.  The accounts
-of all of them stand one after another; any that are left over belong to none.
+of all instructions follow one another; further accounts have no meaning.
 """
 
 from typing import Final, TypeAlias
@@ -21,20 +21,20 @@ INSTRUCTIONS_MAX: Final = 10_240 // (HEADER_SIZE + 1)
 
 
 Opened: TypeAlias = dict[int, list[Instruction]]
-"""The content of the batches of one transaction, by the identity of the batch."""
+"""The instructions in the batches of one transaction, by the `id` of the batch."""
 
 
 def expand(tokens: list[Instruction], opened: Opened | None = None) -> list[Instruction]:
-    """Return *tokens*, of the token programs, with every batch replaced by its instructions.
+    """Return *tokens*, of the token programs, with each batch replaced by its instructions.
 
-    The same list if there is none, which is nearly always.  All hold bytes from then on.
-    A batch that is among *opened* gives the same instructions again.
-    Raises Unreadable for a batch that is cut short or asks for more accounts than it was given,
-    and for data that is not base58.
+    Without a batch, which is usual, the result is *tokens* itself.  All data are bytes afterwards.
+    A batch in *opened* is replaced by the same objects as before.
+    Raises Unreadable for a batch that is incomplete or lacks accounts, and for data that is not
+    base58.
     """
     has_batch = False
     try:
-        for token in tokens:  # what `data_of` does, without its calls: they are all there is to it
+        for token in tokens:  # `data_of` inline, because the calls would dominate
             data = token.data
             if isinstance(data, str):
                 is_short = len(data) <= SHORT_MAX
@@ -76,7 +76,7 @@ def expand_readable(tokens: list[Instruction], opened: Opened) -> list[Instructi
 def _unpack(batch: Instruction, found: list[Instruction]) -> None:
     """Add to *found* the instructions of *batch*, including those of nested batches.
 
-    Ends: lengths are bytes, so a batch in a batch is at most 255 long, and nests 84 levels more.
+    The recursion ends, because a nested batch has at most 255 bytes, and at most 84 more levels.
     """
     data = data_of(batch)
     accounts = batch.accounts

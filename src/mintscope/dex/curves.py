@@ -1,15 +1,13 @@
-"""Curves that hold their SOL as lamports and pay for a sale without a transfer.
+"""Curves that hold SOL as lamports, and pay for a sale without a transfer.
 
-A buyer's lamports arrive by transfer.  A program may take lamports out of its own account without
-one, so that only the balances of the transaction show what a sale paid: what the account held
-before and got by transfer, less what it holds after.  That is one number for the transaction.
-It belongs to a sale if no other call could take lamports out of that account: only its program can.
+A buyer pays by a transfer of lamports.  A program takes lamports out of its own account without a
+transfer, so only the balances of the transaction show the payment of a sale: the balance before,
+plus transfers, minus the balance after.  The sum belongs to the sale if no other call could take
+lamports from the account.
 
-LaunchLab: its event carries the reserve of the curve, of which the vault holds a part.
-
-The launcher of a token chooses the other part, the virtual reserve: it could be millions that
-have never been paid in.  So it counts at most as much as the virtual reserve of a common curve,
-that of pump.fun.
+LaunchLab: the event has the reserve of the curve, a part of which is in the vault.  The other part,
+the virtual reserve, is chosen by the creator of the token, and could be any amount, so it counts up
+to a limit near the virtual reserve of a common curve, that of pump.fun.
 """
 
 from typing import Final
@@ -26,7 +24,7 @@ from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import DOLLARS, WSOL
 from mintscope.solana.transaction import Instruction
 
-# buy, buy_exact_out, buy_with_be_authority: they take nothing out of the curve without a transfer.
+# buy, buy_exact_out, buy_with_be_authority: these take no lamports without a transfer.
 BUYS: Final = frozenset(
     map(bytes.fromhex, ("66063d1201daebea", "18d3742869039938", "4f4dabed9d31ebc6"))
 )
@@ -36,15 +34,15 @@ TRANSFER: Final = b"\x02\x00\x00\x00"
 CREATE_SEEDED: Final = b"\x03\x00\x00\x00"
 TRANSFER_SEEDED: Final = b"\x0b\x00\x00\x00"
 LAMPORTS_AT: Final = 4
-# CloseAccount, WithdrawExcessLamports, UnwrapLamports: lamports to their second account.
+# CloseAccount, WithdrawExcessLamports, UnwrapLamports: they pay lamports to their second account.
 RETURNING: Final = frozenset({b"\x09", b"\x26", b"\x2d"})
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of *call* with the curve of its leg; without a leg, use the transfers.
+    """Return the swap of *call* with the curve of its leg, or, without a leg, from transfers.
 
-    Raises Unreadable, with SHARED_LAMPORTS if another call may have taken lamports out of the
-    curve, too, and with NO_MOVEMENT if the curve did not give one mint for another.
+    Raises Unreadable, with SHARED_LAMPORTS if another call may have taken lamports from the curve,
+    and with NO_MOVEMENT if the curve did not exchange two mints.
     """
     if not legs:
         return read_closed(call, legs, token_accounts)
@@ -76,7 +74,7 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 
 
 def _paid(call: Call, account: int, token_accounts: TokenAccounts) -> int:
-    """Return the lamports that left *account* without a transfer, if all left during *call*."""
+    """Return the lamports that left *account* without a transfer.  Raises Unreadable."""
     others = [
         one
         for one in token_accounts.instructions(call.instruction.program_id_index)

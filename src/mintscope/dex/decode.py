@@ -1,8 +1,8 @@
-"""Transactions to swaps.  Total: for any bytes, the result is swaps or a reason.
+"""Decoding of transactions to swaps: any bytes give swaps, or a reason why not.
 
-A failed transaction is no swap.  Neither are liquidity changes, token
-creations, tips and commissions: a swap is a call of a DEX, with an instruction
-that swaps, after which a pool has received one mint and paid another.
+A swap is a call of a DEX by an instruction that swaps, after which a pool has received one mint and
+paid another.  Failed transactions, liquidity changes, token creations, tips and commissions are no
+swaps.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -36,18 +36,16 @@ from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import LOGGED_PROGRAMS, WSOL
 from mintscope.solana.transaction import Instruction, Transaction, UnreadableTransaction
 
-# The tree of calls of DEX programs, each with the moves under it.
+# The trace: the calls of DEX programs, each with the transfers below it.
 #
-# A transfer belongs to the innermost DEX above it.  Directly under a router it
-# belongs to none: commissions, tips and the user's own deposits pass there.
-# Programs that the table does not list have calls, too, unless a listed DEX
-# called them: `recognition` decides whether one of them exchanged.
-# Below a transfer of Token-2022 runs the hook of its mint: a program of the
-# issuer, whose own transfers belong to none either.
+# A transfer belongs to the innermost DEX above it.  Directly below a router it belongs to no call,
+# because it is a commission, a tip or a deposit of the user.  Calls of programs that are not in the
+# table count too, unless a listed DEX made them: `recognition` decides whether they exchanged.
+# Below a transfer of Token-2022 runs the hook of its mint, whose transfers belong to no call.
 
 
 class Native:
-    """A program that is not a DEX, whose instructions the trace handles itself."""
+    """A program that is no DEX, whose instructions the trace assigns to calls."""
 
     __slots__ = ()
 
@@ -58,27 +56,27 @@ LAMPORTS = Native()
 IGNORED = Native()
 NATIVES: Final = {SPL: TOKEN, SPL_2022: TOKEN_2022, SYSTEM: LAMPORTS, ASSOCIATED: IGNORED}
 
-# Data without heights is read flat: a DEX is called from the top, the rest belongs to it.
+# Heights for data without them: a DEX is called from the top, and all else belongs to it.
 TOP = 1
 CALLED = 2
 MOVING = 3
 
 Role: TypeAlias = Program | Native | None
-"""Of an account; None for most, which are nothing to the trace."""
+"""The role of an account; None for most accounts."""
 
 Frame: TypeAlias = tuple[int, Role, Call | None]
-"""An instruction that may call others: its height, its program, its call if that is a DEX."""
+"""An instruction that may call others: its height, role and, for a DEX, its call."""
 
 
 class Roles:
-    """The role of each address; *programs* are the DEXes."""
+    """Assigns a role to each address; *programs* are the DEXes."""
 
     def __init__(self, programs: Iterable[Program]) -> None:
         self.dexes = frozenset(programs)
         self.logged = frozenset(one for one in self.dexes if one.address in LOGGED_PROGRAMS)
         dexes = {program.address: program for program in self.dexes}
         self._of_text: Mapping[str, Program | Native] = {**dexes, **NATIVES}
-        # Apart from the others: a dict of both would look text up more slowly.
+        # A separate dict, because mixed keys would slow down the look-up of text.
         self._of_bytes = {base58.decode(key): role for key, role in self._of_text.items()}
 
     def of(self, keys: Sequence[str] | Sequence[bytes]) -> list[Role]:
@@ -95,7 +93,7 @@ def calls(
 ) -> list[Call]:
     """Return every call of a DEX, in order of execution; *roles* are those of the accounts.
 
-    Raises Unreadable if an instruction runs a program beyond them.
+    Raises Unreadable if an instruction has a program outside of the accounts.
     """
     found: list[Call] = []
     try:
@@ -146,7 +144,7 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
             if call is not None:
                 call.tokens.append(instruction)
         elif role is None:
-            # Below a listed DEX it works for that one; below a transfer it is a hook.
+            # Below a listed DEX it is a part of that call; below a transfer it is a hook.
             is_free = call is None or call.program is UNLISTED
             if is_free and program is not TOKEN_2022 and instruction.stack_height is not None:
                 below_router = isinstance(program, Program) and program.read is None
@@ -172,7 +170,7 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
                 call.tokens.append(instruction)
                 call.token_2022 = True
             if instruction.stack_height is not None:
-                # Below it runs the mint's transfer hook, whose moves are no part of the call.
+                # Transfers of the mint's hook, which runs below, are no part of the call.
                 height = at
                 program = role
                 call = None
@@ -183,7 +181,7 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
 
 # The progress of a bonding curve towards its pool, from the event of a swap.
 #
-# pump.fun     1 - tokens left to sell / INITIAL_TOKENS, which every curve of it begins with
+# pump.fun     1 - tokens left to sell / INITIAL_TOKENS, the initial number of every curve
 # LaunchLab    tokens sold / tokens to be sold
 # Meteora DBC  quote in the curve / quote at which it migrates
 
@@ -227,7 +225,7 @@ REPORTING: Final = PARTS.keys() | FEES.keys()  # more than the amounts of a swap
 
 
 def progress_of(call: Call) -> int | None:
-    """Return the millionths of the way that the event of *call* shows, 0 to WHOLE; None if none."""
+    """Return the progress in the event of *call*, 0 to WHOLE; None if it shows none."""
     parts = PARTS.get(call.program.name)
     if parts is None:
         return None
@@ -246,7 +244,7 @@ NO_PROGRAM: Final = "unknown"
 def decode_block(
     transactions: Iterable[Transaction | UnreadableTransaction], roles: Roles = KNOWN
 ) -> Decoded:
-    """Return the swaps of *transactions*, in order; *roles* say which programs are DEXes.
+    """Return the swaps of *transactions*, in order; *roles* has the DEX programs.
 
     Never raises for the content of a transaction: unreadable ones are quarantined.
     """
@@ -260,13 +258,13 @@ def decode_block(
             signature = transaction.signature
             reason = QuarantineReason(transaction.reason)
             decoded.quarantined.append(Quarantined(signature, index, NO_PROGRAM, reason))
-        # Freed before the next is parsed, so that it takes the same memory: 4 % of the time.
+        # Free its memory for the next transaction, which saves 4 % of the time.
         del transaction
     return decoded
 
 
 def _decode(transaction: Transaction, known: Roles, into: Decoded, migrations: list[Swap]) -> None:
-    """Add the swaps of *transaction* to *into*, and its moves from curves to *migrations*."""
+    """Add the swaps of *transaction* to *into*, and its migrations to *migrations*."""
     try:
         traced = _trace(transaction, known)
     except Unreadable as unreadable:
@@ -279,7 +277,7 @@ def _decode(transaction: Transaction, known: Roles, into: Decoded, migrations: l
     has_unlisted = False
     for call in calls:
         if call.program is UNLISTED:
-            if call.tokens or call.below_router:  # else it called others, and moved nothing itself
+            if call.tokens or call.below_router:  # else it has moved nothing itself
                 has_unlisted = True
             found.append([])
             continue
@@ -303,7 +301,7 @@ def _recognise(
     token_accounts: TokenAccounts,
     into: Decoded,
 ) -> None:
-    """Enter into *found* the swaps of unlisted programs, and record them in *into*."""
+    """Store the swaps of unlisted programs in *found*, and record them in *into*."""
     for call, refused in recognise(calls, found, token_accounts):
         address = token_accounts.key(call.instruction.program_id_index)
         missed = _missed(transaction, call, token_accounts, refused)
@@ -323,7 +321,7 @@ def _quarantined(transaction: Transaction, program: str, unreadable: Unreadable)
 def _missed(
     transaction: Transaction, call: Call, token_accounts: TokenAccounts, unreadable: Unreadable
 ) -> Quarantined:
-    """Return *call* as quarantined, with the facts that are known of it."""
+    """Return the quarantine entry of *call*."""
     return _quarantined(transaction, call.program.name, unreadable)._replace(
         moved=unreadable.moved or unlisted.moved_by(call, token_accounts),
         mints=token_accounts.mints_of(call.instruction.accounts),
@@ -347,10 +345,7 @@ def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAcc
 
 
 def _may_exchange(transaction: Transaction, roles: Sequence[Role]) -> bool:
-    """Return whether an unlisted program may have exchanged two mints.
-
-    Or one mint for lamports.
-    """
+    """Return whether an unlisted program may have exchanged two mints, or a mint for lamports."""
     if not transaction.inner or not (TOKEN in roles or TOKEN_2022 in roles):
         return False
     balances = transaction.balances
@@ -360,9 +355,9 @@ def _may_exchange(transaction: Transaction, roles: Sequence[Role]) -> bool:
 
 
 def _calls_unlisted(transaction: Transaction, roles: Sequence[Role]) -> bool:
-    """Return whether an unknown program called a token program, so may have exchanged lamports.
+    """Return whether an unlisted program has called a token program.
 
-    Also True if an index is beyond the accounts: the trace says so.
+    Also True if an index is beyond the accounts, which the trace reports.
     """
     try:
         for called in transaction.inner or ():
@@ -378,7 +373,7 @@ def _calls_unlisted(transaction: Transaction, roles: Sequence[Role]) -> bool:
 
 
 def _migrated(call: Call, token_accounts: TokenAccounts) -> Iterator[Swap]:
-    """Yield the move of *call* from a curve to a pool, if it is one."""
+    """Yield the migration of *call*, if it is one."""
     if not call.program.migrations:
         return
     names = call.program.migrations.get(base58.head(call.instruction.data))
@@ -448,7 +443,7 @@ def _read_other(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
         return []
     found = program.read(call, legs, token_accounts)
     for swap in found:
-        if swap.in_amount == 1 or swap.out_amount == 1:  # seldom: each swap passes here
+        if swap.in_amount == 1 or swap.out_amount == 1:  # a cheap test, which is seldom true
             found = [one for one in found if not is_of_one_piece(exchange_in(one), token_accounts)]
             break
     if not found:

@@ -1,11 +1,11 @@
 """Swaps that programs publish as events, by calling themselves.
 
-An event is e445a52e51cb9a1d, eight bytes that name it, and its fields.  Later
-versions append fields: a prefix is read, a length is never required.  The same
-name in another program is another event, so every layout belongs to a program.
+An event is e445a52e51cb9a1d, eight bytes that name it, and its fields.  Later versions append
+fields, so the length is not checked.  Layouts belong to a program, because another program may use
+the same name for another event.
 
-Here events only confirm what the transfers show.  A disagreement means that
-one of the two is not understood.  Fees are in the events alone.
+Events confirm the amounts of transfers: if they differ, one of them is not understood.  Only events
+show fees.
 """
 
 import struct
@@ -32,12 +32,12 @@ class Layout(NamedTuple):
     """Offsets of u64 fields, counted from the first field.
 
     received   amounts that the pool received, before or after fees: one of them must agree
-    paid       amount that it paid
-    aside      a referrer's share, which may leave the pool in either mint as part of the swap
-    fees       that may leave the vault beside what the trader got, all of them or some
-    pool       where the address of the pool stands
-    decides    the event's amounts are those of the swap even if the transfers differ: fees
-               stay in the vault
+    paid       amount that the pool paid
+    aside      share of a referrer, which may leave the pool in either mint with the swap
+    fees       fees that may leave the vault with the swap, all or some of them
+    pool       address of the pool
+    decides    whether the event has the amounts of the swap even if the transfers differ, because
+               fees stay in the vault
     """
 
     received: tuple[int, ...]
@@ -73,10 +73,10 @@ LAYOUTS: Final = {
 class FeeLayout(NamedTuple):
     """Fees in an event: each is basis points and an amount, two u64.
 
-    fields     from the first byte on: the basis points of protocol and liquidity, then both of the
-               creator
-    cashback   offset of what the trader can claim later, in place of the creator's; newer events
-               have it.  Counted from the first byte, or from the end of the string at *text*
+    fields     from the first byte: the basis points of protocol and liquidity, then the basis
+               points and the amount of the creator
+    cashback   offset, in newer events, of the fee that the trader can claim later instead of the
+               creator; from the first byte, or from the end of the string at *text*
     """
 
     fields: struct.Struct
@@ -84,8 +84,8 @@ class FeeLayout(NamedTuple):
     text: int | None = None
 
 
-# Not listed: the buyback is a share of the protocol's fee, and rewards of holders are the creator's
-# fee under another name.
+# The buyback is a part of the protocol fee, and rewards of holders are the creator fee, so neither
+# is added.
 POOL_FEES: Final = struct.Struct("<80xQ8xQ248xQQ")
 FEES: Final = {
     "pumpfun": {
@@ -123,7 +123,7 @@ def _fee(event: bytes, layout: FeeLayout) -> int | None:
         return None
     *others, creator, amount = fields.unpack_from(event)
     total = sum(others)
-    if amount:  # rounded up: if there is none, the pool has no creator, and the rate is not paid
+    if amount:  # amounts are rounded up, so without an amount the rate is not paid
         total += creator
     if text is not None:
         at += text + 4 + int.from_bytes(event[text : text + 4], "little")

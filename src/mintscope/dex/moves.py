@@ -1,10 +1,10 @@
-"""Moves under one call: transfers of tokens and of lamports, each with both owners.
+"""The moves below one call: transfers of tokens and of lamports, with the owners of both sides.
 
-Wrapped SOL that leaves its account as lamports (CloseAccount, UnwrapLamports) moves as SOL does.
-WithdrawExcessLamports moves none: the token programs refuse it for wrapped SOL, and what it takes
-out of other accounts was never a token.
+Wrapped SOL that leaves its account as lamports (CloseAccount, UnwrapLamports) counts as moved SOL.
+WithdrawExcessLamports does not: the token programs refuse it for wrapped SOL, and lamports of other
+accounts are no tokens.
 
-A mint of Token-2022 may keep a fee of what is sent.  TransferCheckedWithFee names it; of the plain
+A mint of Token-2022 may withhold a fee of a transfer.  TransferCheckedWithFee names the fee; for
 TransferChecked only the balances show it.
 """
 
@@ -19,16 +19,16 @@ from mintscope.dex.token_accounts import SPL_2022, SYSTEM, TokenAccounts
 from mintscope.solana.blocks import WSOL
 from mintscope.solana.transaction import Instruction, TokenBalance
 
-# First bytes of a transfer of tokens, and how it goes on: its least size, the position of the
-# target among the accounts (1, or 2 where the mint stands between), and the offset of the amount.
-# Decimals u8 and fee u64 follow the amount as far as the size goes.
+# First bytes of a transfer of tokens, with its minimum size, the position of the target among the
+# accounts (1, or 2 if the mint is between), and the offset of the amount.  Decimals u8 and fee u64
+# follow the amount if the size includes them.
 SHAPES: Final = {
     b"\x03": (9, 1, 1),  # Transfer
     b"\x0c": (10, 2, 1),  # TransferChecked
     b"\x1a\x01": (19, 2, 2),  # TransferCheckedWithFee
 }
 FEE_AT: Final = 9  # after the amount and the decimals
-# Which account MintTo, Burn and their checked forms change, and in which direction.
+# The account that MintTo, Burn and their checked forms change, and the sign of the change.
 SUPPLIED: Final = {b"\x07": (1, 1), b"\x0e": (1, 1), b"\x08": (0, -1), b"\x0f": (0, -1)}
 CLOSE: Final = b"\x09"
 SYNC_NATIVE: Final = b"\x11"
@@ -36,10 +36,10 @@ UNWRAP: Final = b"\x2d"  # UnwrapLamports: then 0 for all, or 1 and an amount u6
 UNWRAP_SIZE: Final = 10
 UNWRAPPING: Final = frozenset({CLOSE, UNWRAP})
 MOVING: Final = UNWRAPPING | SHAPES.keys()
-"""First bytes of instructions after which tokens, or wrapped SOL, are another's."""
+"""First bytes of instructions that may change the owner of tokens or wrapped SOL."""
 TOUCHING_LAMPORTS: Final = UNWRAPPING | {SYNC_NATIVE}
 OPENING: Final = frozenset({b"\x01", b"\x10", b"\x12"})  # InitializeAccount, 2 and 3
-# These leave the amount of an account as it is: those above, Approve, Revoke, SetAuthority, Freeze,
+# These do not change the amount of an account: those above, Approve, Revoke, SetAuthority, Freeze,
 # Thaw, ApproveChecked, GetAccountDataSize, InitializeImmutableOwner, Reallocate, the extensions
 # MemoTransfer and CpiGuard, HarvestWithheldTokensToMint.
 STILL: Final = (
@@ -52,8 +52,8 @@ SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
 SYSTEM_TRANSFER_SIZE: Final = 12
 PARTIES: Final = 2
 LAMPORTS_MIN: Final = 20_000_000
-"""Lamports that are no rent and no fee: rent of a token account is a tenth of that, and programs
-that charge for a claim or an account take less."""
+"""A minimum above rents and fees: the rent of a token account is a tenth of it, and programs charge
+less for a claim or an account."""
 BPS: Final = 10_000
 
 Move: TypeAlias = tuple[str, str, str, int, int]
@@ -66,7 +66,7 @@ def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C90
     others: list[Instruction] = []
     book = token_accounts.book
     key = token_accounts.key
-    for instruction in call.tokens:  # every transfer of a block passes here: no call without need
+    for instruction in call.tokens:  # hot: every transfer of a block, so without calls
         data: Any = instruction.data  # bytes, see Call
         shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
         if shape is None:
@@ -108,7 +108,7 @@ def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C90
 
 
 def _temporary_mint(accounts: Sequence[int], token_accounts: TokenAccounts) -> str:
-    """Return the mint that moved between two accounts that the transaction closed."""
+    """Return the mint of a transfer between two accounts that the transaction closed."""
     token_accounts.complete()
     for account in accounts[:PARTIES]:
         if balance := token_accounts.book.get(account):
@@ -133,7 +133,7 @@ def _fee(
     if fee:
         return sent - _arrived(taker, max(sent - fee, 0), token_accounts)
     if fee == 0 or (target and target.owner in token_accounts.signers):
-        return 0  # what a trader gets is in no swap
+        return 0  # the amount that a trader receives is in no swap
     if not token_accounts.is_of(transfer, SPL_2022):
         return 0
     return _withheld(transfer, sent, taker, token_accounts)
@@ -147,8 +147,8 @@ def _named_fee(data: bytes, at: int, size: int) -> int | None:
 def _arrived(account: int, named: int, token_accounts: TokenAccounts) -> int:
     """Return the gain of *account* from its only transfer.
 
-    The balances decide; *named*, the amount less the fee that the transfer
-    names, where they cannot: other instructions touched the account too.
+    The balances show it, unless other instructions have touched the account: then it is *named*,
+    the amount minus the named fee.
     """
     touched = sum(account in token.accounts for token in token_accounts.token_instructions())
     if touched != 1:
@@ -219,8 +219,8 @@ def _transferred(
 def _shares(kept: int, amounts: Sequence[int]) -> Sequence[int]:
     """Return the part of *kept* for each of *amounts*, which were sent to one account.
 
-    A mint keeps a rate in 1/100 percent of each, rounded up.  Where no rate gives the sum (fees
-    have a maximum), it is shared in proportion.
+    A mint withholds basis points of each amount, rounded up.  If no rate gives *kept*, because fees
+    have a maximum, it is shared in proportion.
     """
     total = sum(amounts)
     lowest = max((kept - len(amounts)) * BPS // total, 0)
@@ -241,7 +241,7 @@ def _with_wrapped(
 ) -> list[Move]:
     """Return *found*, the transfers of *call*, and the effects of *others* on wrapped SOL."""
     if not token_accounts.is_complete:
-        # Accounts that were closed since: only the balances before show their owners.
+        # Only the balances before show the owners of closed accounts.
         token_accounts.complete()
         return moves(call, token_accounts)
     synced = _synced(others)
@@ -262,8 +262,8 @@ def _lamport_moves(
 ) -> Iterator[Move]:
     """Yield the transfers of lamports among *instructions* of the system program.
 
-    Those that a trader wraps, or gets wrapped, are the owner's of the account.  A transfer between
-    two accounts of a program leaves the first: a fee, say.
+    Lamports that a trader wraps or receives wrapped count as sent to the owner of the account, all
+    others as sent to the account itself.
     """
     signers = token_accounts.signers
     for instruction in instructions:
@@ -293,8 +293,8 @@ def _unwrapped(
 ) -> Iterator[Move]:
     """Yield the lamports that left accounts of wrapped SOL, except those already in *moved*.
 
-    To its owner it is no movement.  SOL that a signer unwraps for another is a part of the trade
-    only if that one took part in it: else it pays for the fee of the transaction, say.
+    A return to the owner is no move.  SOL that a signer unwraps for another party counts only if
+    that party is in *moved*: otherwise it pays a fee, for example.
     """
     parties = {owner for move in moved for owner in move[:PARTIES]}
     for token in tokens:
@@ -331,8 +331,8 @@ def _holder(account: int, token_accounts: TokenAccounts) -> str | None:
 def _unwrapped_amount(unwrap: Instruction, account: int, token_accounts: TokenAccounts) -> int:
     """Return the amount that *unwrap* took from *account*: the named one, else the whole balance.
 
-    There was what the balance before shows, and what came and went until then.  Lamports with
-    which an account is created are its reserve.
+    The whole balance is the balance before plus all changes until *unwrap*.  The lamports with
+    which an account is created are not part of it.
     """
     named = _named_amount(unwrap)
     if named is not None:

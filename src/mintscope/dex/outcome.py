@@ -1,8 +1,7 @@
-"""Outcomes of decoding, and names of programs.
+"""The results of decoding, and instructions and programs that exchange or do not.
 
-The first bytes of an Anchor instruction are a hash of its name, so that names suffice.
-
-A route over three pools is three swaps; amounts are what the pool's vaults received and paid.
+A route over three pools is three swaps; amounts are those that the vaults of the pool received and
+paid.
 """
 
 from collections.abc import Sequence
@@ -18,8 +17,8 @@ from mintscope.kit.primitives import Mint, Signature
 class RecognisedBy(StrEnum):
     """The method by which a swap was found.
 
-    TABLE       by an instruction of a program that the decoder knows
-    TRANSFERS   by the transfers under a program that it does not know
+    TABLE       by an instruction of a program in the table
+    TRANSFERS   by the transfers below a program that is not in the table
     """
 
     TABLE = "table"
@@ -32,13 +31,13 @@ class Swap(NamedTuple):
     Order   (transaction_index, outer, inner, leg) within a block; inner is -1
             for a top-level instruction, leg counts pools under one instruction
     Side    in_ is the amount that the pool received, out_ the amount that it paid
-    program the short name of the table; the address of a program that is not in it
-    pool    the address that names the pool, or its two vaults, sorted, with `+` between
+    program the name in the table, or the address of a program that is not in it
+    pool    the address that names the pool, or its two vaults, sorted and joined by `+`
     in_left, out_left   raw units of either mint in the vaults of the pool after the transaction;
             None if no balance shows them
-    succeeds   the curve that *pool* takes the place of; None for a swap.  Nothing was exchanged:
+    succeeds   the curve that *pool* replaces; None for a swap.  A migration exchanges nothing, and
             in_mint is the mint of the curve
-    progress   of a curve, millionths of the way to its pool after it; None if no event shows it
+    progress   of a curve after the swap, in millionths; None if no event shows it
     fee_bps    basis points of the quote that the trader paid; None if no event shows them
     """
 
@@ -73,11 +72,11 @@ class QuoteKind(StrEnum):
 
 
 class Oriented(msgspec.Struct, frozen=True, gc=False):
-    """A swap seen from its base, the mint that a price is about: raw amounts and decimals.
+    """A swap from the view of its base, the mint that is priced: raw amounts and decimals.
 
-    quote     a dollar if there is one, else wrapped SOL, else another token
-    is_buy    the base left the pool
-    quote_left   raw units of the quote in the vaults of the pool after it; None: not known
+    quote        a dollar if there is one, else wrapped SOL, else another token
+    is_buy       whether the base left the pool
+    quote_left   raw units of the quote in the vaults of the pool after it; None if unknown
     """
 
     quote_kind: QuoteKind
@@ -96,7 +95,7 @@ class QuarantineReason(StrEnum):
 
     MALFORMED = "malformed"  # not in the form of a transaction
     NO_META = "no_meta"  # the outcome was not recorded
-    UNKNOWN_VERSION = "unknown_version"  # newer than we know: its parts may mean something else
+    UNKNOWN_VERSION = "unknown_version"  # a newer version, whose layout may differ
     NO_INNER_INSTRUCTIONS = "no_inner_instructions"  # not recorded, so nothing shows what moved
     UNKNOWN_ACCOUNT = "unknown_account"  # an index beyond the accounts of the transaction
     BAD_BASE58 = "bad_base58"
@@ -106,12 +105,12 @@ class QuarantineReason(StrEnum):
     TRUNCATED_LOG = "truncated_log"  # of a program that shows its fills nowhere else
     UNRESOLVED_MINT = "unresolved_mint"  # a transfer whose mint is unknown
     NO_MOVEMENT = "no_movement"  # a swap after which no pool had given one mint for another
-    SHARED_LAMPORTS = "shared_lamports"  # several calls took lamports of one pool: how much each?
+    SHARED_LAMPORTS = "shared_lamports"  # several calls took lamports of one pool
     UNKNOWN_INSTRUCTION = "unknown_instruction"  # not in the table, and moved one mint for another
-    OVERFLOW = "overflow"  # amounts that no mint can supply: more than a u64
+    OVERFLOW = "overflow"  # amounts beyond a u64
     UNKNOWN_EXCHANGE = "unknown_exchange"  # of an unlisted program, in a way not understood
-    EVENT_DISAGREES = "event_disagrees"  # the program says other amounts than its transfers
-    DECODER_BUG = "decoder_bug"  # the decoder failed at it: the log has a trace
+    EVENT_DISAGREES = "event_disagrees"  # its event and its transfers differ
+    DECODER_BUG = "decoder_bug"  # the decoder failed: the log has a trace
 
 
 class Moved(NamedTuple):
@@ -122,13 +121,13 @@ class Moved(NamedTuple):
 
 
 class Quarantined(NamedTuple):
-    """One transaction, or one call of *program* in it, that should have given a swap but did not.
+    """One transaction, or one call of *program* in it, whose swap could not be read.
 
-    signature   None if not even that could be read
-    program     the short name of the table, or the address of a program that is not in it;
-                "unknown" if none was reached
-    head        of an unknown instruction its first 8 bytes, hex, all if there are fewer; else empty
-    moved       if SOL or dollars were exchanged all the same
+    signature   None if it could not be read
+    program     the name in the table, or the address of a program that is not in it; "unknown" if
+                no program was reached
+    head        the first 8 bytes of an unknown instruction, in hex; else ""
+    moved       the SOL or dollars that were exchanged, if known
     mints       of the token accounts that the call names
     """
 
@@ -144,7 +143,7 @@ class Quarantined(NamedTuple):
 class Unlisted(NamedTuple):
     """A swap of the program at *address*, which the table does not list.
 
-    head    first 8 bytes of its instruction, hex, all if there are fewer
+    head    the first 8 bytes of its instruction, in hex
     """
 
     signature: Signature
@@ -154,10 +153,10 @@ class Unlisted(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """All results of one transaction, or of one block of them, in order.
+    """The results of one transaction, or of a block, in order.
 
-    unlisted     those of the swaps whose program is not in the table
-    migrations   the pools that took the place of curves, see `Swap.succeeds`
+    unlisted     entries for those of the swaps whose program is not in the table
+    migrations   moves from curves to pools, see `Swap.succeeds`
     """
 
     swaps: list[Swap]
@@ -167,7 +166,7 @@ class Decoded(NamedTuple):
 
 
 class Unreadable(Exception):
-    """Ends the reading of one call."""
+    """A call cannot be read, for *reason*."""
 
     def __init__(
         self, reason: QuarantineReason, head: str = "", moved: Moved | None = None
@@ -179,7 +178,7 @@ class Unreadable(Exception):
 
 
 def _heads(words: str) -> frozenset[bytes]:
-    """Return the first bytes of the Anchor instructions named in *words*, separated by spaces."""
+    """Return the first bytes of Anchor instructions, a hash of the names in *words*."""
     return frozenset(sha256(f"global:{word}".encode()).digest()[:8] for word in words.split())
 
 
@@ -202,8 +201,8 @@ NO_EXCHANGES: Final = _heads(
     "repay_and_withdraw_and_redeem flash_borrow_reserve_liquidity flash_repay_reserve_liquidity "
     "liquidate_perp liquidate_spot liquidate_borrow_for_perp_pnl buy_now fulfill_order "
 )
-"""First bytes of Anchor instructions that exchange nothing, though they may look so by what moved:
-a stake that pays out its reward takes one mint and gives another."""
+"""First bytes of Anchor instructions that do not exchange, though their transfers may look like it:
+a stake that pays out a reward takes one mint and gives another."""
 EXCHANGES: Final = _heads(
     "buy sell buy_v2 sell_v2 buy_exact_in buy_exact_out sell_exact_in sell_exact_out buy_token "
     "sell_token buy_tokens sell_tokens swap swap2 swap_v2 swap_in swap_out swap_exact_in "
@@ -222,5 +221,5 @@ NO_EXCHANGE_PROGRAMS: Final = frozenset(
         "FarmqiPv5eAj3j1GMdMCMUGXqPUvmquZtMy86QH6rzhG",  # Raydium farms 6
     }
 )
-"""Programs that lend or keep farms: a liquidation, a loan with its collateral and a deposit that
-pays its reward take one mint and give another out of one owner's accounts, as an exchange does."""
+"""Lenders and farms: a liquidation, a loan with its collateral and a deposit that pays a reward
+take one mint and give another from accounts of one owner, like an exchange."""

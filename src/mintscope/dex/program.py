@@ -1,4 +1,4 @@
-"""A DEX program: the layout of its swaps, and one call of it."""
+"""DEX programs, the layouts of their swaps, and their calls."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,18 +11,25 @@ from mintscope.dex.outcome import Swap
 from mintscope.dex.token_accounts import TokenAccounts
 from mintscope.solana.transaction import Instruction
 
-# A program that calls itself with its authority as the sole account emits an event.
+# A program emits an event by calling itself with no account but its authority.
 EVENT_ACCOUNTS_MAX: Final = 1
+
+# First bytes, in hex, of Anchor instructions that many programs have.
+SWAP: Final = "f8c69e91e17587c8"
+SWAP_V2: Final = "2b04ed0b1ac91e62"
+SWAP_2: Final = "414b3f4ceb5b5b88"
+BUY: Final = "66063d1201daebea"
+SELL: Final = "33e685a4017f83ad"
 
 
 class Leg:
     """One pool that an instruction trades with, by the positions of its accounts.
 
-    owners   who own its vaults
-    pool     the account that names it; None: its two vaults do
+    owners   owners of its vaults
+    pool     the account whose address names it; None: its two vaults name it
     vaults   its vaults, if their owners are not among the accounts
     shares   (vault, the account with the pool's shares of it) if pools share their vaults
-    size     how many accounts the instruction must have for that
+    size     minimum number of accounts of the instruction
     """
 
     __slots__ = ("owners", "pool", "shares", "size", "vaults")
@@ -45,9 +52,9 @@ class Leg:
 class Migration(NamedTuple):
     """The accounts of a migration, by their positions.
 
-    mints   of the pair: the one that is not SOL leaves the curve
-    curve   which it leaves
-    pool    which takes the curve's place, as its swaps name it
+    mints   the pair, of which the mint that is not SOL migrates
+    curve   the curve that it leaves
+    pool    the address that names the new pool in its swaps
     """
 
     mints: tuple[int, ...]
@@ -56,10 +63,10 @@ class Migration(NamedTuple):
 
 
 class Call(msgspec.Struct, gc=False):
-    """One call of a program, with the moves under it that no deeper DEX call made.
+    """One call of a program, with the instructions below it that belong to no deeper DEX call.
 
-    tokens   instructions of the token programs; readers get those of a batch one by one, and the
-             data of all as bytes
+    tokens   instructions of the token programs; before a reader runs, batches are expanded, and all
+             data are bytes
     """
 
     program: "Program"
@@ -81,21 +88,19 @@ class Program:
     """A row of the table.
 
     name        as it appears in every swap
-    swaps       first bytes of each swap instruction, and the pools that it trades
-                with; b"" stands for any other of a closed program, whose calls are
-                judged by its transfers
-    read        turns a call that passed the gate into swaps; None for a router,
-                whose swaps are those of the programs it calls
-    authority   owner of the vaults of every pool, if there is one
-    proven      a recorded transaction was decoded and agreed
-    no_swaps    first bytes of instructions whose transfers look like a swap, and are none
-    how         for people: where the amounts come from
-    migrations  first bytes of each instruction that moves a mint from its curve to a pool
-    is_pooled   what its vaults hold is not the pool's alone: many markets share them, or they are
-                a wallet.  So they show nothing of what stands in the pool
-    head_size   how many bytes separate its instructions: 1 or 8; 0: nothing does
+    swaps       first bytes of each swap instruction, and the pools with which it trades; b"" stands
+                for every other instruction of a closed program, which is judged by its transfers
+    read        returns the swaps of a call; None for a router, which calls other programs to swap
+    authority   owner of the vaults of all pools; None if there is no such owner
+    proven      whether a recorded transaction was decoded correctly
+    no_swaps    first bytes of instructions whose transfers look like a swap but are none
+    how         source of the amounts, for people
+    migrations  first bytes of the instructions that move a mint from its curve to a pool
+    is_pooled   whether its vaults hold tokens of several markets, or of a wallet, so that they do
+                not show the content of a pool
+    head_size   number of first bytes that identify an instruction: 1 or 8; 0: none
 
-    A dataclass: `isinstance` of a struct type takes twice as long if the answer is no.
+    It is a dataclass, because a negative `isinstance` check of a struct takes twice as long.
     """
 
     name: str
@@ -111,7 +116,7 @@ class Program:
     head_size: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Store the size of the heads; a 1-byte head is followed by varying amounts."""
+        """Compute the size of the heads."""
         sizes = {len(head) for head in self.swaps}
         size = 0 if sizes == {0} else 1 if sizes <= {0, 1} else HEAD_SIZE
         object.__setattr__(self, "head_size", size)

@@ -1,9 +1,8 @@
-"""Table of programs.
+"""The table of programs that the decoder knows.
 
-Every program the decoder knows.  Adding one is a row here, and a file if it needs a reader.
-
-Ids whose row is not `proven` agree between at least two published decoders,
-but no recorded transaction has gone through them yet.
+A new program needs a row here, and a module if it needs its own reader.  The ids of rows that are
+not `proven` agree between at least two published decoders, but were not tested with a recorded
+transaction.
 """
 
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from typing import Final
 
 from mintscope.dex import curves as launchlab
 from mintscope.dex import pumpfun
-from mintscope.dex.program import Leg, Migration, Program
+from mintscope.dex.program import BUY, SELL, SWAP, SWAP_2, SWAP_V2, Leg, Migration, Program
 from mintscope.dex.transfers import read, read_closed
 from mintscope.dex.venues import VENUES
 
@@ -28,11 +27,6 @@ def _vaults_of(owner: int) -> Leg:
     return Leg((owner,), owner)
 
 
-SWAP = "f8c69e91e17587c8"
-SWAP_V2 = "2b04ed0b1ac91e62"
-SWAP_2 = "414b3f4ceb5b5b88"
-BUY = "66063d1201daebea"
-SELL = "33e685a4017f83ad"
 FILL = "a860b7a35c0a28a0"
 ANY: Final[Swaps] = {b"": ()}
 
@@ -77,7 +71,7 @@ TABLE: Final[tuple[Program, ...]] = (
     Program(
         "raydium_clmm",
         "CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK",
-        # The router instruction passes any number of pools, at no fixed positions.
+        # The router instruction has any number of pools, at varying positions.
         _swaps(f"{SWAP} {SWAP_V2}", _vaults_of(2)) | _swaps("457d73daf5baf2c4"),
         read,
     ),
@@ -116,7 +110,7 @@ TABLE: Final[tuple[Program, ...]] = (
     Program(
         "meteora_damm_v1",
         "Eo7WjKq67rjJQSZxS6z3YkapzY3eMj6Xy8X5EQVn5UaB",
-        # Two vaults of the vault program, each its own owner; all pools of a mint share one.
+        # Each vault of the vault program owns itself; all pools of a mint share one.
         _swaps(SWAP, Leg((3, 4), 0, shares=((5, 9), (6, 10)))),
         read,
     ),
@@ -177,7 +171,7 @@ TABLE: Final[tuple[Program, ...]] = (
     Program(
         "jupiter_rfq",
         "61DFfeTKM7trxYcPQCM78bJ794ddZprZpAwAnLiwTpYH",
-        _swaps(FILL, Leg((1,))),  # the maker stands where a pool would
+        _swaps(FILL, Leg((1,))),  # the maker is in the place of a pool
         read,
         is_pooled=True,
     ),
@@ -206,7 +200,7 @@ TABLE: Final[tuple[Program, ...]] = (
 )
 
 UNLISTED: Final = Program("unlisted", "", ANY, read_closed)
-"""A program that is not in the table, judged by its transfers: see `recognition`."""
+"""Any program that is not in the table, judged by its transfers; see `recognition`."""
 
 BY_ADDRESS: Final = {program.address: program for program in TABLE}
 
@@ -214,8 +208,8 @@ BY_ADDRESS: Final = {program.address: program for program in TABLE}
 def added(name: str, address: str, heads: Sequence[bytes], pool: int | None) -> Program:
     """Return a program that an operator adds, whose swaps are read from transfers.
 
-    heads   first bytes of the instructions that swap; none for every instruction
-    pool    position of the account that names the pool; None if none does
+    heads   first bytes of the instructions that swap; empty: all instructions
+    pool    position of the account that names the pool; None if no account does
     """
     legs = () if pool is None else (_vaults_of(pool),)
     return Program(name, address, dict.fromkeys(heads or [b""], legs), read_closed, proven=False)

@@ -1,4 +1,4 @@
-"""pump.fun: only its event shows a swap, because a sale moves lamports without a transfer."""
+"""pump.fun, whose swaps are read from events, because a sale moves lamports without a transfer."""
 
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -21,9 +21,9 @@ TOKEN_AMOUNT = 40
 IS_BUY = 48
 USER = 49
 SOL_RESERVE = 89
-RESERVE_MAX: Final = 10**18  # lamports: more than there are
-TAIL: Final = 250  # from here on strings and lists come first, so nothing has an offset
-DECIMALS: Final = 6  # of every mint the program makes
+RESERVE_MAX: Final = 10**18  # lamports, more than exist
+TAIL: Final = 250  # after here, strings and lists precede the fields, so offsets vary
+DECIMALS: Final = 6  # of every mint of the program
 TRANSFERS: Final = frozenset({b"\x03", b"\x0c"})  # Transfer, TransferChecked
 
 
@@ -55,7 +55,7 @@ ACCOUNTS_OF: Final = {LEG_V1: V1, LEG_V2: V2, LEG_V3: V3}
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap in the event of *call*; without an event, use its transfers."""
+    """Return the swap in the event of *call*, or, without an event, from its transfers."""
     event = _trade(call)
     if event is None:
         return transfers.read(call, legs, token_accounts)
@@ -74,10 +74,10 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 
 
 def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap from the event of *call* alone, an empty list if it has no such event.
+    """Return the swap in the event of *call*, whatever its instruction; empty without an event.
 
-    The curve is the other owner of the tokens that moved; the quote is the mint of the
-    transaction that the tail of the event names, else SOL.
+    The curve is the other owner of the moved tokens.  The quote is a mint of the transaction that
+    the tail of the event names, else SOL.
     """
     event = _trade(call) if call.program.name == "pumpfun" else None
     if event is None:
@@ -135,7 +135,7 @@ def _swaps_of_event(
             call.inner,
             0,
             call.program.name,
-            curve or mint,  # which has one curve
+            curve or mint,  # a mint has one curve
             *received,
             *paid,
             signer,

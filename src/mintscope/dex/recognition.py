@@ -1,33 +1,28 @@
-"""Recognition of instructions by program.
+"""Recognition of exchanges by programs that are not in the table.
 
-A call is an exchange if a trader gave one mint to an account and got another from an account of
-the same owner, and that owner did not sign the transaction: its tokens moved by the program's own
-authority.  The caller of the program does not matter, and no list of programs is asked.
+A call is an exchange if a trader gave one mint to an account and received another from an account
+of the same owner, and that owner did not sign the transaction, so that the program moved its
+tokens.  The caller of the program does not matter.
 
 Not exchanges
-    Deposits and withdrawals   both mints go one way, or tokens of a share are made for the trader
-                               or destroyed; shares made for another owner are a fee (SPL
-                               token-swap mints its owner's fee)
-    Routers                    a program that they call exchanges: their own transfers pass it on
-    Lending, perpetuals        another program keeps the tokens that are paid out: only
-                               transfers that the program itself made count
-    Stakes and deposits        by the name of the instruction, if the program is made with Anchor;
-                               lenders and farms that are known, by their address
+    Deposits and withdrawals   both mints move in one direction, or shares are minted for the trader
+                               or burned; shares minted for another owner are a fee (SPL token-swap
+                               mints the fee of its owner)
+    Routers                    a program that they call exchanges, and they pass the tokens on
+    Lending, perpetuals        another program holds the tokens that are paid out: only transfers
+                               that the program itself made count
+    Stakes and deposits        by the name of an Anchor instruction; known lenders and farms by
+                               their address
     NFTs                       one piece of a mint without decimals
-    Orders, airdrops, loans    one mint moves, or no owner both gains and pays
+    Orders, airdrops, loans    one mint moves, or no owner both receives and pays
     Trades between two people  both sides signed
 
-An exchange may pay out to another party than the one that paid, if one of the two signed.
+An exchange may pay another party than the one that paid, if one of the two signed.
 
-Directly below a router, of the table or with a name, a call needs less evidence: transfers in
-programs that it called count, too, and the trader's side alone decides if the other has no owner.
+Directly below a router, in the table or in ROUTERS, a call needs less evidence: transfers in
+programs that it called count too, and the trader's side is sufficient if the other has no owner.
 
-Signs of other exchanges that are not safely read are reported: see `dex.unread`.
-
-Names of routers and trading bots, for people.
-
-Their direct calls are read as below the routers of the table.  A program of this list that
-exchanges tokens itself is reported by its address, as every program that is not in the table is.
+Other signs of exchanges, which cannot be read safely, are reported: see `dex.unread`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -61,6 +56,7 @@ from mintscope.dex.transfers import (
 )
 from mintscope.dex.unread import moved_of
 
+# Routers and trading bots that are not in the table, with names for people.
 ROUTERS: Final = {
     "JUP4Fb2cqiRUcaTHdrPC8h2gNsA2ETXiPDD33WcGuJB": "Jupiter v4",
     "JUP3c2Uh3WA4Ng34tw6kPd2G4C5BB21Xo36Je1s32Ph": "Jupiter v3",
@@ -78,25 +74,24 @@ ROUTERS: Final = {
 
 
 def named(program: str) -> str:
-    """Return the address *program*, after its router's name if it has one."""
+    """Return the address *program*, with the name of the router if it is one."""
     name = ROUTERS.get(program)
     return program if name is None else f"{name} ({program})"
 
 
 REPORTED: Final = frozenset({QuarantineReason.UNKNOWN_EXCHANGE, QuarantineReason.MALFORMED_BATCH})
-"""Why a call of any program is quarantined; for another reason it is no exchange that we know."""
+"""The reasons to quarantine a call of an unlisted program; with any other it is no exchange."""
 
 
 def recognise(
     calls: Sequence[Call], found: list[list[Swap] | None], token_accounts: TokenAccounts
 ) -> Iterator[tuple[Call, Unreadable]]:
-    """Enter into *found* the swaps of the unlisted programs among *calls*, innermost first.
+    """Store in *found* the swaps of the unlisted programs among *calls*, innermost first.
 
-    found   the swaps of each call, None if it could not be read; those of listed programs are there
-            already
-    Yields calls in which tokens were exchanged in a way that is not understood.
+    found   the swaps of each call, None if it could not be read; it has those of listed programs
+    Yields calls with exchanges that are not understood.
     """
-    has_moved = False  # a call inside, which may be a part of an exchange
+    has_moved = False  # whether an inner call has moved tokens
     for number in reversed(range(len(calls))):
         call = calls[number]
         if call.program is not UNLISTED or not (call.tokens or has_moved):
@@ -104,7 +99,7 @@ def recognise(
         inside = range(number + 1, _end(calls, number))
         has_exchanged = any(found[n] is None or found[n] for n in inside)
         if has_exchanged and not call.tokens:
-            continue  # it passed on what they exchanged, read or not
+            continue  # it has only called them
         try:
             if has_exchanged:
                 _expect_none_beside(call, token_accounts)
@@ -122,11 +117,11 @@ def recognise(
             if unreadable.reason in REPORTED:
                 found[number] = None
                 yield call, unreadable
-            # Else what moved is no exchange that we know of: a program of any kind.
+            # Otherwise it is no exchange.
 
 
 def _expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
-    """Raise Unreadable if *call* itself exchanged, in addition to its exchanging inner calls."""
+    """Raise Unreadable if *call* itself exchanged, besides its inner calls."""
     call.tokens = batch.expand(call.tokens, token_accounts.opened)
     if _may_exchange(call) and not _is_no_exchange(call, token_accounts):
         unread.expect_none_beside(call, token_accounts)
@@ -153,7 +148,7 @@ def _recognised(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts
         ]
         if found:
             return found
-    # Names are looked at last: mostly there is no sign of an exchange.
+    # The check by name is last, because most calls show no sign of an exchange.
     whole = unread.with_inner(call, inner, token_accounts)
     may_exchange = unread.may_exchange(whole, call, token_accounts)
     if may_exchange and not _is_no_exchange(call, token_accounts):
@@ -178,7 +173,7 @@ def _is_below_named(calls: Sequence[Call], number: int, token_accounts: TokenAcc
 
 
 def _is_no_exchange(call: Call, token_accounts: TokenAccounts) -> bool:
-    """Return whether *call* exchanges nothing, judging by its program or its name."""
+    """Return whether *call* is no exchange by its program or by its name."""
     address = token_accounts.key(call.instruction.program_id_index)
     if address in NO_EXCHANGE_PROGRAMS:
         return True
@@ -188,8 +183,8 @@ def _is_no_exchange(call: Call, token_accounts: TokenAccounts) -> bool:
 def _moving(inner: Iterable[Call], call: Call, token_accounts: TokenAccounts) -> Iterator[Call]:
     """Yield the *inner* calls of unlisted programs that move tokens or lamports for *call*.
 
-    Those that exchange nothing are left out; by their names alone unless that of *call* says that
-    it exchanges: the vault program of a market may call it a deposit.
+    Calls that are no exchange are omitted, but not by name if the name of *call* is of an exchange,
+    because the vault program of a market may call its part a deposit.
     """
     for one in inner:
         if one.program is not UNLISTED or not (one.tokens or one.lamports):
@@ -255,7 +250,7 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     Raises Unreadable, with UNKNOWN_EXCHANGE if a signer exchanged and no vaults show it.
     """
     token_accounts.complete()
-    # Without lamports: those pay for rent and for priority, too.
+    # Without lamports, which also pay rent and priority fees.
     tokens = Call(call.program, call.instruction, call.outer, call.inner, call.tokens)
     tokens.token_2022 = call.token_2022
     moved = moves(tokens, token_accounts)
@@ -267,7 +262,7 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     if sides is None:
         signers = token_accounts.signers
         traded = [exchanges[signer] for signer in signers if signer in exchanges]
-        # Of others, at least two: one alone may keep what it buys for someone else.
+        # Without a signer, at least two parties: one alone may buy for someone else.
         pairs = () if traded else _mirrored(exchanges, token_accounts)
         traded += [exchanges[trader] for trader, _ in pairs]
         unread.report(call, traded, token_accounts)
@@ -290,7 +285,7 @@ def _sides(
         return signed[0]
     if signed or not pairs:
         return None
-    # A router's own account trades: it pays first, and the vaults answer.
+    # The account of a router trades: it pays first, and the vaults pay after it.
     first = next(source for source, *_ in moved if source in exchanges)
     mirrored = [pair for pair in pairs if pair[0] == first]
     return mirrored[0] if len(mirrored) == 1 else None
@@ -299,7 +294,7 @@ def _sides(
 def _mirrored(
     exchanges: dict[str, Exchange], token_accounts: TokenAccounts
 ) -> Sequence[tuple[str, str]]:
-    """Return each pair of a party and an owner with the opposite exchange, who did not sign."""
+    """Return the pairs of a party and an owner, not a signer, with the opposite exchange."""
     signers = token_accounts.signers
     return [
         (trader, owner)
@@ -314,8 +309,8 @@ def _paid_to_another(
 ) -> tuple[str, str] | None:
     """Return the trader and the owner of the vaults if one party paid and another received.
 
-    One of the two signed, and neither has another part in the call.  None unless one owner, who
-    did not sign, exchanged, each mint with one other party.
+    One of the two signed, and neither moved anything else.  None unless exactly one owner, who did
+    not sign, exchanged, each mint with one party.
     """
     signers = token_accounts.signers
     if len(exchanges) != 1:

@@ -1,9 +1,8 @@
 """Owners and mints of the token accounts in one transaction.
 
-The balances know every account that outlives the transaction, and so every
-vault.  A temporary one (wrapped SOL, opened and closed on the way) is known
-from the instruction that initialised it, and failing that from what it trades
-with.  Those are looked up only by readings that need them.
+The balances show every account that exists after the transaction, and so every vault.  A temporary
+account, for wrapped SOL, is known from the instruction that initialised it, or else from the other
+side of its transfers; it is looked up only if needed.
 """
 
 from collections.abc import Container, Iterator, Sequence
@@ -33,11 +32,11 @@ MOVING_PROGRAMS: Final = SPL_PROGRAMS | SYSTEM_PROGRAM
 DECIMALS: Final[dict[str, int]] = {WSOL: 9, USDC: 6, USDT: 6}
 
 NAMED_MINTS_MAX: Final = 8
-DIGITS_MAX: Final = 19  # that surely fit a u64
+DIGITS_MAX: Final = 19  # that always fit a u64
 
 INITIALIZE_ACCOUNT: Final = frozenset({"2", b"\x01"})  # accounts are account, mint, owner
 INITIALIZE_ACCOUNTS: Final = 3
-INITIALIZE_ACCOUNT_OF: Final = frozenset({b"\x10", b"\x12"})  # the owner is in the data instead
+INITIALIZE_ACCOUNT_OF: Final = frozenset({b"\x10", b"\x12"})  # the owner is in the data
 CHECKED_DECIMALS_AT: Final = {b"\x0c": 9, b"\x1a": 10}  # TransferChecked, and WithFee
 
 
@@ -64,11 +63,11 @@ class Texts(Sequence[str]):
 class TokenAccounts:
     """The accounts of one transaction.
 
-    signers   the fee payer first
-    inner     the instructions that each top-level instruction called, by its position
-    is_complete   `complete` was called
-    opened    what the batches held that were expanded
-    book      token accounts by index: those alive at the end, and all once `complete`d
+    signers       the fee payer first
+    inner         instructions below each top-level instruction, by its position
+    is_complete   whether `complete` was called
+    opened        instructions of the expanded batches
+    book          token accounts by index: those that exist at the end, and all after `complete`
     """
 
     __slots__ = (
@@ -138,7 +137,7 @@ class TokenAccounts:
         return self._checked_decimals(mint)
 
     def complete(self) -> None:
-        """Add the accounts that the transaction closed, and those it both opened and closed."""
+        """Add the accounts that the transaction has closed."""
         if self.is_complete:
             return
         self.is_complete = True
@@ -187,7 +186,7 @@ class TokenAccounts:
         return self._run(self._indices(SYSTEM_PROGRAM))
 
     def only_of(self, owners: Container[str], one: str, other: str) -> tuple[int, int] | None:
-        """Return the accounts of *owners* for the two mints; None unless there is one of each."""
+        """Return the accounts of *owners* for two mints; None unless they have one of each."""
         first = second = -1
         for balance in self.book.values():
             if balance.owner in owners:
@@ -233,7 +232,7 @@ class TokenAccounts:
     def token_instructions(self) -> Sequence[Instruction]:
         """Return every instruction of the token programs, at any depth, in order of execution.
 
-        Those of a batch stand one by one; a malformed batch stays as it is.
+        Batches are expanded, except malformed ones.
         """
         if self._tokens is None:
             self._tokens = batch.expand_readable(
@@ -264,7 +263,7 @@ class TokenAccounts:
         for instruction in self.token_instructions():
             accounts = instruction.accounts
             if not accounts or accounts[0] in self.book:
-                continue  # the balances show more: nearly every instruction is a transfer
+                continue  # most instructions are transfers of known accounts
             data = instruction.data
             if data in INITIALIZE_ACCOUNT and len(accounts) >= INITIALIZE_ACCOUNTS:
                 owner = self.key(accounts[2])
@@ -292,7 +291,7 @@ def _encode(key: bytes) -> str:
 def _amount(balance: TokenBalance) -> int:
     """Return the raw units of *balance*.
 
-    Raises Unreadable if it does not say.
+    Raises Unreadable if it has no amount.
     """
     text = "" if balance.ui_token_amount is None else balance.ui_token_amount.amount
     if not (text.isascii() and text.isdigit()):
@@ -302,7 +301,7 @@ def _amount(balance: TokenBalance) -> int:
 
 @lru_cache(maxsize=65_536)
 def address(mint: str) -> Mint:
-    """Return *mint* as a Mint, cached because the same few thousand mints recur.
+    """Return *mint* as a Mint; cached, because the same few thousand mints recur.
 
     Raises Unreadable for anything but the base58 form of 32 bytes.
     """

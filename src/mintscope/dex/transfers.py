@@ -1,7 +1,7 @@
 """Swaps from transfers: the pool is the owner that received one mint and paid another.
 
-Amounts are those of the pool's side.  Where the vaults' owner is not known
-the trader's side is turned around.
+Amounts are those of the pool.  If the owner of the vaults is unknown, they are those of the trader,
+in the opposite direction.
 """
 
 from collections.abc import Sequence
@@ -69,9 +69,9 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 
 
 def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -> Swap:
-    """Return *swap* with its pool's own part of the vaults, which several pools share.
+    """Return *swap* with the part of its pool in vaults that several pools share.
 
-    A share is worth at least one unit of what the vault holds, and a little more as it earns.
+    A share is worth one unit of the vault, and slightly more as the vault earns.
     """
     accounts = call.instruction.accounts
     left: dict[str, int | None] = {}
@@ -86,7 +86,7 @@ def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -
 def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swap of a program that publishes nothing, if the transfers form one.
 
-    One mint in and one out is a swap; if a supply changed, it is a deposit or a withdrawal.
+    One mint in and one out is a swap; if shares were minted or burned, it is none.
     """
     if len(call.tokens) + len(call.lamports) < PARTIES:
         return []
@@ -97,7 +97,7 @@ def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts
     if leg is not None and (leg.owners or leg.vaults):
         owners = _owners(call, leg, token_accounts)
         signers = token_accounts.signers
-        if owners[0] not in signers and owners[-1] not in signers:  # else it is another layout
+        if owners[0] not in signers and owners[-1] not in signers:  # else the layout is another
             exchange = exchange_of(flow_of(moved, owners))
     trader = None
     if exchange is None:
@@ -147,7 +147,7 @@ def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
 def flow_beside(moved: list[Move], owner: str) -> dict[str, int]:
     """Return the gain of *owner*'s partners in each mint, net of withheld fees.
 
-    Other dealings of theirs are left out.
+    Their other transfers are left out.
     """
     flow: dict[str, int] = {}
     for source, target, mint, sent, received in moved:
@@ -172,7 +172,7 @@ def exchange_of(flow: dict[str, int]) -> Exchange | None:
 
 
 def exchanges_of(moved: list[Move]) -> dict[str, Exchange]:
-    """Return every party that gave one mint for another, in the order of their first move."""
+    """Return the exchange of each party that gave one mint for another, by first move."""
     flows: dict[str, dict[str, int]] = {}
     for source, target, mint, sent, received in moved:
         flow = flows.setdefault(source, {})
@@ -201,7 +201,7 @@ def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[
 def _opposite(
     call: Call, moved: list[Move], token_accounts: TokenAccounts
 ) -> tuple[str | None, Exchange | None]:
-    """Return the trader and the other side, if the owner of the vaults is not known."""
+    """Return the trader, and the exchange of the other side."""
     exchanges = exchanges_of(moved)
     if not exchanges:
         return None, None
@@ -234,9 +234,9 @@ def _is_for_a_fee(
 
 
 def is_pool(party: str, moved: list[Move], token_accounts: TokenAccounts) -> bool:
-    """Return whether *party*, which alone exchanged, is the pool, not the trader.
+    """Return whether *party*, the only one that exchanged, is the pool instead of the trader.
 
-    It is no signer, and deals with one; or, if it deals with none, it received before it paid.
+    It is if it is no signer, and deals with one, or, without any, received before it paid.
     """
     signers = token_accounts.signers
     if party in signers:
@@ -280,8 +280,9 @@ def makes_shares(
 ) -> bool:
     """Return whether *call* was a deposit or a withdrawal, which mints or burns shares.
 
-    Tokens of a third mint made for another owner than the *trader* are the fee of the owner.
-    trader   None: each signer
+    Tokens of a third mint that are minted for another owner than the *trader* are a fee.
+
+    trader   None: all signers
     """
     traders = token_accounts.signers if trader is None else (trader, *token_accounts.signers)
     for token in call.tokens:
@@ -307,7 +308,7 @@ def exchange_in(swap: Swap) -> Exchange:
 
 
 def is_of_one_piece(exchange: Exchange, token_accounts: TokenAccounts) -> bool:
-    """Return whether one side of *exchange* is one unit without decimals, as of an NFT."""
+    """Return whether one side of *exchange* is a single unit without decimals, like an NFT."""
     sides = exchange[:PARTIES], exchange[PARTIES:]
     return any(amount == 1 and token_accounts.decimals(mint) == 0 for mint, amount in sides)
 
@@ -324,9 +325,9 @@ def swap_of(  # noqa: PLR0913 - where, what and who
 ) -> Swap:
     """Return *exchange* as a swap of *call*.
 
-    pool      None: its two vaults name it
-    owners    of the vaults; none: all but the trader may own them
-    Raises Unreadable for amounts beyond a u64.
+    pool      name of the pool; None: its two vaults name it
+    owners    owners of the vaults; empty: anyone but the trader
+    Raises    Unreadable for amounts beyond a u64
     """
     received, gained, paid, lost = exchange
     if gained > U64_MAX or lost > U64_MAX:
@@ -361,9 +362,9 @@ def swap_of(  # noqa: PLR0913 - where, what and who
 
 
 def _pair(vaults: Sequence[int | None], token_accounts: TokenAccounts) -> str:
-    """Return the pool name of *vaults*; the owner of one replaces an unknown other.
+    """Return the name of the pool with *vaults*; the owner of one replaces an unknown vault.
 
-    Raises Unreadable if none is.
+    Raises Unreadable if both are unknown.
     """
     known = [vault for vault in vaults if vault is not None]
     if not known:
@@ -384,9 +385,9 @@ def _vaults(
 ) -> tuple[int | None, int | None]:
     """Return the two vaults of *call* that moved the largest amount of each mint.
 
-    mints     the one received and the one paid
-    owners    of the vaults; none: all but the *trader* may own them
-    None for a mint if no account differs from the trader's.
+    mints     the received and the paid mint
+    owners    owners of the vaults; empty: anyone but the *trader*
+    A vault is None if only accounts of the trader moved its mint.
     """
     received, paid = mints
     takers: dict[int, int] = {}
@@ -415,7 +416,7 @@ def _largest(amounts: dict[int, int]) -> int | None:
 
 
 def _flows(call: Call, token_accounts: TokenAccounts) -> list[Flow]:
-    """Return the transfers under *call*, all well-formed because `moves` has read them."""
+    """Return the transfers below *call*, which `moves` has checked."""
     found: list[Flow] = []
     for token in call.tokens:
         data = data_of(token)
@@ -431,7 +432,7 @@ def _flows(call: Call, token_accounts: TokenAccounts) -> list[Flow]:
                 mint = token_accounts.mint(source) or token_accounts.mint(target)
             found.append((source, target, mint, U64(data, at)[0]))
         elif data[:1] in UNWRAPPING and token_accounts.mint(token.accounts[0]) == WSOL:
-            # How much it was does not matter: an account that also pays by transfer goes before.
+            # The amount does not matter: accounts that pay by transfer are preferred.
             found.append((token.accounts[0], token.accounts[1], WSOL, 0))
     for instruction in call.lamports:
         data = data_of(instruction)

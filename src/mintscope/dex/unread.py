@@ -1,23 +1,21 @@
-"""Programs that are not read, and unlisted ones.
+"""Unknown instructions of listed programs, and reports of exchanges that cannot be read.
 
-Exchanges of unlisted programs that are seen and not read: they are reported, for a person.
+An unknown instruction is read by its swap event, if it has one.  Otherwise an exchange of two mints
+is reported, so that a person can look at it.
 
-Transfers show that someone exchanged, but not safely how much, or with which vaults:
+For unlisted programs, transfers may show an exchange without its amounts or vaults:
 
-For lamports   a signer's tokens moved one way under a call and the signer's lamports the other:
-               by transfers, or out of an account that the program owns, which no instruction shows
-Through others   what a program's own calls moved gave a signer one mint for another only together:
-               a vault program moves its tokens
-Beside others  a call exchanged out of its own accounts and called a venue as well
+For lamports     tokens of a signer moved in one direction and lamports in the other, by transfers
+                 or from an account of the program, without an instruction
+Through others   only the transfers of all inner calls together gave a signer one mint for another:
+                 a vault program moves the tokens
+Beside others    a call exchanged from its own accounts, and called a venue too
 
-Not reported   rent, and fees: less than `LAMPORTS_MIN`, except for an Anchor instruction that is
-               called `buy`, `sell`, `swap` and the like
-               tokens made or destroyed; one piece of a mint without decimals
-               what several programs moved below one that moved nothing itself: a bot that
-               withdraws here and deposits there
-
-A program that publishes its swaps is read by its event, whatever the instruction is called.
-Of the others, one that gave one mint for another is reported, for a person to look at.
+Not reported     rent and fees: less than `LAMPORTS_MIN`, except for Anchor instructions with names
+                 such as `buy`, `sell` and `swap`
+                 minted or burned tokens; one piece of a mint without decimals
+                 transfers of several programs below one that moved nothing itself, such as a bot
+                 that withdraws from one and deposits in another
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,9 +55,9 @@ from mintscope.solana.transaction import Instruction
 
 
 def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps in the events of *call*; none if nothing was exchanged.
+    """Return the swaps in the events of *call*; empty if nothing was exchanged.
 
-    Raises Unreadable if an exchange happened that no event has.
+    Raises Unreadable for an exchange without an event.
     """
     if call.events:
         swaps = pumpfun.read_event(call, token_accounts) or read_events(call, token_accounts)
@@ -83,7 +81,7 @@ def expect_no_exchange(call: Call, token_accounts: TokenAccounts) -> None:
 
 
 def moved_of(exchanges: Iterable[Exchange]) -> Moved | None:
-    """Return the most SOL or dollars that one of *exchanges* moved, None if it was neither."""
+    """Return the largest amount of a dollar, else of SOL, in *exchanges*; None for neither."""
     sides = (side for one in exchanges for side in (one[:PARTIES], one[PARTIES:]))
     quotes = [Moved(mint, amount) for mint, amount in sides if mint in DOLLARS or mint == WSOL]
     return max(quotes, key=lambda moved: (moved.quote in DOLLARS, moved.amount), default=None)
@@ -101,7 +99,7 @@ def moved_by(call: Call, token_accounts: TokenAccounts) -> Moved | None:
 def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     """Return one swap for each swap event of *call*.
 
-    Raises Unreadable if its pool did not give one mint for another, or other amounts of them.
+    Raises Unreadable if its pool did not exchange two mints, or in other amounts.
     """
     swaps: list[Swap] = []
     published = list(events.published(call))
@@ -134,7 +132,7 @@ def _exchanged(call: Call, token_accounts: TokenAccounts) -> Sequence[Exchange]:
 def _exchanges(call: Call, token_accounts: TokenAccounts) -> Mapping[str, Exchange]:
     """Return the exchanges of each party under *call*, one mint for another.
 
-    Lamports are left out: who claims fees pays the rent of accounts with them.
+    Lamports do not count, because a claim of fees pays rent with them.
     """
     if len(call.tokens) < PARTIES:
         return {}
@@ -142,16 +140,16 @@ def _exchanges(call: Call, token_accounts: TokenAccounts) -> Mapping[str, Exchan
     tokens = Call(call.program, call.instruction, call.outer, call.inner, tokens=call.tokens)
     try:
         return exchanges_of(moves(tokens, token_accounts))
-    except Unreadable:  # then it is not known to have been an exchange
+    except Unreadable:  # it is not known whether it was an exchange
         return {}
 
 
 TRANSFER_TEXT_MAX: Final = 17
-"""The most base58 digits of a transfer's 12 bytes."""
+"""The maximum number of base58 digits of the 12 bytes of a transfer."""
 SMALL: Final = 10
-"""A party that passes tokens on keeps less than this part of them, as its fee."""
-# The system program: CreateAccount, Assign, CreateAccountWithSeed, Allocate.  What they touch is
-# new, and lamports sent to it are its rent.
+"""A party that passes tokens on keeps a smaller part than 1/SMALL of them as its fee."""
+# The system program: CreateAccount, Assign, CreateAccountWithSeed, Allocate.  Their accounts are
+# new, and lamports sent to them are rent.
 OPENING: Final = frozenset(bytes([kind, 0, 0, 0]) for kind in (0, 1, 3, 8))
 
 
@@ -164,7 +162,7 @@ def may_exchange(whole: Call, call: Call, token_accounts: TokenAccounts) -> bool
         return False
     if whole is not call and not _is_of_one_mint(whole.tokens, token_accounts):
         return True
-    # Lamports move, or a signer's tokens, as in a sale: the signer mostly says so.
+    # Lamports move, or tokens of a signer, as in a sale.
     signers = token_accounts.signers
     return bool(whole.lamports) or any(
         account < len(signers) or token_accounts.owner(account) in signers
@@ -180,7 +178,7 @@ def expect_none(whole: Call, call: Call, token_accounts: TokenAccounts) -> None:
     """
     is_of_two = whole is not call and not _is_of_one_mint(whole.tokens, token_accounts)
     if not (is_of_two or token_accounts.is_complete or _has_lamports(whole, token_accounts)):
-        return  # before more is parsed
+        return  # before the balances are parsed
     token_accounts.complete()
     tokens = Call(call.program, call.instruction, call.outer, call.inner, whole.tokens)
     tokens.token_2022 = whole.token_2022
@@ -197,10 +195,10 @@ def expect_none(whole: Call, call: Call, token_accounts: TokenAccounts) -> None:
 
 
 def expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
-    """Raise Unreadable if *call* itself exchanged, in addition to its exchanging inner calls.
+    """Raise Unreadable if *call* itself exchanged, besides its inner calls.
 
-    Tokens that it passes on come and go again.  If its own transfers are an exchange, and both
-    parties to it are still that in all that moved below it, then neither was a stop on the way.
+    Tokens that are passed on are received and paid again.  If both parties to the transfers of
+    *call* also exchanged in all transfers below it, neither has only passed tokens on.
     """
     if _is_of_one_mint(call.tokens, token_accounts):
         return
@@ -224,7 +222,7 @@ def expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
 def report(call: Call, traded: Iterable[Exchange], token_accounts: TokenAccounts) -> None:
     """Raise Unreadable, with UNKNOWN_EXCHANGE, if *traded* under *call* are exchanges.
 
-    None of them is if shares were made or destroyed, or if an NFT was traded.
+    They are not if shares were minted or burned, or if an NFT was traded.
     """
     traded = [one for one in traded if not is_of_one_piece(one, token_accounts)]
     if traded and not makes_shares(call, traded[0], token_accounts, None):
@@ -237,7 +235,7 @@ def _unknown(call: Call, moved: Moved | None) -> Unreadable:
 
 
 def with_inner(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> Call:
-    """Return *call* with the moves of *inner*; *call* itself if no program, or several, moved.
+    """Return *call* with the moves of *inner*; *call* itself unless exactly one program moved.
 
     inner   calls of unlisted programs, which did not exchange
     """
@@ -257,7 +255,7 @@ def with_inner(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts)
 
 
 def _everything(call: Call, token_accounts: TokenAccounts) -> Call:
-    """Return *call* with all moves below it, whichever program made them."""
+    """Return *call* with all moves below it, of any program."""
     whole = Call(call.program, call.instruction, call.outer, call.inner)
     height = 1 if call.inner < 0 else call.instruction.stack_height or 0
     tokens: list[Instruction] = []
@@ -275,7 +273,7 @@ def _everything(call: Call, token_accounts: TokenAccounts) -> Call:
 
 
 def _is_of_one_mint(tokens: Sequence[Instruction], token_accounts: TokenAccounts) -> bool:
-    """Return whether all moves under *tokens* are surely of one mint, mostly fees of a bot."""
+    """Return whether all moves in *tokens* are certainly of one mint, such as fees of a bot."""
     mints = set()
     for token in tokens:
         data = data_of(token)
@@ -297,8 +295,9 @@ def _expect_no_lamports(
 ) -> None:
     """Raise Unreadable if a signer, whose *mint* balance changed by *gain*, exchanged lamports.
 
-    A purchase is paid by transfer; of a sale only the balances may show it.
-    at   the index of the signer
+    A purchase is paid by transfer; the payment of a sale may be visible only in the balances.
+
+    at   index of the signer
     """
     signer = token_accounts.signers[at]
     least = _least(call)
@@ -365,7 +364,7 @@ def _transferred(
 ) -> tuple[str, str, int] | None:
     """Return source, target and lamports of *instruction*, None if it is not a transfer."""
     if len(instruction.data) > TRANSFER_TEXT_MAX:
-        return None  # before it is decoded
+        return None  # without decoding
     data = data_of(instruction)
     accounts = instruction.accounts
     is_whole = len(data) >= SYSTEM_TRANSFER_SIZE and len(accounts) >= PARTIES
@@ -376,7 +375,7 @@ def _transferred(
 
 
 def _is_of_signers(account: int, address: str, token_accounts: TokenAccounts) -> bool:
-    """Return whether *account* is a signer's, or a token account whose lamports are rent."""
+    """Return whether *account* is a signer, is owned by one, or gets lamports as rent."""
     mint = token_accounts.mint(account)
     if mint is None:
         return address in token_accounts.signers
@@ -386,8 +385,9 @@ def _is_of_signers(account: int, address: str, token_accounts: TokenAccounts) ->
 def _taken(call: Call, signer: int, token_accounts: TokenAccounts) -> tuple[int, bool]:
     """Return the most lamports that left an account of *call* without a transfer.
 
-    And whether another instruction of the program names it, and may have taken a part of them.
-    signer   the index of one who has more lamports than before; else none left for him
+    Also return whether another instruction of the program may have taken a part of them.
+
+    signer   index of the receiver, who must have more lamports than before
     """
     own = token_accounts.lamports(signer)
     if own is None or own[1] <= own[0]:

@@ -1,9 +1,9 @@
-"""Venues that are read from transfers, because most publish neither events nor a description.
+"""Venues whose swaps are read from transfers, because most publish no events and no layouts.
 
-A head names an instruction whose accounts are known: the pool, and its vaults or who owns them.
-Other instructions of these programs are read, too, unless only the heads may swap: a pool that no
-account names is named by its two vaults.  Layouts are those of public decoders and trade records of
-2026; rows that are not `proven` have not been tried on a recorded transaction.
+A head is the first bytes of an instruction whose accounts are known: the pool, and its vaults or
+their owners.  Other instructions are read too, unless only the heads swap; their pool is named by
+its two vaults if no account names it.  Layouts are from public decoders and trade records of 2026;
+rows that are not `proven` were not tested with a recorded transaction.
 """
 
 from base64 import b64decode
@@ -15,19 +15,18 @@ from based58 import b58encode
 
 from mintscope.dex import curves
 from mintscope.dex.outcome import QuarantineReason, Swap, Unreadable
-from mintscope.dex.program import Call, Leg, Migration, Program
+from mintscope.dex.program import BUY, SELL, SWAP, SWAP_2, SWAP_V2, Call, Leg, Migration, Program
 from mintscope.dex.token_accounts import TokenAccounts, address
 from mintscope.dex.transfers import U64_MAX, read_closed
 from mintscope.kit.primitives import PUBKEY_BYTES
 
-# Manifest: swaps move tokens, but orders placed by a batch are filled inside the market.
-#
-# BatchUpdate places and cancels orders.  Fills change balances that the market keeps, and
-# call no token program.  The log alone shows them: one FillLog for each maker, with both mints and
-# amounts (github.com/CKS-Systems/manifest, `logs.rs`).  The fills of one order are one swap.
+# Manifest: a swap moves tokens, but BatchUpdate, which places and cancels orders, fills them inside
+# the market, without a token program.  Only the log shows these fills: one FillLog for each maker,
+# with both mints and amounts (github.com/CKS-Systems/manifest, `logs.rs`).  The fills of one order
+# are one swap.
 
 BATCH_UPDATE: Final = Leg((0,), 1)
-"""The accounts of BatchUpdate: who places the orders, and the market."""
+"""The accounts of BatchUpdate: the trader and the market."""
 FILL_LOG: Final = bytes.fromhex("3ae6f2034b7104a9")
 MARKET_AT = 8
 TAKER_AT = 72
@@ -43,9 +42,9 @@ WORDS: Final = 3  # of the lines of calls: Program, its address, what it did
 
 
 def manifest_swaps(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps of *call*: for a batch those in the log, else those from transfers.
+    """Return the swaps of *call*: from the log for a batch, else from transfers.
 
-    Raises Unreadable, with TRUNCATED_LOG if the log ended before or was not recorded, and with
+    Raises Unreadable, with TRUNCATED_LOG if the log is incomplete or was not recorded, and with
     EVENT_DISAGREES if it names another market.
     """
     if BATCH_UPDATE not in legs:
@@ -71,7 +70,7 @@ def manifest_swaps(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccou
     return [
         _swap(call, leg, order, orders[order], token_accounts)
         for leg, order in enumerate(orders)
-        if min(orders[order]) > 0  # else an order of dust, that traded something for nothing
+        if min(orders[order]) > 0  # else one amount was rounded to 0
     ]
 
 
@@ -110,9 +109,9 @@ def _swap(
 
 
 def _fills(call: Call, token_accounts: TokenAccounts) -> list[bytes]:
-    """Return the fills of *call* that are in the log.
+    """Return the fills of *call* in the log.
 
-    Raises Unreadable, with TRUNCATED_LOG, if not all of it was recorded.
+    Raises Unreadable, with TRUNCATED_LOG if the log is incomplete.
     """
     log = token_accounts.log()
     own = token_accounts.instructions(call.instruction.program_id_index)
@@ -126,7 +125,7 @@ def _fills(call: Call, token_accounts: TokenAccounts) -> list[bytes]:
 def payloads(program: str, log: Sequence[str]) -> list[list[bytes]]:
     """Return the data that each call of *program* logged, in order of execution.
 
-    A line of a program's own text begins with "Program log: ", whatever it says.
+    Text that a program logs begins with "Program log: ", so it cannot imitate other lines.
     """
     found: list[list[bytes]] = []
     running: list[list[bytes]] = []
@@ -168,6 +167,16 @@ def _amount(fill: bytes, at: int) -> int:
     return int.from_bytes(fill[at : at + 8], "little")
 
 
+def _swaps(legs: Sequence[tuple[str, Leg]]) -> dict[bytes, tuple[Leg, ...]]:
+    """Return the leg of each instruction; its first bytes are in hex, separated by spaces."""
+    return {bytes.fromhex(head): (leg,) for heads, leg in legs for head in heads.split()}
+
+
+def _by_vaults(pool: int, first: int, second: int) -> Leg:
+    """Return the leg of a pool whose two vaults are accounts of the instruction."""
+    return Leg((), pool, vaults=(first, second))
+
+
 def _venue(  # noqa: PLR0913 - all that tells a venue
     name: str,
     address: str,
@@ -180,14 +189,12 @@ def _venue(  # noqa: PLR0913 - all that tells a venue
 ) -> Program:
     """Return a venue whose swaps are read from transfers.
 
-    legs         heads, hex, apart by spaces, with the pool that each of them trades with
-    any_leg      the pool of every other instruction; None: its two vaults name it
-    only_heads   nothing but the heads swaps
+    legs         heads in hex, separated by spaces, and the pool with which they trade
+    any_leg      the pool of all other instructions; None: its two vaults name it
+    only_heads   whether only the heads swap
     migrations, is_pooled   see `Program`
     """
-    swaps: dict[bytes, tuple[Leg, ...]] = {
-        bytes.fromhex(head): (leg,) for heads, leg in legs for head in heads.split()
-    }
+    swaps = _swaps(legs)
     if not only_heads:
         swaps[b""] = () if any_leg is None else (any_leg,)
     moves = migrations or {}
@@ -197,11 +204,8 @@ def _venue(  # noqa: PLR0913 - all that tells a venue
 
 
 def _curve(name: str, address: str, *legs: tuple[str, Leg]) -> Program:
-    """Return a curve that pays for sales in lamports without a transfer; see `dex.curves`."""
-    swaps: dict[bytes, tuple[Leg, ...]] = {
-        bytes.fromhex(head): (leg,) for heads, leg in legs for head in heads.split()
-    }
-    swaps[b""] = ()
+    """Return a curve that pays for sales by lamports without a transfer; see `dex.curves`."""
+    swaps = _swaps(legs) | {b"": ()}
     how = "transfers; of sales the lamports before and after"
     return Program(name, address, swaps, curves.read, proven=False, how=how)
 
@@ -272,42 +276,34 @@ VENUES: Final[tuple[Program, ...]] = (
     _venue(
         "deriverse",
         "DRVSpZ2YUYYKgZP8XtLhAGtT1zYSCKzeHfb4DgRnrgqD",
-        ("1a", Leg((), 5, vaults=(3, 4))),
+        ("1a", _by_vaults(5, 3, 4)),
         is_pooled=True,
     ),
     _venue("aquifer", "AQU1FRd7papthgdrwPTTq5JacJh8YtwEXaBfKU3bTz45", proven=True),
     _venue(
         "jupiter_lend",
         "jupZ4m2GqUCJ5iueMfzQf8khFfH31d4XAQt3RzCT9Vd",
-        ("8dac0ad04509389a ce24950ea3849401", Leg((), 1, vaults=(13, 14))),
+        ("8dac0ad04509389a ce24950ea3849401", _by_vaults(1, 13, 14)),
         only_heads=True,
     ),
     _venue("archer", "Archer8kgiavM61GyusMzaaS2ft5sALtNsD1HxkUPMhy"),
     _venue("whalestreet", "FW6zUqn4iKRaeopwwhwsquTY6ABWLLgjxtrC3VPnaWBf"),
     _venue("quay", "QUayE6nexQWYNZAEqfN8FxoNwQDSu3CAzT2qq9J1ArG"),
-    _venue(
-        "flux", "FLUX6xBayGxLX9UcimVRxXFMHH6q43mAbRvDzSpCsvfK", ("03", Leg((), 1, vaults=(2, 3)))
-    ),
+    _venue("flux", "FLUX6xBayGxLX9UcimVRxXFMHH6q43mAbRvDzSpCsvfK", ("03", _by_vaults(1, 2, 3))),
     _venue(
         "kipseli",
         "3TK9D8aoBFYjYZtKCjciPrVrRStsnvo7KmpcJqDavpaU",
-        ("f0e02621b01ff1af", Leg((), 1, vaults=(2, 3))),
+        ("f0e02621b01ff1af", _by_vaults(1, 2, 3)),
     ),
     _venue("binaryfi", "B72M6nyCLFgWiJtAN4naUTminMiTmyGcEqQHXwVeRdht"),
-    _venue(
-        "riptide", "riptK81hDxhe5pW5jSzSM9iRA8azgEgLJ4dXkPtBS7j", ("02", Leg((), 1, vaults=(6, 7)))
-    ),
+    _venue("riptide", "riptK81hDxhe5pW5jSzSM9iRA8azgEgLJ4dXkPtBS7j", ("02", _by_vaults(1, 6, 7))),
     _venue("hadron", "HADRoNbLovyqhCsocfYQYB7QdfCAAinN9HTePvBCVDQ8"),
     _venue(
         "denali",
         "DNL1tgEj3nJovHw9jtyCCQD3arssCJzkmpDizknwzey4",
-        ("68688356a1bdb4d8", Leg((), 1, vaults=(4, 5))),
+        ("68688356a1bdb4d8", _by_vaults(1, 4, 5)),
     ),
-    _venue(
-        "obsidian",
-        "HBVw6bZtcCaezhcBrmfyXBSBRWCdv72271xQ4GPvms2z",
-        ("01", Leg((), 1, vaults=(2, 3))),
-    ),
+    _venue("obsidian", "HBVw6bZtcCaezhcBrmfyXBSBRWCdv72271xQ4GPvms2z", ("01", _by_vaults(1, 2, 3))),
     _venue("gatorswap", "gatorLx9aC1e5ZWAXscv5QRKiLXnLPLXjftVc81h1Hr"),
     _venue("flint", "FLiNTXPwppyoJabCoxc2uiiRygAHpmMXajiDXo2Ub1z"),
     _venue("lemmingsfi", "BQEJZUB4CzoT6UhRffoCkqCyqQNrCPCSGHcPEmsdbEsX"),
@@ -316,41 +312,27 @@ VENUES: Final[tuple[Program, ...]] = (
     _venue(
         "metadao",
         "FUTARELBfJfQ8RDGhg1wdhddq1odMAJUePHFuBYfUxKq",
-        ("a7610ce7ed4ea6fb", Leg((), 0, vaults=(3, 4))),
+        ("a7610ce7ed4ea6fb", _by_vaults(0, 3, 4)),
     ),
+    _venue("omnipair", "omnixgS8fnqHfCcTGKWj6JtKjzpJZ1Y5y9pyFkQDkYE", (SWAP, _by_vaults(0, 3, 4))),
     _venue(
-        "omnipair",
-        "omnixgS8fnqHfCcTGKWj6JtKjzpJZ1Y5y9pyFkQDkYE",
-        ("f8c69e91e17587c8", Leg((), 0, vaults=(3, 4))),
+        "runner_rodeo", "runnrXXdsSRkdueCRYxKDvSWfv6nAnrG5dcM29qj1HA", (SWAP, _by_vaults(0, 6, 7))
     ),
-    _venue(
-        "runner_rodeo",
-        "runnrXXdsSRkdueCRYxKDvSWfv6nAnrG5dcM29qj1HA",
-        ("f8c69e91e17587c8", Leg((), 0, vaults=(6, 7))),
-    ),
-    _venue(
-        "trends", "CURVEmPpijXDTNdqrA9PGP1io2rkgiVXH26xdXVGLLfz", any_leg=Leg((), 1, vaults=(7, 8))
-    ),
+    _venue("trends", "CURVEmPpijXDTNdqrA9PGP1io2rkgiVXH26xdXVGLLfz", any_leg=_by_vaults(1, 7, 8)),
     _curve(
         "trench",
         "8ZoPDsvLWXthQaZz6aJJEWNFBZKk2ePuygi6LHT7F7Hh",
-        ("66063d1201daebea 18d3742869039938 33e685a4017f83ad", Leg((4,), 4)),
+        (f"{BUY} 18d3742869039938 {SELL}", Leg((4,), 4)),
     ),
-    _venue(
-        "scale", "SCALEwAvEK5gtkdHiFzXfPgtk2YwJxPDzaV3aDmR7tA", any_leg=Leg((), 0, vaults=(7, 8))
-    ),
-    _venue(
-        "scale_2", "SCALEWoRSpVZpMRqHEcDfNvBh3nUSe34jDr9r689gLa", any_leg=Leg((), 0, vaults=(6, 7))
-    ),
+    _venue("scale", "SCALEwAvEK5gtkdHiFzXfPgtk2YwJxPDzaV3aDmR7tA", any_leg=_by_vaults(0, 7, 8)),
+    _venue("scale_2", "SCALEWoRSpVZpMRqHEcDfNvBh3nUSe34jDr9r689gLa", any_leg=_by_vaults(0, 6, 7)),
     _venue(
         "virtuals",
         "5U3EU2ubXtK84QcRjWVmYt9RaDyA8gKxdUrPFXmZyaki",
-        ("66063d1201daebea 33e685a4017f83ad", Leg((), 1, vaults=(5, 8))),
+        (f"{BUY} {SELL}", _by_vaults(1, 5, 8)),
     ),
     _venue(
-        "stableswap",
-        "ghosty4ZU1Qk1HN7Ymz4pZ15QfspzJZgSYFkdKN6ZLK",
-        any_leg=Leg((), 10, vaults=(6, 7)),
+        "stableswap", "ghosty4ZU1Qk1HN7Ymz4pZ15QfspzJZgSYFkdKN6ZLK", any_leg=_by_vaults(10, 6, 7)
     ),
     _venue("cube", "8iQtGj9mcUfFUGaiCpPy89swC3s8YTC8FhVZWfgeZhwu"),
     _venue("stratabook", "strataZWURmW6bzMWpkLCAFxNFrQXCNSE9cSmBmdPgP"),
@@ -360,63 +342,59 @@ VENUES: Final[tuple[Program, ...]] = (
     _venue(
         "jupiter_perps",
         "PERPHjGBqRHArX4DySjwM6UJHiR3sWAatqfdBS2qQJu",
-        ("414b3f4ceb5b5b88", Leg(())),
+        (SWAP_2, Leg(())),
         only_heads=True,
     ),
     _venue("woofi", "WooFif76YGRNjk1pA8wCsN67aQsD9f9iLsz4NcJ1AVb"),
     _venue("perena", "NUMERUNsFCP3kuNmWZuXtm1AaQCPj9uw6Guv2Ekoi5P"),
-    _venue(
-        "gavel", "srAMMzfVHVAtgSJc8iH6CfKzuWuUTzLHVCE81QU1rgi", ("00", Leg((), 2, vaults=(6, 7)))
-    ),
+    _venue("gavel", "srAMMzfVHVAtgSJc8iH6CfKzuWuUTzLHVCE81QU1rgi", ("00", _by_vaults(2, 6, 7))),
     _venue("stabble_clmm", "6dMXqGZ3ga2dikrYS9ovDXgHGh5RUsb2RTUj6hrQXhk6"),
     _venue(
         "stabble",
         "swapNyd8XiQwJ6ianp9snpu4brUqFxadzvHebnAXjJZ",
-        ("f8c69e91e17587c8", Leg((), 6, vaults=(3, 4))),
-        ("2b04ed0b1ac91e62", Leg((), 8, vaults=(5, 6))),
+        (SWAP, _by_vaults(6, 3, 4)),
+        (SWAP_V2, _by_vaults(8, 5, 6)),
         proven=True,
         is_pooled=True,
     ),
     _venue(
         "stabble_weighted",
         "swapFpHZwjELNnjvThjajtiVmkz3yPQEHjLtka2fwHW",
-        ("f8c69e91e17587c8", Leg((), 6, vaults=(3, 4))),
-        ("2b04ed0b1ac91e62", Leg((), 8, vaults=(5, 6))),
+        (SWAP, _by_vaults(6, 3, 4)),
+        (SWAP_V2, _by_vaults(8, 5, 6)),
         proven=True,
         is_pooled=True,
     ),
     _venue(
         "openbook_v2",
         "opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb",
-        ("032c47031ac7cb55", Leg((), 2, vaults=(6, 7))),
+        ("032c47031ac7cb55", _by_vaults(2, 6, 7)),
         only_heads=True,
         proven=True,
     ),
     _venue(
         "goosefx_gamma",
         "GAMMA7meSFWaBXF25oSUgmGRwaW6sCMFLmBNiMSdbHVT",
-        any_leg=Leg((), 3, vaults=(6, 7)),
+        any_leg=_by_vaults(3, 6, 7),
         proven=True,
     ),
-    _venue(
-        "1dex", "DEXYosS6oEGvk8uCDayvwEZz4qEyDJRf9nFgYCaqPMTm", any_leg=Leg((), 2, vaults=(3, 4))
-    ),
+    _venue("1dex", "DEXYosS6oEGvk8uCDayvwEZz4qEyDJRf9nFgYCaqPMTm", any_leg=_by_vaults(2, 3, 4)),
     _venue(
         "heaven",
         "HEAVENoP2qxoeuF8Dj2oT1GHEnu49U5mJYkdeC8BAX2o",
-        ("66063d1201daebea 33e685a4017f83ad", Leg((), 4, vaults=(10, 11))),
+        (f"{BUY} {SELL}", _by_vaults(4, 10, 11)),
     ),
     _venue(
         "boop",
         "boop8hVGQGqehUK2iVEMEnMrL5RbjywRzHKBmBE7ry4",
-        ("8a7f0e5b26577369 6d3d28bbe6b087ae", Leg((), 1, vaults=(3, 4))),
+        ("8a7f0e5b26577369 6d3d28bbe6b087ae", _by_vaults(1, 3, 4)),
         proven=True,
         migrations={bytes.fromhex("a859631e753158e0"): Migration((19, 20), 18, 6)},
     ),
     _curve(
         "moonit",
         "MoonCVVNZFSYkqNXP6bxHLPL6QQJiMagDL3qcqUQTrG",
-        ("66063d1201daebea 33e685a4017f83ad", Leg((2,), 2)),
+        (f"{BUY} {SELL}", Leg((2,), 2)),
         ("4f4dabed9d31ebc6", Leg((3,), 3)),
     ),
     _venue(
@@ -434,34 +412,20 @@ VENUES: Final[tuple[Program, ...]] = (
     _venue(
         "aldrin",
         "AMM55ShdkoGRB5jVYPjWziwk8m5MpwyDgsMWHaMSQWH6",
-        ("f8c69e91e17587c8", Leg((), 0, vaults=(3, 4))),
+        (SWAP, _by_vaults(0, 3, 4)),
         proven=True,
     ),
     _venue(
-        "aldrin_v2",
-        "CURVGoZn8zycx6FXwwevgBTB2gVvdbGTEpvMJDbgs2t4",
-        ("f8c69e91e17587c8", Leg((), 0, vaults=(3, 4))),
+        "aldrin_v2", "CURVGoZn8zycx6FXwwevgBTB2gVvdbGTEpvMJDbgs2t4", (SWAP, _by_vaults(0, 3, 4))
     ),
-    _venue(
-        "cropper",
-        "H8W3ctz92svYg6mkn1UtGfu2aQr2fnUFHM1RhScEtQDt",
-        ("f8c69e91e17587c8", Leg((), 2, vaults=(4, 6))),
-    ),
+    _venue("cropper", "H8W3ctz92svYg6mkn1UtGfu2aQr2fnUFHM1RhScEtQDt", (SWAP, _by_vaults(2, 4, 6))),
     _venue(
         "crema",
         "CLMM9tUoggJu2wagPkkqs9eFG4BWhVBZWkP1qv3Sp7tR",
-        ("f8c69e91e17587c8 85d7bfd666f33719", Leg((), 1, vaults=(6, 7))),
+        (f"{SWAP} 85d7bfd666f33719", _by_vaults(1, 6, 7)),
     ),
-    _venue(
-        "guacswap",
-        "Gswppe6ERWKpUTXvRPfXdzHhiCyJvLadVvXGfdpBqcE1",
-        ("f8c69e91e17587c8", Leg((), 1, vaults=(4, 5))),
-    ),
-    _venue(
-        "bonkswap",
-        "BSwp6bEBihVLdqJRKGgzjcGLHkcTuzmSo1TQkHepzH8p",
-        ("f8c69e91e17587c8", Leg((), 1, vaults=(4, 5))),
-    ),
+    _venue("guacswap", "Gswppe6ERWKpUTXvRPfXdzHhiCyJvLadVvXGfdpBqcE1", (SWAP, _by_vaults(1, 4, 5))),
+    _venue("bonkswap", "BSwp6bEBihVLdqJRKGgzjcGLHkcTuzmSo1TQkHepzH8p", (SWAP, _by_vaults(1, 4, 5))),
     _venue("sanctum_infinity", "5ocnV1qiCgaQR8Jb8xWnVbApfaygJ8tNoZfgPwsgx9kx"),
     _token_swap("saros_amm", "SSwapUtytfBdBn1b9NUGG6foMVPtcWgpRU32HToDUZr", proven=True),
     _token_swap("fluxbeam", "FLUXubRmkEi2q6K3Y9kBPg9248ggaZVsoSFhtJHSrm1X"),
