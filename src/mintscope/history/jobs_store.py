@@ -9,22 +9,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from mintscope.dex.outcome import Swap
-from mintscope.history.backfill import (
-    ENDED_MAX,
-    OPEN_MAX,
-    BackfillJob,
-    BackfillSlot,
-    BackfillState,
-    Cost,
-    Cursor,
-    FoldedBackfill,
-    HistoryJob,
-    Kind,
-    ListPage,
-    ReadTransaction,
-    Stage,
-    UnreadTransaction,
-)
+from mintscope.history import backfill
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.sql.database import Batch, Database, Row, SqlStore, marks
 from mintscope.market.log import CandleRow
@@ -157,7 +142,9 @@ class SqlHistory(SqlStore):
 
     unavailable = UNAVAILABLE
 
-    async def begin(self, mint: Mint, from_time: UnixS, addresses: Mapping[str, Kind]) -> None:
+    async def begin(
+        self, mint: Mint, from_time: UnixS, addresses: Mapping[str, backfill.Kind]
+    ) -> None:
         """Begin the backfill of the tracked *mint*, and drop the results of an earlier one."""
 
         def work(db: Database) -> None:
@@ -169,21 +156,23 @@ class SqlHistory(SqlStore):
 
         await self._write(work)
 
-    async def round(self, mint: Mint, slot: Slot) -> tuple[Slot, Sequence[Cursor]]:
+    async def round(self, mint: Mint, slot: Slot) -> tuple[Slot, Sequence[backfill.Cursor]]:
         """Return the last slot of the current round, and the cursors that have not ended.
 
         A new round ends at *slot*.  Transactions that the node did not return are tried again.
         """
 
-        def work(db: Database) -> tuple[Slot, Sequence[Cursor]]:
+        def work(db: Database) -> tuple[Slot, Sequence[backfill.Cursor]]:
             mint_id = number(db, mint)
             reaches = db.execute(ROUND, (slot, mint_id)).get
             db.execute(TRY_AGAIN, (mint_id,))
-            return Slot(reaches), [Cursor(*row) for row in db.execute(TO_LIST, (mint_id, reaches))]
+            return Slot(reaches), [
+                backfill.Cursor(*row) for row in db.execute(TO_LIST, (mint_id, reaches))
+            ]
 
         return await self._write(work)
 
-    async def listed(self, mint: Mint, page: ListPage) -> None:
+    async def listed(self, mint: Mint, page: backfill.ListPage) -> None:
         """Store a page and the progress of its list; known lines change nothing."""
 
         def work(db: Database) -> None:
@@ -203,17 +192,18 @@ class SqlHistory(SqlStore):
 
         await self._write(work)
 
-    async def unread(self, mint: Mint, limit: int) -> Sequence[UnreadTransaction]:
+    async def unread(self, mint: Mint, limit: int) -> Sequence[backfill.UnreadTransaction]:
         """Return up to *limit* unread transactions, oldest first.
 
         A transaction that the node did not return in three attempts is omitted.
         """
         rows = await self._read(lambda db: db.execute(UNREAD, (_id(db, mint), TRIES_MAX, limit)))
         return [
-            UnreadTransaction(Slot(slot), sign, bool(is_mixed)) for slot, sign, is_mixed in rows
+            backfill.UnreadTransaction(Slot(slot), sign, bool(is_mixed))
+            for slot, sign, is_mixed in rows
         ]
 
-    async def save(self, mint: Mint, transactions: Sequence[ReadTransaction]) -> None:
+    async def save(self, mint: Mint, transactions: Sequence[backfill.ReadTransaction]) -> None:
         """Store the swaps of read transactions, and count an attempt for each."""
 
         def work(db: Database) -> None:
@@ -244,10 +234,12 @@ class SqlHistory(SqlStore):
 
         return await self._write(work)
 
-    async def slots(self, mint: Mint, after: Slot, slots_max: int) -> Sequence[BackfillSlot]:
+    async def slots(
+        self, mint: Mint, after: Slot, slots_max: int
+    ) -> Sequence[backfill.BackfillSlot]:
         """Return up to *slots_max* read slots above *after*, ascending."""
 
-        def work(db: Database) -> Sequence[BackfillSlot]:
+        def work(db: Database) -> Sequence[backfill.BackfillSlot]:
             bounds = {"mint": _id(db, mint), "after": after, "most": slots_max}
             return [
                 _slot(Slot(slot), [(time, blob) for _, time, blob in same])
@@ -278,7 +270,7 @@ class SqlHistory(SqlStore):
 
         await self._write(work)
 
-    async def finish(self, mint: Mint, past: FoldedBackfill | None) -> None:
+    async def finish(self, mint: Mint, past: backfill.FoldedBackfill | None) -> None:
         """End the round, so that ingest can join *past*, which is None if there were no slots."""
 
         def work(db: Database) -> None:
@@ -293,13 +285,13 @@ class SqlHistory(SqlStore):
 
         await self._write(work)
 
-    async def one(self, mint: Mint) -> HistoryJob | None:
+    async def one(self, mint: Mint) -> backfill.HistoryJob | None:
         """Return the progress of the backfill of *mint*, None if none was requested."""
         row = await self._read(lambda db: db.execute(JOB, (TRIES_MAX, _id(db, mint))).fetchone())
         if row is None:
             return None
         from_time, stage, *rest = row
-        return HistoryJob(UnixS(from_time), Stage(stage), *rest)
+        return backfill.HistoryJob(UnixS(from_time), backfill.Stage(stage), *rest)
 
     async def pools(self, mint: Mint) -> Mapping[str, int]:
         """Return the pools of *mint* in the log, each with its number of swaps."""
@@ -322,7 +314,7 @@ def _id(db: Database, mint: Mint) -> int | None:
     return found
 
 
-def _slot(slot: Slot, rows: Sequence[tuple[int | None, bytes]]) -> BackfillSlot:
+def _slot(slot: Slot, rows: Sequence[tuple[int | None, bytes]]) -> backfill.BackfillSlot:
     """Return *slot* with the swaps of *rows*, one row per transaction, in order."""
     times = [time for time, _ in rows if time is not None]
     swaps = [
@@ -330,7 +322,7 @@ def _slot(slot: Slot, rows: Sequence[tuple[int | None, bytes]]) -> BackfillSlot:
         for index, (_, blob) in enumerate(rows)
         for swap in _swaps.decode(blob)
     ]
-    return BackfillSlot(slot, UnixS(max(times)) if times else None, swaps)
+    return backfill.BackfillSlot(slot, UnixS(max(times)) if times else None, swaps)
 
 
 ASK: Final = """
@@ -394,10 +386,10 @@ class SqlBackfillJobs(SqlStore):
 
     async def ask(self, mint: Mint, from_time: UnixS, now: UnixMs) -> bool:
         """Request a backfill of *mint*; return False if it or OPEN_MAX others have an open one."""
-        values = {"mint": mint, "from_time": from_time, "now": now, "most": OPEN_MAX}
+        values = {"mint": mint, "from_time": from_time, "now": now, "most": backfill.OPEN_MAX}
         return await self._write(lambda db: db.execute(ASK, values).get is not None)
 
-    async def newest(self, limit: int) -> Sequence[BackfillJob]:
+    async def newest(self, limit: int) -> Sequence[backfill.BackfillJob]:
         """Return up to *limit* backfills, newest first."""
         return await self._read(lambda db: [_ask(row) for row in db.execute(NEWEST, (limit,))])
 
@@ -410,7 +402,7 @@ class SqlBackfillJobs(SqlStore):
         values = {"id": ask_id, "now": now}
         return await self._write(lambda db: _mint(db.execute(CANCEL, values).get))
 
-    async def first(self, *states: BackfillState) -> BackfillJob | None:
+    async def first(self, *states: backfill.BackfillState) -> backfill.BackfillJob | None:
         """Return the oldest backfill in one of *states*, None if there is none."""
         wanted = (
             f"SELECT {COLUMNS} FROM history_ask"  # noqa: S608 - ours
@@ -419,7 +411,7 @@ class SqlBackfillJobs(SqlStore):
         row = await self._read(lambda db: db.execute(wanted, states).fetchone())
         return None if row is None else _ask(row)
 
-    async def estimated(self, ask_id: int, from_time: UnixS, cost: Cost) -> None:
+    async def estimated(self, ask_id: int, from_time: UnixS, cost: backfill.Cost) -> None:
         """Store the estimated cost, unless the backfill was cancelled."""
         values = {"id": ask_id, "from_time": from_time, **cost._asdict()}
         values["seconds"] = int(cost.seconds)
@@ -435,12 +427,14 @@ class SqlBackfillJobs(SqlStore):
         values = {"id": ask_id, "listed": listed, "read": read, "words": words}
         return await self._write(lambda db: db.execute(PROGRESS, values).get is not None)
 
-    async def end(self, ask_id: int, state: BackfillState, words: str, now: UnixMs) -> None:
+    async def end(
+        self, ask_id: int, state: backfill.BackfillState, words: str, now: UnixMs
+    ) -> None:
         """End the backfill in *state*, unless it has ended, and keep the last ENDED_MAX."""
 
         def work(db: Database) -> None:
             db.execute(END, {"id": ask_id, "state": state, "words": words, "now": now})
-            db.execute(FORGET, (ENDED_MAX,))
+            db.execute(FORGET, (backfill.ENDED_MAX,))
 
         await self._write(work)
 
@@ -449,7 +443,9 @@ def _mint(found: str | None) -> Mint | None:
     return None if found is None else Mint(found)
 
 
-def _ask(row: Row) -> BackfillJob:
+def _ask(row: Row) -> backfill.BackfillJob:
     ask_id, mint, from_time, asked_at, state, transactions, calls, seconds, *rest = row
-    cost = None if calls is None else Cost(transactions, calls, seconds)
-    return BackfillJob(ask_id, mint, from_time, asked_at, BackfillState(state), cost, *rest)
+    cost = None if calls is None else backfill.Cost(transactions, calls, seconds)
+    return backfill.BackfillJob(
+        ask_id, mint, from_time, asked_at, backfill.BackfillState(state), cost, *rest
+    )

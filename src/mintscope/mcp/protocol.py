@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Any, Final, cast
 
 import httpx2
+import mcp_types as types
 import structlog
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.context import ServerRequestContext
@@ -22,23 +23,6 @@ from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    CallToolRequestParams,
-    CallToolResult,
-    ListResourcesResult,
-    ListToolsResult,
-    PaginatedRequestParams,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    RequestParamsMeta,
-    Resource,
-    TextContent,
-    TextResourceContents,
-    ToolAnnotations,
-)
-from mcp_types import Tool as ListedTool
 from starlette.types import Scope
 
 from mcp import Client
@@ -121,27 +105,35 @@ async def bridge(url: str, headers: Mapping[str, str]) -> None:
 def _server_like(service: Client) -> Server[Any]:
     """Return a server with the tools of *service*."""
 
-    async def list_tools(_: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
+    async def list_tools(
+        _: Any, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
         return await service.list_tools(cursor=None if params is None else params.cursor)
 
     async def call_tool(
-        context: ServerRequestContext[Any, Any], params: CallToolRequestParams
-    ) -> CallToolResult:
+        context: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         meta = (context.params or {}).get("_meta") or {}
         payment = {name: meta[name] for name in PAYMENTS if name in meta} or None
         try:
             return await service.call_tool(
-                params.name, params.arguments, meta=cast("RequestParamsMeta | None", payment)
+                params.name, params.arguments, meta=cast("types.RequestParamsMeta | None", payment)
             )
         except MCPError:
             raise
         except (httpx2.HTTPError, OSError, RuntimeError, ExceptionGroup) as cause:
-            raise MCPError(INTERNAL_ERROR, f"the service does not answer: {_why(cause)}") from cause
+            raise MCPError(
+                types.INTERNAL_ERROR, f"the service does not answer: {_why(cause)}"
+            ) from cause
 
-    async def list_resources(_: Any, params: PaginatedRequestParams | None) -> ListResourcesResult:
+    async def list_resources(
+        _: Any, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
         return await service.list_resources(cursor=None if params is None else params.cursor)
 
-    async def read_resource(_: Any, params: ReadResourceRequestParams) -> ReadResourceResult:
+    async def read_resource(
+        _: Any, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
         return await service.read_resource(params.uri)
 
     return Server(
@@ -190,17 +182,23 @@ def create_manager(
     """
     tools = dict(_described(description))
 
-    async def list_tools(_: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(
+    async def list_tools(
+        _: Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(
             tools=[listed for _, listed in tools.values()],
             ttl_ms=LIST_TTL_MS,
             cache_scope="public",
         )
 
-    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
+    async def call_tool(
+        context: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
         if params.name not in tools:
             names = ", ".join(tools)
-            raise MCPError(INVALID_PARAMS, f"expected one of {names}; was {params.name[:50]!r}")
+            raise MCPError(
+                types.INVALID_PARAMS, f"expected one of {names}; was {params.name[:50]!r}"
+            )
         tool, listed = tools[params.name]
         known = listed.input_schema["properties"]
         call = partial(calls.call, tool, params.arguments or {}, known=known)
@@ -226,30 +224,32 @@ def create_manager(
 
 
 async def _list_resources(
-    _: Context, _params: PaginatedRequestParams | None
-) -> ListResourcesResult:
-    chart = Resource(uri=CHART, name="chart", title="Chart of a token", mime_type=MEDIA_TYPE)
-    return ListResourcesResult(resources=[chart], ttl_ms=LIST_TTL_MS, cache_scope="public")
+    _: Context, _params: types.PaginatedRequestParams | None
+) -> types.ListResourcesResult:
+    chart = types.Resource(uri=CHART, name="chart", title="Chart of a token", mime_type=MEDIA_TYPE)
+    return types.ListResourcesResult(resources=[chart], ttl_ms=LIST_TTL_MS, cache_scope="public")
 
 
-async def _read_resource(_: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+async def _read_resource(
+    _: Context, params: types.ReadResourceRequestParams
+) -> types.ReadResourceResult:
     if params.uri != CHART:
-        raise MCPError(INVALID_PARAMS, f"expected {CHART}; was {params.uri[:50]!r}")
-    page = TextResourceContents(
+        raise MCPError(types.INVALID_PARAMS, f"expected {CHART}; was {params.uri[:50]!r}")
+    page = types.TextResourceContents(
         uri=CHART, mime_type=MEDIA_TYPE, text=chart_document(), _meta=dict(META)
     )
-    return ReadResourceResult(contents=[page], ttl_ms=LIST_TTL_MS, cache_scope="public")
+    return types.ReadResourceResult(contents=[page], ttl_ms=LIST_TTL_MS, cache_scope="public")
 
 
 async def _call(
     call: Callable[[Mapping[str, Any], Scope], Awaitable[CallResult]], context: Context
-) -> CallToolResult:
+) -> types.CallToolResult:
     assert context.request is not None
     meta = (context.params or {}).get("_meta")
     shown = meta if isinstance(meta, Mapping) else {}
     result = await _reported_as_an_error(call(shown, context.request.scope))
-    return CallToolResult(
-        content=[TextContent(text=result.text)],
+    return types.CallToolResult(
+        content=[types.TextContent(text=result.text)],
         structured_content=result.structured,
         is_error=result.is_error,
         _meta=None if result.meta is None else dict(result.meta),
@@ -261,14 +261,14 @@ async def _reported_as_an_error(call: Awaitable[CallResult]) -> CallResult:
     try:
         return await call
     except ClientDisconnected as cause:
-        raise MCPError(INTERNAL_ERROR, "the client has left; nothing was charged") from cause
+        raise MCPError(types.INTERNAL_ERROR, "the client has left; nothing was charged") from cause
     except Exception as bug:
         request_id = next_request_id().decode()
         log.exception("request failed", request_id=request_id)
-        raise MCPError(INTERNAL_ERROR, f"{InternalError()} Request {request_id}.") from bug
+        raise MCPError(types.INTERNAL_ERROR, f"{InternalError()} Request {request_id}.") from bug
 
 
-def _described(description: Mapping[str, Any]) -> Iterable[tuple[str, tuple[Tool, ListedTool]]]:
+def _described(description: Mapping[str, Any]) -> Iterable[tuple[str, tuple[Tool, types.Tool]]]:
     for tool in TOOLS:
         operation = description["paths"].get(tool.path, {}).get(tool.method.lower())
         if operation is not None:
@@ -276,17 +276,17 @@ def _described(description: Mapping[str, Any]) -> Iterable[tuple[str, tuple[Tool
             yield tool.name, (tool, _listed(tool, input_schema(tool, operation, shapes)))
 
 
-def _listed(tool: Tool, schema: dict[str, Any]) -> ListedTool:
+def _listed(tool: Tool, schema: dict[str, Any]) -> types.Tool:
     # A read costs at most one credit, within the budget of the caller.  Hosts ask a person before
     # each call that is not read-only, which is not necessary for a read.
     is_read = tool.method == "GET"
-    return ListedTool(
+    return types.Tool(
         name=tool.name,
         title=tool.title,
         description=tool.description,
         input_schema=schema,
         output_schema=output_schema(tool),
-        annotations=ToolAnnotations(
+        annotations=types.ToolAnnotations(
             read_only_hint=is_read,
             destructive_hint=None if is_read else False,  # has no meaning for a read
         ),
