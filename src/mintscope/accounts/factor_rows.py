@@ -157,15 +157,11 @@ class NewPasskey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passkey:
-    """A passkey of a user; fields as in NewPasskey."""
+class Passkey(NewPasskey):
+    """A stored passkey of a user."""
 
     passkey_id: PasskeyId
     user_id: UserId
-    credential_id: bytes
-    public_key: bytes
-    sign_count: int
-    name: str
     made_at: UnixMs
     last_used_at: UnixMs | None
 
