@@ -89,7 +89,7 @@ def app_address(secret: bytes, *, issuer: str, name: str) -> str:
 CODES: Final = 10
 GROUPS: Final = 2
 GROUP_LENGTH: Final = 5
-# Without signs that are taken for one another: 0 and o, 1 and l and i, u and v.
+# Without signs that look alike: 0 and o, 1 and l and i, u and v.
 SIGNS: Final = "23456789abcdefghjkmnpqrstwxyz"
 BYTES_PER_SIGN: Final = 4  # so that no sign is noticeably more likely than another
 

@@ -17,7 +17,7 @@ SessionId = NewType("SessionId", int)
 
 IDLE_MS: Final = 30 * MINUTE_MS
 ABSOLUTE_MS: Final = 12 * HOUR_MS
-FRESH_MS: Final = 10 * MINUTE_MS  # how long a password entered counts for what needs it again
+FRESH_MS: Final = 10 * MINUTE_MS  # for so long no action asks for the password again
 NOTE_MS: Final = MINUTE_MS
 AGENT_LENGTH_MAX: Final = 200
 SESSIONS_PER_USER_MAX: Final = 100

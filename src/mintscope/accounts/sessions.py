@@ -196,7 +196,7 @@ def _take_over(rows: AccountRows, user_id: UserId, new: NewUser, actor: Actor) -
 
 
 CAPPED: Final = "capped"  # the audit log, of a key whose cap was changed
-NETWORKS_CHANGED: Final = "changed networks"  # likewise, of its networks, which are in no log
+NETWORKS_CHANGED: Final = "changed networks"  # likewise of its networks, which are not logged
 SPEND_ALERT_SET: Final = "set spend alert"  # the audit log
 EVENTS_AT_ONCE: Final = 100  # events of a key that are searched for its earlier cap at once
 NOTICES_MAX: Final = 20  # e-mails of a kind in a day

@@ -289,7 +289,7 @@ class SqlUserRows(Table[UserId, KeptUser]):
 
     def of_email(self, email: EmailAddress, kind: UserKind) -> Sequence[KeptUser]:
         """Return the users of *kind* with that address, newest first; at most one person."""
-        # The kind stands in the text, so that the index of its kind serves.
+        # The kind is part of the statement, so that the partial index of its kind is used.
         return self._all(f"kind = '{kind}' AND email = ? ORDER BY id DESC", email)
 
     def newest(self, before: UserId | None, limit: int) -> Sequence[User]:

@@ -399,7 +399,7 @@ def _look_back(
         return state, None
     part = time // max(1, rule.window_s // MARKS_MAX)
     if state.marks:
-        part = max(part, state.marks[-1].part)  # a slot that took the place of another is older
+        part = max(part, state.marks[-1].part)  # a slot that replaced another is older
     marks = [mark for mark in state.marks if mark.part > part - MARKS_MAX]
     crossing = _move(rule.percent / 100.0, marks, value)
     if crossing is not None:

@@ -23,7 +23,7 @@ from mintscope.market.report import NAMED
 from mintscope.market.screening.look_alikes import cleaned
 
 SYMBOL_LENGTH_MAX: Final = 16
-DIGITS: Final = 4  # that a number below 1 shows
+DIGITS: Final = 4  # of a number below 1
 DIGITS_MAX: Final = 24  # behind its point
 SPANS: Final = {
     "s15": "15 seconds",

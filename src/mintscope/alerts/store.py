@@ -39,7 +39,7 @@ NUMBERS_MAX: Final = 500  # in one statement
 IS_WAITING: Final = "due_at IS NOT NULL AND delivered_at IS NULL AND given_up_at IS NULL"
 MANY: Final = Batch(
     "signal_firing",
-    {  # as NewFiring has them
+    {  # the fields of NewFiring, in order, and the deliveries
         "signal": "bigint",
         "kind": "text",
         "seq": "bigint",

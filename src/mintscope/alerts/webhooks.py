@@ -219,10 +219,10 @@ class WebhookPost:
                 url.copy_with(host=str(address)),
                 headers=head,
                 content=body,
-                extensions={"sni_hostname": url.host},  # whom the certificate must name
+                extensions={"sni_hostname": url.host},  # the certificate must name this host
             ) as response,
         ):
-            return response.status_code  # what follows is not read
+            return response.status_code  # the body is not read
 
     def _expect_protected(self, url: httpx.URL, addresses: Sequence[Address]) -> None:
         """Raise NotPublic for plain http that leaves this machine."""

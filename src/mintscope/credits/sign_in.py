@@ -26,7 +26,7 @@ from mintscope.kit.time import iso_time
 
 SIGN_IN: Final = "sign-in-with-x"
 VALID_S: Final = 300
-AHEAD_S: Final = 60  # how far the clock of a replica that wrote a challenge may be ahead
+AHEAD_S: Final = 60  # the clock of the replica that wrote a challenge may be ahead by so much
 DRAWN_BYTES: Final = 8
 HEADER_BYTES_MAX: Final = 4 * 1024
 STATEMENT: Final = "Spend credits of this wallet"

@@ -169,7 +169,7 @@ INSERT INTO kept_answer AS kept (name, account, at) VALUES (?1, ?2, ?3)
 RETURNING name
 """
 
-# One row, not RETURNING: each row fetched would be a fight for the interpreter's lock.
+# One row instead of RETURNING, because each fetched row would wait for the interpreter's lock.
 SPENT: Final = """
 SELECT json_group_array(json_array(account, delta, balance)) FROM credit_entry
  WHERE id > ? AND id <= ?

@@ -330,7 +330,7 @@ class Facilitator:
         except ports.ChainUnavailable:
             return ports.Unavailable(ports.Obstacle.CHAIN)
         if not isinstance(trial, ports.Simulated):
-            # Also what lands between the lookup and the simulation is refused by the chain.
+            # The chain also refuses a payment that landed since the lookup, so look it up again.
             known = (await self.store.find(envelope.message_hash)).payment
             if known is not None:
                 return await self._recall(known, envelope, candidate.demand)

@@ -31,7 +31,7 @@ from mintscope.payments.protocol.envelope import (
 )
 
 LEASE_MS_MAX: Final = 2 * HOUR_MS  # a longer one was given before the clock was set back
-FINAL_AFTER_SLOTS: Final = 40  # after a resolution its finality is looked for
+FINAL_AFTER_SLOTS: Final = 40  # after a resolution, its finality is checked
 FEE_SHARES: Final = 10  # how many must lose fees at once before all sales stop
 WALLET_LAMPORTS_MIN: Final = 890_880  # a wallet with less than the rent of its account cannot pay
 SPARE_LAMPORTS: Final = 2_000_000  # a hundred payments at the highest fee

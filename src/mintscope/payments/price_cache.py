@@ -27,7 +27,7 @@ from mintscope.payments.pricing import (
 from mintscope.payments.protocol.headers import AMOUNT_MAX
 from mintscope.solana.blocks import DOLLARS, LAMPORTS_PER_SOL, WSOL
 
-RETRY_S: Final = 5.0  # how soon a source in doubt is asked again
+RETRY_S: Final = 5.0  # until a source in doubt is read again
 # Nothing is sold at an older price.  Reading its successor takes 15 s at most.
 QUOTE_S_MAX: Final = SNAPSHOT_S + 15.0
 STEP_S_MAX: Final = 5.0  # if the wall clock is set by more, the price is read again at once
@@ -93,7 +93,7 @@ class PriceCache:
         self._fee_share_max = fee_share_max
         self._clock = clock
         self._price_list: PriceList | None = None  # the current one
-        self._previous: Quote | None = None  # the last that was ever sold at
+        self._previous: Quote | None = None  # of the last price list
         self._read_at_s = 0.0
         self._read_again_s = 0.0
         self._ahead_s = self._wall_ahead_s()

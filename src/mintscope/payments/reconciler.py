@@ -185,8 +185,8 @@ class Secrets:
         return None
 
 
-LEASE_SLOTS: Final = 25  # between two looks at one payment
-APART_MS_MAX: Final = HOUR_MS  # between two looks at one that cannot be read
+LEASE_SLOTS: Final = 25  # between two checks of one payment
+APART_MS_MAX: Final = HOUR_MS  # between two checks of a payment that cannot be read
 BATCH: Final = 256  # signatures that one status request takes
 PAUSE_SLOTS: Final = 2.5
 

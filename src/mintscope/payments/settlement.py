@@ -136,12 +136,12 @@ PATIENT_POLL_SLOTS: Final = 2.5  # if no payment is fresh
 FRESH_SLOTS: Final = 50
 POLLS_IN_FLIGHT_MAX: Final = 4
 TIP_SLOTS: Final = 5  # how old the tip may be that many payments share
-AHEAD_SLOTS: Final = 2  # what a payer's node is commonly ahead of ours
-MARK_SLOTS: Final = 100  # that a node must have come to measure its pace; a few measure it roughly
+AHEAD_SLOTS: Final = 2  # a payer's node is commonly ahead of ours by so many
+MARK_SLOTS: Final = 100  # over which the pace of a node is measured; fewer measure it roughly
 MARK_SLOTS_MIN: Final = 10
 MARKS_MAX: Final = 16
 SLOT_S_UNKNOWN: Final = 0.1  # for the first seconds, on a node that gives no samples
-TRIES: Final = 8  # a slot apart, of a payment whose blockhash the node does not know
+TRIES: Final = 8  # one per slot, if the node does not know the blockhash
 # The node's error of the third instruction, which is the transfer.
 TRANSFER_FAILED: Final = '{"InstructionError":[2,'
 TOO_LITTLE: Final = TRANSFER_FAILED + '{"Custom":1}]}'
@@ -263,7 +263,7 @@ class RpcSettlement(RpcTreasury):
         if isinstance(tried.result, str):
             terms = next(each for each in self._terms if each.treasury in envelope.accounts)
             return await self._explain(tried.result, source, terms)
-        # A slot holds a block at most, so the block it was tried on is at most so high.
+        # A slot has one block at most, which bounds the height of the simulated block.
         height = tip.block_height + max(tried.slot - tip.absolute_slot, 0)
         named = self._recents.last_valid_height(str(envelope.message.recent_blockhash))
         last = height + BLOCKHASH_BLOCKS

@@ -24,7 +24,7 @@ KEPT_PARTS: Final = 4  # of the whole, one is kept for buyers and one for others
 NETWORK_PARTS: Final = 10  # of the whole, one for a network
 NETWORK_COUNT_MIN: Final = 10
 BUYER_TRIALS: Final = 3  # an hour, of a wallet or an address that has paid
-NETWORK_TRIALS: Final = 2  # an hour, of a network of which no one has paid
+NETWORK_TRIALS: Final = 2  # an hour, of a network from which no client has paid
 REGION_TRIALS: Final = 20  # an hour, of all networks that one holder may have
 ALL: Final = "all"
 

@@ -21,7 +21,7 @@ HOLDS: Final = """
 SELECT count(*) FROM proof
  WHERE purpose = 'undo_email' AND email = ? AND subject <> ? AND used_at IS NULL AND expires_at > ?
 """
-# The text of an e-mail that is still there is made of its proof.
+# A proof is kept as long as its e-mail, whose link and code derive from it.
 PURGE_PROOFS: Final = """
 DELETE FROM proof WHERE (used_at < ?1 OR expires_at < ?1)
    AND NOT EXISTS (SELECT 1 FROM letter WHERE letter.proof = proof.id)

@@ -39,7 +39,7 @@ PAUSABLE: Final = {
     EmailKind.SIGNAL_HOUR_LIMIT,
 }
 
-# Of what can be taken back, where an e-mail has a proof though it needs none.
+# The link of other e-mails that have a proof.
 UNDO: Final = (Purpose.UNDO_EMAIL, "undo-email")
 
 

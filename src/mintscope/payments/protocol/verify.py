@@ -200,7 +200,7 @@ def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
         raise _Wrong(RefusalReason.RECIPIENT)
     if accounts[3] != PAYER_AT:
         raise _Wrong(RefusalReason.AUTHORITY)
-    # One account per payer, so that what is reserved for a payer is reserved in that account.
+    # One account per payer, so that its pending payments are covered by that account.
     if source != terms.token_account(envelope.accounts[PAYER_AT]):
         raise _Wrong(RefusalReason.SOURCE)
     if source == destination:  # the treasury pays itself: nothing would arrive

@@ -82,7 +82,7 @@ FIRST_AT: Final = "SELECT at FROM credit_entry WHERE id > ? ORDER BY id LIMIT 1"
 GO_TO: Final = "UPDATE audit_walk SET stage = ?, place = ?"
 FINISH: Final = "UPDATE audit_walk SET stage = 'finished', place = 0, finished_at = ?"
 
-# The journal, up to an entry behind which no other comes.
+# The last entry of the next part of the journal, into which no more entries can come.
 UNTIL: Final = """
 SELECT max(id) FROM (
     SELECT id, at FROM credit_entry WHERE id > ? ORDER BY id LIMIT ?) AS next

@@ -394,8 +394,8 @@ class SqlPaymentBooks:
         self._db.close()
 
     def _check(self, after_entry: int | None) -> Checked:
-        # Two entries that cancel out are written behind the write lock; without it a debit may come
-        # between them.  Behind the lock the mark is in front of both, or behind both.
+        # Entries that cancel out are written together, under the write lock.  So under that lock
+        # the newest entry is after both or before both.
         with self._db.transaction():
             newest = int(self._db.execute(NEWEST_ENTRY).get)
             if after_entry is None:  # the first of this process goes on behind those before

@@ -153,7 +153,7 @@ RETURNING {COLUMNS}
 
 POSTPONE: Final = "UPDATE payment SET lease_until = ?2 WHERE message_hash = ?1"
 
-# A report is given again for a day; after that its text is only weight.
+# A report is sent again for a day; after that its text is not needed.
 FORGET: Final = """
 UPDATE payment SET body = NULL WHERE begun_at <= ? AND body IS NOT NULL AND final = 1
 """

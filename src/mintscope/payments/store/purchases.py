@@ -425,7 +425,7 @@ SELECT coalesce(sum(burned), 0), coalesce(sum(CASE WHEN is_covered THEN 0 ELSE b
                  WHERE state = 'pending' GROUP BY payer) AS at_risk) AS risks
 """  # noqa: S608  constants
 
-# Nothing is taken where there is too little, or before the first look.
+# It takes nothing if the balance is too low, or not known yet.
 TAKE_FEE: Final = "UPDATE fee_fund SET lamports = lamports - ?1 WHERE lamports >= ?2"
 GIVE_FEE_BACK: Final = "UPDATE fee_fund SET lamports = lamports + ?"
 FUND_IS_KNOWN: Final = "SELECT EXISTS (SELECT 1 FROM fee_fund)"
