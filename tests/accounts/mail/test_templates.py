@@ -15,7 +15,12 @@ from support.scenes.people_service import NOW, SECRETS, proof
 
 ORIGIN: Final = "https://api.example.org"
 NONCE: Final = bytes(range(32))
-FACTS: Final = {"hint": "...12345678", "scopes": "trade:read, trade:write", "username": "a-0123"}
+FACTS: Final = {
+    "hint": "...12345678",
+    "scopes": "trade:read, trade:write",
+    "username": "a-0123",
+    "title": "SOL: SOL rose above $200.00 (now $201.00)",
+}
 PATHS: Final = {
     EmailKind.CONFIRM_APPLICATION: "/confirm/",
     EmailKind.VERIFY_EMAIL: "/verify/",
