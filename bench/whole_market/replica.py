@@ -16,12 +16,13 @@ import uvloop
 from typing_extensions import override
 
 from bench.slots import Slots
+from bench.whole_market.shard_tailers import ShardTailers
 from bench.whole_market.writer import MINTS, READY, opened
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import InsufficientData
 from mintscope.kit.machine import expect_batches
 from mintscope.market.engine.engine import LiveMarket
-from mintscope.market.follow.tailer import LogTailer, Observer, ShardTailers
+from mintscope.market.follow.tailer import LogTailer, Observer
 from mintscope.market.log import Appended, Event
 
 LIVE_MINTS: Final = 5_000

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, Final
 
 import pytest
+from bench.whole_market.shard_tailers import ShardTailers
 
 from mintscope.app.stores.market import Market
 from mintscope.ingest.pipeline import Ingest
@@ -15,7 +16,7 @@ from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import InsufficientData, TokenNotFound
 from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.market.engine.engine import LiveMarket
-from mintscope.market.follow.tailer import LogTailer, ShardTailers
+from mintscope.market.follow.tailer import LogTailer
 from mintscope.market.ports import Floor
 from mintscope.market.quotes import QuoteMints
 from mintscope.market.report import Reports

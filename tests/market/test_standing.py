@@ -15,8 +15,8 @@ from mintscope.market.log import PricedSwap
 from mintscope.market.pricing import Rate, price_slot, sol_usd_samples
 from mintscope.market.quotes import BASIC
 from mintscope.market.standing import Standing, weights
-from mintscope.market.standings import Standings, before_standing
-from mintscope.market.store.log_reader import standing_blob, standing_of
+from mintscope.market.standings import Standings, before_standing, unpack
+from mintscope.market.store.log_reader import standing_blob
 from mintscope.solana.blocks import USDC, WSOL
 from support.fakes.made_chain import MINTS, swap
 
@@ -232,7 +232,7 @@ def test_a_restart_decides_as_if_there_had_been_none() -> None:
         for mint, state in pools.changed().items():
             blob = standing_blob(state)
             assert blob is not None
-            kept.append((Slot(slot), mint, standing_of(blob)))
+            kept.append((Slot(slot), mint, unpack(blob)))
     again = Standings(kept)
     for each in (pools, again):
         each.retract(Slot(len(kept) - 1))
@@ -260,7 +260,7 @@ def test_what_the_log_holds_is_decided_again_as_it_was() -> None:
 def test_what_decided_by_decision_18_goes_on_until_its_pool_is_left() -> None:
     """Its blob is read; what stands in its pool is believed until a swap shows it."""
     old = msgspec.msgpack.encode(["honest", 2.0, START, 1.5, START - 9_000, 7, None, 0, True])
-    kept = standing_of(old)
+    kept = unpack(old)
     assert kept == before_standing(
         "honest", 2.0, UnixS(START), 1.5, UnixS(START - 9_000), is_direct=True
     )

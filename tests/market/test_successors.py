@@ -14,8 +14,8 @@ from mintscope.market.pricing import Rate, price_slot
 from mintscope.market.quotes import BASIC
 from mintscope.market.series.store import details_blob, with_details
 from mintscope.market.standing import Standing
-from mintscope.market.standings import Standings
-from mintscope.market.store.log_reader import standing_blob, standing_of, swaps_blob, swaps_of
+from mintscope.market.standings import Standings, unpack
+from mintscope.market.store.log_reader import standing_blob, swaps_blob, swaps_of
 from mintscope.solana.blocks import USDC, WSOL
 from support.fakes.made_chain import MINTS, swap
 
@@ -198,8 +198,8 @@ def test_a_restart_between_a_migration_and_the_first_swap_changes_nothing() -> N
     state = market.standings.changed()[TOKEN]
     blob = standing_blob(state)
     assert blob is not None
-    assert standing_of(blob) == state
-    restarted = Standings([(Slot(300), TOKEN, standing_of(blob))])
+    assert unpack(blob) == state
+    restarted = Standings([(Slot(300), TOKEN, unpack(blob))])
     restarted.begin(Slot(301))
     again = price_slot(
         [trade("pool", 1.2)], RATE, restarted.sets_price, BASIC, UnixS(market.time + 1)

@@ -12,13 +12,13 @@ from mintscope.market.engine.fold import MintFold, read_state
 from mintscope.market.ports import CANDLES_MIN, Retention
 from mintscope.market.pricing import RATE_AGE_MAX_S, RATE_WINDOW_S
 from mintscope.market.standing import Standing
+from mintscope.market.standings import unpack
 from mintscope.market.store import log_writer
 from mintscope.market.store.fold import CANDLES, STATES, WAYPOINTS, cut_of
 from mintscope.market.store.log_reader import (
     last_seq,
     mints_blob,
     standing_blob,
-    standing_of,
     swaps_blob,
     swaps_of,
     volumes_of,
@@ -281,7 +281,7 @@ class SqlBackfillMerge:
         state = ready.state
         in_sol = ready.in_sol
         last_swap = ready.last_swap
-        decided = None if ready.deciding is None else standing_of(ready.deciding)
+        decided = None if ready.deciding is None else unpack(ready.deciding)
         if ready.since_slot is not None:
             db.execute(KEEP_IMPORTED, (ready.mint_id,))
             db.execute("DELETE FROM candle WHERE mint = ?", (ready.mint_id,))

@@ -1,8 +1,8 @@
 """The share of exchanges that was read, in total, and by hour and program.
 
-Call      of a program that exchanged tokens, or of one in the table that should have
-Read      under the name of the table, or by its transfers if the table has no such program
-Missed    quarantined, for the reason given: its swaps are in no candle and no volume
+Call      a call of a program that exchanged tokens, or of a listed program that should have
+Read      decoded as a listed program, or from its transfers if the program is not listed
+Missed    quarantined for a reason: its swaps are in no candle and in no volume
 Window    the hour of the newest block and the hour before it: 60 to 120 minutes
 Volume    micro-USD at the rate of the block, of the calls that moved SOL or a dollar
 """
@@ -19,17 +19,18 @@ from mintscope.kit.time import HOUR_S
 
 READ: Final = "read"
 UNLISTED: Final = "unlisted"
-# Programs, or mints, beyond those that are counted by name.
+# The name of all programs, or mints, that are not counted by name.
 OTHER: Final = "other"
 WINDOW_HOURS: Final = 2
 DAY_HOURS: Final = 24
 WEEK_HOURS: Final = 7 * DAY_HOURS
 
-# A jump: so many calls of a program were missed, so much of its calls, so often as the day before.
+# A jump: more missed calls of a program than this, a larger share of its calls, and more times as
+# many as the day before.
 JUMP_CALLS_MIN: Final = 20
 JUMP_SHARE_MIN: Final = 0.01
 JUMP_FACTOR: Final = 4
-MISSED_NAMED: Final = 10  # programs that /v1/health and /status name
+MISSED_NAMED: Final = 10  # programs in /v1/health and on /status
 SHARE_DIGITS: Final = 4
 
 
@@ -47,8 +48,8 @@ NONE: Final = Tally()
 class SlotCoverage(msgspec.Struct, frozen=True, kw_only=True):
     """The exchanges of one block.
 
-    calls    by program and outcome: READ, UNLISTED, or why it was missed
-    missed   by mint, of the calls that were missed and name an account of it
+    calls    by program and outcome: READ, UNLISTED, or the reason why it was missed
+    missed   missed calls by mint, if the call names an account of the mint
     """
 
     slot: Slot
@@ -61,9 +62,9 @@ class SlotCoverage(msgspec.Struct, frozen=True, kw_only=True):
 class ProgramHour(NamedTuple):
     """The calls of a program in one hour with the same outcome.
 
-    hour      since 1970-01-01 UTC, by the time of blocks
-    program   its name in the table, the address of one that is not in it, or OTHER
-    outcome   READ, UNLISTED, or why it was missed
+    hour      hours since 1970-01-01 UTC, by the time of blocks
+    program   its name, the address of one that is not listed, or OTHER
+    outcome   READ, UNLISTED, or the reason why it was missed
     """
 
     hour: int
@@ -76,9 +77,9 @@ class Coverage(NamedTuple):
     """Exchanges read and missed, from *since* to the newest block.
 
     since, time     Unix seconds; *since* is the start of an hour
-    blocks          that were read
-    skipped_slots   proven to hold no block: the next block names the one before them as its parent
-    missing_slots   in gaps that are still open
+    blocks          the number of blocks that were read
+    skipped_slots   slots proven to have no block: the next block names an earlier one as its parent
+    missing_slots   slots in gaps that are still open
     """
 
     since: UnixS
@@ -107,7 +108,7 @@ class MintCoverage(NamedTuple):
 class MissedMints(NamedTuple):
     """The mints with missed calls in the window.
 
-    is_whole   false: there were more of them than are counted by name
+    is_whole   false: some of these mints are not counted by name
     """
 
     by_mint: Mapping[Mint, MintCoverage]
@@ -115,15 +116,15 @@ class MissedMints(NamedTuple):
 
 
 class NotRead(msgspec.Struct, frozen=True, kw_only=True):
-    """Calls of one kind that were not read, or were read without a name.
+    """Calls of one kind that were not read, or were read from their transfers.
 
-    time        of the block, or of the newest of them
+    time        of the newest block with such a call
     program     its name; the address of one that is not listed
-    reason      why it was not read; `unknown_program`: read by its transfers, not listed
-    head        first bytes of the instruction, hex, if they are unknown
-    count       how many calls
-    volume      about so many micro-USD; what had no rate or no quote is not in it
-    signature   an example
+    reason      why it was not read; `unknown_program`: not listed, but read from its transfers
+    head        the first bytes of the instruction, hex, if the decoder does not know them
+    count       the number of calls
+    volume      estimated micro-USD, without calls that have no rate or no quote
+    signature   of an example
     """
 
     time: UnixS
@@ -136,12 +137,15 @@ class NotRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CoverageReader(Protocol):
-    """Reads the coverage of exchanges, even while ingest writes.  Raises ServiceUnavailable."""
+    """Reads the coverage of exchanges while ingest writes.
+
+    Every method raises ServiceUnavailable if the store does not answer.
+    """
 
     async def coverage(self, hours: int) -> Coverage | None:
-        """Return the coverage of *hours* hours, up to that of the newest block.
+        """Return the coverage of *hours* hours, at most a week, the last with the newest block.
 
-        None before the first block.  A week is kept.
+        None before the first block.
         """
 
     async def missed_mints(self) -> MissedMints:
@@ -152,9 +156,9 @@ class CoverageReader(Protocol):
 
 
 class Shares(NamedTuple):
-    """The read part of all, from 0 to 1, rounded down; None if there was nothing.
+    """The read part of all calls and of all volume, 0 to 1; None if there was nothing.
 
-    Rounded down, 1 means that nothing was missed.
+    Parts are rounded down, so 1 means that nothing was missed.
     """
 
     by_calls: float | None
@@ -195,9 +199,9 @@ class ReportCoverage(
 
 
 class ReportCoverages(NamedTuple):
-    """The coverage in the reports of all mints, computed once for each reading.
+    """The coverages in the reports of all mints.
 
-    usual     of a mint of which nothing was missed
+    usual     of a mint without missed calls
     by_mint   of the others
     """
 
@@ -212,8 +216,8 @@ class ReportCoverages(NamedTuple):
 class Totals(NamedTuple):
     """The calls of one program, or of all.
 
-    read       under a name of the table
-    unlisted   read by transfers, of programs that are not in the table
+    read       of listed programs
+    unlisted   read from transfers, of programs that are not listed
     missed     quarantined
     """
 
@@ -228,15 +232,15 @@ class Totals(NamedTuple):
 
     @property
     def shares(self) -> Shares:
-        """The share of the calls that was read, by either method."""
+        """The share that was read, by either method."""
         return shares_of(summed((self.read, self.unlisted)), self.missed)
 
 
 class MissedProgram(NamedTuple):
     """A program with missed calls.
 
-    reasons   how many calls were missed for each reason, the most frequent first
-    calls     all calls of the program that exchanged tokens, or should have
+    reasons   the number of missed calls by reason, the most frequent first
+    calls     the number of all calls of the program
     """
 
     program: str
@@ -248,7 +252,8 @@ class MissedProgram(NamedTuple):
 class Jump(NamedTuple):
     """A program with many more missed calls than the day before, probably due to an upgrade.
 
-    before   missed exchanges of the day before
+    now      calls of the window
+    before   calls of the day before it
     """
 
     program: str
@@ -344,10 +349,7 @@ def jumps(coverage: Coverage) -> list[Jump]:
 
 
 def report_coverages(coverage: Coverage, missed: MissedMints) -> ReportCoverages:
-    """Return the coverages of reports.
-
-    coverage   of the window
-    """
+    """Return the coverages of reports from *coverage*, that of the window, and *missed* mints."""
     overall = _read_share(totals(coverage.rows).shares)
     of_others = Shares(1.0, 1.0) if missed.is_whole else Shares(None, None)
 

@@ -1,7 +1,7 @@
-"""Swap log: events, records and retention.
+"""Swap log: events and records.
 
-Every fact the analytics rest on is an event with a `seq`, one apart, so two folds
-that have applied all events up to the same `seq` can never differ.
+All data of the analytics come from events numbered by `seq` without gaps, so two folds that have
+applied all events up to the same `seq` are equal.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -17,10 +17,10 @@ from mintscope.market.timeframe import Timeframe
 
 
 class SwapDetail(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Details of a swap on chain, which no analytics need.
+    """Details of a swap on chain, which the analytics do not need.
 
-    program            its short name
-    amount, quote_amount   raw integer units that changed hands
+    program                    its short name
+    amount, quote_amount       traded raw units of the token and of the quote
     decimals, quote_decimals   None if unknown
     """
 
@@ -34,11 +34,11 @@ class SwapDetail(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Uncounted(IntEnum):
-    """The reason why a swap adds no volume, whatever its price.
+    """The reason why a swap adds no volume, even if its price is accepted.
 
-    NOT          it is, if the price is not rejected
+    NOT          there is none: it adds volume if its price is accepted
     ROUND_TRIP   its signer bought and sold the token in one transaction
-    QUOTE        it was paid for with a token whose trades count no volume
+    QUOTE        trades against its quote do not count as volume
     """
 
     NOT = 0
@@ -50,12 +50,12 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Evidence of a swap on its pool: see `standing`.
 
     depth       micro-USD of the quote in the pool after it; None if no balance shows it
-    flow        micro-USD that changed hands, even if it is no volume
-    signer      the beginning of the address
+    flow        traded micro-USD, even if they do not count as volume
+    signer      the start of the address
     is_direct   its price was set in dollars or SOL
     trip        a `standing.Trip`
-    succeeds    the curve whose place the pool takes; None for a swap
-    uncounted   an `Uncounted`: why *flow* is no volume, whatever the price; None in older logs
+    succeeds    the curve that the pool replaces; None for a swap
+    uncounted   an `Uncounted`: the reason why *flow* is not volume; None in older logs
     progress    of a curve, millionths of the way to its pool; None if not known
     fee_bps     basis points of the quote that the trader paid; None if not known
     """
@@ -72,20 +72,21 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 def signer_number(signer: str) -> int:
-    """Return the beginning of an address, which the log keeps of a signer, as 64 bits."""
+    """Return *signer*, the start of an address, as a number of 64 bits."""
     return int.from_bytes(signer.encode()[:SIGNER_CHARS].ljust(SIGNER_CHARS, b"\0"))
 
 
 class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A swap as the analytics of one mint see it, fixed when it was appended.
+    """A swap for the analytics of one mint; it never changes once it is appended.
 
-    volume       micro-USD, integer; 0 if it must not count, as at a price that was rejected
-    price_usd    per whole token, None if the swap sets no candle;
-    price_sol    None exactly when price_usd is
+    volume       micro-USD, integer; 0 if it does not count, for example at a rejected price
+    price_usd    per whole token; None if the swap sets no candle
+    price_sol    None exactly when price_usd is None
     pool         its address, or its program if that has no pools; None in logs of earlier versions
-    offered      (price_usd, price_sol) that it would have set, had its pool decided, or were it no
-                 part of a round trip; of SOL itself, if its own is not the rate
-    detail       written beside the log; what reads the log goes without it
+    offered      (price_usd, price_sol) of a swap that did not set the price, because its pool does
+                 not decide or it is part of a round trip; for SOL, its own price if that is not
+                 the rate
+    detail       stored beside the log; readers of the log do not get it
     evidence     its evidence on its pool; None in logs of earlier versions
     """
 
@@ -107,10 +108,10 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class SlotHeader(msgspec.Struct, frozen=True):
     """One slot of the log.
 
-    time            effective: never before the previous slot's
-    sol_usd         the rate every swap of this slot was priced at, if any
-    sol_usd_time    the time of the newest swap behind that rate
-    samples         of the SOL/USD rate in this slot: the next 60 s need them
+    time            effective time: never before that of the previous slot
+    sol_usd         the rate at which the swaps of this slot were priced; None: no rate
+    sol_usd_time    the time of the newest swap that the rate is based on
+    samples         of the SOL/USD rate in this slot, which the next 60 s need
     """
 
     slot: Slot
@@ -123,12 +124,12 @@ class SlotHeader(msgspec.Struct, frozen=True):
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """A slot joined the log, with the swaps of tracked mints in it.
+    """A slot was appended to the log, with the swaps of tracked mints in it.
 
-    Where mints are followed by a floor, the swaps are those of every mint: one that
-    reaches the floor is followed from a slot on that was appended before.
+    If mints are tracked by a floor, it has the swaps of every mint, because a mint that reaches the
+    floor is tracked from an earlier slot on.
 
-    standings   the pools after it, packed as by `basis.packed`, of mints whose pools it changed
+    standings   the pools after it of mints whose pools it changed, packed by `standings.pack`
     """
 
     seq: int
@@ -153,14 +154,14 @@ class Retracted(msgspec.Struct, frozen=True):
 
 
 class Tracked(msgspec.Struct, frozen=True):
-    """*mint* is followed from here on."""
+    """*mint* is tracked from here on."""
 
     seq: int
     mint: Mint
 
 
 class Untracked(msgspec.Struct, frozen=True):
-    """*mint* is no longer followed, and its stored data is dropped."""
+    """*mint* is no longer tracked, and its stored data are dropped."""
 
     seq: int
     mint: Mint
@@ -170,9 +171,9 @@ Event = Appended | SlotFinalized | Retracted | Tracked | Untracked
 
 
 class CandleRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A kept candle; a bucket with volume but no price has count 0 and no prices.
+    """A stored candle; a bucket with volume but no price has count 0 and no prices.
 
-    open_sol to close_sol   in SOL; None if they were not kept for all of its swaps
+    open_sol to close_sol   in SOL; None if the price in SOL of some of its swaps is not known
     """
 
     bucket: UnixS
@@ -190,9 +191,9 @@ class CandleRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Waypoint(NamedTuple):
-    """The state after the candles before *bucket*: a series may begin with its candle.
+    """The accumulators before *bucket*, from which averages can continue.
 
-    closed   how many candles came before
+    closed   the number of candles before it
     acc      the accumulators of `engine.kernels`, little-endian floats of 64 bits
     """
 
@@ -202,10 +203,10 @@ class Waypoint(NamedTuple):
 
 
 class TailSwap(msgspec.Struct, frozen=True, gc=False):
-    """One logged swap of a mint being loaded, with its slot's effective time.
+    """One logged swap of a mint that is loaded, with the effective time of its slot.
 
-    folded   True if the state and candles already contain it: then it is all the
-             volume of a second on one side, without a price, and its slot the newest of these
+    folded   the state and the candles include it: then it is the sum of the bought or the sold
+             volume of a second, without a price, with the newest slot of that second
     """
 
     slot: Slot
@@ -215,17 +216,17 @@ class TailSwap(msgspec.Struct, frozen=True, gc=False):
 
 
 class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything needed to continue from `seq`, read in one snapshot.
+    """All data of a mint from which an engine continues after `seq`, read in one snapshot.
 
-    state     the engine's accumulators of closed candles, None for a mint with none
-    candles   per timeframe the newest 101 candles (count >= 1), oldest first, folded ones only
-    minutes   (minute start, buy, sell) of the last 24 h and a bit, folded ones only, oldest first
-    tail      logged swaps not yet folded, and the folded ones since 15 minutes before the newest
-              final slot, in order: enough for every "now" that a retraction can go back to
-    imported_from   start of the first imported candle, whether it is still kept; None: none was
-    standings   the pools after slots, packed as by `basis.packed`, oldest first: those after the
-              newest folded slot that changed them, and after each one since
-    frames      the frames that were requested, packed as by `engine.frames`, after what is folded
+    state           the accumulators of closed candles; None: no candle has closed
+    candles         by timeframe the newest 101 folded candles with a price, oldest first
+    minutes         folded (minute start, bought, sold) of somewhat more than 24 h, oldest first
+    tail            logged swaps that are not folded yet, and folded ones since 15 minutes before
+                    the newest final slot, in order: enough for every "now" after a retraction
+    imported_from   start of the first imported candle, stored or not; None: none was imported
+    standings       (slot, pools after it), packed by `standings.pack`, oldest first: the newest
+                    folded slot that changed the pools, and each one since
+    frames          the requested frames as of the fold, packed by `engine.frames`
     """
 
     mint: Mint
@@ -242,10 +243,11 @@ class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
 class LogTip(msgspec.Struct, frozen=True, kw_only=True):
     """The position of the log.
 
-    follows_files   True when the market clock follows the files being replayed,
-                    so that the age of the data is not measured against the wall
-    final, folded   the newest slots that are final, and that candles and lists hold
-    genesis_hash    of the chain that the log is read from; None if no node has named it
+    follows_files   the clock of the market follows replayed files, so the age of the data is not
+                    measured against the time of day
+    final           the newest final slot
+    folded          the newest slot in candles and lists
+    genesis_hash    of the chain of the log; None if no node has returned it
     """
 
     seq: int
@@ -258,9 +260,9 @@ class LogTip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogReader(Protocol):
-    """The log as a follower reads it; safe while ingest writes.
+    """Reads the log for a tailer; safe while ingest writes.
 
-    Raises ServiceUnavailable from every verb when the store does not answer.
+    Every method raises ServiceUnavailable if the store does not answer.
     """
 
     async def tip(self) -> LogTip:
@@ -269,7 +271,7 @@ class LogReader(Protocol):
     async def events(self, after_seq: int, limit: int) -> Sequence[Event]:
         """Return up to *limit* events after *after_seq*, in order.
 
-        Raises LogTrimmed when the first of them is no longer kept.
+        Raises LogTrimmed if the first of them is no longer kept.
         """
 
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
@@ -281,9 +283,9 @@ class LogReader(Protocol):
     async def load(self, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:
         """Return the stored data of *mint*, from one snapshot; None if it is not tracked.
 
-        timeframes   each an `AskedFrame`: the frames to load beside those of the specification
+        timeframes   the asked frames to load, each an `AskedFrame`
         """
 
 
 class LogTrimmed(Exception):
-    """The requested events are deleted: start again from a fresh snapshot."""
+    """The requested events are deleted: the reader must start again from the tip."""

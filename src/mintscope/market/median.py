@@ -1,26 +1,27 @@
-"""The median of prices by the weight of their pools, in which one sum of money counts once.
+"""The median of prices by the weight of their pools, in which the same money counts once.
 
-Money that goes from pool to pool is seen in each, as it stands there.  So the weights of pools on
-one side of a price are not simply added up:
+Money that moves from pool to pool is seen in each of them.  So the weights of the pools on one side
+of a price are not simply added up:
 
-A silent pool    weighs an eighth for each pool on the other side that trades: it is outweighed only
-                 by one that does so alone, and no silent pool helps against one
-The pools        on one side count no more than TIMES_HEAVIEST the heaviest of them
+A silent pool    weighs an eighth for each trading pool on the other side: so only a single pool
+                 that is heavier by itself outweighs it, and silent pools do not help against one
+The pools        on one side weigh at most TIMES_HEAVIEST as much as the heaviest of them
 """
 
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 SILENT: Final = 8  # a silent pool weighs one eighth
-TIMES_HEAVIEST: Final = 8  # that the pools on one side can weigh
+TIMES_HEAVIEST: Final = 8  # the greatest weight of one side, in weights of its heaviest pool
 
 
 class Side(NamedTuple):
     """The pools on one side of a price.
 
-    trading, heaviest   the weight of those that trade, and of the heaviest of them
-    silent              the weight of silent ones, an eighth each
-    deepest             the weight of the heaviest pool, if all traded
+    trading    the weight of the pools that trade
+    heaviest   the weight of the heaviest pool that trades
+    silent     the weight of silent pools, an eighth each
+    deepest    the weight of the heaviest pool if all of them traded
     """
 
     trading: float
@@ -37,11 +38,11 @@ class Side(NamedTuple):
 
     @property
     def times_seen(self) -> float:
-        """How many pools may show the same money: all that trade over the heaviest, to SILENT."""
+        """The number of pools that may show the same money: trading / heaviest, at most SILENT."""
         return min(self.trading / self.heaviest, SILENT) if self.heaviest else 0.0
 
     def against(self, times_seen: float) -> float:
-        """Return its weight against pools of which *times_seen* may show the same money."""
+        """Return the weight against pools of which *times_seen* may show the same money."""
         return min(self.trading + self.silent * times_seen, TIMES_HEAVIEST * self.deepest)
 
 
@@ -51,15 +52,15 @@ NONE: Final = Side(0.0, 0.0, 0.0, 0.0)
 def middle(
     prices: Sequence[float], weights: Sequence[float], silent: Collection[int], tie: float
 ) -> tuple[float, float]:
-    """Return the prices at which half of the weight lies, less and plus the part *tie* of all.
+    """Return the median, as the prices at half of the weight minus and plus the part *tie* of all.
 
-    prices, weights   of each pool; those that weigh 0 do not count
-    silent            the places of silent pools; their weights are an eighth
+    prices, weights   by pool; pools of weight 0 do not count
+    silent            the indices of silent pools, whose weights are an eighth
 
     Raises ValueError if no pool counts.
     """
     places = sorted([at for at, one in enumerate(weights) if one], key=prices.__getitem__)
-    above = [NONE]  # the last 0, 1, 2 ... of them
+    above = [NONE]  # of the 0, 1, 2 ... pools with the highest prices
     for at in reversed(places):
         above.append(above[-1].and_one(weights[at], is_silent=at in silent))
     below = NONE
@@ -78,7 +79,7 @@ def middle(
 
 
 def _compared(one: Side, other: Side) -> tuple[float, float]:
-    """Return the weights of both sides of a price; without trade all silent pools count."""
+    """Return the weights of both sides of a price; if no pool trades, silent pools count once."""
     if not one.heaviest and not other.heaviest:
         return one.against(1.0), other.against(1.0)
     return one.against(other.times_seen), other.against(one.times_seen)

@@ -1,4 +1,4 @@
-"""Facts of mints, requested from a node when a mint is first followed, then daily."""
+"""Facts of mints, read from a node once a mint is tracked, and then every day."""
 
 import asyncio
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from mintscope.solana.wire import AccountWire
 
 MINTS_A_CALL: Final = 50  # getMultipleAccounts takes 100 addresses, two of each mint
 REFRESH_S: Final = DAY_S
-LOOK_S: Final = 30.0  # 144,000 mints a day; between two looks for mints that are due
+LOOK_S: Final = 30.0  # between two calls: 144,000 mints a day
 
 log = structlog.get_logger()
 
@@ -33,9 +33,9 @@ Read = dict[Mint, MintFacts | NotAMint]
 
 
 async def keep_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
-    """Read the facts of each tracked mint once it is followed, then once a day; never returns.
+    """Read the facts of each mint once it is tracked, and then every day; never return.
 
-    A node or a store that does not answer is asked again: nothing but facts waits for it.
+    If the node or the store does not answer, the next call tries again.
     """
     while True:
         with suppress(ServiceUnavailable):
@@ -47,9 +47,9 @@ async def keep_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
 
 
 async def refresh_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
-    """Read the tracked mints that were not read for a day, the oldest facts first, in one call.
+    """Read the tracked mints that are due, those with the oldest facts first, in one call.
 
-    Raises SourceError, ServiceUnavailable
+    Raises SourceError and ServiceUnavailable.
     """
     before_ms = UnixMs(clock.now() - REFRESH_S * SECOND_MS)
     mints = await store.due(before_ms, MINTS_A_CALL)
@@ -68,25 +68,35 @@ async def read_facts(rpc: Rpc, mints: Sequence[Mint], clock: Clock) -> Read:
     Raises SourceError.
     """
     addresses = [address for mint in mints for address in (mint, metadata_address(mint))]
+    accounts, slot = await read_accounts(rpc, addresses)
+    return {
+        mint: _facts(mint, accounts[2 * at], accounts[2 * at + 1], slot, clock)
+        for at, mint in enumerate(mints)
+    }
+
+
+async def read_accounts(
+    rpc: Rpc, addresses: Sequence[str]
+) -> tuple[Sequence[ChainAccount | None], Slot]:
+    """Return the account at each of *addresses*, None if there is none, and the slot of the state.
+
+    Raises SourceError.
+    """
     answer = await rpc.accounts(addresses)
     if len(answer.value) != len(addresses):
         raise Unreachable(f"expected {len(addresses)} accounts; was {len(answer.value)}")
-    accounts = [_account(wire) for wire in answer.value]
-    return {
-        mint: _facts(mint, accounts[2 * at], accounts[2 * at + 1], answer.context.slot, clock)
-        for at, mint in enumerate(mints)
-    }
+    return [_account(wire) for wire in answer.value], Slot(answer.context.slot)
 
 
 def _facts(
     mint: Mint,
     account: ChainAccount | None,
     metadata: ChainAccount | None,
-    slot: int,
+    slot: Slot,
     clock: Clock,
 ) -> MintFacts | NotAMint:
     try:
-        return facts_of(mint, account, metadata, slot=Slot(slot), read_at_ms=clock.now())
+        return facts_of(mint, account, metadata, slot=slot, read_at_ms=clock.now())
     except NotAMint as error:
         return error
 

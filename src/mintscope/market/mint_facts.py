@@ -16,12 +16,12 @@ from mintscope.kit.primitives import PUBKEY_BYTES, Mint, Slot, UnixMs, UnixS
 
 METAPLEX: Final = Pubkey.from_string("metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s")
 MINT_BYTES: Final = 82
-MULTISIG_BYTES: Final = 355  # no mint has this length, so that the two are distinguished
+MULTISIG_BYTES: Final = 355  # no mint has this length
 ACCOUNT_TYPE_AT: Final = 165
 ACCOUNT_TYPE_MINT: Final = 1
 METADATA_V1: Final = 4
-UNIX_S_MAX: Final = 253_402_300_799  # the year 9999: later, it never comes
-TEXT_MAX: Final = 64  # characters of a name that are kept; Token-2022 sets no limit
+UNIX_S_MAX: Final = 253_402_300_799  # the year 9999: a later time means never
+TEXT_MAX: Final = 64  # the kept characters of a name; Token-2022 sets no limit
 
 TRANSFER_FEE = 1
 PERMANENT_DELEGATE = 12
@@ -38,7 +38,7 @@ MULTIPLIERS_AT: Final = 32
 
 
 class TokenProgram(StrEnum):
-    """The programs whose mints are followed."""
+    """The programs whose mints can be tracked."""
 
     SPL = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
     SPL_2022 = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
@@ -52,17 +52,17 @@ class NotAMint(Exception):
 
 
 class ChainAccount(msgspec.Struct, frozen=True, kw_only=True):
-    """An account as a node has it; *owner* is its program."""
+    """An account as a node returned it; *owner* is its program."""
 
     owner: str
     data: bytes
 
 
 class ScaledUiAmount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The number of tokens that wallets show for each that the mint counts.
+    """The number of tokens that wallets show for one token.
 
     multiplier       until *effective_at*; positive, finite
-    new_multiplier   from then on
+    new_multiplier   from *effective_at* on
     effective_at     Unix seconds, as its issuer set it: any 64 bits
     """
 
@@ -71,11 +71,11 @@ class ScaledUiAmount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     effective_at: int
 
     def at(self, time: UnixS) -> float:
-        """Return the multiplier in force at *time*, as the token program chooses it."""
+        """Return the multiplier at *time*, by the rule of the token program."""
         return self.new_multiplier if time >= self.effective_at else self.multiplier
 
     def announced(self, time: UnixS) -> tuple[float, UnixS] | None:
-        """Return the multiplier announced for after *time*, and its start, or None."""
+        """Return the multiplier that holds from a time after *time* on, and that time, or None."""
         is_ahead = time < self.effective_at <= UNIX_S_MAX
         if not is_ahead or self.new_multiplier == self.multiplier:
             return None
@@ -85,17 +85,17 @@ class ScaledUiAmount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The facts of a mint at a slot.
 
-    slot                the state was read as of this slot
-    read_at_ms          when it was read
-    program             owner of the account: a token program
+    slot                the slot of the state that was read
+    read_at_ms          the time of reading
+    program             the owner of the account: a token program
     supply              in the smallest unit
     mint_authority      the account that can mint more; None: the supply cannot grow
     freeze_authority    who can freeze accounts; None: they cannot be frozen
     name, symbol        as its issuer wrote them, at most 64 characters; None if there is none
     transfer_fee_bps    newest fee of a transfer in 1/100 percent; None without the extension
-    transfer_hook       program that runs at every transfer; None without
-    permanent_delegate  who can move or burn anyone's tokens; None without
-    scaled_ui_amount    how wallets scale amounts; None without; absent from older facts
+    transfer_hook       program that runs at every transfer; None without the extension
+    permanent_delegate  who can move or burn anyone's tokens; None without the extension
+    scaled_ui_amount    how wallets scale amounts; None without the extension, and in older facts
     """
 
     slot: Slot
@@ -114,7 +114,7 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def metadata_address(mint: Mint) -> str:
-    """Return the account in which Metaplex keeps the name of *mint*."""
+    """Return the account in which Metaplex stores the name of *mint*."""
     seeds = [b"metadata", bytes(METAPLEX), bytes(Pubkey.from_string(mint))]
     return str(Pubkey.find_program_address(seeds, METAPLEX)[0])
 
@@ -176,7 +176,7 @@ def _expect_mint(mint: Mint, account: ChainAccount | None) -> tuple[TokenProgram
 
 
 def _extensions(data: bytes) -> dict[int, bytes]:
-    """Return the first value of each extension type, as far as they can be read."""
+    """Return the first value of each extension type, up to the first that cannot be read."""
     values: dict[int, bytes] = {}
     at = ACCOUNT_TYPE_AT + 1
     while at + 4 <= len(data):
@@ -192,7 +192,7 @@ def _extensions(data: bytes) -> dict[int, bytes]:
 def _names(
     mint: Mint, extension: bytes | None, metadata: ChainAccount | None
 ) -> tuple[str | None, str | None]:
-    """Return name and symbol: those in the mint itself come before Metaplex's."""
+    """Return name and symbol, from the mint itself if it has them, else from Metaplex."""
     key = bytes(Pubkey.from_string(mint))
     if extension is not None and extension[32:64] == key:
         return _texts(extension, 64)

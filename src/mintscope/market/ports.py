@@ -1,7 +1,7 @@
 """Records of the market store: slots, folded and tracked mints, retention and activity.
 
-The finalized fold decides slot by slot which mints trade enough to be followed without being
-listed: a pure function of the final chain.
+From the final chain alone, the finalized fold decides slot by slot which mints trade enough to be
+tracked without being listed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,11 +22,11 @@ from mintscope.solana.blocks import Gap
 
 
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
-    """The least trading for which a mint is followed.
+    """The least trading for which a mint is tracked.
 
-    swaps_min        in one UTC day of the market
-    volume_min       in that day too, micro-USD
-    dead_after_days  days below the floor until a followed mint is dropped
+    swaps_min        the swaps in one UTC day of the market
+    volume_min       the micro-USD in the same day
+    dead_after_days  days below the floor until a tracked mint is dropped
     """
 
     swaps_min: int
@@ -78,17 +78,17 @@ def is_dead(activity: Activity, *, today: int, floor: Floor) -> bool:
     return activity.lively_day is None or today - activity.lively_day > floor.dead_after_days
 
 
-# Loading a mint reads this many candles and this much pressure history.
+# Loading a mint reads this many candles, and minutes of this span for the pressure.
 CANDLES_MIN: Final = 101
 MINUTES_S: Final = DAY_S + 24 * MINUTE_S
-# The swaps this far behind the checkpoint are kept one by one.
+# Single swaps are kept for this time behind the checkpoint.
 RECENT_S: Final = 900
 
 
 class NewSlot(msgspec.Struct, frozen=True):
-    """A slot joins the log, with the swaps that have a price or a volume.
+    """A slot to append to the log, with the swaps that have a price or a volume.
 
-    standings  the price pools after it, of each mint whose price it set
+    standings  the price pools after it of each mint whose price it set
     """
 
     header: SlotHeader
@@ -134,9 +134,10 @@ class Kept(NamedTuple):
     """The stored data of a mint before the fold.
 
     since_slot   swaps of later slots count; None: not tracked
-    is_removed   by an operator: no rule follows it
-    activity     counted while mints are followed by a floor
-    pools        its pools, as `pool_book` has them; traders: the book of `crowd_book`
+    is_removed   an operator removed it, so no rule tracks it
+    activity     counted while mints are tracked by a floor
+    pools        the state of its `pool_book`
+    traders      the state of its `crowd_book`
     """
 
     since_slot: Slot | None
@@ -149,7 +150,7 @@ class Kept(NamedTuple):
 
 
 class FoldedMint(NamedTuple):
-    """Changes of a batch to one mint, as its fold returns it: rows are oldest first."""
+    """Changes of a batch to one mint; rows are oldest first."""
 
     state: bytes
     in_sol: bytes
@@ -165,9 +166,9 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
     """Changes of a batch of slots.
 
     checkpoint   the last slot of the batch
-    untracked    dropped by the rule, before everything else
-    tracked      followed from a slot on
-    mints        those touched that are followed
+    untracked    mints that a rule drops, which is done first
+    tracked      mints that a rule tracks, and the slot from which on
+    mints        the changes of tracked mints
     """
 
     checkpoint: FinalizedSlot
@@ -178,11 +179,11 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrackedMint(NamedTuple):
-    """A mint that is followed.
+    """A tracked mint.
 
     since_slot    swaps of later slots count
     since_time    effective time of that slot; None: before the first slot
-    is_listed     named by an operator, so that no rule drops it
+    is_listed     an operator added it, so no rule drops it
     last_swap     time of the newest folded swap
     state         of the finalized fold; None before the first swap, or if not read
     """
@@ -196,7 +197,7 @@ class TrackedMint(NamedTuple):
 
 
 class FoundMints(NamedTuple):
-    """Some tracked mints with a text in their address, and the number of all of them."""
+    """The number of tracked mints with a text in their address, and some of them."""
 
     total: int
     mints: Sequence[TrackedMint]
@@ -205,11 +206,11 @@ class FoundMints(NamedTuple):
 class MarketOverview(NamedTuple):
     """The position of the market.
 
-    slot, time     of the newest block, None before the first
-    folded_slot    how far the finalized fold has come
+    slot, time     of the newest block; None before the first
+    folded_slot    the checkpoint of the finalized fold
     newest_gap     the last slot of the newest gap
-    candles_a_day  that a day adds, estimated; None while that cannot be said
-    gaps_given_up  of *gap_count*: ingest no longer tries to mend them
+    candles_a_day  the estimated number of new candles in a day; None: it cannot be estimated yet
+    gaps_given_up  how many of the gaps ingest no longer tries to fill
     """
 
     slot: Slot | None
@@ -225,9 +226,10 @@ class MarketOverview(NamedTuple):
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """The retention of candles, seconds behind a mint's newest; the newest 101 always stay.
+    """The retention of candles and swaps; the newest 101 candles of a mint always stay.
 
-    swaps_s   how long swaps are kept, seconds behind the newest that is folded
+    keep_s    seconds behind the newest candle of the mint, by timeframe
+    swaps_s   seconds behind the newest folded swap
     """
 
     keep_s: Mapping[Timeframe, int]
@@ -254,18 +256,18 @@ DEFAULT_RETENTION: Final = Retention(
 )
 
 
-CANDLES_FOR_ALL: Final = 200  # of the longest, EMA-200
+CANDLES_FOR_ALL: Final = 200  # all indicators have values: EMA-200 needs the most candles
 
 
 def ready_from(state: bytes | None, now: UnixS) -> Mapping[Timeframe, UnixS | None]:
-    """Return the earliest time at which each timeframe is ready, if every bucket gets a swap.
+    """Return by timeframe the earliest time at which all its indicators have values; None: now.
 
-    A bucket without a swap has no candle, and moves the moment on.  One that has volume and no
-    price yet counts as over: the moment is then said one bucket late.
+    It assumes a swap in each bucket: a bucket without one has no candle, so the time is later.  A
+    bucket that has volume but no price yet counts as without one, so the time may be one bucket
+    late.
 
-    state   of the mint in the finalized fold, None before its first swap
+    state   of the mint in the finalized fold; None before its first swap
     now     effective time of the newest slot
-    None    it is ready
     """
     frames = [None] * len(Timeframe) if state is None else read_state(state)["frames"][0]
     return {

@@ -1,18 +1,19 @@
-"""The value of a swap, fixed once, when its slot joins the log.
+"""The value of a swap, determined once, when its slot is appended to the log.
 
-Anchors    wrapped SOL and dollars by mint, other tokens by their price: see `quotes`
+Quotes     wrapped SOL and dollars by mint, other tokens by their price: see `quotes`
 SOL/USD    the price that the pools of SOL and dollars agree on in a slot and the 60 s before it,
-           see `sol_rate`; in a slot without any swap of theirs the last rate, for 300 s.  It is
-           the price of SOL itself, unless only one pool of SOL is known
-No rate    no price and no volume, whatever the quote
-Pools      a swap sets no price unless `standing` lets its pool, and then adds no volume either:
-           at a private price any volume is free
-Dust       too little moved to set a price: in a pool that counts for the price the swap adds
-           volume, ten cents at most
-Trips      purchases and sales of one signer in one transaction add no volume; exchanges that came
-           back to their first mint, and all swaps of a pool that went both ways, set no price
-Exact      volumes are integers rounded down from exact rationals of the raw
-           amounts and the rate; a price is the nearest float to its rational
+           see `sol_rate`; in a slot without swaps in these pools it is the last rate, for 300 s.
+           It is the price of SOL itself, unless only one pool of SOL is known
+No rate    without a rate, swaps have no price and no volume, even in dollars
+Pools      a swap sets a price only if `standing` allows its pool to; otherwise it adds no volume
+           either, because any volume is free at a private price
+Dust       a swap too small to set a price adds volume, at most ten cents, if its pool counts for
+           the price
+Trips      purchases and sales of one signer in one transaction add no volume; exchanges that lead
+           back to their first mint, and all swaps of a pool that is traded in both directions, set
+           no price
+Exact      volumes are integers rounded down from exact rationals of the raw amounts and the rate;
+           a price is the float nearest to its rational
 """
 
 from collections import Counter
@@ -34,20 +35,20 @@ from mintscope.market.standing import SIGNER_CHARS, Offer, Trip
 from mintscope.solana.blocks import LAMPORTS_PER_SOL, WSOL
 
 SAMPLE_LAMPORTS_MIN: Final = 50_000_000
-POOL_CHARS: Final = 16  # of its address, that identify a pool of SOL
+POOL_CHARS: Final = 16  # the first characters of its address identify a pool of SOL
 RATE_WINDOW_S: Final = 60
 RATE_AGE_MAX_S: Final = 300
 
-SOL: Final = QuoteKind.SOL  # asked of each swap
+SOL: Final = QuoteKind.SOL  # it is compared for each swap
 TOKEN: Final = QuoteKind.TOKEN
 DUST_RAW: Final = 1_000
 DUST_QUOTE: Final = {SOL: 100_000, QuoteKind.USD: 20_000, TOKEN: DUST_RAW}
 DUST_USD: Final = 0.02  # of a quote that is another token
-DUST_VOLUME: Final = 100_000  # micro-USD: more than that has a price, or is at an absurd one
+DUST_VOLUME: Final = 100_000  # micro-USD: a larger swap has a price, unless the price is absurd
 QUOTE_DECIMALS: Final = {QuoteKind.SOL: 9, QuoteKind.USD: 6}
 
-# No real token is near these; what is beyond them is an attack or a bug, and
-# would make a sum of volumes overflow 64 bits or a chart useless for ever.
+# No real token is near these limits.  A value beyond them is an attack or a bug: sums of volumes
+# would overflow 64 bits, and a chart would be useless for ever.
 PRICE_USD_MIN: Final = 1e-24
 PRICE_USD_MAX: Final = 1e12
 RATE_MIN: Final = 0.01
@@ -69,7 +70,7 @@ Wash: TypeAlias = AbstractSet[tuple[int, Mint, str]]
 """The (transaction, mint, signer) that bought and sold."""
 Agrees: TypeAlias = Callable[[Offer], bool]
 SetsPrice: TypeAlias = Callable[[Mint, Offer], bool]
-"""Whether a swap sets the price of a mint, asked of the swaps of a slot in order."""
+"""Returns whether a swap sets the price of a mint; called for the swaps of a slot in order."""
 
 
 class Rate(NamedTuple):
@@ -80,7 +81,7 @@ class Rate(NamedTuple):
 
 
 class _ExactRate(NamedTuple):
-    """Micro-USD of one lamport as the fraction *times* / *per*, without rounding."""
+    """Micro-USD of one lamport as the exact fraction *times* / *per*."""
 
     times: int
     per: int
@@ -114,11 +115,11 @@ def sol_usd_samples(
 ) -> tuple[Sample, ...]:
     """Return the samples of the SOL/USD rate in the swaps of a slot, in order.
 
-    A transaction has one in a pool, its last, and one signer in all of them; it has none in a pool
-    in which it bought and sold SOL.
+    A transaction has one sample in a pool, that of its last swap, and one signer in all pools.  It
+    has none in a pool in which it bought and sold SOL.
 
     time     of the slot
-    agrees   whether the next swap may set the price of SOL, asked in order; None: every one may
+    agrees   returns whether the next swap may set the price of SOL; None: every swap may
     """
     found: dict[tuple[str, int], Sample] = {}
     sides: dict[tuple[str, int], bool] = {}
@@ -155,11 +156,11 @@ def sol_usd_samples(
 
 
 def sol_usd(recent: Iterable[SlotHeader], samples: Sequence[Sample], time: UnixS) -> Rate | None:
-    """Return the rate of a slot at *time* with *samples*, or None if none can be trusted.
+    """Return the rate of a slot at *time* with *samples*, or None if there is none.
 
-    Without samples it is the last one: it changes in no slot in which SOL does not trade.
+    Without samples it is the last rate, because a slot without trades of SOL does not change it.
 
-    recent   the headers before it, newest first; read only as far back as needed
+    recent   the headers before the slot, newest first; read only as far back as needed
     """
     if not samples:
         return _last(next(iter(recent), None), time)
@@ -190,10 +191,10 @@ def price_slot(
     quotes: Quotes = BASIC,
     time: UnixS = UnixS(0),  # noqa: B008 - a number
 ) -> Priced:
-    """Return *swaps* as the analytics of their base mints see them.
+    """Return *swaps* with prices and volumes for the analytics of their base mints.
 
-    sets_price   asked in order whether a swap sets the price; None: every one does
-    quotes       worth of each mint as a quote, as of before the slot
+    sets_price   returns whether the next swap sets the price; None: every swap does
+    quotes       the mints as quotes before the slot
     time         of the slot
     """
     ordered = sorted(swaps, key=_position)
@@ -206,7 +207,7 @@ def price_slot(
     trips = _trips(swap for swap in ordered if swap.transaction_index in shared)
     times, per = rate.usd.as_integer_ratio()
     exact = _ExactRate(times, per * LAMPORTS_PER_SOL // MICRO_USD)
-    # The price of SOL, so that each other price in dollars is as many times that in SOL.
+    # The price of SOL, with which prices in dollars and in SOL agree.
     of_sol = None if _has_one_pool(sided, rate, quotes) else rate.usd
     priced = []
     for swap, seen in sided:
@@ -243,8 +244,8 @@ def price_slot(
                 unpriced[Unpriced.ROUND_TRIP if trip else Unpriced.OTHER_POOL] += 1
                 volume = 0
             offered = None if usd == price[0] else price
-        # A swap that changed its pool is in the log, or a restart would know less of the pool; a
-        # swap in no volume is there to be shown.
+        # Without all swaps that changed a pool in the log, a restart would know less of the pool; a
+        # swap without volume is logged for lists of swaps.
         if volume or evidence is not None:
             at = (seen.base, *_position(swap), seen.is_buy)
             detail = _detail(swap, seen)
@@ -303,7 +304,7 @@ def offer_of(
     )
 
 
-def _evidence(  # noqa: PLR0913, PLR0917 - all that a swap tells
+def _evidence(  # noqa: PLR0913, PLR0917 - one argument for each source
     swap: Swap,
     seen: Oriented,
     volume: int,
@@ -357,7 +358,7 @@ def _has_evidence(flow: int, uncounted: int) -> bool:
 def dust_volume(evidence: Evidence, *, counts: bool) -> int:
     """Return the volume of a swap too small to set a price; *counts*: its pool counts.
 
-    In a private pool a few raw units can cost ten cents, as often as its owner likes.
+    The owner of a private pool can trade a few raw units for ten cents any number of times.
     """
     is_volume = counts and not evidence.uncounted and evidence.flow <= DUST_VOLUME
     return evidence.flow if is_volume else 0
@@ -366,8 +367,8 @@ def dust_volume(evidence: Evidence, *, counts: bool) -> int:
 def _shown(swap: Swap, depth: int | None) -> int | None:
     """Return the *depth* that *swap* shows, at most DEPTH_MAX.
 
-    One by a program that the table does not list shows none, because such a program can be the
-    trader's own: one vault may stand in any number of its pools.
+    A swap by a program that is not listed shows none, because such a program can be the trader's
+    own: one vault may be in any number of its pools.
     """
     if swap.recognised_by is RecognisedBy.TRANSFERS:
         return 0
@@ -420,8 +421,8 @@ def _trips(swaps: Iterable[Swap]) -> dict[Way, Trip]:
 def _ways_back(together: Iterable[Swap]) -> list[Way]:
     """Return (transaction, pool, in mint, out mint) of swaps in pools traded in both directions.
 
-    All their swaps are a round trip, by any signer: the victim of a sandwich, and the second
-    key of one trader, could not trade at another price.
+    All swaps in such a pool are a round trip, by any signer: the victim of a sandwich, and the
+    second key of a trader, could not trade at another price.
     """
     ways = {(one.transaction_index, one.pool, one.in_mint, one.out_mint) for one in together}
     return [way for way in ways if (*way[:2], way[3], way[2]) in ways]
@@ -430,8 +431,8 @@ def _ways_back(together: Iterable[Swap]) -> list[Way]:
 def _loops(together: Iterable[Swap]) -> Iterator[Way]:
     """Yield (transaction, signer, in mint, out mint) of swaps that are part of a loop.
 
-    A loop ends where it began, by however many mints: of the exchanges of one signer those are left
-    that others lead to and go on from.
+    A loop leads back to its first mint, by any number of mints.  Of the exchanges of one signer,
+    those remain that follow another one and are followed by one.
     """
     exchanges: dict[tuple[int, str], set[tuple[Mint, Mint]]] = {}
     for swap in together:

@@ -1,27 +1,25 @@
-"""Quote assets and the age of their rates.
+"""Quote assets, and the age of the rate of SOL.
 
-Dollars   USDC, USDT and the configured others count as one dollar while they are on their peg
+Dollars   USDC, USDT and the configured dollars count as one dollar while they are on their peg
 SOL       at the rate of the slot
-Tokens    liquid staking tokens and mints with a robust price, at that price: one step further out
-          than SOL, and never two
+Tokens    liquid staking tokens and mints with a robust price, at that price, which must be set in
+          dollars or SOL
 
-Peg       the price of a dollar in its own market, beside the median of all dollars that traded
-          lately: more than PEG_MAX off it is no anchor until it is back.  USDC and USDT are
-          trusted until their own market says otherwise, the others once theirs has agreed.
-Staking   a listed token whose price is fresh and worth STAKED_SOL_MIN to STAKED_SOL_MAX SOL
+Peg       a dollar is off its peg while its price in its own market is more than PEG_MAX away from
+          the median of all dollars that traded recently.  USDC and USDT count until their own
+          market is off, the others once their market has agreed.
+Staking   a listed token with a fresh price of STAKED_SOL_MIN to STAKED_SOL_MAX SOL
 Robust    a token whose price was set directly, by a pool that has decided for an hour and trades
-          every ten seconds or so; its volume counts nothing, because a private pool can be all of
-          that.  A listed staking token needs a fresh price only, and its volume counts.
-Behind    the reserves of a token bound those of a pool that is quoted in it: anyone can make a
+          about every ten seconds; trades against it do not count as volume, because a private pool
+          can meet these conditions.  A listed staking token needs only a fresh price, and trades
+          against it count.
+Behind    the reserves of a token limit those of a pool that is quoted in it: anyone can make a
           token and call a billion of it a billion dollars.  Each such pool gets one part in
-          POOLS_BEHIND, because eight on one side of a price may show the same money.  Pools of
-          the token that have not traded within ROBUST_FRESH_S show nothing: their reserves may
+          POOLS_BEHIND, because eight pools on one side of a price may show the same money.  Pools
+          of the token that have not traded within ROBUST_FRESH_S do not count: their reserves may
           be gone
 
-All of it is a function of the price pool of each mint, so that a restart or a fork changes
-nothing.
-
-The time since SOL was traded against a dollar: without such trades swaps get no price.
+All of this is a function of the price pools of each mint, so a restart or a fork changes nothing.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,11 +33,11 @@ from mintscope.market.standing import AGREEMENT, OLD_S, Standing, counts_at
 from mintscope.solana.blocks import DOLLARS, STAKING_TOKENS, USDC, USDT, WSOL
 
 PEG_MAX: Final = 0.01
-PEG_FRESH_S: Final = 900  # a price of a dollar that is older counts for nothing
-JUDGED_MIN: Final = 3  # dollars: of two none shows which is off
+PEG_FRESH_S: Final = 900  # an older price of a dollar does not count
+JUDGED_MIN: Final = 3  # dollars: two alone do not show which of them is off
 TRUSTED: Final = frozenset({USDC, USDT})
 STAKED_FRESH_S: Final = 300
-STAKED_SOL_MIN: Final = 0.8  # what a staking token is worth in SOL, at least and at most
+STAKED_SOL_MIN: Final = 0.8  # the least and the greatest price of a staking token in SOL
 STAKED_SOL_MAX: Final = 2.0
 ROBUST_FRESH_S: Final = 60
 ROBUST_AGE_S: Final = 3_600
@@ -52,14 +50,14 @@ Decided = Callable[[Mint], Standing | None]
 
 
 class _Token(NamedTuple):
-    """USD of one whole token that is a quote, and the micro-USD *behind* it; None: no bound."""
+    """The USD of one whole token that is a quote, and the micro-USD *behind* it; None: no limit."""
 
     usd: float
     behind: int | None
 
 
 class QuoteMints(NamedTuple):
-    """The mints that an operator allows as quotes, besides SOL and tokens with a robust price."""
+    """The mints that an operator allows as quotes beside SOL and tokens with a robust price."""
 
     dollars: frozenset[Mint] = DOLLARS
     staking: frozenset[Mint] = STAKING_TOKENS
@@ -69,7 +67,7 @@ class Quotes:
     """The kind, rank and value of each mint as a quote, at one time.
 
     dollars   the mints that count as one dollar
-    off_peg   by how much each dollar that can be judged is off the median of all: see `off_peg`
+    off_peg   the deviation of each dollar from the median of all, see `off_peg`
     """
 
     def __init__(
@@ -81,7 +79,7 @@ class Quotes:
         self._decided = decided
         self._time = time
         self._staking = mints.staking
-        self._tokens: dict[Mint, _Token | None] = {}  # current, whatever the rest of the slot says
+        self._tokens: dict[Mint, _Token | None] = {}  # as first read: later swaps do not change it
         self._ranks: dict[Mint, int] = {}
         self.off_peg = off_peg(_fresh(decided, time, mints.dollars), mints.dollars)
         self.dollars = _on_peg(self.off_peg, mints.dollars)
@@ -91,9 +89,9 @@ class Quotes:
         return KIND_OF_RANK[self.rank(mint)]
 
     def rank(self, mint: Mint) -> int:
-        """Return the rank of *mint* as a quote; of two mints, that of the lower rank is the quote.
+        """Return the rank of *mint* as a quote; of two mints, the one of lower rank is the quote.
 
-        0 a dollar, 1 SOL, 2 a staking token, 3 a token with a robust price, 4 none.
+        0 a dollar, 1 SOL, 2 a staking token, 3 a token with a robust price, 4 no quote.
         """
         rank = self._ranks.get(mint)
         if rank is None:
@@ -116,9 +114,9 @@ class Quotes:
         return token.usd
 
     def behind(self, mint: Mint) -> int | None:
-        """Return the most micro-USD that a pool quoted in *mint*, of kind TOKEN, can hold.
+        """Return the most micro-USD that count in a pool quoted in *mint*, of kind TOKEN.
 
-        None for a staking token, which the operator lists: there is no bound.
+        None for a staking token, which the operator lists: there is no limit.
         """
         token = self._token(mint)
         assert token is not None
@@ -181,14 +179,15 @@ def _behind(decided: Standing, time: UnixS) -> int:
 def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint, float]:
     """Return the deviation of each dollar from the median of all; 0.01 is 1 % above it.
 
-    prices   USD of those of *dollars* that traded within PEG_FRESH_S.  USDC and USDT without a
-             price count as 1
-    Empty if there are fewer than JUDGED_MIN.
+    It is empty if fewer than JUDGED_MIN dollars have a price.
+
+    prices   USD of those *dollars* that traded within PEG_FRESH_S; USDC and USDT without a price
+             count as 1
     """
     judged = dict.fromkeys(dollars & TRUSTED, 1.0) | dict(prices)
     if len(judged) < JUDGED_MIN:
         return {}
-    # Of two in the middle the one nearer to a dollar: half of all must not take the others along.
+    # Of two in the middle, the one nearer to a dollar: half of all must not move the median.
     both = median_low(judged.values()), median_high(judged.values())
     middle = min(both, key=lambda price: abs(price - 1.0))
     return {dollar: price / middle - 1.0 for dollar, price in judged.items()}
@@ -212,14 +211,14 @@ def _on_peg(off: Mapping[Mint, float], dollars: frozenset[Mint]) -> frozenset[Mi
 
 
 BASIC: Final = Quotes()
-"""Where nothing is known of any market: USDC, USDT and SOL."""
+"""The quotes if no market is known: USDC, USDT and SOL."""
 
 
 def oriented(swap: Swap, quotes: Quotes = BASIC) -> Oriented | None:
-    """Return *swap* seen from its base, or None if its mints cannot form a base and a quote.
+    """Return *swap* with its base and its quote, or None if its mints cannot form these.
 
-    The quote is the mint that is nearer to a dollar.  Between two dollars it is the one that the
-    pool paid; two tokens of one rank price each other nowhere, so that no loop can form.
+    The quote is the mint of lower rank.  Of two dollars it is the one that the pool paid.  Two
+    tokens of one rank do not price each other, so prices never depend on each other in a loop.
     """
     received = quotes.rank(swap.in_mint)
     paid = quotes.rank(swap.out_mint)
@@ -234,23 +233,22 @@ def oriented(swap: Swap, quotes: Quotes = BASIC) -> Oriented | None:
     return Oriented(kind, *out, *into, True, swap.in_left)  # noqa: FBT003 - a purchase
 
 
-# SOL trades in every block.  Swaps are priced at the rate of the last minute; after it they set no
-# price and add no volume.  The check reports it earlier.
+# SOL trades in every block.  Swaps are priced at the rate of the last minute, and have no price and
+# no volume without it.  The check reports an old rate earlier.
 RATE_LATE_S: Final = MINUTE_S // 2
 
 
 class RateAge:
-    """Follows the rate from slot to slot, by the time of the chain."""
+    """Measures the age of the rate of SOL by the time of the chain."""
 
     def __init__(self) -> None:
         self._since: UnixS | None = None
         self._newest: UnixS | None = None
 
     def note(self, time: UnixS, rated_at: UnixS | None) -> None:
-        """Record a slot and the time of its rate.
+        """Record the *time* of a slot and that of its rate.
 
-        time       of the slot
-        rated_at   of the newest trade behind its rate; None: it has none
+        rated_at   time of the newest trade that its rate is based on; None: it has no rate
         """
         if rated_at is not None:
             self._since = rated_at
@@ -267,5 +265,5 @@ class RateAge:
 
     @property
     def is_late(self) -> bool:
-        """Whether swaps have no price, now or soon, because there is no rate."""
+        """Whether swaps have no price, now or soon, because the rate is too old."""
         return self.seconds > RATE_LATE_S

@@ -1,42 +1,41 @@
 """The SOL/USD rate: the price that several pools agree on.
 
 Vote      in each pool, the newest price of each of its SIGNERS newest signers of the last minute;
-          a slot has one, by the newest signer without one: a bundle of transactions is one trader
-Weight    of a pool: the least dollars that stood in it meanwhile, a third of it for each vote.  A
-          pool that was first seen later than the others weighs less in proportion, one that has
-          not traded for SILENCE_S an eighth.  Left out are pools with less than a thousandth of
-          the dollars of the deepest.
-Shares    of three signers or more none has more than a third of all weight, and no pool either
-Rate      the median of the votes by weight; if there is one pool, its newest price
+          each slot has one vote in a pool, because a bundle of transactions is one trader
+Weight    of a pool: the least dollars in it during that minute, a third of it for each vote.  A
+          pool that was first seen later than the others weighs less in proportion, a pool that has
+          not traded for SILENCE_S an eighth.  Pools with less than a thousandth of the dollars of
+          the deepest pool are left out.
+Shares    of three or more signers, none has more than a third of all weight; the same for pools
+Rate      the median of the votes by weight; if there is only one pool, its newest price
 
-So the price of one pool, one signer or one transaction lies beside those of the others, and moves
-the rate no further than to the next of their votes.  If the balances of no pool are known, a pool
-weighs the lamports of its votes.
+So the price of one pool, one signer or one transaction moves the rate no further than to the next
+vote of the others.  If no balances are known, a pool weighs the lamports of its votes.
 
-The outcome is a function of the samples of a minute alone: a log that begins later says the same
-from the first sample on that comes a minute later.
+The rate is a function of the samples of a minute only: a log that begins later has the same rates
+one minute after its first sample.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-SIGNERS: Final = 3  # of a pool, that have a vote
+SIGNERS: Final = 3  # that have a vote in a pool
 FRACTION: Final = 1_000  # a pool with less than a thousandth of the deepest is left out
 SILENCE_S: Final = 8
 SILENT: Final = 8  # a silent pool weighs one eighth
-SHARED_MIN: Final = 3  # pools or signers, before none may have more than a third
-ROUNDS: Final = 4  # in which shares are lowered; one is the rule
+SHARED_MIN: Final = 3  # from so many pools or signers on, none may have more than a third
+ROUNDS: Final = 4  # in which shares are lowered; usually one is enough
 ROUNDING: Final = 1e-12
 
 
 class Sample(NamedTuple):
     """The price of a swap of SOL for dollars; logs before decision 69 have only two fields.
 
-    usd        for one SOL
-    lamports   that were traded
-    depth      the least micro-USD that stood in its pool in this slot; None if no balance shows it
-    pool, signer   the beginnings of their addresses
+    usd            the price of one SOL
+    lamports       the traded lamports
+    depth          the least micro-USD in its pool in this slot; None if no balance shows it
+    pool, signer   the starts of their addresses
     """
 
     usd: float
@@ -63,9 +62,10 @@ class _Pool:
     """One pool within the window.
 
     votes      samples by signer, the newest first
-    depth      the least micro-USD that stood in it; None if it is not known
-    voted      which slot the oldest vote is of, counted backwards
-    age_s      of its newest sample, stood_s of its oldest
+    depth      the least micro-USD in it; None if not known
+    voted      the slot of the oldest vote, counted backwards
+    age_s      the age of its newest sample
+    stood_s    the age of its oldest sample
     """
 
     __slots__ = ("age_s", "depth", "stood_s", "voted", "votes")
@@ -78,7 +78,7 @@ class _Pool:
         self.stood_s = age_s
 
     def vote_weight(self, money: int) -> float:
-        """Return the relative weight of each vote if the pool holds *money*."""
+        """Return the relative weight of each vote of a pool with *money*, of any unit."""
         weight = float(money * (self.stood_s + 1))
         return weight / SILENT if self.age_s > SILENCE_S else weight
 
@@ -86,7 +86,8 @@ class _Pool:
 def newest(samples: Iterable[Sample]) -> tuple[Sample, ...]:
     """Return the *samples* of a slot that can be votes, in the same order, oldest first.
 
-    In each pool the newest of each of its newest SIGNERS, with the least depth of all.
+    These are, in each pool, the newest sample of each of its SIGNERS newest signers, with the least
+    depth of all its samples.
     """
     taken: list[Sample] = []
     depths: dict[str, int | None] = {}
@@ -105,12 +106,12 @@ def newest(samples: Iterable[Sample]) -> tuple[Sample, ...]:
 def agreed(window: Iterable[tuple[int, Sequence[Sample]]]) -> float | None:
     """Return the dollars per SOL of *window*: (seconds ago, samples) by slot, newest first.
 
-    The samples of a slot are in order, oldest first.  None without any.
+    The samples of a slot are oldest first.  Without samples, return None.
     """
     pools: dict[str, _Pool] = {}
     for slot, (age_s, samples) in enumerate(window):
         for sample in reversed(samples):
-            _, _, depth, name, signer = sample  # at once: each slot looks at those of a minute
+            _, _, depth, name, signer = sample  # all at once: it runs for a minute in each slot
             pool = pools.get(name)
             if pool is None:
                 pool = pools[name] = _Pool(age_s)
@@ -148,8 +149,8 @@ def _votes(pools: Mapping[str, _Pool]) -> list[Vote]:
 def _shared(votes: list[Vote]) -> list[Vote]:
     """Return *votes* with weights so that no signer and no pool has more than a third.
 
-    If both cannot be, as with one signer and one pool, pools are lowered last: trades in the pools
-    of others cost more than those in one's own.
+    If that is impossible, as with one signer and one pool, pools are lowered last: trades in the
+    pools of others cost more than those in a pool of one's own.
     """
     for _ in range(ROUNDS):
         lowered = _lowered(_lowered(votes, OF_SIGNER), OF_POOL)
@@ -175,9 +176,9 @@ def _lowered(votes: list[Vote], owner: Callable[[Vote], str]) -> list[Vote]:
 
 
 def third(weights: Sequence[float]) -> float | None:
-    """Return the most that each of *weights* may be, so that none is above a third of their sum.
+    """Return the limit of each of *weights* for which none is above a third of their sum.
 
-    None if none is, or if there are fewer than three.
+    None if no weight is, or if there are fewer than three.
     """
     if len(weights) < SHARED_MIN:
         return None
@@ -185,7 +186,7 @@ def third(weights: Sequence[float]) -> float | None:
     rest = sum(others)
     if heaviest * SHARED_MIN <= (heaviest + second + rest) * (1 + ROUNDING):
         return None
-    # Half of what the others have; if the second is above it, too, both have what the rest has.
+    # Half of the sum of the others; if the second is above it, too, the sum of the rest for both.
     return (second + rest) / 2 if second <= rest else rest
 
 

@@ -1,24 +1,24 @@
-"""Choice of the swaps that set the price of a mint: those of pools that are costly to imitate.
+"""Choice of the swaps that set the price of a mint: those in pools that are costly to imitate.
 
-Anyone may open a pool and trade there alone, at any price and of any volume.  The cost is to let
-money stand where others can trade against it.
+Anyone may open a pool and trade there alone, at any price and of any volume.  It is costly to leave
+money in a pool where others can trade against it.
 
-Weight    of a pool: the least quote that stood in it over the last half minute, and no more than
-          its own trades show that it takes to move it.  A pool that is younger than the oldest one
-          that trades weighs less in proportion.  A silent one weighs an eighth, as often as one
-          sum may be seen in those that trade at other prices: see `median.py`
-Silent    is a pool after LULLS_OF_SILENCE, unless all that then outweigh it are too young to
-          replace it.  Chance makes pauses, and a new pool must not decide in one.
+Weight    of a pool: the least quote in it over the last half minute, and no more than its own
+          trades show that it takes to move its price.  A pool that is younger than the oldest
+          trading pool weighs less in proportion.  A silent pool weighs an eighth, times the number
+          of trading pools at other prices that may show the same money: see `median.py`
+Silent    a pool is silent after LULLS_OF_SILENCE, unless all pools that would then outweigh it are
+          too young to replace it: pauses happen by chance, and a new pool must not decide in one
 Price     of a mint: the median of its pools by weight, without pools of less than an eighth of the
-          weight of the heaviest, silent or not.  All prices within TIE of half of the weight are it
+          weight of the heaviest, silent or not.  All prices within TIE of half of the weight count
 A swap    sets the price if it leaves its pool within AGREEMENT of this median
-Not set   by the legs of a round trip, see `Trip`, nor by less than ODD_MICRO_USD that is MOVE_MIN
-          off the last price of a pool too deep for it to move: no one else could trade there
+Not set   by the legs of a round trip, see `Trip`, nor by less than ODD_MICRO_USD at a price
+          MOVE_MIN off the last price of a pool too deep to be moved by it: that price was no offer
 
-A pool whose balances are not known weighs nothing.  If none weighs anything, the longest known
-one that is not left decides alone.
+A pool whose balances are not known weighs nothing.  If no pool weighs anything, the longest known
+one that is not abandoned decides alone.
 
-The outcome is a function of the swaps in order: it is the same after a restart or a fork.
+The result is a function of the swaps in order: it is the same after a restart or a fork.
 """
 
 from collections.abc import Sequence
@@ -36,28 +36,28 @@ from mintscope.market.sol_rate import FRACTION as SHARED_FRACTION
 from mintscope.market.sol_rate import third
 
 AGREEMENT: Final = 0.02
-TIE: Final = 0.01  # of all weight, above and below half of it: no depth is known that well
+TIE: Final = 0.01  # of all weight, above and below half of it: no depth is known more exactly
 AGREEMENT_OF_SAMPLES: Final = 0.05  # of the SOL/USD rate, itself a median
 FRACTION: Final = 8  # a pool of less than one eighth of the heaviest is left out
 WINDOW_S: Final = 30  # in which the least depth counts
-YOUNG_S: Final = 5  # that a pool must have stood to have its whole weight, if no other trades
-OLD_S: Final = 600  # a pool that has stood so long is as old as one can be
-PROVEN_S: Final = 12 * HOUR_S  # the same, among those of which some are put out
-SIGNERS: Final = 3  # distinct ones, before a pool has its whole weight
-ENOUGH_SIGNERS: Final = ("",) * SIGNERS  # who they were is never asked again
-LULLS_OF_SILENCE: Final = 2  # four pauses, if a pool trades at random
+YOUNG_S: Final = 5  # the age at which a pool has its whole weight if no other pool trades
+OLD_S: Final = 600  # the age from which on a pool has its whole weight
+PROVEN_S: Final = 12 * HOUR_S  # the greatest age that counts when a new pool replaces another
+SIGNERS: Final = 3  # distinct signers with which a pool has its whole weight
+ENOUGH_SIGNERS: Final = ("",) * SIGNERS  # their addresses are no longer needed
+LULLS_OF_SILENCE: Final = 2  # four mean pauses, if a pool trades at random
 SILENCE_MIN_S: Final = 3
 SILENCE_MAX_S: Final = 9  # a move to another pool is followed within ten seconds
-LULLS_OF_RIVAL: Final = 3  # that a pool must have stood to replace a silent one, less RIVAL_LEAD_S
+LULLS_OF_RIVAL: Final = 3  # the age of a pool that can replace a silent one, less RIVAL_LEAD_S
 RIVAL_LEAD_S: Final = 5
 PAUSES_OF_DEATH: Final = 100
-PAUSE_WEIGHT: Final = 4  # of the pauses so far, the newest counts a quarter
+PAUSE_WEIGHT: Final = 4  # the newest pause counts a quarter of the mean
 POOLS_MAX: Final = 17
-PROVEN_MAX: Final = POOLS_MAX - 2  # pools that no new one puts out: see `_proven`
-MOVE_MIN: Final = 0.05  # of a price, that cannot be a fee
-DUST: Final = 10_000  # a swap of less than this part of the depth cannot have moved it
+PROVEN_MAX: Final = POOLS_MAX - 2  # pools that no new one replaces: see `_proven`
+MOVE_MIN: Final = 0.05  # a move of the price that cannot be a fee
+DUST: Final = 10_000  # a swap of less than one such part of the depth cannot have moved the price
 ODD_MICRO_USD: Final = 100_000  # ten cents: what wallets record of more is off by fees and rent
-SLACK: Final = 8  # what is traded for a move shows depth, give or take this factor
+SLACK: Final = 8  # the depth that a move shows may be wrong by this factor
 SIGNER_CHARS: Final = 8
 DEPTH_UNKNOWN: Final = 10**15  # micro-USD, more than any pool has
 SUM_MAX: Final = 10**18  # micro-USD: sums grow for years, and the log has 64 bits for each
@@ -66,10 +66,10 @@ SUM_MAX: Final = 10**18  # micro-USD: sums grow for years, and the log has 64 bi
 class Trip(IntEnum):
     """The role of a swap in a round trip of its transaction.
 
-    NONE   it is part of no round trip
-    LOOP   the signer's gain came back to the mint that it began with: the pool stands where the
-           swap left it
-    BACK   this pool went both ways in the transaction: it stands where it stood
+    NONE   it is not part of a round trip
+    LOOP   swaps of its signer led back to the mint with which they began: the pool keeps the price
+           that the swap set
+    BACK   the pool was traded in both directions in the transaction: its price has not changed
     """
 
     NONE = 0
@@ -77,16 +77,16 @@ class Trip(IntEnum):
     BACK = 2
 
 
-BACK: Final = int(Trip.BACK)  # asked of each swap
+BACK: Final = int(Trip.BACK)  # it is compared for each swap
 
 
 class Offer(msgspec.Struct, frozen=True, gc=False):
     """The price of a mint that a swap offers.
 
     usd, sol   per whole token
-    volume     micro-USD that changed hands, a round trip's too
-    succeeds   the curve whose place *pool* takes; nothing else is said then
-    depth      micro-USD of the quote that stands in the pool after it; None if no balance shows it
+    volume     traded micro-USD, even of a round trip
+    succeeds   the curve that *pool* replaces; then no other field has a meaning
+    depth      micro-USD of the quote in the pool after it; None if no balance shows it
     """
 
     pool: str
@@ -106,17 +106,19 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A pool of a mint as of its newest swap.
 
     usd, sol, at      its price, and the time of the swap that set it
-    pause_s           usual seconds between its swaps
-    low, low_before   micro-USD: its lowest reserve in this WINDOW_S and in the one before
-    stood_s           seconds from its first swap to the newest, PROVEN_S at most
-    signers           the beginnings of the addresses of its first, ENOUGH_SIGNERS from SIGNERS on
-    from_usd, from_sol, flow   the price that its next move is measured from, micro-USD since
-    shown             micro-USD of depth that its moves show; None before the first
-    left              micro-USD that its newest swap left in it; None if no balance has shown it
-    is_buy            whether its price is that of a purchase; from_is_buy: the one moves begin at
-    lull_s            the mean of its pauses, each counted by its length, over about OLD_S: swaps
-                      within one second make it no shorter.  None in logs of older versions
-    across_usd        the newest price of the other side than `from_usd` since that; None: none was
+    pause_s           the usual seconds between its swaps
+    low, low_before   its lowest reserve in this WINDOW_S and in the one before, micro-USD
+    stood_s           seconds from its first swap to the newest, at most PROVEN_S
+    signers           the starts of the addresses of its first; ENOUGH_SIGNERS from SIGNERS on
+    from_usd, from_sol   the price from which its next move is measured
+    flow              traded micro-USD since that price
+    shown             micro-USD of depth that its moves show; None before the first move
+    left              micro-USD in it after its newest swap; None if no balance has shown it
+    is_buy            its price is that of a purchase
+    from_is_buy       the price from which moves are measured is that of a purchase
+    lull_s            the mean of its pauses, weighted by their length, over about OLD_S: several
+                      swaps in one second do not shorten it.  None in logs of older versions
+    across_usd        the newest price of the other side since *from_usd*; None: there is none
     from_across_usd   the one before; None before the first, and in logs of older versions
     """
 
@@ -142,7 +144,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def depth(self) -> int:
-        """Micro-USD in the pool, whether it trades or not."""
+        """Micro-USD in the pool, trading or silent."""
         depth = min(self.low, self.low_before)
         return depth if self.shown is None else min(self.shown, depth)
 
@@ -155,7 +157,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def usual_lull_s(self) -> float:
-        """The *lull_s*; in logs of older versions twice the mean, as if its pauses were random."""
+        """The *lull_s*; in logs of older versions twice the mean pause, as for random trades."""
         return 2 * self.pause_s if self.lull_s is None else self.lull_s
 
     @property
@@ -178,11 +180,11 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class HourFlow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Volume in the clock hour of the newest swap and in the hour before, by use of its price.
+    """Volume in the clock hour of the newest swap, and in the hour before.
 
     hour                             its number since 1970
     taken, rejected                  micro-USD of swaps that set the price, and of the others
-    taken_before, rejected_before    the same of the hour before
+    taken_before, rejected_before    the same in the hour before
     """
 
     hour: int
@@ -198,11 +200,12 @@ NO_FLOW: Final = HourFlow(0, 0, 0, 0, 0)
 class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The pools of a mint as of its newest swap.
 
-    pool        that set the price last
-    usd, at     this price, and when
-    is_direct   it was set in dollars or SOL, and not through another token
-    since       of the first swap; of the first of another pool after an hour without a price
-    flow        of the swaps that offered a price; NO_FLOW in logs of earlier versions
+    pool        the pool that last set the price
+    usd, at     this price, and its time
+    is_direct   it was set in dollars or SOL, not through another token
+    since       the time of the first swap, or that of the first swap of another pool after an hour
+                without a price
+    flow        the volume of the swaps that offered a price; NO_FLOW in logs of earlier versions
     """
 
     pools: tuple[StandingPool, ...]
@@ -222,7 +225,7 @@ class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
 def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, bool]:
     """Return the pools after *offer*, and whether it sets the price.
 
-    A round trip begins nothing: without pools there are none after it.
+    If there is no pool yet, a round trip does not add one.
     """
     if standing is None:
         if offer.trip or offer.succeeds is not None:
@@ -263,8 +266,8 @@ def _flowed(flow: HourFlow, offer: Offer, *, sets: bool) -> HourFlow:
 def _succeeded(standing: Standing, curve: str, pool: str) -> Standing:
     """Return *standing* after *pool* has replaced its *curve*.
 
-    The pool is as old as the curve, and its signers are those.  Its price may be any: the move to
-    it counts as if all that stood in the curve had made it.
+    The pool takes the age and the signers of the curve.  It may begin at any price: the move to it
+    counts as if all money in the curve had been traded for it.
     """
     left = next((one for one in standing.pools if one.pool == curve), None)
     if left is None:
@@ -290,7 +293,7 @@ def _sets(pools: tuple[StandingPool, ...], place: int, offer: Offer) -> bool:
         if one and pool.usd != usd and not is_near(usd, pool.usd, AGREEMENT):
             break
     else:
-        return True  # what is near all prices is near the median
+        return True  # a price near all prices is near the median
     low, high = middle([pool.usd for pool in pools], counting, silent, TIE)
     return is_near(usd, high if usd > high else max(usd, low), AGREEMENT)
 
@@ -316,9 +319,9 @@ def _shared_median(standing: Standing, time: UnixS) -> float:
 
 
 def _counting(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], Sequence[int]]:
-    """Return the weight of each of *pools* that counts, 0 for the others, and the silent places.
+    """Return the weight of each of *pools*, 0 if it does not count, and the indices of silent ones.
 
-    If none weighs anything, the longest known one that is not left counts alone.
+    If no pool weighs anything, the longest known one that is not abandoned counts alone.
     """
     weighing, silent = _heavy(*_weighed(pools, time))
     if not any(weighing):
@@ -330,8 +333,8 @@ def _counting(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], 
 def _heavy(weighed: list[float], silent: Sequence[int]) -> tuple[list[float], Sequence[int]]:
     """Return *weighed*, in which pools of less than an eighth of the heaviest weigh 0.
 
-    A silent pool by what it weighs while it trades: else many small ones that hold as much as a
-    large one would count nothing in a pause.
+    For a silent pool its weight while it trades is compared: otherwise many small pools with as
+    much money as a large one would not count in a pause.
     """
     least = max(weighed) / FRACTION
     for place, weight in enumerate(weighed):
@@ -341,7 +344,7 @@ def _heavy(weighed: list[float], silent: Sequence[int]) -> tuple[list[float], Se
 
 
 def counts_at(standing: Standing | None, pool: str, time: UnixS) -> bool:
-    """Return whether *pool* counts for the price at *time*; all do before there is a price."""
+    """Return whether *pool* counts for the price at *time*; before the first price all do."""
     if standing is None:
         return True
     counting = zip(standing.pools, _counting(standing.pools, time)[0], strict=True)
@@ -351,13 +354,13 @@ def counts_at(standing: Standing | None, pool: str, time: UnixS) -> bool:
 def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
     """Return the weight of each of *pools* at *time*, micro-USD; 0 for those that do not count.
 
-    Of a silent one, against all that trade.
+    The weight of a silent pool is that against all pools that trade.
     """
     return _seen_again(*_heavy(*_weighed(pools, time)))
 
 
 def _seen_again(weighed: list[float], silent: Sequence[int]) -> list[float]:
-    """Return *weighed*, in which silent pools weigh as often as those that trade may be seen."""
+    """Return *weighed* with silent pools times the number of pools that may show the same money."""
     if silent:
         trading = [one for place, one in enumerate(weighed) if place not in silent]
         heaviest = max(trading, default=0.0)
@@ -368,15 +371,15 @@ def _seen_again(weighed: list[float], silent: Sequence[int]) -> list[float]:
 
 
 def _weighed(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], Sequence[int]]:
-    """Return the weight of each of *pools* at *time*, micro-USD, and the places of silent ones.
+    """Return the weight of each of *pools* at *time*, micro-USD, and the indices of silent ones.
 
-    Those weigh an eighth.
+    Silent pools weigh an eighth.
     """
-    oldest_s = YOUNG_S  # or as long as the oldest pool has stood that trades
+    oldest_s = YOUNG_S  # or the age of the oldest trading pool
     weighed: list[float] = []
     silent = []
     for place, pool in enumerate(pools):
-        if time - pool.at > SILENCE_MIN_S and pool.is_silent(time):  # asked of every swap
+        if time - pool.at > SILENCE_MIN_S and pool.is_silent(time):  # this runs for every swap
             weighed.append(pool.if_silent(time))
             silent.append(place)
             continue
@@ -401,8 +404,7 @@ def _awaited(
 ) -> list[int]:
     """Return the *silent* pools that keep the weight of a trading pool.
 
-    Some that trade outweigh them, and all that do are too young to replace them: with few signers
-    for longer.
+    At least one trading pool outweighs each, and all that do are too young; few signers count less.
     """
     trading = [
         (weighed[place], pool.stood_s * len(pool.signers) / SIGNERS)
@@ -422,9 +424,9 @@ def _awaited(
 
 
 def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[StandingPool, ...], int]:
-    """Return *pools* after *offer*, and the place of its pool among them.
+    """Return *pools* after *offer*, and the index of its pool.
 
-    A new one puts out the less deep of the two of too many that have proven least.
+    If there are too many, a new pool replaces the less deep of the two that have proven least.
     """
     if len(pools) == 1 and pools[0].pool == offer.pool:  # most mints have one
         return (_trade(pools[0], offer),), 0
@@ -433,8 +435,8 @@ def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[Standi
             return (*pools[:place], _trade(pool, offer), *pools[place + 1 :]), place
     if len(pools) < POOLS_MAX:
         return (*pools, _fresh(offer)), len(pools)
-    # Money that stands for a moment in many pools must put out none that decides.  The last two by
-    # what stands alone: many old small pools must not put out a deep one that is new.
+    # Money that is in many pools for a moment must not replace pools that decide.  The last two are
+    # compared by depth alone: many old small pools must not replace a deep new one.
     proven = [_proven(pool, offer.time) for pool in pools]
     by_proof = sorted(range(len(pools)), key=proven.__getitem__, reverse=True)
     others = by_proof[PROVEN_MAX:]
@@ -443,10 +445,10 @@ def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[Standi
 
 
 def _proven(pool: StandingPool, time: UnixS) -> float:
-    """Return the depth of *pool* times its age, by which pools are kept, less if it is abandoned.
+    """Return the depth of *pool* times its age, by which pools are kept; less if it is abandoned.
 
-    Silence costs nothing before: in a pause of all honest pools, one that trades must not count
-    more than they do, or it puts them out.
+    A shorter silence does not lower it: in a pause of all honest pools, a pool that trades must not
+    count more than they do, or it would replace them.
     """
     proven = float(pool.depth * pool.stood_s * len(pool.signers))
     silent_s = time - pool.at
@@ -546,7 +548,7 @@ def _is_odd(pool: StandingPool, offer: Offer) -> bool:
 def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
     """Return the lowest reserves of *pool* in this window and in the one before.
 
-    A window begins with the reserve after the last swap before it: later deposits do not count.
+    A window begins with the reserve after the last swap before it, so later deposits do not count.
     """
     depth = offer.depth
     if depth is None:
@@ -563,10 +565,10 @@ def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
 def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | None]:
     """Return the price from which the next move is measured, the flow, and the depth shown.
 
-    A move counts once two swaps in a row have seen it, neither of them dust: one price may be odd.
-    They are of the side that it begins at: between purchases and sales lie the fees of the pool.
-    Purchases that raise the price and sales that lower it count at once.  A move against the side
-    that trades may be a fee that falls, so the other side must have seen it, too.
+    A move counts once two swaps in a row, neither of them dust, have seen it: one price may be odd.
+    Both are of the side at which the move begins, because purchases and sales differ by the fees.
+    Purchases that raise the price and sales that lower it count at once.  A move against the
+    trading side may be a falling fee, so the other side must have seen it, too.
     """
     flow = min(pool.flow + offer.volume, SUM_MAX)
     is_of_one_side = offer.is_buy == pool.is_buy == pool.from_is_buy
@@ -578,7 +580,7 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
     if move < MOVE_MIN:
         return pool.from_usd, pool.from_sol, flow, pool.shown
     is_up = offer.usd > pool.from_usd
-    if is_up != offer.is_buy:  # the other side has not seen it if a falling fee made it
+    if is_up != offer.is_buy:  # if a falling fee made it, the other side has not seen it
         if pool.across_usd is None or pool.from_across_usd is None:
             return offer.usd, offer.sol, 0, pool.shown
         ratio = pool.across_usd / pool.from_across_usd

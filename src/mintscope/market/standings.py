@@ -1,16 +1,16 @@
 """Price pools of all mints as of the newest slot.
 
-Agrees        a pool that counts by `standing`, has traded within FRESH_S of the newest swap, and
-              whose price is within AGREEMENT of the price
-Depth         what stands in the pools that agree, by `StandingPool.depth`: the quote alone
-Confidence    high    at least HIGH_MICRO_USD stand in the pools that agree, the price was first set
-                      YOUNG_S before it was last set, and that is at most FRESH_S ago
-              medium  the same with MEDIUM_MICRO_USD and at most OLD_S
-              low     else; and if no balance shows what stands there, or if the pools that agree
-                      weigh no more than those that do not
+Agrees        a pool agrees if it counts by `standing`, has traded within FRESH_S of the newest
+              swap, and has a price within AGREEMENT of the price
+Depth         the quote in the pools that agree, by `StandingPool.depth`
+Confidence    high    the depth is at least HIGH_MICRO_USD, the price was first set YOUNG_S before
+                      it was last set, and it was last set at most FRESH_S ago
+              medium  the same with MEDIUM_MICRO_USD and at most OLD_BASIS_S
+              low     otherwise; also if no balance shows the depth, or if the pools that agree
+                      weigh no more than the others
 
-Pools are as of the newest swap of any of them, ages as of the report.  Trades of strangers in
-private pools do not change the confidence: they are only in `rejected_share`.
+Pools are as of the newest swap in any of them, ages as of the report.  Trades of strangers in
+private pools do not change the confidence, only `rejected_share`.
 """
 
 from collections import deque
@@ -37,7 +37,7 @@ from mintscope.market.standing import (
     weights,
 )
 
-IS_DIRECT: Final = 8  # of what decided before decision 60
+IS_DIRECT: Final = 8  # index in a record from before decision 60
 _standing: Final = msgspec.msgpack.Decoder(Standing)
 _decided: Final = msgspec.msgpack.Decoder(tuple[Any, ...])  # before decision 60
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -49,7 +49,7 @@ def pack(standing: Standing) -> bytes:
 
 
 def unpack(packed: bytes) -> Standing:
-    """Return the standing that `pack` packed; before decision 60, that of one price pool."""
+    """Return the standing in *packed*, from `pack` or from a log before decision 60."""
     try:
         return _standing.decode(packed)
     except msgspec.ValidationError:
@@ -61,9 +61,9 @@ def unpack(packed: bytes) -> Standing:
 def before_standing(  # noqa: PLR0913 - one argument for each known value
     pool: str, usd: float, at: UnixS, pause_s: float, since: UnixS, *, is_direct: bool
 ) -> Standing:
-    """Return the standing of the one price pool of a log from before decision 60.
+    """Return the standing of the only price pool in a log from before decision 60.
 
-    Its price in SOL is not known: its next move is measured in dollars alone.
+    Its price in SOL is not known, so its next move is measured in dollars.
     """
     only = StandingPool(
         pool=pool,
@@ -112,10 +112,11 @@ AGE_S_MAX: Final = {Confidence.HIGH: FRESH_S, Confidence.MEDIUM: OLD_BASIS_S}
 class PriceBasis(NamedTuple):
     """The basis of the price of a mint, as of its newest swap.
 
-    pool        whose swap set it last, and at, when
-    since       when it was first set
+    pool        the pool whose swap last set the price
+    at          the time of that swap
+    since       the time at which the price was first set
     depth       micro-USD in the pools that agree; None if no balance shows it
-    pool_count  how many agree, that of *pool* among them
+    pool_count  the number of pools that agree, including *pool*
     is_agreed   the pools that agree weigh more than the others that count
     flow        recent volume
     """
@@ -143,8 +144,8 @@ class PriceBasis(NamedTuple):
     def rejected_share(self, now: UnixS) -> float:
         """Return the share of volume at prices that were rejected, in the hour up to *now*.
 
-        Of the clock hour before that of *now* the minutes count that are within an hour of it, as
-        if it had been traded evenly.  0 to 1; 0 if nothing changed hands.
+        The volume of the clock hour before that of *now* counts in proportion to its minutes within
+        that hour.  0 to 1; 0 without trades.
         """
         flow = self.flow
         taken = flow.taken
@@ -177,7 +178,7 @@ def basis_by(standing: Standing) -> PriceBasis:
     weighed = weights(pools, newest)
     low = standing.usd / (1 + AGREEMENT)
     high = standing.usd * (1 + AGREEMENT)
-    # Of a pool that weighs nothing nothing is known but its price.
+    # Only the price is known of a pool that weighs nothing.
     counting = [(one, weight) for one, weight in zip(pools, weighed, strict=True) if weight]
     near = [(one, weight) for one, weight in counting if low <= one.usd <= high]
     # Reserves last seen in a pool that no longer trades may have left it.
@@ -201,7 +202,7 @@ MINTS_MAX: Final = 200_000
 class Standings:
     """The pools of each mint as of the newest slot, which can be retracted.
 
-    kept    (slot, mint, pools after that slot), oldest first
+    kept    stored (slot, mint, pools after that slot), oldest first
     """
 
     def __init__(
@@ -236,10 +237,10 @@ class Standings:
     def agrees(self, mint: Mint) -> Callable[[Offer], bool]:
         """Return a test of whether the next swaps agree with the price of *mint*.
 
-        Asked of each in order; nothing changes here.  Wider than what sets a price: a log that
-        begins later, whose pools weigh less at first, has to take the same samples, because a past
-        joins by that.  Near a median in which no pool has more than a third will do: one pool,
-        whatever stands in it, must not shut out all others.
+        Call it for each swap in order; the standings do not change.  It accepts more swaps than set
+        the price: a log that begins later, in which pools weigh less at first, must have the same
+        samples, so that a backfill can join it.  A swap near a median in which no pool has more
+        than a third is accepted, so that one pool, however deep, does not exclude all others.
         """
         standing = self._now.get(mint)
 
@@ -267,7 +268,7 @@ class Standings:
                 self._now[mint] = state
 
     def finalize(self, slot: Slot) -> None:
-        """Drop what is needed only to retract slots up to *slot*, which are final."""
+        """Drop the data that are needed only to retract slots up to *slot*, which are final."""
         while self._before and self._before[0][0] <= slot:
             self._before.popleft()
 
@@ -276,9 +277,9 @@ class Standings:
         self._now[mint] = state
 
     def _forget(self) -> None:
-        """Drop about half of too many mints, except recent, deep and retractable ones.
+        """If there are too many mints, drop about half, except recent, deep and retractable ones.
 
-        The next swap of a forgotten mint sets its price, whatever it is.
+        The next swap of a dropped mint sets its price, at any value.
         """
         if len(self._now) > self._mints_max:
             time = max(standing.at for standing in self._now.values())
@@ -289,6 +290,6 @@ class Standings:
 
 
 def _worth_keeping(standing: Standing, time: UnixS) -> tuple[bool, float, UnixS]:
-    """Return the sort key of a mint, which puts the mints to keep last."""
+    """Return the sort key of a mint, by which the mints to keep are last."""
     ready = max(pool.ready(time) for pool in standing.pools)
     return time - standing.at <= HOUR_S, ready, standing.at

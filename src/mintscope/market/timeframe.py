@@ -16,7 +16,7 @@ class Timeframe(StrEnum):
     H1 = "h1"
 
 
-TIMEFRAMES: Final = tuple(Timeframe)  # to iterate over an enumeration takes ten times as long
+TIMEFRAMES: Final = tuple(Timeframe)  # iterating over the enumeration takes ten times as long
 
 WIDTH_S: Final = {
     Timeframe.M1: MINUTE_S,
@@ -27,7 +27,7 @@ WIDTH_S: Final = {
 
 
 class AskedFrame(StrEnum):
-    """The widths that are made when they are requested."""
+    """The candle widths that are computed only on request."""
 
     S15 = "s15"
     M30 = "m30"

@@ -117,7 +117,7 @@ def _timeframe(parts: Sequence[Any]) -> TimeframeUpdate | UnsetType:
 
 
 def _parts(report: TokenReport) -> list[Any]:
-    """Return the parts sent whole or not at all, beside the price, which is always sent."""
+    """Return the parts of *report* that an update sends only if they changed."""
     indicators = report.indicators
     parts: list[Any] = [indicators.buy_sell_pressure, report.data_span.candle_counts]
     for name in FRAMES:
@@ -129,13 +129,13 @@ def _parts(report: TokenReport) -> list[Any]:
 class Listener(Hashable, Protocol):
     """Receives updates in the event loop; its methods must return quickly.
 
-    kind    of the reports that it gets
+    kind    of the reports that it receives
     """
 
     kind: ReportKind
 
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
-        """Receive *event* of *mint*: a snapshot if *is_whole*, else an update of its last state."""
+        """Receive *event* of *mint*: a snapshot if *is_whole*, else an update of the last event."""
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:
-        """Receive the notice that the updates of *mint* have ended, and the reason."""
+        """Receive the notice that there are no more updates of *mint*, because of *failure*."""

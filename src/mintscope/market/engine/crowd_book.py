@@ -1,10 +1,10 @@
-"""The traders of a mint by span of five minutes: kept by the fold.
+"""The traders of a mint in spans of five minutes, which the fold stores.
 
-Trader  who signs, by the number of the beginning of the address: `log.signer_number`
-Crowd   the traders of a span: of each its flow, and whether it bought and sold.  Those beyond the
+Trader  a signer, by the number of the start of its address: `log.signer_number`
+Crowd   the traders of a span, each with its flow, and whether it bought and sold.  Those beyond the
         first TRADERS_MAX are summed as OTHERS
 
-The outcome is a function of the swaps in order: it is the same after a restart or a fork.
+The result is a function of the swaps in order: it is the same after a restart or a fork.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,9 +21,9 @@ from mintscope.market.timeframe import WIDTH_S, Timeframe
 
 TRADERS_MAX: Final = 2_048  # of a span: 32 kB
 OTHERS: Final = 0  # no trader has this number
-CROWDS_S: Final = DAY_S  # that are kept, behind the newest of the mint
+CROWDS_S: Final = DAY_S  # of crowds that are stored, behind the newest of the mint
 SPAN_S: Final = WIDTH_S[Timeframe.M5]
-FLOW_MAX: Final = 10**16  # micro-USD of a trader: those of a day fit in 63 bits
+FLOW_MAX: Final = 10**16  # micro-USD of a trader in a span: the sum of a day fits in 63 bits
 BOUGHT: Final = 1
 SOLD: Final = 2
 SIDES: Final = BOUGHT | SOLD
@@ -38,7 +38,8 @@ class CrowdRow(NamedTuple):
     """The crowd of a span.
 
     swaps     of all traders
-    traders   two numbers of 64 bits for each: its number, and its flow above two bits of its sides
+    traders   two integers of 64 bits each: the number of the trader, and its flow shifted left by
+              two bits, which state its sides
     """
 
     bucket: UnixS
@@ -49,8 +50,8 @@ class CrowdRow(NamedTuple):
 class CrowdChange(NamedTuple):
     """Changes of a batch to the crowds of one mint.
 
-    state    of the book, None before the first swap with a signer
-    closed   spans that have ended, oldest first: each is returned once
+    state    of the book; None before the first swap with a signer
+    closed   spans that have ended since the last change, oldest first
     """
 
     state: bytes | None
@@ -63,9 +64,9 @@ NO_CROWD: Final = CrowdChange(None, ())
 class Union(NamedTuple):
     """The traders of some spans, each counted once.
 
-    flow        micro-USD, OTHERS included
-    largest     up to *count* flows of single traders, the largest first
-    is_capped   a span had more than TRADERS_MAX
+    flow        micro-USD, including those of OTHERS
+    largest     the largest flows of single traders, the largest first
+    is_capped   a span had more than TRADERS_MAX traders
     """
 
     buyers: int
@@ -77,9 +78,9 @@ class Union(NamedTuple):
 
 
 def union_of(rows: Iterable[CrowdRow], count: int) -> Union:
-    """Return the traders of *rows*, whose spans lie within CROWDS_S, as numbers in arrays.
+    """Return the traders of *rows*, whose spans lie within CROWDS_S.
 
-    count   of the largest flows, at least 1
+    count   of the largest flows to return, at least 1
     """
     pairs = np.frombuffer(b"".join(row.traders for row in rows), _NUMBERS).reshape(-1, 2)
     if not len(pairs):
@@ -166,7 +167,7 @@ class CrowdBook:
         self._traders = {}
 
     def _row(self) -> CrowdRow:
-        """Return the crowd of the open span: its traders are in the order in which they came."""
+        """Return the crowd of the open span, with its traders in the order of their first swaps."""
         return CrowdRow(self._bucket, self._swaps, self._packed())
 
     def _packed(self) -> bytes:

@@ -1,12 +1,12 @@
-"""The pools in which a mint is traded, and the candles of each: kept by the fold.
+"""The pools in which a mint is traded, and the candles of each, which the fold stores.
 
-Book      up to POOLS_MAX pools of a mint.  A new one takes the place of the one with the least
-          volume of this UTC day and the one before
-Candle    of five minutes, of one pool: prices that its swaps offered, whether they set the price of
-          the mint or not, and the volume that counts.  Those of the newest span are kept in the
-          book, and stored once the next one begins
+Book      up to POOLS_MAX pools of a mint.  A further pool replaces the one with the least volume in
+          this UTC day and the day before
+Candle    of five minutes of one pool: the prices that its swaps offered, even if they did not set
+          the price of the mint, and the volume that counts.  The candles of the newest span are in
+          the book; they are stored once the next span begins
 
-The outcome is a function of the swaps in order: it is the same after a restart or a fork.
+The result is a function of the swaps in order: it is the same after a restart or a fork.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from mintscope.market.standing import SUM_MAX
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 
 POOLS_MAX: Final = 32
-POOL_CANDLES_S: Final = 2 * DAY_S  # that are kept, behind the newest of the mint
+POOL_CANDLES_S: Final = 2 * DAY_S  # of candles that are stored, behind the newest of the mint
 KEY_BYTES: Final = 8
 KEYS_MAX: Final = 16_384  # 150 bytes each
 SPAN_S: Final = WIDTH_S[Timeframe.M5]
@@ -37,13 +37,16 @@ OpenCandle: TypeAlias = list[Any]
 class BookedPool(msgspec.Struct, array_like=True, gc=False):
     """A pool of the book.
 
-    venue, quote   its program, and the mint that the token is traded for; None if not known
-    since          of its first swap since it is in the book
-    day, volume, volume_before   its newest UTC day, micro-USD of it and of the day before
-    came_from, went_to, moved_at   curve whose place it took, or pool that took its place, and slot
-    progress   of a curve, millionths of the way to its pool after its newest swap that shows it
-    candle     of the newest span of the book; None if the pool has no swap in it
-    fee_bps    basis points of the quote that its newest swap cost, of those that show it
+    venue, quote    its program, and its quote mint; None if not known
+    since           the time of its first swap in the book
+    day             its newest UTC day
+    volume, volume_before   micro-USD of that day, and of the day before
+    came_from       the curve whose place it took
+    went_to         the pool that took its place
+    moved_at        the slot in which that happened
+    progress        of a curve, millionths of the way to its pool, as its newest swap showed it
+    candle          of the newest span of the book; None if the pool has no swap in it
+    fee_bps         basis points of the quote that a trader paid, as its newest swap showed it
     """
 
     pool: str
@@ -76,10 +79,10 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
 
 
 class PoolRow(NamedTuple):
-    """A candle of a pool; without a price all four are None.
+    """A candle of a pool; without a price all four prices are None.
 
-    key         of the pool: see `key_of`
-    swaps       those that offered no price included
+    key         of the pool, see `key_of`
+    swaps       the number of swaps, including those that offered no price
     """
 
     bucket: UnixS
@@ -97,9 +100,9 @@ class BookChange(NamedTuple):
     """Changes of a batch to the pools of one mint.
 
     state     of the book
-    dropped   keys of pools whose stored candles go first, at most POOLS_MAX
-    rows      of spans that have ended, oldest first; each place once.  To be merged with what the
-              version before has stored of their beginning
+    dropped   keys of pools whose stored candles must be deleted first, at most POOLS_MAX
+    rows      candles of spans that have ended, oldest first, one for each span and pool; to be
+              merged with the part of the span that the version before has stored
     """
 
     state: bytes
@@ -120,13 +123,13 @@ def booked(state: bytes | None) -> list[BookedPool]:
 
 @lru_cache(maxsize=KEYS_MAX)
 def key_of(pool: str) -> int:
-    """Return the number of *pool* in stored candles, of 63 bits: no two share one by chance."""
+    """Return the number of *pool* in stored candles: 63 bits, so that no two collide by chance."""
     digest = blake2b(pool.encode(), digest_size=KEY_BYTES).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
 def candles_of(pools: Iterable[BookedPool]) -> list[PoolRow]:
-    """Return the candles that *pools* keep, each place once: two pools may share a key."""
+    """Return the candles of *pools*, one for each span and key: two pools may share a key."""
     rows: dict[int, PoolRow] = {}
     for one in pools:
         if one.candle is not None:
@@ -138,7 +141,7 @@ def candles_of(pools: Iterable[BookedPool]) -> list[PoolRow]:
 
 
 def merged(first: PoolRow, then: PoolRow) -> PoolRow:
-    """Return the candle of two parts of a span, as the store merges them."""
+    """Return the candle of two parts of a span, by the rule of the store."""
     low = then.low if first.low is None else first.low
     high = then.high if first.high is None else first.high
     return PoolRow(
@@ -155,9 +158,9 @@ def merged(first: PoolRow, then: PoolRow) -> PoolRow:
 
 
 def with_open(stored: Iterable[PoolRow], newest: Iterable[PoolRow]) -> list[PoolRow]:
-    """Return *stored* candles and those of the *newest* span, oldest first, each place once.
+    """Return the *stored* candles and those of the *newest* span, oldest first, each place once.
 
-    The version before stored a candle before its span ended.
+    They are merged, because the version before stored a candle before its span ended.
     """
     rows = {(row.bucket, row.key): row for row in stored}
     for row in newest:
@@ -169,12 +172,12 @@ def with_open(stored: Iterable[PoolRow], newest: Iterable[PoolRow]) -> list[Pool
 class PoolBook:
     """The pools of one mint between two writes.
 
-    unnamed   pools whose program is not known, with the first swap of a span: `name` them
+    unnamed   pools of unknown program that had the first swap of a span: call `name` for them
     """
 
     __slots__ = ("_bucket", "_dropped", "_pools", "_rows", "_state", "_stored", "unnamed")
 
-    # A batch may touch 100,000 mints, most of one pool each: what few need is made when it is.
+    # A batch may have 100,000 mints, most with one pool: rarely used parts are created on use.
 
     def __init__(self, state: bytes | None = None) -> None:
         self._state = state
@@ -221,7 +224,7 @@ class PoolBook:
             _add(candle, swap)
 
     def name(self, swaps: Sequence[PricedSwap]) -> None:
-        """Take program and quote of the pools without a name from the details of *swaps*."""
+        """Set the program and the quote of `unnamed` pools from the details of *swaps*."""
         for swap in swaps:
             if swap.pool in self.unnamed and swap.detail is not None:
                 one = self._pools[swap.pool]
@@ -261,7 +264,7 @@ class PoolBook:
             self._rows = [row for row in self._rows if row.key != key]
             if self._stored is None:  # pools that may have stored candles
                 self._stored = {one.pool for one in booked(self._state)}
-            if least.pool in self._stored:  # the others came and go within the batch
+            if least.pool in self._stored:  # others were added within the batch
                 self._stored.discard(least.pool)
                 self._dropped = [*self._dropped, key]
             self.unnamed -= {least.pool}
@@ -280,7 +283,7 @@ class PoolBook:
 
 
 def _add(candle: OpenCandle, swap: PricedSwap) -> None:
-    """Add *swap* to *candle*: all swaps pass here."""
+    """Add *swap* to *candle*; this runs for each swap."""
     usd = swap.price_usd
     if usd is None and swap.offered is not None:
         usd = swap.offered[0]

@@ -1,10 +1,11 @@
 """Broadcaster of changed reports: each update is made once and sent to all its listeners.
 
-dirty     reports of mints that have traded since they were sent, or whose slot was retracted, and
-          as a minute ends those of closed candles, and those whose price has lost its confidence
-flush     sends those of them that were not sent within the last 250 ms, some fifty in a turn of the
-          event loop
-deliveries   events on their way, some two hundred listeners in an iteration of the event loop
+dirty        reports of mints that have traded since they were sent, or whose slot was retracted;
+             when a minute ends, also reports of closed candles, and those whose price has become
+             too old for its confidence
+flush        sends the dirty reports that were not sent within the last 250 ms, fifty in one
+             iteration of the event loop
+deliveries   events that are being sent, to two hundred listeners in one iteration
 """
 
 import asyncio
@@ -30,7 +31,7 @@ from mintscope.market.updates import NOTHING, Listener, changes, update_of
 
 PAUSE_S: Final = 0.25  # between two updates of a mint
 TOLD_IN_A_TURN: Final = 200
-RENEWED_IN_A_TURN: Final = 50  # topics: when a minute ends all closed candles are due at once
+RENEWED_IN_A_TURN: Final = 50  # topics: at the end of a minute all closed candles change at once
 NOWHERE: Final = -1
 
 LOG = structlog.get_logger(__name__)
@@ -43,11 +44,11 @@ Topic: TypeAlias = tuple[Mint, ReportKind]
 class _Audience:
     """The listeners of the reports of a mint, and their last report.
 
-    sent         the report that the next update starts from
-    apart        where those who joined since then were sent something else
-    is_whole_due  a snapshot is sent next, for an update would have nothing to start from
-    whole        the report in *snapshot*, made at the position *as_of*
-    is_busy      an event is on its way, or the mint is being loaded
+    sent          the report to which the next update is relative
+    apart         the parts in which listeners that joined since then have another report
+    is_whole_due  a snapshot is sent next, because there is no report for an update
+    whole         the report in *snapshot*, made at the position *as_of*
+    is_busy       an event is being sent, or the mint is being loaded
     """
 
     __slots__ = (
@@ -74,7 +75,7 @@ class _Audience:
         self.is_busy = False
 
     def admit(self) -> bytes:
-        """Return the snapshot for listeners that join after that report was sent."""
+        """Return the snapshot for a listener that joins now."""
         assert self.whole is not None
         if self.sent is None:
             self.sent = self.whole
@@ -89,7 +90,7 @@ class _Audience:
 
 
 def _has_aged(sent: TokenReport | None, now: UnixS) -> bool:
-    """Return whether the price in *sent* is too old by *now* for the confidence that was sent."""
+    """Return whether, at *now*, the price in *sent* is too old for its confidence."""
     return sent is not None and sent.price.is_too_old(now - sent.data_span.to)
 
 
@@ -104,12 +105,11 @@ class _Delivery(msgspec.Struct, gc=False):
 
 
 class Broadcaster:
-    """Sends reports as they change: once per mint and kind, the same bytes to everyone.
+    """Sends changed reports: the same bytes to all listeners of a mint and kind.
 
-    An event is one of server-sent events, `snapshot` or `update`; its id is the position in the
-    swap log that it is as of, which is the same in every process.  A listener gets a snapshot
-    first, and from then on every update that follows it, in order.  After a retraction there is a
-    snapshot again.
+    An event is a server-sent event, `snapshot` or `update`; its id is its position in the swap log,
+    which is the same in every process.  A listener first gets a snapshot, and then every update
+    after it, in order.  After a retraction it gets a snapshot again.
     """
 
     def __init__(self, follower: LogTailer, market: LiveMarket, clock: Clock) -> None:
@@ -130,7 +130,7 @@ class Broadcaster:
     async def prepare(
         self, mints: Sequence[Mint], since: int | None, kind: ReportKind = PLAIN
     ) -> None:
-        """Load *mints* as of *since* or later, if this log has reached it.
+        """Load *mints*, as of *since* or later if the log has reached that position.
 
         Raises TokenNotFound, InsufficientData and ServiceUnavailable.
         """
@@ -140,7 +140,7 @@ class Broadcaster:
         await asyncio.gather(*(self._follower.read(mint, kind) for mint in mints))
 
     def join(self, listener: Listener, mints: Sequence[Mint]) -> None:
-        """Send *listener* the snapshots of *mints*, and changes from now on."""
+        """Send the snapshots of *mints* to *listener*, and from now on their changes."""
         for mint in mints:
             topic = (mint, listener.kind)
             audience = self._audiences.get(topic)
@@ -156,7 +156,7 @@ class Broadcaster:
             self.flush()
 
     def leave(self, listener: Listener, mints: Sequence[Mint]) -> None:
-        """Stop sending to *listener* the reports of *mints*."""
+        """Stop sending the reports of *mints* to *listener*."""
         for mint in mints:
             topic = (mint, listener.kind)
             audience = self._audiences.get(topic)
@@ -173,9 +173,9 @@ class Broadcaster:
             del self._topics[mint]
 
     def snapshot(self, mint: Mint, kind: ReportKind) -> bytes | None:
-        """Return a snapshot to continue from, for a listener that missed updates.
+        """Return a snapshot for a listener that missed updates.
 
-        None while it cannot be made, or while an update of *mint* is being sent: ask again soon.
+        None while there is none, or while an update of *mint* is being sent: call it again soon.
         """
         topic = (mint, kind)
         audience = self._audiences.get(topic)
@@ -209,7 +209,7 @@ class Broadcaster:
                 pass
 
     def _note_minute(self, now: UnixS) -> None:
-        """Record that candles may have closed, and prices aged, whether or not there was a swap."""
+        """Record that a minute has ended, so candles may have closed and prices may be too old."""
         for topic, audience in self._audiences.items():
             _, kind = topic
             if kind.is_closed or _has_aged(audience.sent, now):
@@ -225,7 +225,7 @@ class Broadcaster:
             self._begin_again(topic)
 
     def flush(self) -> None:
-        """Send the changes of each mint whose last update was not sent a moment ago."""
+        """Send the changes of each mint to which nothing was sent for PAUSE_S."""
         if self._later is not None:
             self._later.cancel()
             self._later = None
@@ -242,7 +242,7 @@ class Broadcaster:
                 continue
             early_s = audience.sent_at_s + PAUSE_S - now_s
             if audience.is_busy:
-                continue  # when it is done it is flushed again
+                continue  # it is flushed again at the end of the delivery
             if early_s > 0:
                 wait_s = early_s if wait_s is None else min(wait_s, early_s)
                 continue
@@ -291,7 +291,7 @@ class Broadcaster:
         self._send(topic, audience, event, is_whole=False)
 
     def _has_snapshot(self, topic: Topic, audience: _Audience) -> bool:
-        """Make the current snapshot of *topic*; return False if it is not in memory, or lost."""
+        """Make the current snapshot of *topic*; return False if it has no report in memory."""
         mint, kind = topic
         if not self._market.has(mint, kind):
             return False

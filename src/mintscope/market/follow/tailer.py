@@ -1,10 +1,10 @@
-"""Tailers of the swap log, of its shards and of coverage.
+"""Tailers of the swap log and of coverage.
 
-While the log cannot be read the data grow old, and the API refuses old data.
+While the log cannot be read the data become old, and the API refuses old data.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import structlog
@@ -28,14 +28,13 @@ from mintscope.market.engine.engine import LiveMarket
 from mintscope.market.log import Appended, Event, LogReader, LogTip, LogTrimmed, SlotHeader
 from mintscope.market.quotes import RateAge
 from mintscope.market.report import PLAIN, ReadReport, ReportKind
-from mintscope.market.shard import shard_of
 from mintscope.solana.finality_meter import Behind, FinalityMeter
 from mintscope.solana.pace import WINDOW_S, Pace, PaceMeter
 
 LOG = structlog.get_logger(__name__)
 
 EVENTS_PER_READ: Final = 256
-LIVE_MS_MAX: Final = 5_000  # older slots are final already when they are read
+LIVE_MS_MAX: Final = 5_000  # older slots may already be final when they are read
 LOADS_AT_ONCE: Final = 8
 # Finality takes 13 s before Alpenglow; the fold may lag behind by half of that and 10 s.
 FINAL_LATE_S: Final = 40.0
@@ -48,12 +47,12 @@ Wait: TypeAlias = Callable[[], Awaitable[None]]
 
 
 async def look_again_soon() -> None:
-    """Wait for the interval at which a follower without notices looks again."""
+    """Wait for the interval at which a follower without notices polls the log."""
     await asyncio.sleep(0.05)
 
 
 class Observer(Protocol):
-    """Receives the events that the follower applies; its methods must not raise."""
+    """Receives the events that a tailer applies; its methods must not raise."""
 
     def note(self, event: Event) -> None:
         """Note an event that was just applied."""
@@ -66,10 +65,7 @@ class Observer(Protocol):
 
 
 class LogTailer:
-    """The reports of this process, as of the last event applied; `run` keeps them current.
-
-    Implements `market.report.Reports`.
-    """
+    """Implements `market.report.Reports` as of the last applied event; `run` applies new events."""
 
     def __init__(
         self,
@@ -80,7 +76,7 @@ class LogTailer:
         read_timeout_s: float = 5.0,
         wait: Wait = look_again_soon,
     ) -> None:
-        """Follow *reader* into *market*; *wait* is called between two looks at the log."""
+        """Apply the events of *reader* to *market*; *wait* is called between two reads."""
         self._reader = reader
         self._market = market
         self._clock = clock
@@ -99,11 +95,11 @@ class LogTailer:
         self._tip: LogTip | None = None
 
     def observe(self, observer: Observer) -> None:
-        """Send *observer*, the only observer, the events applied from now on."""
+        """Send the events applied from now on to *observer*, the only observer."""
         self._observer = observer
 
     async def run(self) -> None:
-        """Follow the log until cancelled; failures of the log do not end this."""
+        """Follow the log until cancelled; failures to read the log do not stop it."""
         readable = True
         while True:
             try:
@@ -146,12 +142,12 @@ class LogTailer:
             if load is None:
                 load = self._loads[mint] = asyncio.create_task(self._load(mint, kind))
                 load.add_done_callback(lambda done: self._forget(mint, done))
-            # One client that hangs up must not end the load that others wait for.
+            # A client that disconnects must not cancel a load for which others wait.
             await asyncio.shield(load)
         raise ServiceUnavailable(UNREADABLE)
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the report of *mint* if it is in memory and can be sent."""
+        """Return the plain report of *mint*; None if it has none in memory."""
         if not self._started or mint not in self._market.tracked or mint not in self._market:
             return None
         try:
@@ -160,7 +156,7 @@ class LogTailer:
             return None
 
     def is_tracked(self, mint: Mint) -> bool:
-        """Return whether *mint* is followed, as of the last applied event."""
+        """Return whether *mint* is tracked, as of the last applied event."""
         return mint in self._market.tracked
 
     def age_ms(self) -> int | None:
@@ -220,7 +216,7 @@ class LogTailer:
         return pace.seconds(max(last - first, 0))
 
     def folded(self) -> Slot | None:
-        """Return the newest slot that candles and lists include, as of the last look."""
+        """Return the newest slot that candles and lists include, as of the last read."""
         return self._folded
 
     def _report(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
@@ -284,7 +280,7 @@ class LogTailer:
         raise ServiceUnavailable(UNREADABLE)
 
     async def _insert(self, mint: Mint, kind: ReportKind) -> bool:
-        """Load *mint* once; return False if log changes mean that it must be loaded again."""
+        """Load *mint* once; return False if it must be loaded again, because the log changed."""
         self._market.expect(mint)
         try:
             loaded = await self._reader.load(mint, self._market.frames_to_load(mint, kind))
@@ -299,25 +295,25 @@ class LogTailer:
     def _forget(self, mint: Mint, done: asyncio.Task[None]) -> None:
         del self._loads[mint]
         if not done.cancelled():
-            done.exception()  # seen, also when every client has hung up
+            done.exception()  # retrieved, even if every client has disconnected
 
     async def _answer(self, read: Coroutine[Any, Any, T]) -> T:
-        # Not `wait_for`: on Python 3.11 it loses a cancellation that meets the answer.
+        # Not `wait_for`: on Python 3.11 it loses a cancellation that arrives with the answer.
         async with asyncio.timeout(self._read_timeout_s):
             return await read
 
 
 EVERY_S: Final = 60.0
-SOON_S: Final = 1.0  # while there is nothing yet
+SOON_S: Final = 1.0  # while there is no coverage yet
 
 CoverageWait: TypeAlias = Callable[[float], Awaitable[None]]
 
 
 class CoverageTailer:
-    """The last coverage of this process; `run` keeps it current.
+    """The newest coverage; `run` reads it every minute.
 
-    cover      is called with what reports say of it
-    share_min  less than this part of the calls, or of the volume, fails the check
+    cover      is called with the coverages of reports
+    share_min  the check fails if a smaller part of the calls, or of the volume, was read
     """
 
     def __init__(
@@ -335,7 +331,7 @@ class CoverageTailer:
         self.newest: Coverage | None = None
 
     async def try_to_look(self) -> None:
-        """Read the coverage once; if that fails, keep the old coverage with its old time."""
+        """Read the coverage once; if that fails, keep the old one."""
         try:
             await self.look()
         except (ServiceUnavailable, UnusableStore) as reason:  # ingest may not have made it yet
@@ -376,46 +372,3 @@ class CoverageTailer:
             f"expected {percent(self._share_min)} of what was exchanged to be read; was"
             f" {' and '.join(said)} of the last hour; missed most: {most}"
         )
-
-
-class ShardTailers:
-    """One follower for each part, ordered by part number.
-
-    Implements `market.report.Reports`.
-    """
-
-    def __init__(self, followers: Sequence[LogTailer]) -> None:
-        self._followers = followers
-
-    async def run(self) -> None:
-        """Follow the logs of all parts until cancelled, independently of each other."""
-        async with asyncio.TaskGroup() as group:
-            for follower in self._followers:
-                group.create_task(follower.run())
-
-    async def catch_up(self) -> None:
-        """Apply every event that was committed before this call."""
-        await asyncio.gather(*(follower.catch_up() for follower in self._followers))
-
-    async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
-        """Return the report of *mint* of this *kind* as of the last applied slot of its part."""
-        return await self._of(mint).read(mint, kind)
-
-    def ready(self, mint: str) -> ReadReport | None:
-        """Return the plain report of *mint* if it is in memory."""
-        return self._of(Mint(mint)).ready(mint)
-
-    def age_ms(self) -> int | None:
-        """Return the age of the last applied slot of the part that is farthest behind."""
-        ages = [follower.age_ms() for follower in self._followers]
-        known = [age for age in ages if age is not None]
-        return max(known) if len(known) == len(ages) else None
-
-    def folded(self) -> Slot | None:
-        """Return the newest slot that the candles of all parts include."""
-        slots = [follower.folded() for follower in self._followers]
-        known = [slot for slot in slots if slot is not None]
-        return min(known) if len(known) == len(slots) else None
-
-    def _of(self, mint: Mint) -> LogTailer:
-        return self._followers[shard_of(mint, len(self._followers)) - 1]

@@ -1,4 +1,4 @@
-"""Facts about how a mint is traded, of the swaps that are kept; by definition, and no score.
+"""Facts about the trading of a mint, from its kept swaps; each is defined here, none is a score.
 
 Round trip   a swap whose signer bought and sold the token in one transaction
 Sandwich     two swaps of one signer in a slot and pool, one of each side, with a swap of another
@@ -27,7 +27,7 @@ FIRST_BUYERS_MAX: Final = 20
 
 
 class Shares(NamedTuple):
-    """Parts of all that changed hands, 0 to 1; None if nothing did, or if there are few slots."""
+    """Parts of the traded volume, 0 to 1; None without trades, *each_slot* also with few slots."""
 
     round_trips: float | None
     sandwiches: float | None
@@ -35,7 +35,7 @@ class Shares(NamedTuple):
 
 
 class FirstBuyer(NamedTuple):
-    """A trader's first purchase: micro-USD and raw amount of the token."""
+    """The first purchase of a trader: micro-USD and the raw amount of the token."""
 
     trader: str
     at: UnixS
@@ -44,9 +44,10 @@ class FirstBuyer(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """Purchases of the first slots: their buyers, the raw amount, and how much these still hold.
+    """Purchases of the first slots: the number of buyers, and raw amounts.
 
-    held   bought less sold within the kept swaps, at least 0 for each
+    bought   in these slots
+    held     what these buyers bought minus what they sold in the kept swaps, at least 0 for each
     """
 
     buyers: int
@@ -80,7 +81,7 @@ def first_buyers(swaps: Sequence[LoggedSwap]) -> list[FirstBuyer]:
 
 
 def launch_of(swaps: Sequence[LoggedSwap]) -> Launch:
-    """Return the launch in *swaps*, newest first, which begin with the first of all."""
+    """Return the launch in *swaps*, newest first, which include the first swap of the mint."""
     known = _known(swaps)
     slots = sorted({one.place.slot for one in known})[:LAUNCH_SLOTS]
     early = [one for one in known if one.place.slot in slots and one.swap.is_buy]
@@ -97,8 +98,8 @@ def launch_of(swaps: Sequence[LoggedSwap]) -> Launch:
 class SpanCrowd(NamedTuple):
     """The crowd of an hour or a day.
 
-    since       of the first span, or `KeptCrowds.since` if that is later
-    is_capped   a span had more traders than are kept: further ones are in swaps and flow alone
+    since       the start of the first span, or `KeptCrowds.since` if that is later
+    is_capped   a span had more traders than are kept: others count only in swaps and flow
     """
 
     crowd: Crowd
@@ -107,7 +108,7 @@ class SpanCrowd(NamedTuple):
 
 
 def span_crowd(logged: LoggedSwaps, span_s: int) -> SpanCrowd | None:
-    """Return the crowd of the newest spans that make up *span_s*; None if no swap is in any.
+    """Return the crowd of the newest spans that make up *span_s*; None if none has a swap.
 
     span_s   a multiple of five minutes, at most a day
     """
@@ -155,7 +156,7 @@ def _is_trip(one: LoggedSwap) -> bool:
 
 
 def _sandwiches(known: Sequence[LoggedSwap]) -> list[LoggedSwap]:
-    """Return the outer swaps of sandwiches, each once; none in a pool that is not known."""
+    """Return the outer swaps of sandwiches, each once; swaps of unknown pools are left out."""
     places: dict[tuple[int, str], list[LoggedSwap]] = defaultdict(list)
     for one in reversed(known):
         if one.swap.pool is not None:
@@ -168,7 +169,10 @@ def _sandwiches(known: Sequence[LoggedSwap]) -> list[LoggedSwap]:
 
 
 def _pairs(inside: Sequence[LoggedSwap]) -> Iterable[tuple[int, int]]:
-    """Yield the places of the outer swaps among those of one slot and pool, in order."""
+    """Yield the indices of both outer swaps of each sandwich in *inside*, in order.
+
+    inside   the swaps of one slot and pool, in order
+    """
     for first, begun in enumerate(inside):
         between = False
         for last in range(first + 1, len(inside)):

@@ -1,11 +1,11 @@
-"""Holders of mints, requested from a node on demand, within a budget of calls.
+"""Holders of mints, read from a node on demand, within a budget of calls.
 
 A reading takes three calls: the largest accounts, these accounts with the mint, and their owners.
-It is used again for FRESH_S.  Once the calls of a UTC day are used up, the last reading is given,
-however old: it says when it was made.
+It is used again for FRESH_S.  Once the calls of a UTC day are used up, the last reading is returned
+with its time, however old it is.
 
-A failure costs nothing, so it must not cost a node many calls: the same mint is not requested again
-for FRESH_S, nor any for a time that doubles with each failure in a row.
+Clients are not charged for a failure, so failures must not cause many calls: the same mint is not
+read again for FRESH_S, and no mint for a time that doubles with each failure in a row.
 """
 
 import asyncio
@@ -16,10 +16,11 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 import structlog
 
 from mintscope.kit.clock import Clock
-from mintscope.kit.errors import ServiceUnavailable, Undecodable, decode_base64
-from mintscope.kit.primitives import Mint, Slot, UnixMs
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.kit.time import DAY_S, SECOND_MS
 from mintscope.market.engine.pool_book import BookedPool
+from mintscope.market.mint_accounts import read_accounts
 from mintscope.market.series.holders import (
     HOLDERS_MAX,
     Holders,
@@ -31,12 +32,11 @@ from mintscope.market.series.holders import (
 )
 from mintscope.solana.blocks import SourceError
 from mintscope.solana.rpc import Rpc, RpcRefused, Unreachable
-from mintscope.solana.wire import AccountsWire, AccountWire
 
 CALLS: Final = 3
 FRESH_S: Final = 300
 MINTS_MAX: Final = 1_000  # readings that are kept, about 4 kB each
-ANSWER_S: Final = 10.0  # that a caller waits for other readings, and as long for its own
+ANSWER_S: Final = 10.0  # the longest wait of a caller for other readings, and for its own
 PAUSE_S_MAX: Final = 64  # after failures in a row
 
 NOT_NAMED: Final = "The node of this service does not name the largest accounts of a token."
@@ -49,18 +49,18 @@ log = structlog.get_logger()
 
 
 class HolderReader(Protocol):
-    """Reads the largest holders of a mint.
-
-    Raises ServiceUnavailable if they cannot be read now, or the node does not name them at all.
-    """
+    """Reads the largest holders of a mint."""
 
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
-        """Return the largest holders of *mint*, of which *booked* pools are known."""
+        """Return the largest holders of *mint*, whose pools in the book are *booked*.
+
+        Raises ServiceUnavailable if they cannot be read now, or the node never names them.
+        """
 
     def last(self, mint: Mint) -> Holders | None:
-        """Return the newest reading of *mint*, however old; None if none is kept.
+        """Return the newest reading of *mint*, however old; None if there is none.
 
-        It asks no node.
+        No node is called.
         """
 
 
@@ -68,7 +68,7 @@ class NoHolders:
     """Implements HolderReader without a node."""
 
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:  # noqa: ARG002
-        """Refuse."""
+        """Raise ServiceUnavailable."""
         raise ServiceUnavailable(NOT_NAMED)
 
     def last(self, mint: Mint) -> Holders | None:  # noqa: ARG002
@@ -79,8 +79,8 @@ class NoHolders:
 class NodeHolders:
     """Implements HolderReader over a node; up to MINTS_MAX readings are kept.
 
-    calls_per_day   of a UTC day, in this process; 0: nothing is read
-    answer_s        that a caller waits for other readings, and as long for its own
+    calls_per_day   the most calls of this process in a UTC day; 0: nothing is read
+    answer_s        the longest wait of a caller for other readings, and for its own
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class NodeHolders:
         self._not_before_ms = 0
 
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
-        """Return the largest holders of *mint*, of which *booked* pools are known."""
+        """Return the largest holders of *mint*, whose pools in the book are *booked*."""
         found = self._known(mint)
         if found is not None:
             return found
@@ -114,9 +114,9 @@ class NodeHolders:
             self._reading.release()
 
     def _known(self, mint: Mint) -> Holders | None:
-        """Return a fresh reading, or the last one if no call may be made now; None: call.
+        """Return a fresh reading, or the last one if no call is allowed now; None: call the node.
 
-        Raises ServiceUnavailable if no call may be made and there is no reading.
+        Raises ServiceUnavailable if no call is allowed and there is no reading.
         """
         kept = self._kept.get(mint)
         now_ms = self._clock.now()
@@ -157,7 +157,7 @@ class NodeHolders:
         was_known = mint in self._failed
         _keep(self._failed, mint, _Failed(now_ms, words))
         if was_known:
-            return  # the node fails for this token: it says nothing of others
+            return  # the node keeps failing for this token, but may answer for others
         pause_s = min(2**self._in_a_row, PAUSE_S_MAX)
         self._in_a_row = min(self._in_a_row + 1, PAUSE_S_MAX)
         self._not_before_ms = now_ms + pause_s * SECOND_MS
@@ -167,7 +167,7 @@ class NodeHolders:
         return self._kept.get(mint)
 
     def _may_call(self) -> bool:
-        """Return whether the calls of a reading are left."""
+        """Return whether enough calls for a reading are left today."""
         day = self._clock.now() // (DAY_S * SECOND_MS)
         if day != self._day:
             self._day = day
@@ -177,8 +177,9 @@ class NodeHolders:
     async def _read(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
         self._calls += 1
         accounts = (await self._rpc.largest_accounts(mint))[:HOLDERS_MAX]
-        answer = await self._accounts([mint, *accounts])
-        of_mint, *of_accounts = [_data(wire) for wire in answer.value]
+        self._calls += 1
+        found, slot = await read_accounts(self._rpc, [mint, *accounts])
+        of_mint, *of_accounts = [b"" if one is None else one.data for one in found]
         supply = supply_in(of_mint)
         if supply is None:
             raise Unreachable("expected the account of a mint")
@@ -190,44 +191,28 @@ class NodeHolders:
         owners = sorted({owner for _, owner, _ in owned if owner is not None})
         programs: dict[str, str] = {}
         if owners:
-            wires = (await self._accounts(owners)).value
+            self._calls += 1
+            owning, _ = await read_accounts(self._rpc, owners)
             programs = {
-                owner: wire.owner
-                for owner, wire in zip(owners, wires, strict=True)
-                if wire is not None
+                owner: one.owner
+                for owner, one in zip(owners, owning, strict=True)
+                if one is not None
             }
         holders = [named(*one, programs, booked) for one in owned]
         holders.sort(key=lambda one: (-one.amount, one.account))
-        return Holders(holders, *supply, Slot(answer.context.slot), self._clock.now())
-
-    async def _accounts(self, addresses: Sequence[str]) -> AccountsWire:
-        """Return one answer for each of *addresses*."""
-        self._calls += 1
-        answer = await self._rpc.accounts(addresses)
-        if len(answer.value) != len(addresses):
-            raise Unreachable(f"expected {len(addresses)} accounts; were {len(answer.value)}")
-        return answer
+        return Holders(holders, *supply, slot, self._clock.now())
 
 
 class _Failed(NamedTuple):
-    """When a mint could not be read, and the words of the refusal."""
+    """The time at which a mint could not be read, and the message for clients."""
 
     at_ms: UnixMs
     words: str
 
 
 def _keep(kept: OrderedDict[Mint, T], mint: Mint, one: T) -> None:
-    """Keep *one* as the newest, of MINTS_MAX at most."""
+    """Store *one* of *mint* as the newest, and drop the oldest beyond MINTS_MAX."""
     kept[mint] = one
     kept.move_to_end(mint)
     if len(kept) > MINTS_MAX:
         kept.popitem(last=False)
-
-
-def _data(wire: AccountWire | None) -> bytes:
-    if wire is None:
-        return b""
-    try:
-        return decode_base64(wire.data[0])
-    except Undecodable as cause:
-        raise Unreachable("expected an account in base64") from cause

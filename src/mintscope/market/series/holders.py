@@ -1,14 +1,14 @@
 """The largest holders of a mint, and its burned and locked supply; pure.
 
-A node names the 20 largest accounts of a mint.  An account is put down to its owner:
+A node names the 20 largest accounts of a mint.  The kind of an account follows from its owner:
 
-burned   the owner is the incinerator or the system program, which nothing leaves
+burned   the owner is the incinerator or the system program: no token ever leaves it
 locked   the owner is an account of a program that locks or vests tokens: see LOCKERS
-pool     a vault of a pool of this mint that is booked, or the owner is an account or the
-         authority of an exchange in our table
+pool     the account is a vault of a pool of this mint in the book, or the owner is an account or
+         the authority of an exchange in `dex.programs`
 
-Sources of LOCKERS: the addresses that the programs' own SDKs and documents publish.  A program
-that is not here is not named: its account is shown as any other.
+Sources of LOCKERS: the addresses that the programs' own SDKs and documents publish.  Accounts of
+other lockers are shown without a name, as any account.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from mintscope.dex.programs import TABLE
 from mintscope.kit.primitives import Mint, Slot, UnixMs
 from mintscope.market.engine.pool_book import BookedPool
 
-HOLDERS_MAX: Final = 20  # that the method of a node names
+HOLDERS_MAX: Final = 20  # as many as a node names
 BURNED: Final = {
     "1nc1nerator11111111111111111111111111111111": "incinerator",
     "11111111111111111111111111111111": "system program",
@@ -44,7 +44,7 @@ KEY_BYTES: Final = 32
 
 
 def no_holders(mint: Mint) -> "Holders | None":  # noqa: ARG001
-    """Return None: no reading is kept."""
+    """Return None, because no reading is kept."""
     return None
 
 
@@ -58,9 +58,10 @@ class HolderKind(StrEnum):
 
 
 class Holder(NamedTuple):
-    """One of the largest accounts, in raw units; *name* of a burn address, program or exchange.
+    """One of the largest accounts, in raw units.
 
-    owner   who may move it; None if the account could not be read
+    owner   the address that may move the tokens; None if the account could not be read
+    name    of the burn address, the locker or the exchange; None for others
     """
 
     account: str
@@ -121,7 +122,7 @@ def named(
     if owner in BURNED:
         return Holder(account, owner, amount, HolderKind.BURNED, BURNED[owner])
     for pool in booked:
-        if pool.venue not in VENUES:  # strangers can make what looks like a pool
+        if pool.venue not in VENUES:  # anyone can write a program whose accounts look like pools
             continue
         if owner == pool.pool or account in pool.pool.split("+"):
             return Holder(account, owner, amount, HolderKind.POOL, pool.venue)

@@ -1,10 +1,10 @@
 """The report of a mint as it was after a past slot, rebuilt from the store.
 
-A mint is loaded as of the beginning of the minute of that slot, or as of the fold if that is
-earlier, and the swaps up to the slot follow: the same kernels give the same bits.
+A mint is loaded as of the start of the minute of that slot, or as of the fold if that is earlier,
+and the swaps up to the slot are applied: the same kernels return the same bits.
 
-Wider candles that were open then are made of the minutes before.  The accumulators are those of the
-newest waypoint, with the candles since.
+Wider candles that were open then are computed from the minutes before.  The accumulators are those
+of the newest waypoint, continued with the candles since.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ from mintscope.market.report import NO_FRAMES, ReportKind, TokenReport, token_re
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
 
-ROWS_READ: Final = CANDLES_LOADED + 1  # one of them may have begun after all that is known
+ROWS_READ: Final = CANDLES_LOADED + 1  # one may have begun after all known minutes
 
 
 class Moment(NamedTuple):
@@ -43,7 +43,8 @@ class SlotTime(NamedTuple):
 class OutOfReach(NamedTuple):
     """There is no exact report of that moment.
 
-    since, until   the first time and the newest slot of which there is one; None: of no slot
+    since   the first time with an exact report; None: there is none
+    until   the newest slot with one; None: there is none
     """
 
     since: UnixS | None
@@ -60,8 +61,8 @@ class PastMint(msgspec.Struct, frozen=True):
 class FrameRows(NamedTuple):
     """Rows of one timeframe around a time T.
 
-    rows       up to ROWS_READ with a price that begin before T, the newest, oldest first
-    newer      how many with a price begin at T or later
+    rows       the newest rows with a price that begin before T, up to ROWS_READ, oldest first
+    newer      the number of rows with a price that begin at T or later
     waypoints  those whose candles are among *rows*, oldest first
     """
 
@@ -112,7 +113,7 @@ def rebuilt(
 def _as_of(
     rows: Sequence[CandleRow], minutes: Sequence[CandleRow], whole: int
 ) -> Sequence[CandleRow]:
-    """Return *rows*; one that begins after *whole* is rebuilt from *minutes*."""
+    """Return *rows*; the newest is rebuilt from *minutes* if it begins after *whole*."""
     if not rows or rows[-1].bucket <= whole:
         return rows
     newest = rows[-1]
@@ -151,7 +152,7 @@ def _closed(rows: Sequence[CandleRow], waypoints: Sequence[Waypoint], closed: in
 
 
 def past_report(past: PastMint, kind: ReportKind) -> TokenReport:
-    """Return the report of *past*, without its coverage, which is current.
+    """Return the report of *past*, without coverage, which is known only for the present.
 
     Raises InsufficientData as `token_report` does, ValueError if *past* contradicts itself.
     """

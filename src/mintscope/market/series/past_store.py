@@ -6,11 +6,11 @@ from typing import Any, Final, NamedTuple
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.kit.sql.database import Database
 from mintscope.market.engine.fold import read_state
-from mintscope.market.log import CandleRow, LoadedMint, TailSwap, Waypoint
+from mintscope.market.log import CandleRow, LoadedMint, Waypoint
 from mintscope.market.ports import CANDLES_MIN, MINUTES_S, RECENT_S
 from mintscope.market.series import past
 from mintscope.market.store.frames import NEVER, Folded, with_frames
-from mintscope.market.store.log_reader import newest_candles, swaps_of, volume_swaps
+from mintscope.market.store.log_reader import newest_candles, tail_of
 from mintscope.market.timeframe import Timeframe, bucket
 
 STANDS: Final = """
@@ -53,7 +53,7 @@ SELECT bucket, buy_volume, sell_volume
  ORDER BY bucket
 """
 
-# The signs keep SQLite from beginning with the headers.
+# The plus signs keep SQLite from starting with the headers.
 SECONDS: Final = """
 SELECT max(slot), time, sum(bought), sum(sold)
   FROM swap JOIN header USING (seq)
@@ -135,7 +135,7 @@ def _reach(db: Database, stands: _Stands) -> UnixS:
 
 
 def _header(db: Database, moment: past.Moment, newest: past.SlotTime) -> _Found | None:
-    """Return the newest slot up to *moment*; None if it is not stored, or not over yet."""
+    """Return the newest slot up to *moment*; None if it is not stored, or still to come."""
     if moment.slot is not None:
         return None if moment.slot > newest.slot else _by_slot(db, moment.slot)
     time = moment.time
@@ -194,7 +194,7 @@ def _load(
         state=state,
         candles=dict(candles),
         minutes=[(UnixS(t), bought, sold) for t, bought, sold in db.execute(MINUTES, bounds)],
-        tail=_tail(db, mint, bounds),
+        tail=tail_of(db, mint, bounds, SECONDS, AHEAD),
         imported_from=stands.imported_from,
         standings=_standing(db, bounds),
     )
@@ -226,27 +226,13 @@ def _frame(db: Database, bounds: Mapping[str, Any]) -> past.FrameRows:
 
 
 def _expect_minutes(db: Database, stands: _Stands, oldest: int) -> None:
-    """Raise Unreached if minutes since *oldest* may have been dropped."""
+    """Raise Unreached if some minutes since *oldest* may have been dropped."""
     kept_from = db.execute(OLDEST_MINUTE, (stands.mint_id,)).get
     if stands.state is None or kept_from is None or kept_from <= oldest:
         return
     count = int(read_state(stands.state)["frames"][0][0]["count"])
     if count != db.execute(PRICED_MINUTES, (stands.mint_id,)).get:
         raise past.Unreached
-
-
-def _tail(db: Database, mint: Mint, bounds: Mapping[str, int]) -> list[TailSwap]:
-    folded = [
-        TailSwap(slot, time, folded=True, swap=swap)
-        for slot, time, *volumes in db.execute(SECONDS, bounds)
-        for swap in volume_swaps(mint, volumes)
-    ]
-    ahead = [
-        TailSwap(slot, time, folded=False, swap=swap)
-        for slot, time, blob in db.execute(AHEAD, bounds)
-        for swap in swaps_of(mint, blob)
-    ]
-    return folded + ahead
 
 
 def _standing(db: Database, bounds: Mapping[str, int]) -> list[tuple[Slot, bytes]]:

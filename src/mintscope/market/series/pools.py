@@ -3,17 +3,17 @@
 Move      of a constant product whose quote is Q: a purchase of X raises the price by
           (1 + X / Q) ** 2 - 1, and a sale of as much lowers it by 1 - (1 + X / Q) ** -2.  Fees are
           left out.
-Estimate  for pools of other venues: the same with `StandingPool.depth`, what moves of their price
-          have shown of it
+Estimate  for pools of other venues: the same with `StandingPool.depth`, which is estimated from the
+          moves of their price
 
-Traders of a mint, of the swaps that are kept: facts by definition, and no score.
+Traders of a mint, from its kept swaps: each fact is defined here, none is a score.
 
-Trader        the signer: known by the beginning of the address, as the log keeps it
-Flow          traded USD, even if they count for no volume
-Concentration the part of all flow that is of the one trader, or the ten, with the most
-Realised      gain of a trader on tokens that were bought and sold within the kept swaps: as
-              many as both, times the mean price of a sale less that of a purchase; fees of the
-              network are left out
+Trader        the signer, identified by the start of the address, which the log keeps
+Flow          traded USD, even if they do not count as volume
+Concentration the part of all flow that belongs to the one trader, or the ten, with the most
+Realised      gain of a trader on tokens that were bought and sold within the kept swaps: the lesser
+              of both amounts, times the mean price of a sale minus that of a purchase; network
+              fees are left out
 """
 
 from collections import defaultdict
@@ -42,10 +42,10 @@ from mintscope.market.timeframe import WIDTH_S, Timeframe, bucket
 
 
 class SeriesCandle(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A candle with a price, as `log.CandleRow` has it.
+    """A candle with a price; its fields are those of `log.CandleRow`.
 
-    imported_volume   micro-USD, of a candle that a provider gave: it has no sides and no swaps;
-                      None: our own
+    imported_volume   micro-USD of an imported candle, which has no sides and no swaps; None: the
+                      candle was not imported
     """
 
     bucket: UnixS
@@ -66,7 +66,7 @@ class SeriesCandle(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class UnpricedVolume(NamedTuple):
     """Volume in a span of a timeframe without a price, micro-USD.
 
-    imported_volume   of a candle that a provider gave, which has no price in SOL
+    imported_volume   of an imported candle, which has no price in SOL
     """
 
     bucket: UnixS
@@ -76,7 +76,7 @@ class UnpricedVolume(NamedTuple):
 
 
 class AskedCandles(NamedTuple):
-    """The candles to read: up to *rows_max*, the newest that begin by *until*."""
+    """The candles to read: the newest that begin by *until*, up to *rows_max*."""
 
     timeframe: Timeframe
     until: UnixS
@@ -86,17 +86,17 @@ class AskedCandles(NamedTuple):
 class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of one timeframe of a mint, from one snapshot.
 
-    tip         of the log, then
+    tip         of the log at that time
     state       of the mint in the finalized fold; None before its first swap
-    in_sol      the SOL beside it
-    rows        folded candles that were requested, oldest first; if the oldest that is kept
-                begins later than they may: that one
-    has_older   older ones are kept
-    newer       how many folded ones are kept behind them
-    unpriced    folded spans without a price from the oldest of the rows on, or of all if there
-                are no older ones, that begin by then; oldest first
+    in_sol      the prices in SOL stored with the state
+    rows        the requested folded candles, oldest first; if all begin later than requested, the
+                oldest of all
+    has_older   older rows are stored
+    newer       the number of newer folded rows that are stored
+    unpriced    folded spans without a price from the oldest row on, or from the first of all if no
+                row is older, up to the requested time; oldest first
     waypoints   those whose candles are among the rows, oldest first
-    tail        (effective time, swap) of what is in the log and not folded yet, in order
+    tail        (effective time, swap) of logged swaps that are not folded yet, in order
     """
 
     tip: LogTip
@@ -113,10 +113,10 @@ class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
 class KeptSwaps(msgspec.Struct, frozen=True, kw_only=True):
     """The newest swaps of a mint up to a time, from one snapshot.
 
-    tip         of the log, then
+    tip         of the log at that time
     swaps       (effective time, swap) in order
-    has_older   older ones are kept
-    is_whole    they begin with the first since tracking began
+    has_older   older swaps are stored
+    is_whole    the swaps begin with the first since tracking began
     """
 
     tip: LogTip
@@ -147,10 +147,10 @@ class LoggedSwap(msgspec.Struct, frozen=True, gc=False):
 
 
 class KeptCrowds(msgspec.Struct, frozen=True):
-    """The crowds of a mint in spans of five minutes, swaps that are not folded yet included.
+    """The crowds of a mint in spans of five minutes, including swaps that are not folded yet.
 
-    since   from when on all swaps are in the crowds: the time of the first one, or the end of the
-            newest span with swaps that were not booked; None: no swap is in them
+    since   the time from which on all swaps are in the crowds: that of the first swap, or the end
+            of the newest span with swaps that are not in the book; None: there is no swap
     rows    of a day, oldest first, none before *since*
     """
 
@@ -161,12 +161,12 @@ class KeptCrowds(msgspec.Struct, frozen=True):
 class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
     """Swaps of a mint, from one snapshot.
 
-    tip        of the log, then
-    final      the newest final slot, None before the first
-    swaps      newest first, of slots that live; none that was logged without its detail
-    has_older  older ones are kept
-    is_whole   *swaps* end with the first since tracking began
-    crowds     those of a day; None if they were not requested
+    tip        of the log at that time
+    final      the newest final slot; None before the first
+    swaps      of living slots, newest first, without swaps that were logged without their detail
+    has_older  older swaps are stored
+    is_whole   the swaps end with the first since tracking began
+    crowds     of a day; None if they were not requested
     """
 
     tip: LogTip
@@ -180,13 +180,14 @@ class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
 class KeptPools(msgspec.Struct, frozen=True, kw_only=True):
     """The pools of a mint as of the newest folded slot, from one snapshot.
 
-    tip        of the log, then
-    time       of the newest folded slot; None before the first
-    standing   the pools that decide the price then, packed; None before the first price
-    booked     the pools that are booked
-    rows       their candles that are kept, oldest first
-    missed_until   the end of the newest span of these with swaps that were not booked; None: none
-    has_crowd      a trader of a day is booked
+    tip            of the log at that time
+    time           of the newest folded slot; None before the first
+    standing       the price pools after that slot, packed; None before the first price
+    booked         the pools in the book
+    rows           their stored candles, oldest first
+    missed_until   the end of the newest span with swaps that are not in the book; None: there is
+                   no such span
+    has_crowd      the book has a trader of the day
     """
 
     tip: LogTip
@@ -201,7 +202,7 @@ class KeptPools(msgspec.Struct, frozen=True, kw_only=True):
 class SeriesReader(Protocol):
     """Reads series while ingest writes.
 
-    Raises ServiceUnavailable from every verb when the store does not answer.
+    Every method raises ServiceUnavailable if the store does not answer.
     """
 
     async def tip(self) -> LogTip:
@@ -218,12 +219,12 @@ class SeriesReader(Protocol):
     async def swaps(
         self, mint: Mint, before: SwapPlace | None, limit: int, *, with_crowds: bool = False
     ) -> LoggedSwaps | None:
-        """Return up to *limit* swaps of *mint* before *before*; None if it is not tracked."""
+        """Return up to *limit* swaps of *mint* before a place; None if it is not tracked."""
 
     async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
         """Return the newest swaps of *mint* up to *until*; None if it is not tracked.
 
-        spans   of 15 seconds with a swap: about so many are returned, if there are as many
+        spans   about the number of spans of 15 seconds with a swap that are returned
         """
 
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
@@ -249,14 +250,14 @@ TRADES_USD: Final = (100, 1_000, 10_000)
 CONSTANT_PRODUCTS: Final = frozenset({"pumpfun", "pumpswap", "raydium_v4", "raydium_cpmm"})
 
 
-MILLIONTHS: Final = 1_000_000  # of the way of a curve
+MILLIONTHS: Final = 1_000_000  # the progress of a curve that is sold out
 BASIS_POINTS: Final = 10_000
-# All pools of the program take the same, which no account of a pool can change.
+# Programs whose pools all take the same fee, which no pool can change.
 FEES: Final = {"raydium_v4": 0.0025}
 
 
 class PoolFlow(NamedTuple):
-    """Volume of a pool: micro-USD, the bought part, swaps, and distinct signers."""
+    """Trades of a pool: micro-USD, the bought part, the number of swaps and of signers."""
 
     volume: int = 0
     bought: int = 0
@@ -265,9 +266,9 @@ class PoolFlow(NamedTuple):
 
 
 class SpanFlow(NamedTuple):
-    """Volume of a pool within whole spans of five minutes: micro-USD, the bought part, swaps.
+    """Trades of a pool in spans of five minutes: micro-USD, the bought part, number of swaps.
 
-    since   from when on swaps are counted
+    since   the time from which on swaps count
     """
 
     volume: int = 0
@@ -287,21 +288,22 @@ class PriceMove(NamedTuple):
 class PoolNow(NamedTuple):
     """A pool as of one slot; unknown values are None.
 
-    venue, quote   the program, and the mint that the token is traded for: of its newest kept swap
-    weight         of all that counts for the price, 0 to 1
+    venue, quote   the program and the quote mint of its newest kept swap
+    weight         its part of the weight of all pools that count for the price, 0 to 1
     agrees         its price is within AGREEMENT of the price
-    quote_usd      what its newest swap left of the quote in it
-    token_usd      the tokens in it, at its price; of a constant product
-    newest, kept   flows of NEWEST_S, and of all swaps that are kept
-    is_estimate    moves are an estimate
-    hour, day      of the newest 12 and 288 spans of five minutes, the open one included; None if
-                   the pool is not booked
-    since          of its first swap since it is booked
-    fee            of a swap, 0.0025 is 0.25 %: that of its newest swap, if its event shows it,
-                   else that of the venue, if all pools of it take the same
-    progress       of a curve, the part of its tokens that is sold, 0 to 1; None: no curve, or not
-                   known
-    came_from, went_to, moved_at   the curve whose place it took, the pool that took its place, slot
+    quote_usd      the quote in it after its newest swap
+    token_usd      the tokens in it at its price; known only of a constant product
+    newest, kept   trades of NEWEST_S, and of all kept swaps
+    is_estimate    the moves are estimated
+    hour, day      trades of the newest 12 and 288 spans of five minutes, including the open one;
+                   None if the pool is not in the book
+    since          the time of its first swap in the book
+    fee            of a swap, 0.0025 is 0.25 %: that of its newest swap, if its event states it,
+                   else that of the venue, if all its pools take the same
+    progress       the sold part of the tokens of a curve, 0 to 1; None: no curve, or not known
+    came_from      the curve whose place it took
+    went_to        the pool that took its place
+    moved_at       the slot in which that happened
     """
 
     pool: str
@@ -333,8 +335,8 @@ def pools_of(
 ) -> list[PoolNow]:
     """Return the pools of *standing*, the heaviest first.
 
-    swaps    that are stored, newest first
-    kept     with candles of a day at least; None: no pool is booked
+    swaps    the stored swaps, newest first
+    kept     with candles of at least a day; None: no pool is in the book
     """
     counting = weights(standing.pools, now)
     total = sum(counting)
@@ -392,7 +394,7 @@ def _pool_now(  # noqa: PLR0913, PLR0917 - one for each part
 
 
 class _Flows:
-    """The flows of pools in the newest spans that make up *span_s*, missed ones left out."""
+    """The trades of pools in the newest spans that make up *span_s*, without missed spans."""
 
     def __init__(self, kept: KeptPools | None, now: UnixS, span_s: int) -> None:
         begin = bucket(Timeframe.M5, now) - span_s + WIDTH_S[Timeframe.M5]
@@ -407,7 +409,7 @@ class _Flows:
                 self._found[row.key] = SpanFlow(volume, bought, was.swaps + row.swaps)
 
     def of(self, book: BookedPool) -> SpanFlow:
-        """Return the flow of the pool of *book*."""
+        """Return the trades of the pool of *book*."""
         found = self._found.get(key_of(book.pool), SpanFlow())
         return found._replace(since=UnixS(max(self._since, book.since)))
 
@@ -430,13 +432,13 @@ def _shown_depth(pool: StandingPool) -> float | None:
 
 
 def move_of(quote_usd: float, usd: int) -> PriceMove:
-    """Return the price move of a trade of *usd* in a constant-product pool of *quote_usd* (> 0)."""
+    """Return the price move of a trade of *usd* in a constant product with *quote_usd* (> 0)."""
     grown = 1 + usd / quote_usd
     return PriceMove(usd, grown**2 - 1, 1 - grown**-2)
 
 
 def _flow(swaps: Sequence[LoggedSwap]) -> PoolFlow:
-    """Return the sums of *swaps*; signers are identified by the beginning of their address."""
+    """Return the sums of *swaps*; signers are identified by the start of their address."""
     signers = {one.swap.evidence.signer for one in swaps if one.swap.evidence is not None}
     return PoolFlow(
         sum(one.swap.volume for one in swaps),
@@ -450,9 +452,10 @@ TOP: Final = 10
 
 
 class TraderNow(NamedTuple):
-    """A trader: micro-USD and raw amounts of the token; realised in USD, None without both sides.
+    """A trader: micro-USD and raw amounts of the token.
 
-    first_at, last_at   of the kept swaps
+    realised_usd        None if the trader did not both buy and sell
+    first_at, last_at   the times of the first and the last kept swap
     """
 
     trader: str
@@ -467,9 +470,9 @@ class TraderNow(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """The numbers of buyers, sellers and traders; their swaps, micro-USD and concentration.
+    """The numbers of buyers, sellers, traders and swaps; micro-USD and concentration.
 
-    top_share, top10_share   0 to 1; None if nothing changed hands
+    top_share, top10_share   0 to 1; None without trades
     """
 
     buyers: int
@@ -498,7 +501,7 @@ class _Sums:
 
 
 def top_traders(swaps: Sequence[LoggedSwap], limit: int) -> list[TraderNow]:
-    """Return up to *limit* traders of *swaps*, newest first, those with the most flow first."""
+    """Return up to *limit* traders of *swaps*, those with the most flow first."""
     sums = _sums(swaps)
     order = sorted(sums, key=lambda trader: (-sums[trader].flow, trader))
     return [_trader(trader, sums[trader]) for trader in order[:limit]]

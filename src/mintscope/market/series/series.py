@@ -1,15 +1,15 @@
 """Candles and indicators over time.
 
-Averages go on from the newest start that is known: the first candle since tracking began, or a
-waypoint.  So they are those of the live engine to the last bit, whatever was dropped before.
+Averages continue from the newest known start: the first candle since tracking began, or a waypoint.
+So they equal those of the live engine to the last bit, even if older candles were dropped.
 
 ATR        Wilder's mean of 14 true ranges, the first true range that of the second candle
 Bollinger  mean of 20 closes, and 2 standard deviations (of the population) above and below it
 VWAP       since the day began (UTC): volume in USD over volume in tokens; a candle's tokens are its
            volume in USD over (high + low + close) / 3
-StochRSI   where the RSI stands between the least and the greatest of 14, 0 to 100: k is the mean of
-           3, d that of 3 k; 50 if all 14 are the same to 1e-9 of their size: Wilder's means
-           of a flat price keep shrinking, and their quotient differs by rounding alone
+StochRSI   position of the RSI between the least and the greatest of 14, 0 to 100: k is the mean of
+           3, d the mean of 3 k; 50 if all 14 are equal to 1e-9 of their size: Wilder's means of
+           a flat price keep shrinking, and their quotient differs only by rounding
 """
 
 from bisect import bisect_left, bisect_right
@@ -47,7 +47,7 @@ from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe, bucket
 
 
 class Width(NamedTuple):
-    """The width of candles, and of the stored candles that they are made from."""
+    """The width of candles, and the timeframe of the stored candles that they are made from."""
 
     name: str
     seconds: int
@@ -65,8 +65,9 @@ WIDTHS: Final = {
 class Series(NamedTuple):
     """Consecutive candles with a price, oldest first.
 
-    has_older   older ones are kept
-    closed      how many came before the first since tracking began, kept or not, imported ones too
+    has_older   older candles are stored
+    closed      the number of candles before the first, since tracking began or imported, stored or
+                not
     unpriced    the spans without a price among them, and before the first if nothing is older
     """
 
@@ -79,7 +80,7 @@ class Series(NamedTuple):
 class PageOfCandles(NamedTuple):
     """Candles of a page, oldest first.
 
-    until   the candles of the next page begin by then; None: nothing is left
+    until   the latest start of a candle of the next page; None: it is the last page
     """
 
     candles: Sequence[SeriesCandle]
@@ -87,12 +88,12 @@ class PageOfCandles(NamedTuple):
 
 
 class Range(msgspec.Struct, frozen=True, kw_only=True):
-    """The candles that a page may hold.
+    """The candles that a page may contain.
 
-    since, until   a candle may begin then, both included
-    limit          how many, the newest
-    is_filled      a bucket without a price has a candle of the close before it, and its volume
-    is_closed      without the candle that is still open
+    since, until   the first and the last time at which a candle may begin
+    limit          the most candles of a page: it has the newest
+    is_filled      a bucket without a price has a flat candle at the close before it
+    is_closed      the candle that is still open is left out
     """
 
     width: Width
@@ -104,28 +105,28 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kept_in_each(self) -> int:
-        """How many of the stored candles one of this width is made of."""
+        """The number of stored candles that a candle of this width is made of."""
         return self.width.seconds // WIDTH_S[self.width.kept]
 
     @property
     def asked(self) -> AskedCandles:
-        """The rows to read for the range, with some more to see whether older ones exist."""
+        """The rows to read for the range, and some more, which show whether older ones exist."""
         kept_s = WIDTH_S[self.width.kept]
         end = self.until - self.until % self.width.seconds + self.width.seconds
         rows_max = (self.limit + 2) * self.width.seconds // kept_s
         return AskedCandles(self.width.kept, UnixS(end - kept_s), rows_max)
 
     def as_of(self, now: UnixS) -> "Range":
-        """Return the range without candles still open at *now*, if it is limited to closed ones."""
+        """Return the range without candles that are open at *now*, if `is_closed`."""
         if not self.is_closed:
             return self
         return replace(self, until=min(self.until, UnixS(now - self.width.seconds)))
 
 
 def narrowed(kept: KeptCandles, asked: AskedCandles) -> KeptCandles | None:
-    """Return the part of *kept* that *asked* describes; None if *kept* has too little.
+    """Return the part of *kept* that *asked* describes; None if *kept* has too few rows.
 
-    kept   of the same mint and timeframe, up to its newest candle
+    kept   of the same mint and timeframe, up to the newest candle
     """
     end = bisect_right(kept.rows, asked.until, key=BUCKET)
     if end < asked.rows_max and kept.has_older:
@@ -148,9 +149,9 @@ def narrowed(kept: KeptCandles, asked: AskedCandles) -> KeptCandles | None:
 
 
 def series_of(kept: KeptCandles, asked: AskedCandles) -> Series:
-    """Return the candles *asked* for, as of the tip; the newest is the one in the report.
+    """Return the candles *asked* for, as of the tip, which equal those of the report.
 
-    If the first candle of all begins later, it is that one.
+    If all candles begin later, return the first of all.
     """
     candles = list(kept.rows)
     unpriced = list(kept.unpriced)
@@ -182,9 +183,9 @@ def has_price(kept: KeptCandles) -> bool:
 
 
 def widened(series: Series, width: Width) -> Series:
-    """Return *series* in candles of *width*, without one that may lack its beginning.
+    """Return *series* in candles of *width*, without a first one whose start may be missing.
 
-    The volume of an hour in which no swap set a price is in the wider one.
+    A wide candle includes the volume of stored spans without a price.
     """
     if width.seconds == WIDTH_S[width.kept]:
         return series
@@ -214,7 +215,7 @@ def page_of(series: Series, within: Range, now: UnixS) -> PageOfCandles:
     else:
         candles = series.candles[: bisect_right(series.candles, within.until, key=BUCKET)]
     inside = candles[bisect_left(candles, within.since, key=BUCKET) :]
-    if not series.candles and series.has_older and series.unpriced:  # no price in all that was read
+    if not series.candles and series.has_older and series.unpriced:  # no row has a price
         older = UnixS(series.unpriced[0].bucket - within.width.seconds)
         return PageOfCandles([], older if older >= within.since else None)
     page = inside[-within.limit :]
@@ -262,9 +263,9 @@ def _with_volume(candle: SeriesCandle, beside: UnpricedVolume) -> SeriesCandle:
 
 
 def _before_the_first(series: Series, within: Range) -> Iterator[SeriesCandle]:
-    """Yield candles at the first price for the buckets from the first traded one on.
+    """Yield flat candles at the first price, from the first traded bucket to the first price.
 
-    Else what was traded before the first price would be in no candle.
+    Without them, no candle would have the volume that was traded before the first price.
     """
     if series.closed or not series.candles or not series.unpriced:
         return
@@ -286,7 +287,7 @@ def _filled(series: Series, within: Range, now: UnixS) -> Iterator[SeriesCandle]
     end = min(within.until, now)
     flows = {flow.bucket: flow for flow in series.unpriced}
     candles = series.candles[: bisect_right(series.candles, within.until, key=BUCKET)]
-    # A gap may be of years: what no page of this range can hold is not made.
+    # A gap may last years, so candles before any possible page are not made.
     first = end - end % width_s - within.limit * width_s
     for n, candle in enumerate(candles):
         yield candle
@@ -309,21 +310,21 @@ BOLLINGER_CANDLES: Final = 20
 BOLLINGER_WIDTH: Final = 2.0
 STOCHASTIC_CANDLES: Final = 14
 SMOOTHED: Final = 3
-SAME: Final = 1e-9  # RSI that differ by less than this part of them are the same
-# After so many candles a mean of Wilder's knows nothing of what it began with: 1e-16 of it is left.
+SAME: Final = 1e-9  # RSI values that differ by less than this part of them are equal
+# After so many candles 1e-16 of the first value is left in Wilder's mean.
 FORGOTTEN: Final = 500
-# After so many an EMA of 200 knows nothing of it either: (199 / 201) ** 3,000 is 9e-14.
+# After so many candles 9e-14 of the first value is left in an EMA of 200: (199 / 201) ** 3,000.
 FORGOTTEN_BY_ALL: Final = 3_000
 
 AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd")
-# If older candles were dropped and no state is stored, the first candle that has a value.
+# The first candle with a value, if older candles were dropped and no state is stored.
 FORGOTTEN_AFTER: Final = dict(zip(AVERAGES, frames.FORGOTTEN, strict=False)) | {"stochRsi": 440}
 FURTHER: Final = REPORTED[len(AVERAGES) + 1 :]  # made of the newest candles, as `fibonacci`
 NAMES: Final = (*REPORTED, "atr", "bollinger", "vwap", "stochRsi")
 
 
 class Start(NamedTuple):
-    """The point from which averages continue: candle *first* of a series, after *closed* others."""
+    """The start of averages: candle *first* of a series, after *closed* candles that left *acc*."""
 
     first: int
     closed: int
@@ -334,7 +335,7 @@ FROM_THE_FIRST: Final = Start(0, 0, np.zeros(kernels.ACC))
 
 
 def lead(names: Collection[str], width_s: int) -> int:
-    """Return the number of candles that *names* need before a page."""
+    """Return the number of candles that the indicators *names* need before a page."""
     leads = {
         **dict.fromkeys(("fibonacci", *FURTHER), SWING),
         "atr": FORGOTTEN + ATR_CANDLES,
@@ -348,9 +349,9 @@ def lead(names: Collection[str], width_s: int) -> int:
 def values_of(
     series: Series, start: Start, asked: Collection[AskedIndicator], count: int
 ) -> dict[str, Floats]:
-    """Return the values of the indicators *asked* by their text, one row a candle from *start* on.
+    """Return the values of the indicators *asked* by their text, a row a candle from *start* on.
 
-    A row is a number, or one for each output of the indicator; NaN for null, and before the
+    A row is a number, or one for each output of the indicator; NaN for null, and for all but the
     newest *count* rows.
     """
     bars = bars_of(series.candles, is_whole=series.closed == 0)
@@ -360,7 +361,7 @@ def values_of(
 def start_of(series: Series, waypoints: Sequence[Waypoint]) -> Start | None:
     """Return the first place of *series* from which averages can continue, or None."""
     if series.closed == 0:
-        return Start(0, 0, np.zeros(kernels.ACC))
+        return FROM_THE_FIRST
     places = {candle.bucket: index for index, candle in enumerate(series.candles)}
     for waypoint in waypoints:
         index = places.get(waypoint.bucket)
@@ -370,10 +371,12 @@ def start_of(series: Series, waypoints: Sequence[Waypoint]) -> Start | None:
 
 
 def filled_start(page: PageOfCandles, series: Series) -> int | None:
-    """Return the first candle of a filled *page* whose indicators are exact, or None.
+    """Return the index of the first candle of a filled *page* with exact indicators, or None.
 
-    series   what the page was filled from.  Averages of filled candles have no waypoints: they
-             begin with the page, and are exact to 1e-13 once they have forgotten that.
+    Averages of filled candles have no waypoints: they begin with the page, and are exact to 1e-13
+    once the effect of older candles is gone.
+
+    series   the candles from which the page was filled
     """
     if page.until is None and series.closed == 0:
         return 0
@@ -383,7 +386,7 @@ def filled_start(page: PageOfCandles, series: Series) -> int | None:
 def indicators_of(
     series: Series, start: Start, width_s: int, names: Collection[str]
 ) -> dict[str, Floats]:
-    """Return the values of *names*, one row a candle from *start* on; NaN for null.
+    """Return the values of *names*, a row for each candle from *start* on; NaN for null.
 
     A row has one number, or those of `macd` (line, signal, histogram), `fibonacci` (as the report
     has them), `bollinger` (upper, middle, lower) and `stochRsi` (k, d).
@@ -421,7 +424,7 @@ def _averages(candles: Candles, start: Start) -> Floats:
 
 
 def _windows(values: Floats, size: int, short: float) -> Floats:
-    """Return the *size* values that end with each; *short* pads the start."""
+    """Return by value the *size* values that end with it; *short* stands for missing ones."""
     return sliding_window_view(np.concatenate([np.full(size - 1, short), values]), size)
 
 
@@ -462,7 +465,7 @@ def _bollinger(closes: Floats) -> Floats:
 
 
 def _vwap(series: Series, width_s: int, typical: Floats) -> Floats:
-    """Return the VWAP of the day so far; NaN for a day whose beginning is not in *series*."""
+    """Return the VWAP of the day so far; NaN for a day whose start is not in *series*."""
     buckets = np.array([candle.bucket for candle in series.candles], np.int64)
     dollars = np.array(
         [c.buy_volume + c.sell_volume + (c.imported_volume or 0) for c in series.candles], float
@@ -492,7 +495,7 @@ def _stochastic(rsi: Floats) -> Floats:
 
 
 def short_series(kept: KeptSwaps) -> Series:
-    """Return the candles of 15 seconds of *kept*, without one that may lack its beginning."""
+    """Return *kept* in candles of 15 seconds, without a first one whose start may be missing."""
     rows = _rows(kept.swaps)
     if not kept.is_whole:
         rows = rows[1:]
@@ -512,13 +515,10 @@ def _rows(swaps: Iterable[tuple[UnixS, PricedSwap]]) -> list[CandleRow]:
     return frame.changed()
 
 
-# Candles of one pool, made of those of five minutes that the fold keeps.
-
-
 def pool_series(kept: KeptPools, pool: str, width: Width) -> Series:
-    """Return the candles of *pool* in *kept*, without one that may lack its beginning.
+    """Return the candles of *pool* in *kept*, without a first one whose start may be missing.
 
-    Empty for a pool that is not booked.  The count of a candle is of all its swaps.
+    A pool that is not in the book has none.  The count of a candle is that of all its swaps.
     """
     book = next((one for one in kept.booked if one.pool == pool), None)
     if book is None or kept.time is None:

@@ -49,8 +49,8 @@ from mintscope.market.store.log_reader import (
 from mintscope.market.timeframe import WIDTH_S, Timeframe, bucket
 from mintscope.solana.blocks import USDC, USDT, WSOL
 
-QUOTES: Final = (WSOL, USDC, USDT)  # by number: one that is added goes to the end
-TEXTS_MAX: Final = 16_384  # of signatures, 350 bytes each
+QUOTES: Final = (WSOL, USDC, USDT)  # by the number in a blob: append only
+TEXTS_MAX: Final = 16_384  # signatures, 350 bytes each
 DECIMALS: Final = {WSOL: 9, USDC: 6, USDT: 6}
 NUMBERS: Final = {mint: number for number, mint in enumerate(QUOTES)}
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -58,7 +58,7 @@ _details: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
 
 
 def details_blob(swaps: Sequence[PricedSwap]) -> bytes | None:
-    """Return the details of *swaps* as a blob, in their order; None if some have none."""
+    """Return the details of *swaps* as a blob, in their order; None if a swap has none."""
     exchanged = _exchanged(swaps)
     rows = [
         (
@@ -104,12 +104,12 @@ def _detail(row: Sequence[Any]) -> SwapDetail:
 
 @lru_cache(maxsize=TEXTS_MAX)
 def _text(signature: bytes) -> str:
-    """Return *signature* in base58; slow, about as slow as the rest of a swap."""
+    """Return *signature* in base58, which takes as long as decoding the rest of a swap."""
     return str(SignatureBytes.from_bytes(signature))
 
 
 def _packed(signature: Signature) -> bytes | str:
-    """Return the bytes of *signature*; one that is not from Solana stays text."""
+    """Return the bytes of *signature*, or *signature* itself if it is not base58 of 64 bytes."""
     try:
         with parsed_by_others():
             return bytes(SignatureBytes.from_string(signature))
@@ -130,7 +130,7 @@ SELECT bucket, open, high, low, close, buy_volume, sell_volume, count,
  WHERE mint = :mint AND timeframe = :timeframe AND bucket <= :until AND count > 0
  ORDER BY bucket DESC LIMIT :limit
 """
-# The oldest candle of all says the price that spans before it are filled with.
+# The spans before the oldest candle of all are filled with its price.
 FIRST: Final = ROWS.replace("bucket <= :until", "bucket > :until").replace(" DESC", "")
 UNPRICED: Final = """
 SELECT bucket, buy_volume, sell_volume FROM candle
@@ -138,8 +138,8 @@ SELECT bucket, buy_volume, sell_volume FROM candle
    AND count = 0
  ORDER BY bucket
 """
-# Since an event, as far as the log shows.
-TRACKED_ANEW: Final = """
+# Whether the mint may have been untracked or tracked since an event.
+TRACKED_AGAIN: Final = """
 SELECT trimmed_seq > :seq
        OR EXISTS (SELECT 1 FROM event
                    WHERE seq > :seq AND kind IN ('track', 'untrack') AND mints = :mints)
@@ -155,13 +155,13 @@ SELECT bucket, closed, acc FROM waypoint
  ORDER BY bucket
 """
 
-# The newest of the slots by a place has the greatest seq; asked for it, SQLite would walk the log.
+# The newest slot up to a place, which also has the greatest seq: max(seq) would read the whole log.
 FROM: Final = """
 SELECT finalized_slot,
        (SELECT seq FROM header WHERE is_dead = 0 AND slot <= :slot ORDER BY slot DESC LIMIT 1)
   FROM progress
 """
-# The signs keep SQLite from beginning with the headers.
+# The plus signs keep SQLite from starting with the headers.
 SWAPS: Final = """
 SELECT seq, slot, time, swaps, details
   FROM swap JOIN header USING (seq)
@@ -199,14 +199,14 @@ CROWDS: Final = """
 SELECT bucket, swaps, traders FROM crowd WHERE mint = ? AND bucket > ? ORDER BY bucket
 """
 CROWD_SWAPS: Final = "SELECT bucket, swaps FROM crowd WHERE mint = ? AND bucket > ?"
-# Our own candles have swaps with a price, or at least one that has volume alone.
+# A candle that was not imported has swaps with a price, or at least one swap with only volume.
 SWAPS_OF_CANDLES: Final = """
 SELECT bucket, CASE WHEN count = 0 AND buy_volume + sell_volume > 0 THEN 1 ELSE count END
   FROM candle
  WHERE mint = ? AND timeframe = 'm5' AND bucket > ? AND provider IS NULL
 """
 KEPT_SLOTS_MAX: Final = 20_000
-KEPT_SWAPS_MAX: Final = 100_000  # of a page of 15 seconds, which may end in fewer candles
+KEPT_SWAPS_MAX: Final = 100_000  # in a page of candles of 15 seconds, which may then be shorter
 FIRST_KEPT: Final = """
 SELECT (SELECT min(slot) FROM header WHERE is_dead = 0), trimmed_seq FROM progress
 """
@@ -216,7 +216,7 @@ NEWEST: Final = SwapPlace(Slot(1 << 62), 0, 0, 0, 0)
 
 
 class SqlSeries:
-    """Implements SeriesReader; `close` it when done."""
+    """Implements SeriesReader; call `close` at the end."""
 
     def __init__(self, access: AccessInThreads[Database]) -> None:
         self._reading = MarketReading(access)
@@ -230,7 +230,7 @@ class SqlSeries:
     ) -> KeptCandles | None:
         """Return the candles of *mint* that are requested; None if it is not tracked.
 
-        known   an earlier answer to the same request: unchanged parts are not read
+        known   an earlier answer to the same request, whose unchanged parts are not read again
         """
         return await self._reading.in_snapshot(lambda db: _candles(db, mint, asked, known))
 
@@ -314,12 +314,13 @@ def _stands(
 ) -> bool:
     """Return whether the rows of *known* are still valid; *folded* is the fold's current state.
 
-    Every fold changes it.  Any other change of rows says that the mint is tracked again.
+    Every fold of the mint changes that state.  Rows change otherwise only if the mint is untracked
+    or tracked, which is an event.
     """
     if folded != (known.state, known.in_sol):
         return False
     since = {"seq": known.tip.seq, "mints": mints_blob([mint])}
-    return not db.execute(TRACKED_ANEW, since).get
+    return not db.execute(TRACKED_AGAIN, since).get
 
 
 def _swaps(
@@ -391,11 +392,11 @@ def _crowds(db: Database, mint: Mint, tip: LogTip) -> KeptCrowds:
 
 
 def _missed_until(db: Database, mint_id: int, since: int, swaps: Mapping[int, int]) -> UnixS | None:
-    """Return the end of the newest span after *since* with swaps that no book has; None without.
+    """Return the end of the newest span after *since* with swaps that are not in the book, or None.
 
-    An older version of ingest, or the history that fills a gap, writes candles alone.
+    Older versions of ingest, and the history that fills a gap, write only candles.
 
-    swaps   that are booked, by span
+    swaps   the number of swaps in the book, by span
     """
     counts = db.execute(SWAPS_OF_CANDLES, (mint_id, since))
     missed = [at for at, count in counts if count > swaps.get(at, 0)]
@@ -403,9 +404,9 @@ def _missed_until(db: Database, mint_id: int, since: int, swaps: Mapping[int, in
 
 
 def _first_crowd(since: UnixS, tip: LogTip) -> int:
-    """Return the second behind which spans of a day begin, in a book that begins at *since*.
+    """Return the second after which the spans of a day begin, in a book that begins at *since*.
 
-    Older rows may be left of another time in which the mint was tracked, by an older version.
+    There may be older rows, from an earlier time in which an older version tracked the mint.
     """
     first = bucket(Timeframe.M5, since) - 1
     return max(first, bucket(Timeframe.M5, tip.time or UnixS(0)) - CROWDS_S)
@@ -438,7 +439,7 @@ def _kept_swaps(db: Database, mint: Mint, until: UnixS, spans: int) -> KeptSwaps
 
 
 def _newest_first(db: Database, mint: Mint, bounds: dict[str, int]) -> Iterator[LoggedSwap]:
-    """Yield swaps, newest first, reading more slots each time."""
+    """Yield swaps, newest first; each statement reads twice as many slots as the one before."""
     slots = SLOTS_AT_ONCE
     while True:
         rows = list(db.execute(SWAPS, bounds | {"limit": slots}))

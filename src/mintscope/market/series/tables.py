@@ -1,7 +1,7 @@
 """Candles as tables for other tools: CSV, Parquet, and the file format of Arrow.
 
-A column a value, in the order of COLUMNS; what is not known is null, in CSV empty.  Parquet and
-Arrow are written by polars, which the extra `tables` has.
+A table has one column for each value, in the order of COLUMNS; a value that is not known is null,
+and empty in CSV.  Parquet and Arrow are written by polars, which the extra `tables` installs.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class NoTableLibrary(Exception):
 def table_of(candles: Sequence[SeriesCandle], ended: UnixS) -> Table:
     """Return *candles* as columns, those of `GET .../candles`.
 
-    ended    one that begins later is open
+    ended    candles that begin later are open
     """
     return {
         "t": [c.bucket for c in candles],

@@ -1,4 +1,4 @@
-"""Candles in another unit: SOL as it was exchanged, or market capitalisation."""
+"""Candles in another unit: SOL at the time of each swap, or market capitalisation."""
 
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -13,7 +13,7 @@ PriceUnit: TypeAlias = Literal["usd", "sol", "marketcap"]
 
 
 class Supply(NamedTuple):
-    """The supply that market capitalisations rest on: whole tokens, and when it was read."""
+    """The supply from which market capitalisations are computed: whole tokens, time of reading."""
 
     tokens: float
     text: str
@@ -34,10 +34,10 @@ def supply_of(facts: MintFacts | None) -> Supply | None:
 def priced_in(series: Series, unit: PriceUnit, supply: Supply | None) -> Series:
     """Return *series* in *unit*.
 
-    In SOL, the span of a candle without a price in SOL has no price, as a span without a swap that
-    set one: its volume is that of an unpriced span, so that a filled series has a candle for it.
+    A candle without prices in SOL becomes the volume of an unpriced span, so that a filled series
+    has a candle for it.
 
-    supply   needed for market capitalisations
+    supply   required for market capitalisations
     """
     if unit == "usd":
         return series

@@ -1,6 +1,6 @@
-"""Coverage and ingest checks in SQL.
+"""Coverage in SQL.
 
-The programs of an hour that moved least are summed up under one name when there are too many.
+If an hour has too many programs, those with the least volume are summed up under one name.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ from mintscope.market.coverage import (
 )
 from mintscope.market.timeframe import Timeframe
 
-# So many by name of an hour that is over; twice as many while it is not.
+# The most names of an hour that is over; twice as many while it is not.
 PROGRAMS_MAX: Final = 200
 MINTS_MAX: Final = 1_000
 # Sums stay integers: SQLite would turn a larger one into a float.
@@ -92,7 +92,7 @@ MISSED_MINTS: Final = """
 SELECT mint, sum(calls), sum(valued), sum(CAST(volume AS double precision))
   FROM coverage_mint WHERE hour >= ? GROUP BY mint ORDER BY mint
 """
-# Of the hours of the window, the final part of which is in candles.
+# The calls that set a price in the hours of the window, as far as they are final.
 READ_OF_MINTS: Final = """
 SELECT address, sum(count), sum(CAST(buy_volume + sell_volume AS double precision))
   FROM candle JOIN mint ON mint.id = candle.mint
@@ -107,7 +107,7 @@ class CoverageWriter:
 
     def __init__(self) -> None:
         self._hour = -1
-        # Of that hour, by name; as of the last commit, or a little more.
+        # The names of that hour: those committed, and perhaps some that were rolled back.
         self._programs: set[str] = set()
         self._mints: set[str] = set()
 
@@ -160,9 +160,9 @@ class CoverageWriter:
 
 
 def died(db: Database, slot: Slot, parent_slot: Slot, time: UnixS) -> None:
-    """Record that a block died: slots that it proved are no longer proven.
+    """Record that a block died, so the slots that it proved empty are no longer proven.
 
-    Its calls stay counted: they say how well blocks are read.
+    Its calls still count: they show how well blocks are read.
     """
     db.execute(DIED, (slot - parent_slot - 1, time // HOUR_S))
 
@@ -180,7 +180,7 @@ def _bounded(tally: Tally) -> Tally:
 
 
 def _keep_programs(db: Database, hour: int) -> None:
-    """Sum up the programs with the least volume as one."""
+    """Replace the programs with the least volume by their sum, under the name OTHER."""
     rest: dict[tuple[str, str], list[Tally]] = defaultdict(list)
     for (program,) in list(db.execute(LARGEST_PROGRAMS, (hour,)))[PROGRAMS_MAX:]:
         for outcome, *tally in db.execute(OF_PROGRAM, (hour, program)):

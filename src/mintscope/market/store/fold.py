@@ -23,8 +23,9 @@ from mintscope.market.ports import (
     day_of,
 )
 from mintscope.market.standing import SUM_MAX, Standing
+from mintscope.market.standings import unpack
 from mintscope.market.store import retention as forgetting
-from mintscope.market.store.log_reader import last_seq, standing_of, swaps_of
+from mintscope.market.store.log_reader import last_seq, swaps_of
 from mintscope.market.store.mints import Cut, MarketTables, track, untrack_all
 from mintscope.market.timeframe import Timeframe
 
@@ -37,7 +38,7 @@ SELECT slot, time, seq FROM header
  LIMIT ?
 """
 
-# By an operator, or by a backfill that was joined: what was read is no longer so.
+# An operator, or a backfill that was joined, has changed the mints since they were read.
 OVERTAKEN: Final = """
 SELECT EXISTS (SELECT 1 FROM event WHERE seq > ? AND kind IN ('track', 'untrack'))
 """
@@ -61,7 +62,7 @@ SELECT address, day, swaps, volume, lively_day
  ORDER BY id
 """
 
-# Most rows are there already: to change one in its place takes less than to replace it.
+# Most rows exist already, and an update takes less time than a replacement.
 ACTIVITY: Final = Batch(
     "activity",
     dict.fromkeys(("mint", "day", "swaps", "volume", "lively_day"), "bigint"),
@@ -84,8 +85,8 @@ CROWDS: Final = Batch(
     {**dict.fromkeys(("mint", "bucket", "swaps"), "bigint"), "traders": "bytea"},
     "ON CONFLICT (mint, bucket) DO UPDATE SET swaps = excluded.swaps, traders = excluded.traders",
 )
-# Merged with what the version before, which wrote after each batch, has stored of a span.  Volumes
-# are at most SUM_MAX on both sides, so no sum leaves 64 bits.
+# A row is merged with the part of its span that the version before, which wrote after each batch,
+# has stored.  Volumes are at most SUM_MAX on both sides, so their sums fit in 64 bits.
 POOL_CANDLES: Final = Batch(
     "pool_candle",
     {
@@ -144,10 +145,10 @@ UPDATE progress SET folded_slot = ?, folded_day = ?,
 
 
 class SqlFolding:
-    """One batch of the finalized fold, read gradually and written in one transaction; see `begin`.
+    """One batch of the finalized fold, read in parts and written in one transaction; see `begin`.
 
-    slots    final slots not folded yet, oldest first
-    day      of the checkpoint, None before the first
+    slots    final slots that are not folded yet, oldest first
+    day      of the checkpoint; None before the first
     """
 
     def __init__(
@@ -195,7 +196,7 @@ class SqlFolding:
     async def details(self, slot: FinalizedSlot, mints: Sequence[Mint]) -> dict[Mint, bytes]:
         """Return the details of the swaps in *slot* of *mints*, which were read by `kept`.
 
-        They are as they are stored; mints without details are left out.
+        They are blobs as stored; mints without details are left out.
         """
         mint_of = {self._ids[mint]: mint for mint in mints}
         found = await self._access.run(lambda db: _details(db, slot.seq, list(mint_of)))
@@ -214,14 +215,14 @@ class SqlFolding:
         return found
 
     async def followed(self) -> dict[Mint, Activity]:
-        """Return the mints that a rule may drop: tracked, and not listed by an operator."""
+        """Return the activity of the mints that a rule may drop: tracked, but not listed."""
         rows = await self._access.run(lambda db: db.execute(FOLLOWED))
         return {Mint(address): Activity(*counted) for address, *counted in rows}
 
     async def save(self, folded: Folded) -> bool:
-        """Write *folded* and move the checkpoint.
+        """Write *folded* and move the checkpoint; return whether it was written.
 
-        False, and nothing is written, if a mint was tracked or untracked since the batch was read.
+        Nothing is written if a mint was tracked or untracked since the batch was read.
         """
         return await self._access.run(lambda db: self._save(db, folded))
 
@@ -250,7 +251,7 @@ class SqlFolding:
 
     def _save_mints(self, db: Database, mints: Mapping[Mint, FoldedMint]) -> None:
         of = [(self._ids[mint], one) for mint, one in mints.items()]
-        of.sort(key=itemgetter(0))  # as they lie in the table
+        of.sort(key=itemgetter(0))  # in the order of the table
         states = (
             (id_, one.state, one.last_swap, one.in_sol, one.pools.state, one.crowd.state)
             for id_, one in of
@@ -270,7 +271,7 @@ class SqlFolding:
         ]
         if passed:
             db.executemany(WAYPOINTS, passed)
-        cuts = [  # what is too old grows with the newest bucket alone
+        cuts = [  # a new bucket alone makes older rows too old
             cut_of(self._retention, id_, timeframe, rows[-1].bucket)
             for id_, one in of
             for timeframe in one.opened
@@ -303,7 +304,7 @@ class SqlFolding:
 
 
 def _details(db: Database, seq: int, mint_ids: Sequence[int]) -> list[tuple[int, bytes]]:
-    """Return the details at *seq* by mint, from one statement of one length."""
+    """Return the details at *seq* by mint; each statement has the same number of parameters."""
     found: list[tuple[int, bytes]] = []
     for first in range(0, len(mint_ids), DETAILS_AT_ONCE):
         some = mint_ids[first : first + DETAILS_AT_ONCE]
@@ -314,7 +315,7 @@ def _details(db: Database, seq: int, mint_ids: Sequence[int]) -> list[tuple[int,
 
 
 def cut_of(retention: Retention, mint_id: int, timeframe: Timeframe, newest: UnixS) -> Cut:
-    """Return the cut before which candles are too far behind bucket *newest*."""
+    """Return the cut before which candles are too old, *newest* being the newest bucket."""
     return Cut(mint_id, timeframe, UnixS(newest - retention.keep_s[timeframe]))
 
 
@@ -323,7 +324,7 @@ SELECT -1, address, deciding, 0 FROM deciding_pool JOIN mint ON mint.id = decidi
 UNION ALL
 SELECT -1, address, deciding, 0 FROM other_deciding_kept
 """
-# Of final slots the newest alone, for none is gone back to.
+# Of final slots only the newest of each mint: no retraction goes back behind it.
 TRIMMED_PRICE_POOLS: Final = """
 SELECT slot, address, deciding, seq FROM (
     SELECT header.slot, address, deciding, seq,
@@ -371,7 +372,7 @@ SELECT address, deciding, time / {DAY_S} FROM (
  WHERE place = 1
 ON CONFLICT (address) DO UPDATE SET deciding = excluded.deciding, day = excluded.day
 """  # noqa: S608 - a constant
-# Pools that have decided nothing for so long set no price: a quote must be younger than an hour.
+# Price pools older than this have no effect: a quote must be younger than an hour.
 OTHERS_DAYS: Final = 2
 OTHERS_A_STEP: Final = 500
 FORGET_OTHERS: Final = """
@@ -384,7 +385,7 @@ DELETE FROM other_deciding_kept
 def price_pools(db: Database) -> list[tuple[Slot, Mint, Standing]]:
     """Return the price pools after living slots, oldest first."""
     return [
-        (Slot(slot), Mint(mint), standing_of(blob))
+        (Slot(slot), Mint(mint), unpack(blob))
         for statement in (DECIDED, TRIMMED_PRICE_POOLS, PRICE_POOLS)
         for slot, mint, blob, _ in db.execute(statement)
     ]

@@ -1,4 +1,4 @@
-"""Candles and swaps of which the asked frames of a mint are made, in SQL."""
+"""The stored candles and swaps from which the asked frames of a mint are computed, in SQL."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ ALL_SLOTS: Final = Slot(1 << 62)
 
 
 class _PriceRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """The first fields of a swap in a blob of `log_reader`, which is decoded sooner for it."""
+    """The first fields of a swap in a blob of `log_reader`: fewer fields are decoded faster."""
 
     transaction_index: int
     outer: int
@@ -38,7 +38,7 @@ SELECT bucket, high, low, close FROM candle
  WHERE mint = :mint AND timeframe = :timeframe AND bucket < :before AND count > 0
  ORDER BY bucket DESC LIMIT :limit
 """
-# The signs keep SQLite from beginning with the headers.
+# The plus signs keep SQLite from starting with the headers.
 SHORT: Final = """
 SELECT time, swaps
   FROM swap JOIN header USING (seq)
@@ -50,9 +50,9 @@ SELECT time, swaps
 
 
 class Folded(NamedTuple):
-    """The swaps of a mint that its stored state has: up to *seq* and slot *folded*, before a time.
+    """The swaps of a mint that its stored state includes: up to *seq*, slot and time.
 
-    recent   older ones are in no span of s15
+    recent   swaps before that time are in no span of s15
     """
 
     mint_id: int
@@ -69,7 +69,7 @@ def with_frames(
     folded: Folded,
     timeframes: Collection[str],
 ) -> LoadedMint:
-    """Return *loaded* with the frames that are asked for, as its state and candles have them."""
+    """Return *loaded* with the asked frames *timeframes*, as of its state and candles."""
     if not timeframes:
         return loaded
     frames = Frames()
@@ -118,5 +118,5 @@ def _prices(db: Database, folded: Folded) -> Iterator[tuple[UnixS, float]]:
     for time, blob in db.execute(SHORT, bounds):
         for row in _rows.decode(blob):
             price = row.price_usd
-            if price is not None and 0.0 < price <= PRICE_MAX:  # as `fold.price_of`
+            if price is not None and 0.0 < price <= PRICE_MAX:  # as `fold.price_of` does
                 yield UnixS(time), price

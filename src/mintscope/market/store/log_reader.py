@@ -10,14 +10,15 @@ from msgspec.structs import astuple
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.kit.sql.database import AccessInThreads, Database, DatabaseAccess, DatabaseError, Row
+from mintscope.kit.time import HOUR_S
 from mintscope.market import log
-from mintscope.market.coverage import Coverage, MissedMints, NotRead
+from mintscope.market.coverage import DAY_HOURS, WEEK_HOURS, Coverage, MissedMints, NotRead
 from mintscope.market.log import CandleRow, Evidence, PricedSwap, SlotHeader
 from mintscope.market.ports import CANDLES_MIN, MINUTES_S, RECENT_S, MarketOverview
 from mintscope.market.sol_rate import Sample
 from mintscope.market.standing import Standing
-from mintscope.market.standings import pack, unpack
-from mintscope.market.store.coverage import coverage_of, missed_mints
+from mintscope.market.standings import pack
+from mintscope.market.store.coverage import VOLUME_MAX, coverage_of, missed_mints
 from mintscope.market.store.frames import Folded, with_frames
 from mintscope.market.store.retention import candles_a_day
 from mintscope.market.timeframe import Timeframe
@@ -25,9 +26,9 @@ from mintscope.solana.blocks import Gap
 
 
 class _SwapRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A PricedSwap as stored in a blob, without its mint and detail, which have columns.
+    """A PricedSwap as a blob stores it: without its mint and its detail, which have columns.
 
-    Trailing fields without a value are left out; rows of older versions have no pool either.
+    Trailing fields without a value are left out; rows of older versions have no pool.
     """
 
     transaction_index: int
@@ -69,7 +70,7 @@ def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:
 
 
 def _swap_row(swap: PricedSwap) -> tuple[Any, ...]:
-    row = (  # each by its name, because all swaps pass here: `astuple` takes twice as long
+    row = (  # field by field, because it runs for each swap: `astuple` takes twice as long
         swap.transaction_index,
         swap.outer,
         swap.inner,
@@ -116,11 +117,6 @@ def standing_blob(standing: Standing | None) -> bytes | None:
     return None if standing is None else pack(standing)
 
 
-def standing_of(blob: bytes) -> Standing:
-    """Return the price pools in *blob*; before decision 60, the one price pool."""
-    return unpack(blob)
-
-
 def mints_blob(mints: Iterable[Mint]) -> bytes:
     """Return addresses as a blob."""
     return _encode(list(mints))
@@ -163,11 +159,12 @@ Result = TypeVar("Result")
 
 
 class MarketReading:
-    """Reads the database of the market beside its writer.
+    """Reads the database of the market while ingest writes.
 
-    access       of a connection that reads
-    timeout_s    of one question, with its wait for the questions before it
-    Raises ServiceUnavailable from every verb when the database does not answer in time, or refuses.
+    access       to a connection for reading
+    timeout_s    for one read, including the wait for earlier reads
+
+    Every method raises ServiceUnavailable if the database fails or does not answer in time.
     """
 
     def __init__(
@@ -177,7 +174,7 @@ class MarketReading:
         self._timeout_s = timeout_s
 
     async def in_snapshot(self, read: Callable[[Database], Result]) -> Result:
-        """Return the result of *read*, which sees a single commit."""
+        """Return the result of *read*, all of whose statements see the same commit."""
 
         def in_one(db: Database) -> Result:
             with db.snapshot():
@@ -186,7 +183,7 @@ class MarketReading:
         return await self.run(in_one)
 
     async def run(self, read: Callable[[Database], Result]) -> Result:
-        """Return the result of *read*; for one statement, which needs no snapshot."""
+        """Return the result of *read*, which executes one statement and so needs no snapshot."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._access.run(read)
@@ -198,12 +195,7 @@ class MarketReading:
         self._access.close()
 
 
-HOUR_S: Final = 3_600
-HOURS_KEPT: Final = 7 * 24
-HOURS_OF_DAY: Final = 24
 KINDS_PER_HOUR_MAX: Final = 500
-# Sums stay integers: SQLite would turn a larger one into a float.
-VOLUME_MAX: Final = 10**18
 
 FORGET: Final = "DELETE FROM not_read WHERE hour <= ?"
 KNOWS: Final = """
@@ -234,10 +226,10 @@ SELECT program, reason, head, sum(count), sum(CAST(volume AS double precision)),
 
 
 def add(db: Database, seen: NotRead) -> None:
-    """Count *seen* in its hour, and delete counts more than a week older."""
+    """Add *seen* to the counts of its hour, and delete counts that are a week older."""
     hour = seen.time // HOUR_S
     kind = {"program": seen.program, "reason": seen.reason, "head": seen.head}
-    db.execute(FORGET, (hour - HOURS_KEPT,))
+    db.execute(FORGET, (hour - WEEK_HOURS,))
     if not db.execute(KNOWS, {"hour": hour, "most": KINDS_PER_HOUR_MAX, **kind}).get:
         kind = {"program": "other", "reason": seen.reason, "head": ""}
     row = {"hour": hour, "time": seen.time, "count": seen.count, "signature": seen.signature}
@@ -247,7 +239,7 @@ def add(db: Database, seen: NotRead) -> None:
 
 def largest(db: Database, limit: int) -> list[NotRead]:
     """Return up to *limit* kinds of the last day, by falling volume."""
-    bounds = {"hour_s": HOUR_S, "hours": HOURS_OF_DAY, "limit": limit}
+    bounds = {"hour_s": HOUR_S, "hours": DAY_HOURS, "limit": limit}
     return [
         NotRead(
             time=UnixS(time),
@@ -269,8 +261,8 @@ SELECT (SELECT coalesce(max(seq), 0) FROM event), slot, time, follows_files,
     ON header.seq = (SELECT max(seq) FROM header WHERE is_dead = 0)
 """
 
-# All that is one value.  The time is the least that "now" can step back to, should every slot die
-# that still can.
+# The mint and all single values.  The time is that of the final slot: "now" may step back to it if
+# all newer slots die.
 STANDS: Final = """
 SELECT id, since_slot, (SELECT state FROM state WHERE mint = mint.id),
        (SELECT imported_from FROM state WHERE mint = mint.id),
@@ -310,8 +302,8 @@ SELECT bucket, buy_volume, sell_volume
  ORDER BY bucket
 """
 
-# All of it is in the index `swap_by_mint`: no swap is read.  The signs keep SQLite from beginning
-# with the headers.
+# The index `swap_by_mint` has all columns, so no swap is read.  The plus signs keep SQLite from
+# starting with the headers.
 FOLDED_SECONDS: Final = """
 SELECT max(slot), time, sum(bought), sum(sold)
   FROM swap JOIN header USING (seq)
@@ -382,8 +374,9 @@ SELECT first, last,
 class SqlLogReader:
     """Implements LogReader and CoverageReader; `close` it when done.
 
-    access    of one thread
-    version   shows cheaply whether anything was committed; None: nothing is cheaper than the tip
+    access    runs in one thread
+    version   returns a number that changes with each commit, faster than the tip can be read; None:
+              there is no such number
     """
 
     def __init__(
@@ -394,13 +387,13 @@ class SqlLogReader:
         self._tip: tuple[int, log.LogTip] | None = None
 
     async def tip(self) -> log.LogTip:
-        """Return the newest committed position; cheap while nothing was committed."""
+        """Return the newest committed position; fast while nothing was committed."""
         return await self._reading.run(self._read_tip)
 
     async def events(self, after_seq: int, limit: int) -> Sequence[log.Event]:
         """Return up to *limit* events after *after_seq*, in order.
 
-        Raises LogTrimmed when the first of them is no longer kept.
+        Raises LogTrimmed if the first of them is no longer kept.
         """
         return await self._reading.in_snapshot(lambda db: _events(db, after_seq, limit))
 
@@ -425,14 +418,14 @@ class SqlLogReader:
     async def gaps(self, limit: int) -> Sequence[Gap]:
         """Return up to *limit* open gaps, newest first.  Raises ServiceUnavailable.
 
-        Their reasons say whether attempts to mend them failed.
+        Their reasons state whether attempts to fill them failed.
         """
         return await self._reading.in_snapshot(
             lambda db: [Gap(*row) for row in db.execute(NEWEST_GAPS, (limit,))]
         )
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:
-        """Return up to *limit* kinds of the day of the newest block, by falling volume."""
+        """Return up to *limit* kinds of calls in the newest block's day, largest volume first."""
         return await self._reading.in_snapshot(lambda db: largest(db, limit))
 
     async def coverage(self, hours: int) -> Coverage | None:
@@ -545,7 +538,7 @@ def _load(db: Database, mint: Mint, timeframes: Collection[str]) -> log.LoadedMi
             (at, bought, sold)
             for at, bought, sold in db.execute(MINUTES, (mint_id, final - MINUTES_S))
         ],
-        tail=_tail(db, mint, bounds),
+        tail=tail_of(db, mint, bounds),
         imported_from=imported_from,
         standings=_standings(db, bounds),
     )
@@ -562,21 +555,32 @@ def _standings(db: Database, bounds: Mapping[str, int]) -> list[tuple[Slot, byte
     ]
 
 
-def _tail(db: Database, mint: Mint, bounds: Mapping[str, int]) -> list[log.TailSwap]:
-    folded = [
+def tail_of(
+    db: Database,
+    mint: Mint,
+    bounds: Mapping[str, int],
+    folded: str = FOLDED_SECONDS,
+    ahead: str = NOT_FOLDED,
+) -> list[log.TailSwap]:
+    """Return the swaps of *mint* within *bounds*, as `LoadedMint.tail` has them.
+
+    folded   reads the volumes of seconds that are folded
+    ahead    reads the swaps that are not
+    """
+    seconds = [
         log.TailSwap(slot, time, folded=True, swap=swap)
-        for slot, time, *volumes in db.execute(FOLDED_SECONDS, bounds)
-        for swap in volume_swaps(mint, volumes)
+        for slot, time, *volumes in db.execute(folded, bounds)
+        for swap in _volume_swaps(mint, volumes)
     ]
-    ahead = [
+    swaps = [
         log.TailSwap(slot, time, folded=False, swap=swap)
-        for slot, time, blob in db.execute(NOT_FOLDED, bounds)
+        for slot, time, blob in db.execute(ahead, bounds)
         for swap in swaps_of(mint, blob)
     ]
-    return folded + ahead
+    return seconds + swaps
 
 
-def volume_swaps(mint: Mint, volumes: Iterable[int]) -> list[log.PricedSwap]:
+def _volume_swaps(mint: Mint, volumes: Iterable[int]) -> list[log.PricedSwap]:
     """Return swaps with the amounts bought and sold of *mint* in one second."""
     return [
         log.PricedSwap(mint, 0, 0, -1, 0, is_buy, volume, None, None)

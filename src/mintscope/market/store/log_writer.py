@@ -39,6 +39,7 @@ from mintscope.market.store import log_reader as not_read
 from mintscope.market.store.coverage import CoverageWriter, died
 from mintscope.market.store.fold import SqlFolding, keep_price_pools, price_pools
 from mintscope.market.store.log_reader import (
+    Result,
     header_of,
     header_row,
     last_seq,
@@ -82,7 +83,7 @@ SWAPS: Final = Batch(
 
 OTHERS: Final = Batch("other_deciding", {"seq": "bigint", "address": "text", "deciding": "bytea"})
 
-# Only the newest living slot dies, so nothing that lives ever follows a dead one.
+# Only the newest living slot dies, so no living slot ever follows a dead one.
 KILL: Final = """
 UPDATE header SET is_dead = 1
  WHERE seq = (SELECT max(seq) FROM header WHERE is_dead = 0) AND slot = ?
@@ -94,8 +95,8 @@ TOUCHED: Final = """
 SELECT (SELECT address FROM mint WHERE mint.id = swap.mint) FROM swap WHERE seq = ? ORDER BY mint
 """
 
-# Each swap after the new tip counts, also in a slot that the dead fork had skipped:
-# it is logged after the mint was tracked.
+# All swaps after the new tip count, even in a slot that the dead fork had skipped: they are logged
+# after the mint was tracked.
 COUNT_FROM_TIP: Final = """
 UPDATE mint SET since_slot = coalesce((SELECT max(slot) FROM header WHERE is_dead = 0), -1)
  WHERE since_slot >= ?
@@ -125,18 +126,18 @@ NEWEST_DEAD: Final = (
 )
 NEWEST_GAPS: Final = "SELECT first, last, reason FROM gap ORDER BY first DESC, last DESC LIMIT ?"
 
-# The first event that must stay: not folded yet, or so near to the checkpoint that
-# loading a mint, pricing a slot or placing a block may read it.  Times never go back.
+# The first event that must stay: it is not folded yet, or so near to the checkpoint that loading a
+# mint, pricing a slot or placing a block may read it.  Times never go back.
 FIRST_TO_KEEP: Final = """
 SELECT min(seq) FROM header WHERE time >= (SELECT time FROM header WHERE seq = ?) - ?
 """
 
 
 class SqlMarketStore:
-    """The market as ingest writes it; one of them writes at a time.
+    """Writes the market for ingest; one process writes at a time.
 
-    access        of one thread, or of the event loop
-    follows_all   the swaps of untracked mints are logged too
+    access        runs in one thread, or in the event loop
+    follows_all   the swaps of untracked mints are logged, too
     """
 
     def __init__(
@@ -158,16 +159,16 @@ class SqlMarketStore:
     async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
         """Return the position of the log; track *mints* if the log is empty.
 
-        A store that logs tracked mints alone drops those that a rule chose.
+        A store that logs tracked mints only untracks those that a rule chose.
 
-        follows_files   recorded for the readers: the market's clock is the files'
+        follows_files   recorded for readers: the market's clock follows the files
         """
         return await self._access.run(lambda db: self._start(db, mints, follows_files))
 
     async def price_pools(self) -> Sequence[tuple[Slot, Mint, Standing]]:
-        """Return the price pools after living slots, oldest first.
+        """Return (slot, mint, price pools after it) of living slots, oldest first.
 
-        For each mint at least what held after the newest slot that is not kept.
+        Each mint has at least the price pools after the newest slot that is no longer kept.
         """
         return await self._access.run(price_pools)
 
@@ -180,7 +181,7 @@ class SqlMarketStore:
         await self._access.run(lambda db: self._write(db, changes))
 
     async def fold(self, slots_max: int) -> SqlFolding:
-        """Return a batch of up to *slots_max* final slots; one at a time."""
+        """Return a batch of up to *slots_max* final slots; save it before the next one."""
         return await SqlFolding.begin(
             self._access,
             self._tables,
@@ -196,8 +197,8 @@ class SqlMarketStore:
     async def trim(self, events_max: int) -> int:
         """Delete up to *events_max* of the oldest events no longer needed; return their number.
 
-        On a new day each call also forgets some mints that no longer trade.  Candles of mints that
-        are no longer followed are deleted some at a time, too.
+        From the start of a day on, each call also deletes some mints that no longer trade.  It
+        deletes some candles of mints that are no longer tracked, too.
         """
         return await self._access.run(lambda db: self._trim(db, events_max))
 
@@ -267,7 +268,7 @@ class SqlMarketStore:
 
 
 class _Added:
-    """Rows that go into the log together."""
+    """Rows that are written to the log together."""
 
     def __init__(self, numbers: Mapping[Mint, int | None]) -> None:
         self._numbers = numbers
@@ -277,7 +278,7 @@ class _Added:
         self._others: list[Sequence[object]] = []
 
     def append(self, seq: int, new: NewSlot) -> None:
-        """Add a slot and its swaps, one row a mint."""
+        """Add a slot, and one row with the swaps of each mint."""
         self.events.append((seq, "append", new.header.slot, None))
         self._headers.append((seq, *header_row(new.header)))
         by_mint: dict[Mint, list[PricedSwap]] = {}
@@ -362,49 +363,48 @@ IS_LISTED: Final = "SELECT is_listed FROM mint WHERE address = ?"
 
 
 class SqlTracking:
-    """The list of mints, as an operator changes it while ingest runs.
+    """The list of tracked mints, which an operator may change while ingest runs.
 
-    Raises ServiceUnavailable from every method if the store does not answer.
+    Every method raises ServiceUnavailable if the store does not answer.
     """
 
     def __init__(self, access: DatabaseAccess[Database]) -> None:
         self._access = access
 
     async def add(self, mint: Mint) -> bool:
-        """Follow *mint* from the next slot on; False if it was listed already."""
-        with unavailable_on_database_error(UNAVAILABLE):
-            return await self._access.run(lambda db: _add(db, mint))
+        """Track *mint* from the next slot on; return False if an operator had listed it."""
+        return await self._run(lambda db: _add(db, mint))
 
     async def remove(self, mint: Mint) -> bool:
-        """Stop following *mint* and drop its stored data; return False if it was not tracked.
+        """Untrack *mint* and drop its stored data; return False if it was not tracked.
 
-        No rule follows it again, until `add` does.
+        No rule tracks it again, until an operator adds it.
         """
-        with unavailable_on_database_error(UNAVAILABLE):
-            return await self._access.run(lambda db: _remove(db, mint))
+        return await self._run(lambda db: _remove(db, mint))
 
     async def page(self, after: str, limit: int) -> Sequence[TrackedMint]:
         """Return up to *limit* tracked mints whose addresses follow *after*, by address."""
-        with unavailable_on_database_error(UNAVAILABLE):
-            return await self._access.run(lambda db: _read(db, PAGE, after, limit))
+        return await self._run(lambda db: _read(db, PAGE, after, limit))
 
     async def found(self, text: str, limit: int) -> FoundMints:
-        """Return the tracked mints with *text* in their address, up to *limit* of them.
+        """Return up to *limit* tracked mints with *text* in their address, and the number of all.
 
-        Those listed by an operator are first, then those with the newest swap.  Their states are
+        Mints listed by an operator come first, then mints by their newest swap.  Their states are
         not read.
         """
-        with unavailable_on_database_error(UNAVAILABLE):
-            return await self._access.run(lambda db: _found(db, text, limit))
+        return await self._run(lambda db: _found(db, text, limit))
 
     async def one(self, mint: Mint) -> TrackedMint | None:
         """Return *mint* if it is tracked."""
-        with unavailable_on_database_error(UNAVAILABLE):
-            return next(iter(await self._access.run(lambda db: _read(db, ONE, mint))), None)
+        return next(iter(await self._run(lambda db: _read(db, ONE, mint))), None)
 
     async def close(self) -> None:
         """Close the database."""
         self._access.close()
+
+    async def _run(self, work: Callable[[Database], Result]) -> Result:
+        with unavailable_on_database_error(UNAVAILABLE):
+            return await self._access.run(work)
 
 
 def _add(db: Database, mint: Mint) -> bool:
@@ -441,13 +441,13 @@ INSERT INTO ingest_check (name, said, since) VALUES (?, ?, ?)
 
 
 class SqlIngestChecks:
-    """The failing checks of ingest, by name.  Every verb raises ServiceUnavailable."""
+    """Stores the failing checks of ingest.  Every method raises ServiceUnavailable."""
 
     def __init__(self, access: DatabaseAccess[Database]) -> None:
         self._access = access
 
     async def keep(self, failing: Mapping[str, str], now: UnixMs) -> None:
-        """Replace the stored rows with *failing*."""
+        """Replace the stored checks with *failing*, messages by name."""
 
         def write(db: Database) -> None:
             with db.transaction():
@@ -460,14 +460,8 @@ class SqlIngestChecks:
         await self._run(write)
 
     async def failing(self) -> Mapping[str, str]:
-        """Return the failing checks, oldest first."""
-        found: dict[str, str] = {}
-
-        def read(db: Database) -> None:
-            found.update({str(name): str(said) for name, said in db.execute(ALL)})
-
-        await self._run(read)
-        return found
+        """Return the messages of the failing checks by name, oldest first."""
+        return await self._run(lambda db: {str(name): str(said) for name, said in db.execute(ALL)})
 
     async def expect_none(self) -> None:
         """Raise ServiceUnavailable with the failing checks, if there are any."""
@@ -479,14 +473,14 @@ class SqlIngestChecks:
         """Close the database."""
         self._access.close()
 
-    async def _run(self, work: Callable[[Database], None]) -> None:
+    async def _run(self, work: Callable[[Database], Result]) -> Result:
         try:
-            await self._access.run(work)
-        except DatabaseError as cause:  # other checks report it: it is not logged here
+            return await self._access.run(work)
+        except DatabaseError as cause:  # not logged, because other checks report it
             raise ServiceUnavailable(UNAVAILABLE) from cause
 
 
-# A slot that a node named and that is absurd must not stay the newest for ever.
+# If a node returned facts with an absurdly high slot, newer ones must still replace them.
 NEWER_MS: Final = HOUR_MS
 
 SAVE: Final = f"""
@@ -511,9 +505,9 @@ SELECT address FROM mint LEFT JOIN mint_fact ON mint_fact.mint = id
 
 
 class SqlMintFacts:
-    """Facts of mints, as a node last gave them; safe while ingest writes.
+    """Stores the facts of mints that a node last returned; safe while ingest writes.
 
-    Raises ServiceUnavailable from every method if the store does not answer.
+    Every method raises ServiceUnavailable if the store does not answer.
     """
 
     def __init__(self, access: DatabaseAccess[Database]) -> None:
@@ -530,7 +524,7 @@ class SqlMintFacts:
         return bool((await self._written(SAVE, row)).get)
 
     async def missed(self, mint: Mint, read_at_ms: UnixMs) -> None:
-        """Record that *mint* was no mint then; what was kept of it stays."""
+        """Record that *mint* was not a mint at that time; its stored facts do not change."""
         await self._written(MISSED, {"mint": mint, "read_at_ms": read_at_ms})
 
     async def one(self, mint: Mint) -> MintFacts | None:

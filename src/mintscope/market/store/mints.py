@@ -6,7 +6,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.kit.sql.database import Batch, Database, Row
 from mintscope.market.store.log_reader import last_seq, mints_blob
-from mintscope.market.store.retention import clear, clear_if_left
+from mintscope.market.store.retention import DELETE, clear, clear_if_left
 from mintscope.market.timeframe import Timeframe
 
 SpanTable: TypeAlias = Literal["pool_candle", "crowd"]
@@ -21,7 +21,7 @@ class Cut(NamedTuple):
 
 
 class MarketTables(Protocol):
-    """Bulk reads and writes, and notices between writers, by database engine."""
+    """Bulk reads and writes, and notices to other processes, which differ by database engine."""
 
     def version(self, db: Database) -> int:
         """Return a number that changes when another process has tracked or untracked a mint."""
@@ -29,27 +29,27 @@ class MarketTables(Protocol):
     def numbers(
         self, db: Database, mints: Collection[Mint], *, creates: bool
     ) -> Mapping[Mint, int]:
-        """Return the numbers of the *mints* that have one, which are the tracked ones.
+        """Return the numbers of those *mints* that are tracked.
 
-        creates   give each mint a number
+        creates   return the number of every mint, and give it one if it has none
         """
 
     def kept(self, db: Database, mints: Collection[Mint]) -> Iterable[Row]:
         """Return the rows of `fold.KEPT` for *mints*."""
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
-        """Drop the candles before *cuts*, beyond the *newest* ones that have a price."""
+        """Drop the candles before *cuts*, except the *newest* candles with a price of a mint."""
 
     def drop_old_spans(
         self, db: Database, table: SpanTable, cuts: Sequence[tuple[int, UnixS]]
     ) -> None:
-        """Drop the rows of *table* of mints, by number, before a bucket."""
+        """Drop the rows of *table* before *cuts*, each the number of a mint and a bucket."""
 
     def written(self, db: Database) -> None:
         """Notify the readers of the log, within the transaction that wrote it."""
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
-        """Stop following *mints*, and keep their candles; return the numbers of those followed."""
+        """Untrack *mints* but keep their candles; return the numbers of those that were tracked."""
 
     def tidy(self, db: Database) -> None:
         """Return a bounded part of the unused space to the disk."""
@@ -71,7 +71,7 @@ UPDATE mint SET since_slot = NULL, since_time = NULL, is_listed = 0
 RETURNING id
 """
 
-# `asked` and `numbers`: values of an array, as each engine has them.
+# `asked` and `numbers`: a subquery for the values of an array, which differs by engine.
 UNFOLLOW_ALL: Final = """
 UPDATE mint SET since_slot = NULL, since_time = NULL, is_listed = 0, is_uncleared = 1
  WHERE address IN ({asked}) AND since_slot IS NOT NULL
@@ -89,10 +89,10 @@ BEFORE_ALL: Final = Slot(-1)
 
 
 class MintIds:
-    """The numbers of the mints whose swaps are logged, cached.
+    """A cache of the numbers of the mints whose swaps are logged.
 
-    Kept from one transaction to the next, and forgotten once another process, an operator's
-    command, has changed what is tracked.
+    It is kept from one transaction to the next, and cleared once another process, a command of an
+    operator, has tracked or untracked a mint.
     """
 
     def __init__(self, tables: MarketTables, *, creates: bool) -> None:
@@ -103,7 +103,7 @@ class MintIds:
         self._ids: dict[Mint, int | None] = {}
 
     def refresh(self, db: Database) -> None:
-        """Forget cached rows that another process may have changed; inside a transaction."""
+        """Clear the cache if another process has changed the mints; call it in a transaction."""
         version = self._tables.version(db)
         if version != self._version or len(self._ids) >= KNOWN_MAX:
             self._ids.clear()
@@ -140,9 +140,9 @@ def track(
     *,
     by_rule: bool = False,
 ) -> bool:
-    """Follow *mint* from the slot after *since*, the tip by default; False if it is followed.
+    """Track *mint* from the slot after *since* on, by default the tip; False if it is tracked.
 
-    An operator's word makes it listed, so that no rule drops it.
+    by_rule   if False, an operator tracks it: it becomes listed, so that no rule drops it
     """
     mint_id = number(db, mint)
     clear_if_left(db, mint_id)
@@ -156,26 +156,25 @@ def track(
 
 
 def remove(db: Database, mint: Mint) -> bool:
-    """Untrack *mint* for an operator, so that no rule follows it; False if it was not followed."""
+    """Untrack *mint* so that no rule tracks it again; return False if it was not tracked."""
     db.execute("UPDATE mint SET is_removed = 1 WHERE id = ?", (number(db, mint),))
     return untrack(db, mint)
 
 
 def untrack(db: Database, mint: Mint) -> bool:
-    """Stop following *mint* and drop its stored data; return False if it was not followed."""
+    """Untrack *mint* and drop its stored data; return False if it was not tracked."""
     mint_id = db.execute(UNFOLLOW, (mint,)).get
     if mint_id is None:
         return False
     clear(db, mint_id)
-    db.execute("DELETE FROM state WHERE mint = ?", (mint_id,))
-    db.execute("DELETE FROM history_job WHERE mint = ?", (mint_id,))
-    db.execute("DELETE FROM import_candle WHERE mint = ?", (mint_id,))
+    for table in DROPPED_AT_ONCE:
+        db.execute(DELETE.format(table=table), (mint_id,))
     db.execute(ADD_EVENT, (last_seq(db) + 1, "untrack", mints_blob([mint])))
     return True
 
 
 def untrack_all(db: Database, tables: MarketTables, mints: Sequence[Mint]) -> None:
-    """Stop following *mints*, in their order; `clearing` deletes their candles afterwards."""
+    """Untrack *mints*, in their order; `retention.clear_some` deletes their candles later."""
     for first in range(0, len(mints), UNFOLLOWED_A_STATEMENT):
         part = mints[first : first + UNFOLLOWED_A_STATEMENT]
         gone = tables.unfollow(db, part)

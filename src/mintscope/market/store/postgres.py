@@ -37,7 +37,7 @@ DELETE FROM candle WHERE ctid = ANY (ARRAY(
                                      ORDER BY kept.bucket DESC LIMIT 1 OFFSET ?::bigint - 1))
            OFFSET 0) AS dropped))
 """
-# One is of use while its candle is kept.
+# A waypoint is needed only while its candle is kept.
 DROP_WAYPOINTS: Final = """
 DELETE FROM waypoint WHERE ctid = ANY (ARRAY(
     SELECT place
@@ -59,7 +59,7 @@ DELETE FROM {table} WHERE ctid = ANY (ARRAY(
             WHERE old.mint = asked.mint AND old.bucket < asked.cut
            OFFSET 0) AS dropped))
 """
-CUTS_MAX: Final = 1_000  # of one statement, so that none takes long
+CUTS_MAX: Final = 1_000  # in one statement, so that no statement takes long
 NOTIFY: Final = "SELECT pg_notify('mintscope_market_' || current_schema(), '')"
 
 
@@ -73,7 +73,7 @@ class PostgresMarketTables:
     def numbers(
         self, db: Database, mints: Collection[Mint], *, creates: bool
     ) -> Mapping[Mint, int]:
-        """Return the numbers of those *mints* that have one."""
+        """Return the numbers of those *mints* that are tracked, or of all if it *creates*."""
         found = {
             Mint(address): int(number)
             for address, number in db.execute(NUMBERED if creates else TRACKED, (list(mints),))
@@ -110,7 +110,7 @@ class PostgresMarketTables:
         db.execute(NOTIFY)
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
-        """Stop following *mints*, and keep their candles; return the numbers of those followed."""
+        """Untrack *mints* but keep their candles; return the numbers of those that were tracked."""
         found = {
             Mint(address): int(number) for address, number in db.execute(UNFOLLOWED, (list(mints),))
         }

@@ -1,11 +1,11 @@
 """Deletion of old rows in SQL.
 
-On a new day of the market every mint is looked at once: those that are not followed and have not
-traded on it are forgotten.  A day may leave hundreds of thousands, so no statement takes them all.
+On each new day of the market, every mint is checked once: mints that are not tracked and have not
+traded on that day are deleted.  There may be hundreds of thousands, so each statement deletes some.
 
-Many thousands of mints can be dropped in a day, each with thousands of candles.  The log drops
-them all at once; a mark in each row has their candles deleted afterwards, at the latest before the
-mint is followed again.
+Many thousands of mints can be dropped in a day, each with thousands of candles.  They are untracked
+in one transaction, which marks their rows; their candles are deleted afterwards, at the latest
+before a mint is tracked again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,16 +19,16 @@ from mintscope.kit.sql.database import Database
 from mintscope.kit.time import DAY_S, HOUR_S
 from mintscope.market.timeframe import Timeframe
 
-# A mint is forgotten in up to 65 us on a quiet PostgreSQL, in ten times as much on a busy one.
+# To delete a mint takes up to 65 us on an idle PostgreSQL, and ten times as long on a busy one.
 MINTS_A_STEP: Final = 500
 
-# A day that begins before all mints were looked at goes on from the mark: later ones are not left.
+# A day that begins before all mints were checked continues at the mark, so none is left out.
 BEGIN: Final = "UPDATE progress SET forgotten_id = coalesce(forgotten_id, 0)"
 MARK: Final = "SELECT folded_day, forgotten_id, (SELECT max(id) FROM mint) FROM progress"
 LAST: Final = "SELECT max(id) FROM (SELECT id FROM mint WHERE id > ? ORDER BY id LIMIT ?) AS next"
 KEEP_MARK: Final = "UPDATE progress SET forgotten_id = ?"
 
-# Values of a subquery for each row, where EXISTS would let an engine read all of the log at once.
+# A subquery with one value for each row: with EXISTS an engine might read the whole log.
 FORGET_ACTIVITY: Final = """
 DELETE FROM activity
  WHERE mint > ?1 AND mint <= ?2 AND day < ?3
@@ -87,26 +87,22 @@ ROWS_A_STEP: Final = 5_000  # after which a step ends: some 20 ms
 NEXT: Final = "SELECT id FROM mint WHERE is_uncleared = 1 ORDER BY id LIMIT ?"
 LEFT: Final = "SELECT count(*) FROM mint WHERE is_uncleared = 1"
 IS_UNCLEARED: Final = "SELECT is_uncleared FROM mint WHERE id = ?"
-DELETE_CANDLES: Final = "DELETE FROM candle WHERE mint = ?"
-DELETE_POOL_CANDLES: Final = "DELETE FROM pool_candle WHERE mint = ?"
-DELETE_CROWDS: Final = "DELETE FROM crowd WHERE mint = ?"
-DELETE_WAYPOINTS: Final = "DELETE FROM waypoint WHERE mint = ?"
+DELETE: Final = "DELETE FROM {table} WHERE mint = ?"
 CLEARED: Final = "UPDATE mint SET is_uncleared = 0 WHERE id = ?"
 
 
 def clear(db: Database, mint_id: int) -> int:
     """Delete the candles of one mint; return their number."""
-    db.execute(DELETE_CANDLES, (mint_id,))
+    db.execute(DELETE.format(table="candle"), (mint_id,))
     count = db.changes()
-    db.execute(DELETE_WAYPOINTS, (mint_id,))
-    db.execute(DELETE_POOL_CANDLES, (mint_id,))
-    db.execute(DELETE_CROWDS, (mint_id,))
+    for table in ("waypoint", "pool_candle", "crowd"):
+        db.execute(DELETE.format(table=table), (mint_id,))
     db.execute(CLEARED, (mint_id,))
     return count
 
 
 def clear_if_left(db: Database, mint_id: int) -> None:
-    """Delete the candles of a mint about to be followed again, if still marked for deletion."""
+    """Delete the candles of a mint that is about to be tracked again, if they are still marked."""
     if db.execute(IS_UNCLEARED, (mint_id,)).get:
         clear(db, mint_id)
 
@@ -125,7 +121,7 @@ def clear_some(db: Database) -> None:
     UNCLEARED_MINTS.set(db.execute(LEFT).get)
 
 
-MINTS_MIN: Final = 500  # of the sample, where there are as many
+MINTS_MIN: Final = 500  # in the sample, if so many are tracked
 SAMPLED: Final = "SELECT count(*) FROM mint WHERE since_slot IS NOT NULL AND id % ? = 0"
 COUNTED: Final = """
 SELECT timeframe, count(*), min(bucket) FROM candle
@@ -140,7 +136,7 @@ def candles_a_day(
 ) -> Mapping[Timeframe, int] | None:
     """Return the number of candles of each timeframe added in the day before *time*.
 
-    A shorter time is extrapolated; None below an hour.
+    If there are candles of less than a day, the number is extrapolated; None for less than an hour.
     """
     if time is None:
         return None

@@ -32,7 +32,8 @@ DROPPED: Final = [
     DROP_OF_ALL.format(table=table, numbers="SELECT value FROM json_each(?)")
     for table in DROPPED_AT_ONCE
 ]
-# Of cuts as JSON, the places of those with candles before them: a statement for each takes longer.
+# The indices of those cuts, in a JSON array, that have candles before them: faster than one
+# statement for each cut.
 WITH_OLD: Final = """
 SELECT key FROM json_each(?)
  WHERE EXISTS (SELECT 1 FROM candle
@@ -49,7 +50,7 @@ DELETE FROM candle
                       ORDER BY bucket DESC LIMIT 1 OFFSET :newest - 1))
 """
 
-# One is of use while its candle is kept.
+# A waypoint is needed only while its candle is kept.
 DROP_WAYPOINTS: Final = """
 DELETE FROM waypoint
  WHERE mint = :mint AND timeframe = :timeframe
@@ -78,7 +79,7 @@ class SqliteMarketTables:
     def numbers(
         self, db: Database, mints: Collection[Mint], *, creates: bool
     ) -> Mapping[Mint, int]:
-        """Return the numbers of those *mints* that have one."""
+        """Return the numbers of those *mints* that are tracked, or of all if it *creates*."""
         if creates:
             return {mint: number(db, mint) for mint in mints}
         found = {mint: db.execute(TRACKED, (mint,)).get for mint in mints}
@@ -103,10 +104,10 @@ class SqliteMarketTables:
         db.executemany(DROP_OLD_SPANS.format(table=table), cuts)
 
     def written(self, db: Database) -> None:
-        """Do nothing: readers see a commit when they look."""
+        """Do nothing: readers poll."""
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
-        """Stop following *mints*, and keep their candles; return the numbers of those followed."""
+        """Untrack *mints* but keep their candles; return the numbers of those that were tracked."""
         found = {
             Mint(address): int(number)
             for address, number in db.execute(UNFOLLOWED, (json.dumps(list(mints)),))
