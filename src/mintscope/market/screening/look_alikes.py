@@ -28,8 +28,8 @@ def _prototypes() -> dict[int, str]:
 
 
 _PROTOTYPES: Final = _prototypes()
-_TURNS: Final = 2  # a capital may look like another letter, whose lower case looks like a third one
-# Each of these looks like one letter in upper case and like another one in lower case.
+_TURNS: Final = 2  # a capital may look like another one, whose lower case looks like a third one
+# Each of these looks like one character in upper case and like another one in lower case.
 _IN_ONE_CASE: Final = str.maketrans({"0": "o", "1": "l", "i": "l"})
 
 
