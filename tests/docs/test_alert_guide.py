@@ -23,7 +23,7 @@ from mintscope.kit.clock import SystemClock
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import MINUTE_MS
 from mintscope.site.docs import HOOK_PYTHON, HOOK_TYPESCRIPT
-from support.processes.api_process import free_port
+from support.processes.servers import free_port
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 NODE: Final = Path(sys.executable).parent / "node"

@@ -11,9 +11,9 @@ import pytest
 
 from mintscope.kit.credentials import CredentialKind, is_well_formed
 from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS
-from support.processes.api_process import free_port
 from support.processes.documented_service import GENESIS, chain_with_a_wallet
 from support.processes.machine import Machine
+from support.processes.servers import free_port
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = ROOT / "docs" / "operating" / "install.md"

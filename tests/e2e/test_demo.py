@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from support.processes.api_process import free_port
+from support.processes.servers import free_port
 
 READY_S = 110
 END_S = 20

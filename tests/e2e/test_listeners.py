@@ -6,7 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from support.processes.api_process import api_process, free_port, settings
+from support.processes.api_process import api_process, settings
+from support.processes.servers import free_port
 
 BROWSER = {"accept": "text/html"}
 ME, ADMIN = "/v1/me", "/admin"

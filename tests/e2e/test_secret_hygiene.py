@@ -14,8 +14,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from support.processes.api_process import api_process, free_port, settings
+from support.processes.api_process import api_process, settings
 from support.processes.listening import addresses_in
+from support.processes.servers import free_port
 from support.scenes.accounts_service import (
     CONFIRM_PATH,
     EXCHANGE_PATH,

@@ -14,7 +14,7 @@ from prove.night.address import certificate as written
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.machine import PublicAddress
-from support.processes.api_process import free_port
+from support.processes.servers import free_port
 
 WELL: Final = b"HTTP/1.1 200 OK\r\n\r\n"
 

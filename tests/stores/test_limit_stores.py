@@ -19,12 +19,11 @@ from mintscope.kit.sql.postgres import PostgresDatabase
 from mintscope.kit.sql.postgres_limits import PostgresWindows
 from support.cluster.cluster import stop_server
 from support.processes.servers import PostgresServer
-from support.scenes.limits import STORES, end_connections, shared
+from support.scenes.limits import empty_postgres, end_connections, postgres_store, shared
 
 START = UnixMs(1_750_000_000_000)
 TWO = Limit(name="test", count=2, window_s=60)
 ONE_EACH = 2  # processes
-stores = pytest.mark.parametrize("store", STORES)
 
 
 @pytest.fixture
@@ -59,11 +58,9 @@ async def shared_again(limits: SharedLimits) -> None:
             await asyncio.sleep(0)
 
 
-@stores
-async def test_an_answer_that_comes_too_late_is_not_read_as_the_next_one(store: str) -> None:
-    make, empty = STORES[store]
-    empty()
-    async with aclosing(make(None)) as windows:
+async def test_an_answer_that_comes_too_late_is_not_read_as_the_next_one() -> None:
+    empty_postgres()
+    async with aclosing(postgres_store()) as windows:
         await windows.settle([window("busy", taken=7)])
         for turns in range(6):
             late = asyncio.ensure_future(windows.settle([window("busy")]))
@@ -75,11 +72,10 @@ async def test_an_answer_that_comes_too_late_is_not_read_as_the_next_one(store: 
             assert await windows.settle([window(f"quiet {turns}")]) == [FoundWindow(0, 0)]
 
 
-@stores
-async def test_a_connection_that_the_server_ended_is_made_again_at_once(store: str) -> None:
-    STORES[store][1]()
+async def test_a_connection_that_the_server_ended_is_made_again_at_once() -> None:
+    empty_postgres()
     clock = ManualClock(START)
-    async with shared(store, clock, store_clock=clock, replicas=ONE_EACH) as limits:
+    async with shared(clock, store_clock=clock, replicas=ONE_EACH) as limits:
         limiter = limits.limiter(TWO)
         await limiter.take("one")
         end_connections()
@@ -88,12 +84,10 @@ async def test_a_connection_that_the_server_ended_is_made_again_at_once(store: s
         assert await limiter.take("one") == Denied(60)
 
 
-@stores
-async def test_two_processes_that_ask_for_the_same_keys_never_wait_in_a_circle(store: str) -> None:
-    make, empty = STORES[store]
-    empty()
+async def test_two_processes_that_ask_for_the_same_keys_never_wait_in_a_circle() -> None:
+    empty_postgres()
     keys = [window(f"{number}") for number in range(200)]
-    async with aclosing(make(None)) as one, aclosing(make(None)) as other:
+    async with aclosing(postgres_store()) as one, aclosing(postgres_store()) as other:
         for held in range(0, 20, 2):
             found = await asyncio.gather(one.settle(keys), other.settle(keys[::-1]))
 

@@ -23,11 +23,10 @@ from mintscope.kit.sql.limits import (
     SharedLimits,
     WindowStore,
 )
-from support.scenes.limits import STORES, postgres_windows, shared
+from support.scenes.limits import empty_postgres, postgres_windows, shared
 
 START = UnixMs(1_750_000_000_000)
 THIRTY = Limit(name="test", count=30, window_s=60)
-stores = pytest.mark.parametrize("store", STORES)
 
 
 @dataclass
@@ -83,14 +82,13 @@ async def until_shared() -> None:
     pytest.fail("expected limits to be shared again")
 
 
-@stores
-async def test_200_requests_at_once_at_three_processes_admit_exactly_30(store: str) -> None:
-    STORES[store][1]()
+async def test_200_requests_at_once_at_three_processes_admit_exactly_30() -> None:
+    empty_postgres()
     async with AsyncExitStack() as stack:
         # Their own clocks differ; the server's decides.
         clocks = [ManualClock(START), ManualClock(START), ManualClock(START)]
         clocks[1].advance(3_600_000)
-        opened = [shared(store, clock, store_clock=None, replicas=3) for clock in clocks]
+        opened = [shared(clock, store_clock=None, replicas=3) for clock in clocks]
         windows = [(await stack.enter_async_context(each)).limiter(THIRTY) for each in opened]
         verdicts = await asyncio.gather(*(windows[n % 3].take("one") for n in range(200)))
 
@@ -101,13 +99,12 @@ async def test_200_requests_at_once_at_three_processes_admit_exactly_30(store: s
     assert waits <= set(range(30, 61)), waits  # 60, unless the machine stands still
 
 
-@stores
-async def test_what_one_process_gives_back_another_may_take(store: str) -> None:
-    STORES[store][1]()
+async def test_what_one_process_gives_back_another_may_take() -> None:
+    empty_postgres()
     clock, one = ManualClock(START), Limit(name="test", count=1, window_s=60)
     async with (
-        shared(store, clock, store_clock=clock) as first,
-        shared(store, clock, store_clock=clock) as second,
+        shared(clock, store_clock=clock) as first,
+        shared(clock, store_clock=clock) as second,
     ):
         await first.limiter(one).take("one")
         assert await second.limiter(one).take("one") == Denied(60)
@@ -118,25 +115,23 @@ async def test_what_one_process_gives_back_another_may_take(store: str) -> None:
         assert await first.limiter(one).take("one") == Denied(60)
 
 
-@stores
-async def test_keys_that_only_look_alike_count_apart(store: str) -> None:
-    STORES[store][1]()
-    async with shared(store, SystemClock(), store_clock=None) as limits:
+async def test_keys_that_only_look_alike_count_apart() -> None:
+    empty_postgres()
+    async with shared(SystemClock(), store_clock=None) as limits:
         window = limits.limiter(Limit(name="test", count=1, window_s=60))
         verdicts = [await window.take(key) for key in (1, "1", "one\0", "one", "\udcff", "é")]
 
     assert verdicts == [Admitted(0, 60)] * 6
 
 
-@stores
-async def test_admissions_far_ahead_of_the_server_s_clock_do_not_count(store: str) -> None:
-    STORES[store][1]()
+async def test_admissions_far_ahead_of_the_server_s_clock_do_not_count() -> None:
+    empty_postgres()
     set_forward, set_back = ManualClock(START), ManualClock(START)
     set_forward.advance(86_400_000)
     one = Limit(name="test", count=1, window_s=60)
     async with (
-        shared(store, set_back, store_clock=set_forward) as before,
-        shared(store, set_back, store_clock=set_back) as after,
+        shared(set_back, store_clock=set_forward) as before,
+        shared(set_back, store_clock=set_back) as after,
     ):
         await before.limiter(one).take("one")
 
@@ -145,10 +140,10 @@ async def test_admissions_far_ahead_of_the_server_s_clock_do_not_count(store: st
 
 
 async def test_windows_in_which_nothing_counts_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    STORES["postgresql"][1]()
+    empty_postgres()
     monkeypatch.setattr("mintscope.kit.sql.postgres_limits.SWEPT_AFTER", 3)
     clock, own = ManualClock(START), ManualClock(START)
-    async with shared("postgresql", own, store_clock=clock) as limits:
+    async with shared(own, store_clock=clock) as limits:
         window = limits.limiter(Limit(name="test", count=1, window_s=60))
         await window.take("old")
         clock.advance(60_000)

@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -67,9 +66,3 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
             return found[0]
         time.sleep(PAUSE_S)
     raise AssertionError(log.read_text())
-
-
-def free_port() -> int:
-    """Return a port that is free."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])

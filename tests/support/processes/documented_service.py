@@ -21,7 +21,7 @@ from mintscope.app.config.load import child_environment
 from mintscope.solana.blocks import WSOL
 from mintscope_client.examples.agent_signup import Agent
 from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
-from support.processes.api_process import free_port
+from support.processes.servers import free_port
 from support.processes.troubled_node import TroubledNode, troubled_node
 
 READY_S: Final = 60.0

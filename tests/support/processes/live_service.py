@@ -11,7 +11,7 @@ from typing import Any
 
 from mintscope.api import events as periods
 from mintscope.api.events import Streams
-from mintscope.app.api import create_api, create_server
+from mintscope.app.api import create_api
 from mintscope.app.config.groups import StreamsConfig
 from mintscope.app.following import stream_bounds
 from mintscope.app.stores.folder import MONEY_FILE
@@ -20,13 +20,12 @@ from mintscope.credits.postgres import PostgresCreditLedger
 from mintscope.credits.sqlite import SqliteCreditLedger
 from mintscope.credits.store import GroupCreditLedger
 from mintscope.kit.clock import SystemClock
-from mintscope.kit.http.listening import listen
 from mintscope.kit.limits import MemoryLimits
 from support.fakes.holders import FakeHolders
 from support.fakes.log import FakeLog
 from support.fakes.reports import FakeReports
 from support.fakes.series import MadeUpSeries
-from support.processes.paying_service import RAISED
+from support.processes.paying_service import RAISED, serve_app
 from support.scenes.conversations import append_swap
 from support.scenes.live_market import SECOND, TRADED, following, trade, traded_log
 from support.scenes.stores import PEPPER, config_in
@@ -125,10 +124,5 @@ async def _serve(
         limits=MemoryLimits(clock),
         clock=clock,
     )
-    listener = listen("127.0.0.1", 0)
-    server = create_server(config.api, app, clock, app.fast_path)
-    running = (follower.run(), streams.run(), trading(log))
-    tasks = [asyncio.create_task(each) for each in running]
-    tell(listener.getsockname()[1])
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
-    await asyncio.gather(serving, *tasks)
+    serving = serve_app(config, app, clock, tell)
+    await asyncio.gather(follower.run(), streams.run(), trading(log), serving)

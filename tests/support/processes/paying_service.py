@@ -9,9 +9,11 @@ from typing_extensions import override
 
 from mintscope.app.api import create_api, create_server
 from mintscope.app.config.config import ApiConfig
+from mintscope.app.config.groups import Config
 from mintscope.credits.ledger import DebitWaiter, Empty, Spent
 from mintscope.credits.sqlite import SqliteCreditLedger
 from mintscope.kit.clock import Clock, SystemClock
+from mintscope.kit.http.application import HttpApplication
 from mintscope.kit.http.listening import listen
 from mintscope.kit.limits import MemoryLimits
 from mintscope.kit.primitives import CreditAccount
@@ -76,7 +78,14 @@ async def _serve(folder: Path, ledger_name: str, tell: Callable[[int], object]) 
         limits=MemoryLimits(clock),
         clock=clock,
     )
+    await serve_app(config, app, clock, tell)
+
+
+async def serve_app(
+    config: Config, app: HttpApplication, clock: Clock, tell: Callable[[int], object]
+) -> None:
+    """Serve *app* on a free port of the loopback, which *tell* is called with."""
     listener = listen("127.0.0.1", 0)
-    server = create_server(config.api, app, clock, app.fast_path)
     tell(listener.getsockname()[1])
+    server = create_server(config.api, app, clock, app.fast_path)
     await server.serve(sockets=[listener])

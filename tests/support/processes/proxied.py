@@ -17,6 +17,7 @@ import httpx
 from typing_extensions import override
 
 from support.deployment import DEPLOY
+from support.processes.servers import free_port
 
 CADDY: Final = Path(sys.executable).with_name("caddy")
 WAIT_S: Final = 15.0
@@ -175,9 +176,3 @@ def await_port(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < until_s, log.read_text()
         time.sleep(0.02)
-
-
-def free_port() -> int:
-    """Return a port of the loopback that nothing listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -13,7 +12,7 @@ from pydantic import SecretStr
 from solders.pubkey import Pubkey
 from typing_extensions import override
 
-from mintscope.app.api import create_api, create_server
+from mintscope.app.api import create_api
 from mintscope.app.config.config import ApiConfig, ChainConfig, CreditsConfig
 from mintscope.app.config.groups import Config, PaymentsConfig
 from mintscope.app.maintenance import running
@@ -22,7 +21,6 @@ from mintscope.app.running.logging import configure_logging
 from mintscope.app.stores.stores import open_market, open_money
 from mintscope.kit.checks import Check
 from mintscope.kit.clock import SystemClock
-from mintscope.kit.http.listening import listen
 from mintscope.kit.limits import MemoryLimits
 from mintscope.kit.primitives import Signature
 from mintscope.payments.merchant import Merchant
@@ -33,9 +31,10 @@ from mintscope.payments.settlement import RpcSettlement
 from mintscope_devchain.svm.genesis import Genesis
 from support.fakes.reports import FakeReports
 from support.processes.flush_trace import FlushTrace, TracedFiles
+from support.processes.paying_service import serve_app
 from support.processes.processes import running as running_process
+from support.scenes.stores import PEPPER
 
-PEPPER = sha256(b"the pepper of the tests").digest()
 RAISED = ApiConfig(rate_limit_requests=1_000_000_000, connections_per_client_max=2_000)
 
 
@@ -153,10 +152,7 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
             limits=MemoryLimits(clock),
             clock=clock,
         )
-        listener = listen("127.0.0.1", 0)
-        tell(listener.getsockname()[1])
-        server = create_server(config.api, app, clock, app.fast_path)
-        await server.serve(sockets=[listener])
+        await serve_app(config, app, clock, tell)
     del files  # as long as one of them is open
 
 

@@ -10,7 +10,8 @@ from typing import Final
 
 import pytest
 
-from support.processes.proxied import CADDY, await_port, free_port, settings
+from support.processes.proxied import CADDY, await_port, settings
+from support.processes.servers import free_port
 
 WAIT_S: Final = 15.0
 SEARCHED: Final = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin"  # noqa: TID251 - where programs are

@@ -47,56 +47,37 @@ class CountedAccounts(AccountConnections):
 
 
 Opener = Callable[[Path], AbstractAsyncContextManager[AccountStore]]
+QueueOpener = Callable[[Path], AbstractAsyncContextManager[SqlWebhookQueue]]
 
 
 @asynccontextmanager
-async def open_sqlite(folder: Path) -> AsyncIterator[AccountStore]:
-    """Open the accounts in *folder*; again, as another process would."""
-    file = account_connections(folder / MONEY_FILE)
-    try:
-        yield SqlAccountStore(file)
-    finally:
-        await file.close()
-
-
-@asynccontextmanager
-async def open_postgres(folder: Path) -> AsyncIterator[AccountStore]:
-    """Open the accounts of *folder* in PostgreSQL; again, as another replica would."""
-    connections = openers.account_connections(dsn_in(folder))
+async def _accounts(connections: AccountConnections) -> AsyncIterator[AccountStore]:
     try:
         yield SqlAccountStore(connections)
     finally:
         await connections.close()
 
 
-QueueOpener = Callable[[Path], AbstractAsyncContextManager[SqlWebhookQueue]]
+def open_sqlite(folder: Path) -> AbstractAsyncContextManager[AccountStore]:
+    """Open the accounts in *folder*; again, as another process would."""
+    return _accounts(account_connections(folder / MONEY_FILE))
 
 
 @asynccontextmanager
-async def queue_in_sqlite(folder: Path) -> AsyncIterator[SqlWebhookQueue]:
-    """Open the queue of webhooks in *folder*; again, as another process would."""
-    queue = webhook_queue(folder / WEBHOOKS_FILE)
+async def queue_of(queue: SqlWebhookQueue) -> AsyncIterator[SqlWebhookQueue]:
+    """Close *queue* at the end of the block."""
     try:
         yield queue
     finally:
         await queue.close()
 
 
-@asynccontextmanager
-async def queue_in_postgres(folder: Path) -> AsyncIterator[SqlWebhookQueue]:
-    """Open the queue of *folder* in PostgreSQL; again, as another replica would."""
-    queue = openers.webhook_queue(dsn_in(folder))
-    try:
-        yield queue
-    finally:
-        await queue.close()
-
-
+# In PostgreSQL, a folder is a schema.
 QUEUES: Final[dict[str, QueueOpener]] = {
-    "sqlite": queue_in_sqlite,
-    "postgresql": queue_in_postgres,
+    "sqlite": lambda folder: queue_of(webhook_queue(folder / WEBHOOKS_FILE)),
+    "postgresql": lambda folder: queue_of(openers.webhook_queue(dsn_in(folder))),
 }
 ENGINES: Final[dict[str, Opener]] = {
     "sqlite": open_sqlite,
-    "postgresql": open_postgres,
+    "postgresql": lambda folder: _accounts(openers.account_connections(dsn_in(folder))),
 }

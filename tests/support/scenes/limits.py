@@ -1,4 +1,4 @@
-"""Every Limits, each with a store that is empty: one schema a process of pytest."""
+"""Every Limits, each with an empty store: each process of pytest has a schema."""
 
 import atexit
 from collections.abc import AsyncGenerator, Callable
@@ -56,12 +56,6 @@ def postgres_windows() -> int:
     return int(row[0])
 
 
-STORES: Final[dict[str, tuple[Callable[[Clock | None], WindowStore], Callable[[], None]]]] = {
-    "postgresql": (postgres_store, empty_postgres),
-}
-Opened = AbstractAsyncContextManager[Limits]
-
-
 @asynccontextmanager
 async def memory(clock: Clock) -> AsyncGenerator[Limits, None]:
     """Yield limits in memory."""
@@ -70,23 +64,20 @@ async def memory(clock: Clock) -> AsyncGenerator[Limits, None]:
 
 @asynccontextmanager
 async def shared(
-    name: str, clock: Clock, *, store_clock: Clock | None, replicas: int = 1
+    clock: Clock, *, store_clock: Clock | None, replicas: int = 1
 ) -> AsyncGenerator[SharedLimits, None]:
-    """Yield limits in the store of *name* as it is; by its server's time, or *store_clock*'s."""
-    batches = LimitBatches(STORES[name][0](store_clock), clock, patience_s=PATIENCE_S)
+    """Yield limits in the store as it is; by its server's time, or that of *store_clock*."""
+    batches = LimitBatches(postgres_store(store_clock), clock, patience_s=PATIENCE_S)
     async with aclosing(SharedLimits(batches, clock, replicas=replicas)) as limits:
         yield limits
 
 
-def _in_an_empty_store(name: str) -> Callable[[Clock], Opened]:
-    def opened(clock: Clock) -> Opened:
-        STORES[name][1]()
-        return shared(name, clock, store_clock=clock)
-
-    return opened
+def _in_postgres(clock: Clock) -> AbstractAsyncContextManager[Limits]:
+    empty_postgres()
+    return shared(clock, store_clock=clock)
 
 
-ENGINES: Final[dict[str, Callable[[Clock], Opened]]] = {
+ENGINES: Final[dict[str, Callable[[Clock], AbstractAsyncContextManager[Limits]]]] = {
     "memory": memory,
-    **{name: _in_an_empty_store(name) for name in STORES},
+    "postgresql": _in_postgres,
 }

@@ -1,13 +1,13 @@
 """A market that pages show: tokens with a history, one that is young, one that never traded."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import exp
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from msgspec import structs
 
@@ -21,22 +21,14 @@ from mintscope.kit.clock import ManualClock
 from mintscope.kit.limits import Limits
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixMs, UnixS
 from mintscope.market.engine.engine import LiveMarket
-from mintscope.market.engine.pool_book import POOL_CANDLES_S
 from mintscope.market.follow.broadcaster import Broadcaster
 from mintscope.market.follow.list_cache import ListCache
 from mintscope.market.follow.tailer import LogTailer, look_again_soon
-from mintscope.market.log import LogTip, PricedSwap, SlotHeader, SwapDetail
+from mintscope.market.log import PricedSwap, SlotHeader, SwapDetail
 from mintscope.market.mint_facts import MintFacts, ScaledUiAmount, TokenProgram
 from mintscope.market.ports import FinalSlot, NewSlot
-from mintscope.market.series.past import Moment, OutOfReach, PastMint
 from mintscope.market.series.pools import (
-    AskedCandles,
-    KeptCandles,
-    KeptPools,
-    KeptSwaps,
-    LoggedSwaps,
     SeriesReader,
-    SwapPlace,
 )
 from mintscope.site.sol import MarketParts
 from mintscope.solana.blocks import USDC, WSOL
@@ -86,44 +78,16 @@ class TokenMarket:
         await self.lister.refresh()
 
 
-@dataclass
 class CountedSeries:
-    """Reads series, and counts how often it was asked."""
+    """Reads *series*, and counts the calls that read more than facts or the tip."""
 
-    series: SeriesReader
-    count: int = 0
+    def __init__(self, series: SeriesReader) -> None:
+        self._series = series
+        self.count = 0
 
-    async def tip(self) -> LogTip:
-        return await self.series.tip()
-
-    async def candles(
-        self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
-    ) -> KeptCandles | None:
-        self.count += 1
-        return await self.series.candles(mint, asked, known)
-
-    async def swaps(
-        self, mint: Mint, before: SwapPlace | None, limit: int, *, with_crowds: bool = False
-    ) -> LoggedSwaps | None:
-        self.count += 1
-        return await self.series.swaps(mint, before, limit, with_crowds=with_crowds)
-
-    async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
-        self.count += 1
-        return await self.series.kept_swaps(mint, until, spans)
-
-    async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
-        self.count += 1
-        return await self.series.pools(mint, since_s)
-
-    async def facts(self, mint: Mint) -> MintFacts | None:
-        return await self.series.facts(mint)
-
-    async def past(
-        self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
-    ) -> PastMint | OutOfReach | None:
-        self.count += 1
-        return await self.series.past(mint, moment, timeframes)
+    def __getattr__(self, name: str) -> Any:
+        self.count += name not in {"tip", "facts"}
+        return getattr(self._series, name)
 
 
 @asynccontextmanager
@@ -145,7 +109,8 @@ async def open_token_market(
         await lister.refresh()
         series = CountedSeries(market.series)
         holders = FakeHolders()
-        parts = market_parts(config, follower, series, lister, streams, ledger, limits, holders)
+        counted: Any = series
+        parts = market_parts(config, follower, counted, lister, streams, ledger, limits, holders)
         looking = asyncio.create_task(streams.run())
         try:
             yield TokenMarket(market, follower, lister, parts, clock, series, holders, slot)
