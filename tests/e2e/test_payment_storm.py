@@ -27,9 +27,10 @@ from mintscope.kit.credentials import hash_credential
 from mintscope_devchain.svm.genesis import Genesis
 from support.fakes.reports import TRACKED
 from support.processes.paying_chain import REVERTS, RICH, SEED, SLOT_MS, Chain, chain_running
-from support.processes.selling_service import PEPPER, Manner, config_of, seller_running
+from support.processes.selling_service import Manner, config_of, seller_running
 from support.scenes.payments.payment_world import selling
 from support.scenes.payments.shopping import CREDITS, TIMEOUT_S, Paid, Shopper, redeem, send
+from support.scenes.stores import PEPPER
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
 KILLS = 300 if FULL else 8

@@ -25,10 +25,11 @@ from mintscope.kit.clock import SystemClock
 from support.fakes.reports import TRACKED
 from support.processes.market_town import ask_books
 from support.processes.paying_chain import RICH, Chain, chain_running
-from support.processes.selling_service import PEPPER, Manner, config_of, seller_running
+from support.processes.selling_service import Manner, config_of, seller_running
 from support.scenes.payments.selling_api import decoded
 from support.scenes.payments.shopping import CREDITS, TIMEOUT_S, Paid, Shopper, redeem, send
 from support.scenes.service import bearer
+from support.scenes.stores import PEPPER
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
 

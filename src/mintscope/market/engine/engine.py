@@ -1,17 +1,15 @@
 """Engine of live tokens.
 
-Pure and synchronous: the reader of the log calls `apply` for each event and
-`insert` for each mint it has loaded.  Every report is a function of the log
-up to `seq`, whenever its mint was loaded and however often it was evicted; only
-its coverage, set by `cover`, is not of the log.
+Pure and synchronous: the tailer calls `apply` for each event and `insert` for each mint that it has
+loaded.  Every report is a function of the log up to `seq`, no matter when its mint was loaded or
+how often it was evicted.  Only its coverage, set by `cover`, does not come from the log.
 
-A load takes time, and events go on meanwhile.  `expect` therefore comes before
-the load: from then on the events that concern the mint are kept, and `insert`
-applies those that the loaded snapshot does not know.
+During a load, further events arrive.  So `expect` is called before the load: from then on events of
+the mint are stored, and `insert` applies those that are newer than the loaded snapshot.
 
-There is no timer and no roll: candles close when a later one opens, and a
-read computes what depends on "now".  A row is filled either by every swap of
-its mint since tracking began, or by `load`, and serves the same bits.
+There is no timer: a candle closes when a later one opens, and a read computes all that depends on
+"now".  A row contains the same bits if all swaps of its mint were applied to it, and if it was
+loaded.
 """
 
 from collections import OrderedDict
@@ -47,8 +45,8 @@ from mintscope.market.report import NO_FRAMES, PLAIN, ReportKind, TokenReport, t
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import AskedFrame, Timeframe
 
-FRAMES_MAX: Final = 2_000  # mints with asked frames, 8 kB each, and 20 us of each of their swaps
-CANDLES_LOADED: Final = kernels.SWING + 1  # the open one, too
+FRAMES_MAX: Final = 2_000  # mints with asked frames: 8 kB for each, 20 us for each of their swaps
+CANDLES_LOADED: Final = kernels.SWING + 1  # including the open one
 
 # Windows that `load` refills from swaps, and from minutes: windows m1 m5 m15, and h1 h4 d1.
 FROM_SWAPS: Final = (0, 3)
@@ -58,7 +56,7 @@ FROM_MINUTES: Final = (3, len(kernels.GRAINS))
 def as_trades(swaps: Sequence[tuple[int, UnixS, PricedSwap]]) -> Trades:
     """Return *swaps* (row, effective time, swap), which are in order, as arrays.
 
-    Those without a price and without volume touch nothing, and are left out.
+    Swaps without a price and without volume have no effect, and are left out.
     """
     swaps = [one for one in swaps if one[2].volume or one[2].price_usd is not None]
     return Trades(
@@ -74,7 +72,7 @@ def as_trades(swaps: Sequence[tuple[int, UnixS, PricedSwap]]) -> Trades:
 class Engine:
     """Rows 0 to *capacity* - 1, each for a mint, at first without trades.
 
-    Memory is taken row by row as they are first used.
+    The memory of a row is allocated on first use.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -89,10 +87,10 @@ class Engine:
     def snapshot(self, row: int, now: UnixS, *, leaves_out_open: bool = False) -> Floats:
         """Return all served values of *row* as of *now*, in the layout of kernels.
 
-        The indicators are without the candles that are open at *now* if *leaves_out_open*.
+        The next call overwrites the array.  A count of 0 means that the row has no price; then no
+        other value has a meaning.
 
-        The array is the engine's own and is overwritten by the next call.  A count of
-        0 means that the row has no price, and that nothing else in it has a meaning.
+        leaves_out_open   indicators do not include the candles that are open at *now*
         """
         kernels.snapshot(self._rows, row, now, self._out)
         if leaves_out_open:
@@ -112,7 +110,7 @@ class Engine:
         if loaded.state is not None:
             self._load_candles(row, loaded.state, loaded)
             if loaded.imported_from is not None:
-                # The first that is reported; how far a node reaches is known by the state alone.
+                # Reports begin with the first imported candle, the state with one from a node.
                 first = min(loaded.imported_from, int(self._rows[row]["first"]))
                 self._rows[row]["first"] = first
         self._refill(row, FROM_MINUTES, loaded.minutes)
@@ -135,7 +133,7 @@ class Engine:
             candles = loaded.candles.get(timeframe, ())[-CANDLES_LOADED:]
             expected = min(int(kept["count"]), CANDLES_LOADED)
             if len(candles) == expected - 1 == kernels.SWING:
-                # Kept by an earlier version, one fewer: the oldest stands for the one before it.
+                # An earlier version stored one fewer: the oldest replaces the one before it.
                 candles = (candles[0], *candles)
             if len(candles) != expected:
                 raise ValueError(
@@ -164,7 +162,7 @@ class Engine:
         kernels.refill_windows(self._rows[row], windows, Volumes(times, buys, sells))
 
     def _warm_up(self) -> None:
-        """Compile every kernel now, so that the first swap or request need not wait."""
+        """Compile every kernel now, so that the first swap or request does not wait for it."""
         self._refill(0, FROM_MINUTES, ())
         self._refill_ring(0, 0, ())
         self.apply(as_trades(()))
@@ -214,10 +212,10 @@ class _Made(NamedTuple):
 
 
 class LiveMarket:
-    """Up to *capacity* mints; the least recently used are evicted first.
+    """Up to *capacity* mints in memory; the least recently used are evicted first.
 
-    seq       every event up to it has been applied
-    tracked   the mints followed at *seq*
+    seq       the newest applied event
+    tracked   the mints tracked at *seq*
     """
 
     def __init__(self, capacity: int) -> None:
@@ -226,8 +224,8 @@ class LiveMarket:
         self._engine = Engine(capacity)
         self._free = list(range(capacity))
         self._live: OrderedDict[Mint, int] = OrderedDict()
-        self._standings: dict[Mint, bytes] = {}  # the pools of those, packed
-        # Of those of which they were asked for, the last asked for at the end.
+        self._standings: dict[Mint, bytes] = {}  # the pools of these mints, packed
+        # The asked frames of mints of which they were requested, the least recently used first.
         self._frames: OrderedDict[Mint, Frames] = OrderedDict()
         self._expected: dict[Mint, _Expected] = {}
         # Slots that may still be retracted, and the newest that cannot.
@@ -270,7 +268,7 @@ class LiveMarket:
         return next(reversed(self._times.values()), None)
 
     def restart(self, tip: LogTip, tracked: frozenset[Mint]) -> None:
-        """Drop all state and continue from *tip*; *tracked* was read after *tip*."""
+        """Drop all state and continue from *tip*; *tracked* must be read after *tip*."""
         for mint in list(self._live):
             self._drop(mint)
         self._expected.clear()
@@ -283,8 +281,8 @@ class LiveMarket:
     def apply(self, event: Event) -> None:
         """Apply *event*; skip it if it was applied before.
 
-        Raises LogTrimmed when an event before it is missing, or when the slot
-        before a retracted one is not known: `restart` is needed.
+        Raises LogTrimmed if an event before it is missing, or if the slot before a retracted one is
+        not known: `restart` is needed.
         """
         if event.seq <= self.seq:
             return
@@ -321,7 +319,7 @@ class LiveMarket:
         """Insert an expected mint, as of `seq`; return False if it must be loaded again.
 
         The events up to `loaded.seq` must have been applied.
-        Raises ValueError if the loaded data contradicts itself.
+        Raises ValueError if the loaded data contradict each other.
         """
         assert loaded.seq <= self.seq, f"expected at most {self.seq}, was {loaded.seq}"
         expected = self._expected.pop(loaded.mint, None)
@@ -445,9 +443,9 @@ class LiveMarket:
                 self._bodies.pop(swap.mint, None)
                 self._stand(swap.mint, event.standings.get(swap.mint))
                 trades.append((row, event.header.time, swap))
-                if self._frames:  # seldom: they are asked for of few
+                if self._frames:  # rarely: few mints have asked frames
                     add_to_frames(self._frames.get(swap.mint), event.header.time, swap)
-            if self._expected:  # seldom: most swaps are of mints that no one waits for
+            if self._expected:  # rarely: few mints are being loaded
                 self._keep(swap.mint, event)
         if trades:
             self._engine.apply(as_trades(trades))

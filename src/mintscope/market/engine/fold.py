@@ -1,14 +1,12 @@
 """Fold of the log into state and candles.
 
-A source may drop, repeat, reorder and fork.  Everything that decides what the
-log says about it is here, and rests on slot headers alone, so a restart that
-reads them back decides the same.
+A source may drop, repeat, reorder and fork blocks.  `Tail` decides what happens to each block from
+slot headers only, so after a restart, which reads them back, it decides the same.
 
-The finalized fold keeps one MintFold per touched mint, hands it the swaps of
-each final slot in order, and writes `changed()` and `state()` in the
-transaction that moves its checkpoint.  A fold that is made again from what
-was written goes on bit for bit as if it had never stopped, and the engine
-loads the same bytes: both close candles with one kernel.
+The finalized fold has a MintFold for each changed mint, applies the swaps of each final slot to it
+in order, and writes `changed()` and `state()` in the transaction that moves its checkpoint.  A fold
+that continues from the written state returns the same bits as one that never stopped, and the
+engine loads the same bytes: both close candles with the same kernel.
 """
 
 from collections import deque
@@ -33,35 +31,34 @@ from mintscope.solana.blocks import Block, Gap, Tip
 
 DEAD_MAX: Final = 1_024
 GAPS_MAX: Final = 1_024
-# A block time beyond this is no time: nothing after it could ever be dated again.
 
 
 class ForkBelowFinalized(NeedsOperator):
-    """The source contradicts what it called final: an operator must look."""
+    """The source contradicts a slot that it reported as final: an operator must decide."""
 
 
 class Known(NamedTuple):
-    """The block adds nothing: in the log, not newer than what is final, or its own ancestor."""
+    """The block adds nothing: it is in the log, no newer than a final slot, or its own ancestor."""
 
 
 class Hole(NamedTuple):
-    """The block cannot join because a slot before it is missing; *dead* slots died anyway."""
+    """The block cannot join: a slot before it is missing.  The *dead* slots must be retracted."""
 
     dead: Sequence[SlotHeader]
 
 
 class Follows(NamedTuple):
-    """The block is next after the *dead* slots, newest first, are retracted."""
+    """The block is the next one, once the *dead* slots, newest first, are retracted."""
 
     dead: Sequence[SlotHeader]
 
 
 class Tail:
-    """The headers that a new block can still be compared with.
+    """The headers with which new blocks are compared.
 
-    headers     alive, oldest first: from 60 s before the finalized one
-    finalized   the newest slot that cannot be retracted
-    dead        (slot, blockhash) of slots that were retracted
+    headers     of living slots from 60 s before the finalized slot on, oldest first
+    finalized   the newest final slot
+    dead        (slot, blockhash) of retracted slots
     """
 
     def __init__(
@@ -121,9 +118,9 @@ class Tail:
         return Follows(self._from(Slot(parent.slot + 1), block))
 
     def header(self, block: Block, samples: tuple[Sample, ...]) -> SlotHeader:
-        """Return the header with which *block* joins the log after the current tip."""
+        """Return the header of *block* in the log after the current tip."""
         time = self.effective(block.time)
-        # Before the first block time ever there is no time to price at.
+        # Before the first block with a time there is no time for a rate.
         rate = sol_usd(reversed(self._headers), samples, time) if time else None
         return SlotHeader(
             slot=block.slot,
@@ -142,14 +139,14 @@ class Tail:
         self._by_slot[header.slot] = header
 
     def retract(self) -> None:
-        """Drop the tip because its block died."""
+        """Drop the tip, whose block died."""
         header = self._headers.pop()
         assert not self._is_final(header.slot)
         del self._by_slot[header.slot]
         self._dead.append((header.slot, header.blockhash))
 
     def finalize(self, slot: Slot) -> Slot | None:
-        """Mark slots up to *slot* as final; return the newest, or None if it already was."""
+        """Mark slots up to *slot* as final; return the newest of them, or None if it was final."""
         newest = next((h.slot for h in reversed(self._headers) if h.slot <= slot), None)
         if newest is None or self._is_final(newest):
             return None
@@ -158,7 +155,7 @@ class Tail:
         return newest
 
     def lose(self, gap: Gap) -> bool:
-        """Remember *gap*, after which a block may follow the tip; return False if it is known."""
+        """Store *gap*, after which a block may follow the tip; return False if it is known."""
         if gap in self._gaps:
             return False
         self._gaps.append(gap)
@@ -208,7 +205,7 @@ class Tail:
         return max(time, previous)
 
     def _forget(self, finalized: UnixS) -> None:
-        """Drop the headers that neither a fork nor a rate can still need."""
+        """Drop the headers that no fork and no rate needs."""
         while finalized - self._headers[0].time > RATE_WINDOW_S:
             del self._by_slot[self._headers.popleft().slot]
 
@@ -242,8 +239,8 @@ NEWEST_H1: Final = Struct(
     "<q4dq"
 )  # the bucket and the trades of the last frame's candle, at the end
 
-# The newest candles in SOL, of m1 to h1, beside a state of the same h1 candle: its bucket (-1:
-# none) and its trades, for any swap with a price changes them.
+# The newest candles in SOL, m1 to h1, after the bucket (-1: none) and the trades of the h1 candle:
+# any swap with a price changes these two, so they identify the state.
 IN_SOL: Final = Struct("<qq" + "4d" * len(Timeframe))
 UNKNOWN: Final = (nan,) * 4 * len(Timeframe)
 
@@ -265,7 +262,7 @@ def read_state(state: bytes) -> NDArray[Any]:
 
 
 class MintFold:
-    """One mint between two writes."""
+    """The fold of one mint between two writes."""
 
     __slots__ = ("_first", "_part", "_passed", "_price_sol", "frames")
 
@@ -280,9 +277,9 @@ class MintFold:
 
     @classmethod
     def from_state(cls, state: bytes | None, in_sol: bytes | None = None) -> "MintFold":
-        """Return the fold that continues from *state*, the newest `state()` stored, if any.
+        """Return the fold that continues from *state*, the newest stored `state()`; None: a new one.
 
-        in_sol   the `in_sol()` written with it; if it is of another state, or None, the newest
+        in_sol   the `in_sol()` written with it; if it is None or of another state, the newest
                  candles have no prices in SOL
         Raises   ValueError as `read_state` does
         """
@@ -323,10 +320,10 @@ class MintFold:
         return passed
 
     def changed(self) -> dict[Timeframe, list[CandleRow]]:
-        """Return the rows touched since the last call, oldest first, to insert or replace.
+        """Return the rows changed since the last call, oldest first, to insert or replace.
 
-        A bucket with volume but no price is a row with count 0, so that the volumes of
-        each timeframe have the same sum.
+        A bucket with volume but no price is a row with count 0, so the volumes of all timeframes
+        have the same sum.
         """
         self._add_part()
         return {timeframe: frame.changed() for timeframe, frame in self.frames.items()}
@@ -336,7 +333,7 @@ class MintFold:
         return [timeframe for timeframe, frame in self.frames.items() if frame.has_opened()]
 
     def state(self) -> bytes:
-        """Return everything that `from_state` needs, at most 700 bytes."""
+        """Return the state for `from_state`, at most 700 bytes."""
         self._add_part()
         head = HEAD.pack(STATE_VERSION, self._first, self._price_sol)
         return b"".join([head, *(frame.packed() for frame in self.frames.values())])
@@ -384,5 +381,5 @@ def merged(
 def price_of(swap: PricedSwap) -> float | None:
     """Return the price in USD that *swap* gives a candle, None if it gives none."""
     price = swap.price_usd
-    # As `kernels.apply` has it.
+    # As `kernels.apply` does.
     return price if price is not None and 0.0 < price <= PRICE_MAX else None

@@ -1,12 +1,11 @@
-"""The frames that are made when they are requested: 15 seconds, 30 minutes, 4 hours and a day.
+"""The frames that are computed on request: 15 seconds, 30 minutes, 4 hours and a day.
 
-Wide frames are made of the candles that are kept: m30 of m15, h4 and d1 of h1, by UTC.  Averages
+Wide frames are computed from stored candles: m30 from m15, h4 and d1 from h1, by UTC.  Averages
 begin with the first candle since tracking began.  If older candles were dropped, they begin with
-the oldest that is kept, and a value is null until it has forgotten that: until less than 1e-13 of
-what it began with is left.
+the oldest stored candle, and are null until less than 1e-13 of the first value is left in them.
 
-s15 is made of the swaps of the newest 15 minutes, which every installation keeps: its indicators
-are those of the 60 spans that end with the current one, and of nothing before.
+s15 is computed from the swaps of the newest 15 minutes, which every installation stores: its
+indicators are those of the 60 spans that end with the current one.
 
 The arithmetic is that of `kernels`; a mint has these frames only while they are requested.
 """
@@ -27,14 +26,15 @@ from mintscope.market.log import CandleRow, PricedSwap, Waypoint
 from mintscope.market.timeframe import FRAME_S, WIDTH_S, AskedFrame, Timeframe
 
 NO_ACC: Final = bytes(8 * ACC)
-PACKED: Final = Struct(f"<{8 * ACC}s5q4dq")  # a frame of `fold.STATE`, at a tenth of its price
-WAYPOINT_EVERY: Final = 64  # candles: fewer than a mint keeps at least
+PACKED: Final = Struct(f"<{8 * ACC}s5q4dq")  # a frame of `fold.STATE`, ten times as fast
+WAYPOINT_EVERY: Final = 64  # candles: fewer than are always stored of a mint
 
 
 class Part(msgspec.Struct, gc=False):
-    """Swaps of a span that all frames have whole, as one addition to each.
+    """The sum of the swaps in a span that lies within one candle of each frame.
 
-    time   at which the span began; prices are those of *count* swaps, NaN without one
+    time    the start of the span
+    count   the number of swaps with a price; without one, prices are NaN
     """
 
     time: UnixS
@@ -93,7 +93,7 @@ class Frame:
         *,
         width_s: int | None = None,
     ) -> None:
-        """Add waypoints to *passed*; candles of *width_s* are of no timeframe that is stored."""
+        """Append waypoints to *passed*; candles of *width_s* have that width and are not stored."""
         self.acc = NO_ACC
         self.count = 0
         self.bucket = UnixS(-1)
@@ -109,7 +109,7 @@ class Frame:
         self._has_opened = False
 
     def unpack(self, state: bytes, at: int, in_sol: Sequence[float]) -> None:
-        """Read what `packed` wrote *at* a place in *state*, and the newest candle's SOL prices."""
+        """Restore the result of `packed` from place *at* of *state*, and the prices *in_sol*."""
         (
             self.acc,
             self.count,
@@ -121,7 +121,7 @@ class Frame:
         ) = PACKED.unpack_from(state, at)
         if open_bucket >= 0:
             self.candle = OpenCandle(open_bucket, *candle, *in_sol)
-        if self._has_row():  # it was written with the state
+        if self._has_row():  # the row was written with the state
             self._newest_row = self.bucket
 
     def packed(self) -> bytes:
@@ -144,7 +144,7 @@ class Frame:
     def apply(self, time: UnixS, price: float | None, swap: PricedSwap) -> None:
         """Add one swap; *price* is None if it sets no candle.
 
-        One without a price and without volume touches nothing.
+        A swap without a price and without volume has no effect.
         """
         if price is None and not swap.volume:
             return
@@ -154,7 +154,7 @@ class Frame:
 
     def add(self, part: Part) -> None:
         """Add *part*, which lies within one candle."""
-        at = part.time - part.time % self._width_s  # as `bucket` does, without a call
+        at = part.time - part.time % self._width_s  # `bucket` without a call
         if at != self.bucket:
             self._open(UnixS(at))
         self._is_changed = True
@@ -184,7 +184,7 @@ class Frame:
         self.sell = 0
 
     def _note(self) -> None:
-        """Keep the row of the newest bucket if it was touched."""
+        """Add the row of the newest bucket to the changed ones, if it has changed."""
         if self._is_changed and self._has_row():
             self._changed.append(self._row())
             if self._newest_row != self.bucket:
@@ -286,7 +286,7 @@ NO_CANDLE: Final = OpenCandle(UnixS(-1), 0.0, 0.0, 0.0, 0.0, 0, 0.0, 0.0, 0.0, 0
 
 
 class Wide(NamedTuple):
-    """A wide frame: its width, and the candles that it is made of."""
+    """A wide frame: its width, and the timeframe of the candles from which it is computed."""
 
     frame: AskedFrame
     width_s: int
@@ -294,7 +294,7 @@ class Wide(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """The prices of a kept candle."""
+    """The prices of a stored candle."""
 
     bucket: UnixS
     high: float
@@ -310,8 +310,8 @@ WIDE: Final = (
 SHORT_S: Final = FRAME_S[AskedFrame.S15]
 SHORT_SPANS: Final = 60
 SHORT_REACH_S: Final = SHORT_SPANS * SHORT_S
-# After so many candles less than 1e-13 is left of what an average began with: EMA 9, 21, 50, 200,
-# RSI, and the three of MACD.
+# The candles after which less than 1e-13 of the first value is left in EMA 9, 21, 50 and 200, RSI,
+# and the three values of MACD.
 FORGOTTEN: Final = (150, 330, 765, 3_015, 410, 410, 410, 410)
 
 SPAN: Final = np.dtype([("bucket", "i8"), ("high", "f8"), ("low", "f8"), ("close", "f8")])
@@ -345,11 +345,11 @@ class Frames:
         self._state = np.zeros(1, STATE) if state is None else np.frombuffer(state, STATE).copy()
 
     def packed(self) -> bytes:
-        """Return everything that a continuation needs."""
+        """Return the state, from which another instance continues."""
         return self._state.tobytes()
 
     def has(self, asked: Collection[str]) -> bool:
-        """Return whether all frames *asked* for were made."""
+        """Return whether all frames *asked* for are computed."""
         return all(
             self._is_made(MADE_SHORT if each == AskedFrame.S15 else MADE_WIDE) for each in asked
         )
@@ -357,7 +357,7 @@ class Frames:
     def begin_wide(
         self, kept: Mapping[Timeframe, Sequence[Bar]], cut: Collection[Timeframe]
     ) -> None:
-        """Make the wide frames of *kept* candles, oldest first.
+        """Compute the wide frames from *kept* candles, oldest first.
 
         cut   timeframes of which older candles were dropped
         """
@@ -371,13 +371,13 @@ class Frames:
                 frame["bucket"], frame["high"], frame["low"], frame["close"] = bar
 
     def begin_short(self, trades: Iterable[tuple[UnixS, float]]) -> None:
-        """Make s15 of *trades* (time, price), in order: those of the newest SHORT_REACH_S."""
+        """Compute s15 from *trades* (time, price) of the newest SHORT_REACH_S, in order."""
         self._state["made"] |= MADE_SHORT
         for at, price in trades:
             self._add_short(at, price)
 
     def apply(self, at: UnixS, price: float) -> None:
-        """Add a *price* that sets candles, at a time that never goes back."""
+        """Add a *price* that sets candles; times never go back."""
         for k, wide in enumerate(WIDE if self._is_made(MADE_WIDE) else ()):
             acc, frame, ring = self._of(k)
             kernels.add_price(frame, acc, ring, at // wide.width_s, price)
@@ -446,7 +446,7 @@ class Frames:
 
 
 def short_values(spans: Any, now: UnixS, *, leaves_out_open: bool) -> Floats:
-    """Return the values of s15 as of *now*, made of *spans* (SPAN), oldest first; NaN for null."""
+    """Return the values of s15 as of *now* from *spans* (SPAN), oldest first; NaN for null."""
     current = now - now % SHORT_S
     is_shown = spans["bucket"] > current - SHORT_REACH_S
     if leaves_out_open:
@@ -465,7 +465,7 @@ def short_values(spans: Any, now: UnixS, *, leaves_out_open: bool) -> Floats:
 def _widened(
     kept: Sequence[Bar], width_s: int, *, is_cut: bool
 ) -> list[tuple[int, float, float, float]]:
-    """Return candles of *width_s* as (number, high, low, close), each with its beginning."""
+    """Return candles of *width_s* as (number, high, low, close), without one whose start is cut."""
     if not kept:
         return []
     buckets, highs, lows, closes = (np.array(column) for column in zip(*kept, strict=True))

@@ -2,15 +2,15 @@
 
 The arithmetic of definitions D1 to D8, one swap or one candle at a time.
 
-Compiled by numba, and the very same code as plain Python under NUMBA_DISABLE_JIT=1.  They live in
-one file, because numba's cache knows a function by its own file only.
+They are compiled by numba; the same code runs as plain Python under NUMBA_DISABLE_JIT=1.  All are
+in one file, because numba's cache notices changes of one file only.
 
-Accumulators, `acc`: the MACD's two averages and its signal, Wilder's mean gain and loss, the last
-close, then one EMA per period, after the closed candles of one timeframe.  Until an average has its
-first value its cell holds the plain sum of what it has seen.
+Accumulators, `acc`: the two averages of MACD and its signal, Wilder's mean gain and loss, the last
+close, then one EMA for each period, after the closed candles of one timeframe.  Until an average
+has its first value, its cell contains the sum of its inputs.
 
-The open candle is part of every indicator (D3), but the next swap may change it: it is never folded
-into `acc`, a read folds it into copies.  A row of zeros is a mint that has not traded.
+The open candle is part of every indicator (D3), but the next swap may change it.  So it is never
+added to `acc`; a read adds it to copies.  A row of zeros is a mint that has not traded.
 """
 
 from math import nan
@@ -46,7 +46,7 @@ FURTHER: Final = AVERAGES + 2 + len(RETRACEMENTS) + len(EXTENSIONS)
 READ: Final = FURTHER
 PRICE: Final = AVERAGES  # the number of the close, behind those of the averages
 
-# `recent` keeps accumulators without the newest LATER closed candles, and closes by number.
+# `recent` stores accumulators before the newest LATER closed candles, and closes by number.
 AGES: Final = 5
 LATER: Final = AGES - 1
 CLOSES_HELD: Final = 24
@@ -434,7 +434,7 @@ def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Flo
 
 @kernel
 def held_averages(recent: Any, closed: int, acc: Floats) -> int:
-    """Write what *recent* holds of *closed* candles to *acc*; return of how many it is."""
+    """Write the accumulators in *recent* to *acc*; return after how many of *closed* they are."""
     held = closed - int(recent["later"])
     acc[:LAST] = recent["averages"][:LAST]
     acc[EMA:] = recent["averages"][LAST:]
@@ -444,7 +444,7 @@ def held_averages(recent: Any, closed: int, acc: Floats) -> int:
 
 @kernel
 def hold_averages(recent: Any, acc: Floats) -> None:
-    """Let *recent* hold *acc*, but for its last close."""
+    """Store *acc* in *recent*, except for its last close."""
     recent["averages"][:LAST] = acc[:LAST]
     recent["averages"][LAST:] = acc[EMA:]
 
@@ -453,9 +453,10 @@ def hold_averages(recent: Any, acc: Floats) -> None:
 def with_open(  # noqa: PLR0913, PLR0917 - one argument for each column
     acc: Floats, before: int, closes: Floats, closed: Ints, opens: Floats, out: Floats
 ) -> None:
-    """Write the averages at each of *opens*, the close of an open candle; *acc* is of *before*.
+    """Write the averages at each of *opens*, the close of an open candle.
 
-    closed   how many of *closes* come before each of them, never fewer
+    acc, before   the accumulators, and the number of candles in them
+    closed        by open candle, the number of *closes* before it; it never falls
     """
     done = 0
     for j in range(len(opens)):
@@ -469,7 +470,7 @@ def with_open(  # noqa: PLR0913, PLR0917 - one argument for each column
 def close_rows(recents: Any, places: Any, counts: Ints, at: Ints, k: int) -> None:
     """Prepare *recents* for closing the open candles of timeframe *k* of rows *at*.
 
-    places   by row of *at*: where it stands in *recents*, which gets the closes afterwards
+    places   by row of *at*, its place in *recents*; the closes are stored afterwards
     counts   candles by row and timeframe, the open one included
     """
     acc = np.zeros(ACC)
@@ -505,10 +506,10 @@ def read_rows(recents: Any, places: Any, counts: Ints, closes: Floats) -> Floats
 def begin_averages(  # noqa: PLR0913, PLR0917 - one argument for each column
     recents: Any, closed: Ints, accs: Floats, since: Ints, begun: Floats, counts: Ints, closes: Any
 ) -> None:
-    """Let each of *recents* hold the accumulators *accs* of *closed* candles, or earlier ones.
+    """Store in each of *recents* the accumulators *accs* of *closed* candles, or earlier ones.
 
-    since, begun   how many candles came before the *counts* newest of *closes*, and what they left
-                   behind: if these do not lead to *accs*, none is known
+    since, begun   the number of candles before the newest *counts* of *closes*, and the
+                   accumulators after them; if they do not lead to *accs*, they are ignored
     """
     first = 0
     acc = np.zeros(ACC)
@@ -535,7 +536,7 @@ def begin_averages(  # noqa: PLR0913, PLR0917 - one argument for each column
 
 @kernel
 def close_value(acc: Floats, closed: int, close: float, z: int, periods: Periods) -> None:
-    """Fold *close* as `close_candle` does into what value *z* rests on, and nothing else."""
+    """Add *close* as `close_candle` does, but only to the accumulators that value *z* needs."""
     size = len(periods.ema)
     if z < size:
         acc[EMA + z] = ema(acc[EMA + z], closed, periods.ema[z], close)

@@ -1,15 +1,15 @@
 """Compiled kernels of the newest candles of all tokens: ATR, Bollinger bands and swings.
 
-A list keeps them for each token and timeframe, with the accumulators of `kernels`.  These kernels
-call none of that file, because numba's cache knows a function by its own file only.
+A list stores them for each token and timeframe, with the accumulators of `kernels`.  These kernels
+call no kernel of another file, because numba's cache notices changes of one file only.
 
-ATR        Wilder's mean of the true ranges, from the first candle on, as `series.indicators_of`
-           has it.  If the first candles are not known, it is known once it has forgotten them
+ATR        Wilder's mean of the true ranges from the first candle on, as `series.indicators_of`
+           computes it.  If the first candles are not known, it is NaN until their effect is gone
 Bollinger  the mean of the newest 20 closes, and 2 standard deviations of the population
-Swing      the highest high and the lowest low of the newest 100 candles.  Kept are the closed
-           candles whose high no later candle has reached: the oldest SWINGS_HELD of these, and
-           whether there are more.  Once all of them have left the window while there were more,
-           the swing is not known until it is read again, or for as many candles
+Swing      the highest high and the lowest low of the newest 100 candles.  Of the closed candles
+           whose high no later candle has reached, the oldest SWINGS_HELD are stored, and whether
+           there are more.  If all stored ones leave the window while there are more, the swing is
+           not known until it is read from the store, or until as many candles have closed
 """
 
 from math import nan, sqrt
@@ -28,8 +28,8 @@ ATR_CANDLES: Final = 14
 BANDS_CANDLES: Final = 20
 BANDS_WIDTH: Final = 2.0
 SWING_CLOSED: Final = 99  # and the open one
-AGES: Final = 5  # of closed candles that a crossing looks back
-FORGOTTEN: Final = 500 + ATR_CANDLES  # candles, as `series.indicators_of` has it
+AGES: Final = 5  # closed candles that a crossing may need
+FORGOTTEN: Final = 500 + ATR_CANDLES  # candles, as in `series.indicators_of`
 CLOSES_HELD: Final = BANDS_CANDLES - 1 + AGES
 ACCUMULATED: Final = 9  # of `kernels.ACC`, all but the last close
 READ_BACK: Final = FORGOTTEN + AGES  # closed candles, from which everything is known
@@ -75,7 +75,7 @@ CROSSED: Final = NAMES[:HIGH]
 
 @kernel
 def wilder_range(before: float, seen: int, true_range: float) -> float:
-    """Return the ATR after *true_range*, of which *seen* came before; a sum for the first ones."""
+    """Return the ATR after *true_range*, which *seen* ranges precede; for the first, their sum."""
     if seen + 1 < ATR_CANDLES:
         return before + true_range
     if seen + 1 == ATR_CANDLES:
@@ -160,7 +160,7 @@ def keep_candles(  # noqa: PLR0913, PLR0917 - one argument for each column
 
 @kernel
 def begin_side(side: Any, since: int, values: Floats) -> None:
-    """Make *side* that of closed candles with *values*, of which number *since* is the first."""
+    """Set *side* to closed candles with *values*, of which *since* is the number of the first."""
     first = max(0, len(values) - SWING_CLOSED)
     held = np.zeros(SWING_CLOSED, np.int64)
     count = 0
@@ -179,12 +179,12 @@ def begin_side(side: Any, since: int, values: Floats) -> None:
 
 @bulk_kernel
 def begin_recents(recents: Any, closed: Ints, last: Floats, counts: Ints, candles: Floats) -> None:
-    """Make each of *recents* that of its newest closed candles, but for the accumulators.
+    """Set each of *recents* to its newest closed candles, except for the accumulators.
 
-    closed    how many candles of each have closed
-    last      the close of the newest one, as the fold has it
-    counts    how many of *candles* are those of each, one after another: high, low and close; if
-              they do not end with *last*, none is known
+    closed    the number of closed candles of each
+    last      the close of the newest one, from the fold
+    candles   high, low and close of the candles of all, one after another
+    counts    the number of *candles* of each; if they do not end with *last*, they are ignored
     """
     first = 0
     for i in range(len(recents)):
@@ -203,7 +203,7 @@ def begin_recents(recents: Any, closed: Ints, last: Floats, counts: Ints, candle
 
 @kernel
 def range_value(recent: Any, number: int, mean: float) -> float:
-    """Return the ATR as of candle *number*, whose *mean* is known; NaN while it is none."""
+    """Return *mean* as the ATR of candle *number*, or NaN if too few candles are known."""
     seen = number - recent["since"]
     is_known = seen >= ATR_CANDLES and (recent["since"] == 0 or seen >= FORGOTTEN)
     return mean if is_known else nan
@@ -211,7 +211,7 @@ def range_value(recent: Any, number: int, mean: float) -> float:
 
 @kernel
 def newest_first(recent: Any, number: int, closes: Floats) -> None:
-    """Write the closes of the candles that are held to *closes*; *number* is that of the newest."""
+    """Write the stored closes to *closes*, newest first; *number* is that of the newest candle."""
     place = number % CLOSES_HELD
     for j in range(CLOSES_HELD):
         closes[j] = recent["closes"][place]
@@ -220,7 +220,7 @@ def newest_first(recent: Any, number: int, closes: Floats) -> None:
 
 @kernel
 def bands(closes: Floats, first: int, close: float) -> tuple[float, float]:
-    """Return mean and deviation of *close* and the 19 of *closes* from place *first* on."""
+    """Return mean and deviation of *close* and the 19 *closes* from index *first* on."""
     total = close
     for j in range(first, first + BANDS_CANDLES - 1):
         total += closes[j]
@@ -233,7 +233,7 @@ def bands(closes: Floats, first: int, close: float) -> tuple[float, float]:
 
 @kernel
 def extreme(side: Any, closed: int, value: float) -> float:
-    """Return the greatest of *value*, of the open candle, and those of the window; NaN: unknown."""
+    """Return the greatest of *value*, of the open candle, and the window; NaN if not known."""
     if closed == 0:
         return value
     if int(side["known"]) < min(closed, SWING_CLOSED):
