@@ -270,26 +270,13 @@ def ready_from(state: bytes | None, now: UnixS) -> Mapping[Timeframe, UnixS | No
     now     effective time of the newest slot
     """
     frames = [None] * len(Timeframe) if state is None else read_state(state)["frames"][0]
-    return {
-        timeframe: _first_bucket_with_all(
-            timeframe,
-            count=0 if frame is None else int(frame["count"]),
-            newest=None if frame is None else UnixS(int(frame["bucket"])),
-            now=now,
-        )
-        for timeframe, frame in zip(Timeframe, frames, strict=True)
-    }
-
-
-def _first_bucket_with_all(
-    timeframe: Timeframe, *, count: int, newest: UnixS | None, now: UnixS
-) -> UnixS | None:
-    """Return the start of the bucket of the last candle that is still needed."""
-    missing = CANDLES_FOR_ALL - count
-    if missing <= 0:
-        return None
-    width = WIDTH_S[timeframe]
-    following = bucket(timeframe, now)
-    if count and newest is not None:
-        following = UnixS(max(following, newest + width))
-    return UnixS(following + (missing - 1) * width)
+    ready: dict[Timeframe, UnixS | None] = {}
+    for timeframe, frame in zip(Timeframe, frames, strict=True):
+        width = WIDTH_S[timeframe]
+        count = 0 if frame is None else int(frame["count"])
+        following: int = bucket(timeframe, now)  # of the next candle
+        if count:
+            following = max(following, int(frame["bucket"]) + width)
+        missing = CANDLES_FOR_ALL - count
+        ready[timeframe] = UnixS(following + (missing - 1) * width) if missing > 0 else None
+    return ready

@@ -277,7 +277,7 @@ class MintFold:
 
     @classmethod
     def from_state(cls, state: bytes | None, in_sol: bytes | None = None) -> "MintFold":
-        """Return the fold that continues from *state*, the newest stored `state()`; None: a new one.
+        """Return the fold that continues from *state*, the newest `state()`; None: begin a new one.
 
         in_sol   the `in_sol()` written with it; if it is None or of another state, the newest
                  candles have no prices in SOL

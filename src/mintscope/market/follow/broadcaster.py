@@ -12,6 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -27,7 +28,7 @@ from mintscope.market.engine.engine import LiveMarket
 from mintscope.market.follow.tailer import LogTailer
 from mintscope.market.log import Appended, Event, Retracted, Untracked
 from mintscope.market.report import PLAIN, ReportKind, TokenReport
-from mintscope.market.updates import NOTHING, Listener, changes, update_of
+from mintscope.market.updates import NOTHING, Changes, Listener, changes, update_of
 
 PAUSE_S: Final = 0.25  # between two updates of a mint
 TOLD_IN_A_TURN: Final = 200
@@ -41,6 +42,7 @@ Topic: TypeAlias = tuple[Mint, ReportKind]
 """The subject of listeners: the reports of a mint, of one kind."""
 
 
+@dataclass(slots=True, eq=False)
 class _Audience:
     """The listeners of the reports of a mint, and their last report.
 
@@ -51,28 +53,15 @@ class _Audience:
     is_busy       an event is being sent, or the mint is being loaded
     """
 
-    __slots__ = (
-        "apart",
-        "as_of",
-        "is_busy",
-        "is_whole_due",
-        "listeners",
-        "sent",
-        "sent_at_s",
-        "snapshot",
-        "whole",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.listeners: dict[Listener, None] = {}
-        self.sent: TokenReport | None = None
-        self.apart = NOTHING
-        self.is_whole_due = False
-        self.sent_at_s = -PAUSE_S
-        self.whole: TokenReport | None = None
-        self.snapshot = b""
-        self.as_of = NOWHERE
-        self.is_busy = False
+    listeners: dict[Listener, None] = field(default_factory=dict)
+    sent: TokenReport | None = None
+    apart: Changes = NOTHING
+    is_whole_due: bool = False
+    sent_at_s: float = -PAUSE_S
+    whole: TokenReport | None = None
+    snapshot: bytes = b""
+    as_of: int = NOWHERE
+    is_busy: bool = False
 
     def admit(self) -> bytes:
         """Return the snapshot for a listener that joins now."""

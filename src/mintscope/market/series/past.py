@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.primitives import Slot, UnixS
 from mintscope.market.engine.engine import CANDLES_LOADED, Engine, frames_of
 from mintscope.market.engine.fold import STATE, STATE_VERSION, read_state
 from mintscope.market.engine.given import Floats
@@ -157,16 +157,15 @@ def past_report(past: PastMint, kind: ReportKind) -> TokenReport:
     Raises InsufficientData as `token_report` does, ValueError if *past* contradicts itself.
     """
     loaded = past.loaded
+    now = past.at.time
     engine = Engine(1)
     engine.load(0, loaded)
-    values = engine.snapshot(0, past.at.time, leaves_out_open=kind.is_closed)
+    values = engine.snapshot(0, now, leaves_out_open=kind.is_closed)
     basis = basis_of(loaded.standings[-1][1] if loaded.standings else None)
-    now = past.at.time
-    frames = frames_of(loaded)
-    read = NO_FRAMES
-    if frames is not None:
-        read = frames.read(kind.timeframes, now, leaves_out_open=kind.is_closed)
-    is_partial = kind.is_partial
+    made = frames_of(loaded)
+    frames = NO_FRAMES
+    if made is not None:
+        frames = made.read(kind.timeframes, now, leaves_out_open=kind.is_closed)
     return token_report(
-        Mint(loaded.mint), values, now, basis=basis, is_partial=is_partial, frames=read
+        loaded.mint, values, now, basis=basis, is_partial=kind.is_partial, frames=frames
     )

@@ -178,6 +178,7 @@ def _load(
         before = bucket(Timeframe.M1, at.time)
         state, candles = _rebuilt(db, stands, before)
     oldest = at.time - MINUTES_S
+    recent = at.time - RECENT_S
     _expect_minutes(db, stands, oldest)
     bounds = {
         "mint": stands.mint_id,
@@ -185,7 +186,7 @@ def _load(
         "seq": at.seq,
         "folded": folded,
         "before": before,
-        "recent": at.time - RECENT_S,
+        "recent": recent,
         "oldest": oldest,
     }
     loaded = LoadedMint(
@@ -198,7 +199,6 @@ def _load(
         imported_from=stands.imported_from,
         standings=_standing(db, bounds),
     )
-    recent = at.time - RECENT_S
     held = Folded(stands.mint_id, at.seq, Slot(stands.since_slot), recent, Slot(folded), before)
     return with_frames(db, loaded, held, timeframes)
 

@@ -13,10 +13,10 @@ StochRSI   position of the RSI between the least and the greatest of 14, 0 to 10
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -33,7 +33,7 @@ from mintscope.market.engine.kernels import EXTENSIONS, RETRACEMENTS, SERVICE, S
 from mintscope.market.engine.pool_book import POOL_CANDLES_S, key_of
 from mintscope.market.indicators import AskedIndicator
 from mintscope.market.indicators.bars import bars_of
-from mintscope.market.log import CandleRow, PricedSwap, Waypoint
+from mintscope.market.log import CandleRow, Waypoint
 from mintscope.market.report import REPORTED
 from mintscope.market.series.pools import (
     AskedCandles,
@@ -496,23 +496,19 @@ def _stochastic(rsi: Floats) -> Floats:
 
 def short_series(kept: KeptSwaps) -> Series:
     """Return *kept* in candles of 15 seconds, without a first one whose start may be missing."""
-    rows = _rows(kept.swaps)
+    frame = Frame(Timeframe.M1, [], width_s=SHORT_S)
+    for time, swap in kept.swaps:
+        frame.apply(time, price_of(swap), swap)
+    rows = frame.changed()
     if not kept.is_whole:
         rows = rows[1:]
-    priced = [SeriesCandle(*msgspec.structs.astuple(row)) for row in rows if row.count]
+    priced = [SeriesCandle(*astuple(row)) for row in rows if row.count]
     unpriced = [
         UnpricedVolume(row.bucket, row.buy_volume, row.sell_volume) for row in rows if not row.count
     ]
     if not kept.is_whole and priced:
         unpriced = [each for each in unpriced if each.bucket > priced[0].bucket]
     return Series(priced, kept.has_older, 0 if kept.is_whole else 1, unpriced)
-
-
-def _rows(swaps: Iterable[tuple[UnixS, PricedSwap]]) -> list[CandleRow]:
-    frame = Frame(Timeframe.M1, [], width_s=SHORT_S)
-    for time, swap in swaps:
-        frame.apply(time, price_of(swap), swap)
-    return frame.changed()
 
 
 def pool_series(kept: KeptPools, pool: str, width: Width) -> Series:
@@ -524,24 +520,9 @@ def pool_series(kept: KeptPools, pool: str, width: Width) -> Series:
     if book is None or kept.time is None:
         return Series([], False, 0)  # noqa: FBT003
     key = key_of(pool)
-    rows = [row for row in kept.rows if row.key == key]
-    candles = [
-        SeriesCandle(
-            row.bucket,
-            row.open,
-            row.high,
-            row.low,
-            row.close,
-            row.buy_volume,
-            row.sell_volume,
-            row.swaps,
-            *(None,) * 4,
-        )
-        for row in rows
-        if row.open is not None
-        and row.high is not None
-        and row.low is not None
-        and row.close is not None
+    rows: list[Any] = [row for row in kept.rows if row.key == key]
+    candles = [  # a row has the fields of a candle after its key
+        SeriesCandle(*(row.bucket, *row[2:], *(None,) * 4)) for row in rows if row.open is not None
     ]
     unpriced = [
         UnpricedVolume(row.bucket, row.buy_volume, row.sell_volume)

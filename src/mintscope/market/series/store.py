@@ -117,11 +117,16 @@ def _packed(signature: Signature) -> bytes | str:
         return signature
 
 
-STANDS: Final = """
-SELECT mint.id, since_slot, state.state, in_sol, folded_seq
+OF_MINT: Final = """
+SELECT {columns}
   FROM mint CROSS JOIN progress LEFT JOIN state ON state.mint = mint.id
  WHERE address = ? AND since_slot IS NOT NULL
 """
+STANDS: Final = OF_MINT.format(columns="mint.id, since_slot, state.state, in_sol, folded_seq")
+POOLS: Final = OF_MINT.format(
+    columns="mint.id, pools, folded_seq, (SELECT time FROM header WHERE seq = folded_seq), traders"
+)
+TRADERS: Final = OF_MINT.format(columns="mint.id, since_slot, folded_seq, traders")
 ROWS: Final = """
 SELECT bucket, open, high, low, close, buy_volume, sell_volume, count,
        open_sol, high_sol, low_sol, close_sol,
@@ -181,19 +186,9 @@ SELECT time, swaps
  ORDER BY seq DESC
  LIMIT :limit
 """
-POOLS: Final = """
-SELECT mint.id, pools, folded_seq, (SELECT time FROM header WHERE seq = folded_seq), traders
-  FROM mint CROSS JOIN progress LEFT JOIN state ON state.mint = mint.id
- WHERE address = ? AND since_slot IS NOT NULL
-"""
 POOL_ROWS: Final = """
 SELECT bucket, pool, open, high, low, close, buy_volume, sell_volume, swaps
   FROM pool_candle WHERE mint = ? AND bucket > ? ORDER BY bucket, pool
-"""
-TRADERS: Final = """
-SELECT mint.id, since_slot, folded_seq, traders
-  FROM mint CROSS JOIN progress LEFT JOIN state ON state.mint = mint.id
- WHERE address = ? AND since_slot IS NOT NULL
 """
 CROWDS: Final = """
 SELECT bucket, swaps, traders FROM crowd WHERE mint = ? AND bucket > ? ORDER BY bucket

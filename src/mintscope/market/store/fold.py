@@ -62,18 +62,25 @@ SELECT address, day, swaps, volume, lively_day
  ORDER BY id
 """
 
-# Most rows exist already, and an update takes less time than a replacement.
+
+def _updating(keys: str, *columns: str) -> str:
+    """Return the clause by which a row updates *columns* of the row with the same *keys*.
+
+    Most rows exist already, and an update takes less time than a replacement.
+    """
+    changed = ", ".join(f"{name} = excluded.{name}" for name in columns)
+    return f"ON CONFLICT ({keys}) DO UPDATE SET {changed}"
+
+
 ACTIVITY: Final = Batch(
     "activity",
     dict.fromkeys(("mint", "day", "swaps", "volume", "lively_day"), "bigint"),
-    "ON CONFLICT (mint) DO UPDATE SET day = excluded.day, swaps = excluded.swaps,"
-    " volume = excluded.volume, lively_day = excluded.lively_day",
+    _updating("mint", "day", "swaps", "volume", "lively_day"),
 )
 STATES: Final = Batch(
     "state",
     {"mint": "bigint", "state": "bytea", "last_swap": "bigint", "in_sol": "bytea"},
-    "ON CONFLICT (mint) DO UPDATE SET state = excluded.state, last_swap = excluded.last_swap,"
-    " in_sol = excluded.in_sol",
+    _updating("mint", "state", "last_swap", "in_sol"),
 )
 WITH_BOOKS: Final = Batch(
     "state",
@@ -83,7 +90,7 @@ WITH_BOOKS: Final = Batch(
 CROWDS: Final = Batch(
     "crowd",
     {**dict.fromkeys(("mint", "bucket", "swaps"), "bigint"), "traders": "bytea"},
-    "ON CONFLICT (mint, bucket) DO UPDATE SET swaps = excluded.swaps, traders = excluded.traders",
+    _updating("mint, bucket", "swaps", "traders"),
 )
 # A row is merged with the part of its span that the version before, which wrote after each batch,
 # has stored.  Volumes are at most SUM_MAX on both sides, so their sums fit in 64 bits.
@@ -125,17 +132,15 @@ CANDLES: Final = Batch(
         **dict.fromkeys(("buy_volume", "sell_volume", "count"), "bigint"),
         **dict.fromkeys(("open_sol", "high_sol", "low_sol", "close_sol"), "double precision"),
     },
-    "ON CONFLICT (mint, timeframe, bucket) DO UPDATE"
-    " SET open = excluded.open, high = excluded.high, low = excluded.low, close = excluded.close,"
-    " buy_volume = excluded.buy_volume, sell_volume = excluded.sell_volume,"
-    " count = excluded.count, open_sol = excluded.open_sol, high_sol = excluded.high_sol,"
-    " low_sol = excluded.low_sol, close_sol = excluded.close_sol",
+    _updating(
+        *("mint, timeframe, bucket", "open", "high", "low", "close", "buy_volume", "sell_volume"),
+        *("count", "open_sol", "high_sol", "low_sol", "close_sol"),
+    ),
 )
 WAYPOINTS: Final = Batch(
     "waypoint",
     {"mint": "bigint", "timeframe": "text", "bucket": "bigint", "closed": "bigint", "acc": "bytea"},
-    "ON CONFLICT (mint, timeframe, bucket) DO UPDATE"
-    " SET closed = excluded.closed, acc = excluded.acc",
+    _updating("mint, timeframe, bucket", "closed", "acc"),
 )
 
 CHECKPOINT: Final = """
