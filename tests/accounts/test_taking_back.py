@@ -1,10 +1,8 @@
 """An account that a thief was in is its owner's again, with all that the owner had in it."""
 
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 
 import apsw
 import httpx
@@ -17,11 +15,11 @@ from mintscope.accounts.session import Session
 from mintscope.accounts.sessions import EVENTS_AT_ONCE
 from mintscope.alerts.alert import Alert
 from mintscope.alerts.deliveries import Attempt, Deliveries, Ended
-from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.stores.folder import MONEY_FILE, WEBHOOKS_FILE
 from mintscope.kit.audit import KeyId, key_actor
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, MINUTE_MS
+from support.scenes.account_stores import queue_of
 from support.scenes.engine import webhook_queue
 from support.scenes.people.takeover import (
     OWN_HOOK,
@@ -53,15 +51,6 @@ async def undo_in(site: Website, email: str, text: str) -> str:
             assert found, posted.email.text
             return found[1]
     raise AssertionError(text)
-
-
-@asynccontextmanager
-async def opened_queue(folder: Path) -> AsyncIterator[SqlWebhookQueue]:
-    queue = webhook_queue(folder / WEBHOOKS_FILE)
-    try:
-        yield queue
-    finally:
-        await queue.close()
 
 
 async def status(person: Person, key: str) -> int:
@@ -302,7 +291,7 @@ async def test_no_webhook_that_waits_is_sent_to_a_thief_or_for_one(
     await break_in(site, thief, found)
     (owned, changed), user_id = found.alerts, thief.user.user_id
     signals, store = site.accounts.signals, site.accounts.people.store
-    async with opened_queue(site.folder) as queue:
+    async with queue_of(webhook_queue(site.folder / WEBHOOKS_FILE)) as queue:
         deliveries = Deliveries(
             store=store,
             queue=queue,

@@ -12,7 +12,7 @@ from typing import Any, Final
 import httpx
 import pytest
 from solders.pubkey import Pubkey
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 from x402 import x402Client
 from x402.client_base import SpendControlAsset
 from x402.http.clients.httpx import x402HttpxClient
@@ -26,6 +26,7 @@ from support.fakes.reports import TRACKED
 from support.processes.listening import listening
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import PURCHASE, SellingApi, opened
+from support.scenes.payments.shop_at_its_address import shop_at_its_address
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TOOLS: Final = ROOT / "tests" / "browser"
@@ -42,14 +43,7 @@ official_client = pytest.mark.usefixtures("official_client")
 @asynccontextmanager
 async def shop(world: World) -> AsyncIterator[tuple[str, SellingApi]]:
     """Sell as a service does that runs: a blockhash is kept young for its 402s."""
-    app: ASGIApp | None = None
-
-    async def door(scope: Scope, receive: Receive, send: Send) -> None:
-        assert app is not None
-        await app(scope, receive, send)
-
-    async with listening(door) as origin, opened(world, origin=origin) as opened_shop:
-        app = opened_shop.service.app
+    async with shop_at_its_address(world) as (origin, opened_shop):
         refreshing = asyncio.create_task(refresh(world))
         await world.until_called("getLatestBlockhash")
         await asyncio.sleep(0)

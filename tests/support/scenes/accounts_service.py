@@ -71,21 +71,21 @@ class Accounts:
 
     def code(self, email: str = EMAIL) -> str:
         """Return the code of the newest e-mail to *email*."""
-        ((nonce,),) = self.rows(
-            "SELECT nonce FROM proof JOIN letter ON letter.proof = proof.id"
-            " WHERE recipient = ? AND kind = 'confirm_application' ORDER BY letter.id DESC LIMIT 1",
-            email,
-        )
+        _, nonce = self._proof(email)
         return self.secrets.code_of(nonce)
 
     def link(self, email: str = EMAIL) -> str:
         """Return the last segment of the link in the newest e-mail to *email*."""
+        proof_id, nonce = self._proof(email)
+        return link_text(proof_id, self.secrets.link_of(nonce))
+
+    def _proof(self, email: str) -> tuple[ProofId, bytes]:
         ((proof_id, nonce),) = self.rows(
             "SELECT proof.id, nonce FROM proof JOIN letter ON letter.proof = proof.id"
             " WHERE recipient = ? AND kind = 'confirm_application' ORDER BY letter.id DESC LIMIT 1",
             email,
         )
-        return link_text(ProofId(proof_id), self.secrets.link_of(nonce))
+        return ProofId(proof_id), nonce
 
 
 @asynccontextmanager

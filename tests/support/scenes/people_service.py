@@ -162,11 +162,7 @@ async def open_people_service(
                 limits, guesses = MemoryLimits(clock), LoginLimits()
                 people = replace(people, lifetimes=lifetimes, limits=limits, guesses=guesses)
             yield PeopleService(
-                people=people
-                if lifetimes is None
-                else replace(
-                    people, lifetimes=lifetimes, guesses=LoginLimits(), limits=MemoryLimits(clock)
-                ),
+                people=people,
                 keys=accounts.keys,
                 clock=clock,
                 hasher=hasher,
