@@ -92,9 +92,9 @@ class AsyncClient(Methods, PagedMethods, Async):
     async def buy_credits(self, credit_count: int, *, key: str | None = None) -> CreditPurchase:
         """Buy the bundle of *credit_count* credits with the wallet.
 
-        They come onto the credential, if there is one.
+        The credits are added to the credential, if there is one.
 
-        key       of a PendingError: go on with that payment
+        key       key of a PendingError, to continue that payment
         """
         return (await self.send(purchases.purchase(credit_count), key=key)).data
 
@@ -105,7 +105,7 @@ class AsyncClient(Methods, PagedMethods, Async):
 
         Each started minute costs a credit per mint.
 
-        A connection that is lost is opened again.  Ends with an error, such as NoCreditsError.
+        A lost connection is opened again.  The stream ends with an error, such as NoCreditsError.
         """
         live = LiveCall(self._session, mints, options)
         try:

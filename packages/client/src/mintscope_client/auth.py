@@ -53,17 +53,16 @@ class CreditAuth(httpx.Auth):
 
 
 class PaymentAuth(PayingAuth):
-    """Answers a demand for payment with a payment, within the limits of the wallet.
+    """Answers a 402 with a payment, within the limits of the wallet.
 
-    Every request carries an `Idempotency-Key`.  Sending a request with the
-    same key again, whatever the first one came to, sends the same payment: it
-    is never paid for twice.  A payment is forgotten when its purchase has arrived;
-    else only when the chain proves that it can no longer land, whatever the
-    seller says, and only then its amount is given back to the wallet.
+    Every request has an `Idempotency-Key`.  A request that is repeated with the same key sends the
+    same payment, so it is never paid for twice.  A payment is forgotten when its purchase has
+    arrived, or when the chain proves that it can no longer land: then its amount returns to the
+    limits of the wallet.  The word of the seller is no proof.
 
-    rpc_url    a Solana node, asked for a blockhash if the 402 has none, and for what became of
-               payments; None: a payment that brings nothing counts as spent for good
-    journal    where payments on their way are kept; by default in memory
+    rpc_url    a Solana node, for the blockhash that a 402 lacks, and for the outcome of payments;
+               None: a payment without a purchase counts as spent
+    journal    stores payments without an outcome; by default in memory
     """
 
     requires_response_body = True

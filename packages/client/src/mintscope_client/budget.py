@@ -11,11 +11,11 @@ from mintscope_client.errors import OverBudgetError
 
 @dataclass(slots=True, kw_only=True)
 class CreditBudget:
-    """The most credits that one call, and all calls together, may cost; thread-safe.
+    """Limits of the credits that one call, and all calls together, may cost; thread-safe.
 
-    credits_per_call   the most that one call may cost; None: no such bound
-    credits_in_all     the most that all may cost over the life of this object
-    spent              credits of every call that was answered, and of those that may have been
+    credits_per_call   limit of one call; None: no such limit
+    credits_in_all     limit of all calls during the life of this object
+    spent              credits of all calls that have succeeded, or may have
     """
 
     credits_per_call: int | None = None

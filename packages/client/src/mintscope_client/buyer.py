@@ -58,7 +58,7 @@ class Buyer:
     async def buy_credits(self, credit_count: int, *, key: str | None = None) -> BoughtCredits:
         """Buy the bundle of *credit_count* credits.
 
-        key       of a PendingError: go on with that payment
+        key       key of a PendingError, to continue that payment
         Raises    WillNotPay, JournalUnusable, and the errors of `mintscope_client.errors`
         """
         bought = await self._pay(purchases.purchase(credit_count), key)

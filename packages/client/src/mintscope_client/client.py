@@ -33,20 +33,20 @@ Data = TypeVar("Data")
 
 
 class Client(Methods, PagedMethods, Blocking):
-    """Reads from the service at *url*; a context manager, usable by several threads.
+    """A client of the service at *url*: a context manager, usable by several threads.
 
     credential   a credit token or an API key: pays for reads
     payer        a `mintscope_client.auth.PaymentAuth`: pays for purchases, and for reads if there
                  is no credential
-    budget       the most that may be spent, in credits
-    patience_s   seconds for which a call waits and is sent again, in all, before it raises
-    timeout_s    seconds that one answer may take; at least 90 if a wallet pays for it
-    retries_max  how often a call is sent again; None: as often as the patience allows
-    by_websocket  streams come by WebSocket; needs the package websockets
+    budget       limits of the spent credits
+    patience_s   total seconds for waits and retries of a call, after which it raises
+    timeout_s    time limit of one response; at least 90 if a wallet pays for it
+    retries_max  maximum number of retries of a call; None: limited only by patience_s
+    by_websocket  whether streams use WebSocket, which needs the package websockets
     transport    for tests and proxies
 
-    Calls raise the errors of `mintscope_client.errors`.  A call is sent again if that can help,
-    after the time that the service asks for, with the same Idempotency-Key.
+    Calls raise the errors of `mintscope_client.errors`.  A call is repeated if that can help, after
+    the time that the service requests, with the same Idempotency-Key.
     """
 
     def __init__(  # noqa: PLR0913 - a client has one argument for each setting
@@ -101,9 +101,9 @@ class Client(Methods, PagedMethods, Blocking):
     def buy_credits(self, credit_count: int, *, key: str | None = None) -> CreditPurchase:
         """Buy the bundle of *credit_count* credits with the wallet.
 
-        They come onto the credential, if there is one.
+        The credits are added to the credential, if there is one.
 
-        key       of a PendingError: go on with that payment
+        key       key of a PendingError, to continue that payment
         """
         return self.send(purchases.purchase(credit_count), key=key).data
 
@@ -114,7 +114,7 @@ class Client(Methods, PagedMethods, Blocking):
 
         Each started minute costs a credit per mint.
 
-        A connection that is lost is opened again.  Ends with an error, such as NoCreditsError.
+        A lost connection is opened again.  The stream ends with an error, such as NoCreditsError.
         """
         live = LiveCall(self._session, mints, options)
         try:

@@ -84,12 +84,12 @@ class ClientError(Exception):
 class RefusedError(ClientError):
     """The service refused the call.
 
-    status          of HTTP
-    code            the service's word for the reason: an `ErrorCode`, or one that is newer
-    request_id      the operator finds the request by it
-    retry_after_s   how long the service asks to be left alone, if it says so
-    key             of a payment that was sent and may land all the same: the same call with it
-                    sends that payment again.  None if nothing was charged, for certain
+    status          HTTP status
+    code            code of the error: an `ErrorCode`, or one of a newer service
+    request_id      identifies the request for the operator
+    retry_after_s   seconds to wait before a retry, if the service names them
+    key             key of a sent payment that may still land: the same call with it sends that
+                    payment again.  None if nothing was charged
     """
 
     codes: ClassVar[frozenset[ErrorCode]] = frozenset()
@@ -118,7 +118,7 @@ class RefusedError(ClientError):
 
 
 class WrongCallError(RefusedError):
-    """The call cannot be answered as it is: correct it."""
+    """The call is invalid: correct it."""
 
 
 class InvalidTokenAddressError(WrongCallError, code=ErrorCode.INVALID_TOKEN_ADDRESS):
@@ -190,7 +190,7 @@ class PaymentUsedError(ConflictError, code=ErrorCode.PAYMENT_ALREADY_USED):
 
 
 class TooManyRequestsError(RefusedError, code=ErrorCode.RATE_LIMITED):
-    """The rate limit is reached; `retry_after_s` says how long to wait."""
+    """The rate limit is reached; wait `retry_after_s`."""
 
 
 class NotNowError(RefusedError):
@@ -227,7 +227,7 @@ class UnreachableError(ClientError):
 class UnreadableError(ClientError):
     """The response does not have the documented form; it may be a proxy's page.
 
-    status    of HTTP
+    status    HTTP status
     """
 
     def __init__(self, message: str, *, status: int) -> None:

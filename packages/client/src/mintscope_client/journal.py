@@ -1,7 +1,7 @@
 """The journal of payments that were sent and may still land.
 
-A payment leaves the journal if its purchase has arrived, or if the chain proves that
-it can no longer land; never because a seller says so.
+A payment leaves the journal when its purchase has arrived, or when the chain proves that it can no
+longer land.
 """
 
 import fcntl
@@ -23,21 +23,21 @@ SUFFIX: Final = ".payment.json"
 
 
 class JournalUnusable(Exception):
-    """The folder cannot store payments; the message says why.  Nothing was paid."""
+    """The folder cannot store payments, for the reason in the message.  Nothing was paid."""
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """A payment that was signed, and so may land.
+    """A signed payment, which may land.
 
-    key                its redelivery key: a secret
-    request            the request that it pays for, as in "POST https://api.example/v1/..."
-    header             the PAYMENT-SIGNATURE, to be sent again
-    amount             in atoms
-    memo               in its message, and on chain if it lands
-    source             the token account it is paid from
-    slot               of the chain as confirmed, before it was signed; 0: unknown
-    last_valid_height  the last block height at which it can land; 0: unknown, because it was
-                       signed with a blockhash of the seller's, whose word is not taken for it
+    key                its redelivery key, a secret
+    request            the request that it pays for, such as "POST https://api.example/v1/..."
+    header             the PAYMENT-SIGNATURE
+    amount             amount in atoms
+    memo               memo of its transaction
+    source             token account of the payer
+    slot               confirmed slot before it was signed; 0 if unknown
+    last_valid_height  last block height at which it can land; 0 if unknown, because its blockhash
+                       is from the seller
     """
 
     key: str
@@ -54,11 +54,11 @@ _SENT: Final = msgspec.json.Decoder(Sent)
 
 
 class Journal:
-    """The payments on their way, oldest first.  Raises JournalUnusable.
+    """The payments without an outcome, oldest first.  Raises JournalUnusable.
 
-    folder    keeps a file for each, written before it is sent, so that another process
-              goes on after this one; readable by its owner alone, since a key redeems what
-              was paid.  A purchase of another process is left to it.  None: in memory
+    folder    stores a file for each payment before it is sent, so that another process can
+              continue it; readable only by its owner, because a key redeems the purchase.  Running
+              purchases of other processes are left to them.  None: in memory
     """
 
     def __init__(self, folder: Path | None = None) -> None:

@@ -110,8 +110,8 @@ def last_height(url: str) -> Dialogue[int]:
 def fates(url: str, sent: Iterable[Sent]) -> Dialogue[dict[str, PaymentFate]]:
     """Return the fates of the payments *sent* by key, OPEN if nothing is proven.
 
-    The finalized height is read first, so that what is missing after that from the finalized
-    history, of a node that has come as far, proves death.
+    The finalized height is read first: a payment that is then missing from the finalized history of
+    a node at that height has died.
     """
     by_source: defaultdict[str, list[Sent]] = defaultdict(list)
     for each in sent:
@@ -140,8 +140,8 @@ def _history(
 ) -> Dialogue[list[_AccountTransaction]]:
     """Return the final transactions of *account*, at least from *since_slot* to *until_slot*.
 
-    Nodes behind one address stand at different heights: one that has not come to *until_slot*
-    refuses.  Raises NodeSilent.
+    Nodes behind one address may be at different heights: a node below *until_slot* refuses.
+    Raises NodeSilent.
     """
     lines: list[_AccountTransaction] = []
     for _ in range(PAGES_MAX):

@@ -18,7 +18,7 @@ class AnswerTooLarge(httpx.ReadError):
 class BoundedTransport(httpx.AsyncBaseTransport):
     """Sends requests with *inner*, and aborts responses longer than ANSWER_BYTES_MAX bytes.
 
-    Answers are requested as they are, because httpx unpacks a packed one to any length.
+    Responses are requested without compression, because httpx decompresses to any length.
     Raises AnswerTooLarge, a httpx.RequestError: the outcome of the request is unknown.
     """
 

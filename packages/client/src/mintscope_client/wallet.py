@@ -70,9 +70,9 @@ class Pin:
 class SpendLimit:
     """The limits of one payment and of all payments together; thread-safe.
 
-    atoms_per_payment   the most one payment may be
-    atoms_in_all        the most they may be together, over the life of this object
-    spent               atoms of every payment signed that may have landed or may land yet
+    atoms_per_payment   limit of one payment
+    atoms_in_all        limit of all payments during the life of this object
+    spent               atoms of all signed payments that have landed or may land
     """
 
     atoms_per_payment: int

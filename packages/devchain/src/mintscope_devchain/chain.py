@@ -1,11 +1,11 @@
-"""The devchain: a seeded market that makes one block after the other.
+"""The devchain: a seeded market that makes blocks.
 
-The history is made at once and rendered on demand: hourly blocks at first,
-then every 15, 5 and 1 minutes up to the present, so that 200 candles of every
-width exist.  After it, blocks come one slot apart.
+The history is created at the start and rendered on demand: a block an hour, then every 15, 5 and 1
+minutes up to the present, so that each timeframe has 200 candles.  After it, blocks are one slot
+apart.
 
-Memory   bounded by *kept_blocks*; nothing that was rendered is kept
-Order    everything follows from the seed, the start and the calls made
+Memory   bounded by *kept_blocks*; rendered blocks are not kept
+Order    depends only on the seed, the start and the calls
 """
 
 from collections.abc import Iterator
@@ -49,10 +49,10 @@ KEPT_BLOCKS: Final = 10_000
 class Devchain:
     """A chain in memory; call `tick` for its next block.
 
-    slot_ms, finality_ms   how fast it is: see `slot_pace`
-    has_votes              blocks hold votes; None: as they do before Alpenglow
-    has_story              tokens launch, leave their curve and imitate others; as much is traded in
-                           a minute now as in the history
+    slot_ms, finality_ms   see `slot_pace`
+    has_votes              whether blocks contain votes; None: as before Alpenglow
+    has_story              whether tokens launch, leave their curve and imitate others, with as many
+                           trades a minute as in the history
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each thing that can be set

@@ -1,6 +1,6 @@
 """Faults to inject into transactions, calls and streams.
 
-Knobs say it; setting them replaces every knob set before, so `Knobs()` heals.
+`Knobs` describes all faults at a time, so `Knobs()` ends them.
 """
 
 from collections import Counter
@@ -68,17 +68,17 @@ class Streaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Faults of subscriptions over gRPC.
 
     cut            the connection ends within a slot
-    lagged         the server ends it because the client is slow, it says
+    lagged         the server ends the connection, with the reason that the client is slow
     out_of_range   `from_slot` is refused
-    internal       every subscription is refused as after a restart
+    internal       every subscription is refused, as after a restart
     silent         nothing more is sent
     duplicates     the newest blocks are sent again
-    dead           a slot is said to have died, and its block comes after all
-    head           `from_slot` is not minded: the newest block is the first
-    banks          a slot has two banks, interleaved: the first dies, the second is confirmed
-    both_dead      two banks of a slot die: of the skipped slot before the block, if there is one
-    unnamed        every second message of a slot names no bank
-    times          how often; None: always
+    dead           a slot is reported as dead before its block is sent
+    head           `from_slot` is ignored: the newest block is the first
+    banks          a slot has two interleaved banks: the first dies, the second is confirmed
+    both_dead      two banks die, of the skipped slot before a block if there is one
+    unnamed        every second message of a slot has no bank id
+    times          number of times; None: always
     """
 
     kind: StreamFault
@@ -88,9 +88,9 @@ class Streaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The faults that are currently set.
 
-    calls, latency_ms   by method; "*" is every method without a row of its own
-    blind               the methods that do not find a transaction, though it is there
-    confirmed           the level `confirmed` is refused as unknown, or means `finalized`
+    calls, latency_ms   by method; "*" is every method without an entry
+    blind               methods that do not find any transaction
+    confirmed           whether the level `confirmed` is refused, or means `finalized`
     """
 
     landing: Landing | None = None

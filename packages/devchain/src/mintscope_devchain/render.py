@@ -1,7 +1,7 @@
 """The getBlock form of a transaction.
 
-Instruction trees go in; keys, index lists, balances before and after, logs and
-the flattened inner instructions come out.
+It turns instruction trees into keys, index lists, balances before and after, logs and flat inner
+instructions.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -148,7 +148,7 @@ def _error(call_id: object, code: int, message: str, data: object = None) -> dic
 
 
 def _named(body: bytes) -> list[_Named]:
-    """Return the calls of a body; none if it makes no sense, which its reader will say."""
+    """Return the calls of a body; empty if it is invalid, which its reader reports."""
     try:
         named = msgspec.json.decode(body, type=_Named | list[_Named])
     except UNPARSABLE:

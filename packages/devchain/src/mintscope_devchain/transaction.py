@@ -32,12 +32,12 @@ class Move(NamedTuple):
 
 
 class Invocation(NamedTuple):
-    """One instruction, with those its program invokes.
+    """One instruction, with the inner instructions of its program.
 
-    says     first lines that the program logs
-    moves    its own transfers
-    log      lines after those of its inner calls
-    fill     set on the instruction of an AMM that swaps
+    says     log lines before those of its inner calls
+    moves    transfers of the instruction itself
+    log      log lines after those of its inner calls
+    fill     the swap of an instruction of an AMM
     """
 
     program: str
@@ -53,9 +53,9 @@ class Invocation(NamedTuple):
 class Submission(NamedTuple):
     """The envelope of a transaction.
 
-    version      None for a legacy one
-    uses_table   its pools and mints come from a lookup table
-    failed_at    the instruction that fails, and with it all of it but the fee
+    version      None for a legacy transaction
+    uses_table   whether its pools and mints are in a lookup table
+    failed_at    the instruction that fails, so that only the fee is paid
     """
 
     payer: str
@@ -66,10 +66,10 @@ class Submission(NamedTuple):
 
 
 class MarketTransaction(NamedTuple):
-    """A transaction the market made, to be rendered on request.
+    """A transaction of the market, which is rendered on request.
 
-    build    its instructions, the same ones at every call
-    before   balances of the accounts it names in a move, as they were
+    build    returns its instructions, the same at every call
+    before   balances before it of the accounts in its transfers
     """
 
     build: Callable[[], tuple[Invocation, ...]]

@@ -97,7 +97,7 @@ class Method(Generic[Given, Data]):
 
 
 class PagedMethod(Generic[Given, PageData, Line]):
-    """Method for a call whose result comes in pages, which are fetched when they are read."""
+    """Method for a call with a paged result, whose pages are fetched when they are read."""
 
     def __init__(self, call: Callable[Given, PagedCall[PageData, Line]]) -> None:
         self._call = call

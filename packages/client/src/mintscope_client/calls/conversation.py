@@ -1,7 +1,7 @@
 """The steps of a call until it is answered: requests, waits and the decision to give up.
 
-A conversation is a generator.  It yields `Send` and is sent the response, or the `RequestError`
-that came in its place; it yields `Wait` and is sent None.  So it serves clients of both kinds.
+A conversation is a generator, so that it serves both clients.  It yields `Send` and receives the
+response, or a `RequestError` instead; it yields `Wait` and receives None.
 """
 
 import secrets
@@ -82,13 +82,13 @@ Conversation: TypeAlias = Generator[Step, Reply, Data]
 class CallSession:
     """The settings that the calls of a client share.
 
-    origin       of the service, as in https://api.example
-    credential   a credit token or an API key; None: no call carries one
-    payer        pays for calls that no credential pays for; None: they are not paid for
-    patience_s   seconds for which a call may wait and be sent again, in all
-    timeout_s    seconds that one answer may take; PAID_TIMEOUT_S if a wallet pays for it
-    retries_max  how often a call is sent again; None: as often as the patience allows
-    chance       gives shares of 0 to 1
+    origin       origin of the service, such as https://api.example
+    credential   a credit token or an API key; None for none
+    payer        pays for calls without a credential; None: nothing pays
+    patience_s   total seconds for waits and retries of a call
+    timeout_s    time limit of one response; PAID_TIMEOUT_S if a wallet pays for it
+    retries_max  maximum number of retries of a call; None: limited only by patience_s
+    chance       returns random numbers from 0 to 1
     """
 
     origin: httpx.URL
@@ -145,9 +145,9 @@ def converse(
 ) -> Conversation[Answered[Data]]:
     """Return the answer to *call*.
 
-    Every request of it carries the same `Idempotency-Key`: nothing is paid twice.
+    All its requests have the same `Idempotency-Key`, so that nothing is paid twice.
 
-    key       of an earlier call whose payment is pending: go on with that one
+    key       key of an earlier call with a pending payment, to continue it
     Raises    RefusedError, UnreachableError, UnreadableError, OverBudgetError, PendingError;
               WillNotPay and JournalUnusable if a wallet pays
     """

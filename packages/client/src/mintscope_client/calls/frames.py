@@ -17,11 +17,10 @@ MOMENTS: Final = frozenset({"t", "time", "at"})  # in Unix seconds
 def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None) -> Any:
     """Return *lines* as a DataFrame: a column for each field, `sol_c` for `c` of `sol`.
 
-    Indicators with parameters have columns of their own names: `sma(50)`, `adx(14)_plusDi`.
+    Columns of indicators with parameters are named like `sma(50)` and `adx(14)_plusDi`.  Unix
+    seconds become times in UTC.  A field without values has no column.
 
-    Unix seconds become moments of UTC.  A field without any value has no column.
-
-    library   as `choose_library` takes it
+    library   see `choose_library`
     Raises    ImportError
     """
     chosen = choose_library(library)
@@ -32,9 +31,9 @@ def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None
 
 
 def choose_library(library: Library | None = None) -> Library:
-    """Return *library*; if None, one that the program has imported, else an installed one.
+    """Return *library*, or, if None, an imported library, else an installed one.
 
-    Raises ImportError if it is not there.
+    Raises ImportError if there is none.
     """
     if library is not None:
         import_module(library)

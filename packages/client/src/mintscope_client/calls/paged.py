@@ -21,9 +21,9 @@ Line = TypeVar("Line")
 
 @dataclass(frozen=True, slots=True)
 class PagedCall(Generic[PageData, Line]):
-    """A call whose result comes in successive pages.
+    """A call with a paged result.
 
-    call_at    returns the call for the page at a cursor; None: the first
+    call_at    returns the call for the page at a cursor; None means the first page
     lines      returns the lines of a page
     """
 

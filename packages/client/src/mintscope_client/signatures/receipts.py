@@ -19,7 +19,7 @@ ALGORITHM: Final = "EdDSA"
 
 
 class ForgedReceipt(ValueError):
-    """The receipt is not from the service; the message says why."""
+    """The receipt is not from the service, for the reason in the message."""
 
 
 class ReceiptClaims(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -62,11 +62,11 @@ _MESSAGE: Final = msgspec.json.Decoder(_Message)
 class LiveCall:
     """One stream of several mints.
 
-    Open it with `request`, feed it data as it comes, and the reason when a connection ends; then
-    wait for `wait_s`, and open it again.  Each raises the error that ends the stream for good.
+    Open it with `request`, pass it the received data, and the reason when a connection ends; then
+    wait for `wait_s`, and open it again.  Each method raises the error that ends the stream.
 
-    Before a minute begins its credits are reserved.  Where there is no room for the next one, the
-    stream is left before that is taken, up to 20 s early: OverBudgetError.
+    The credits of a minute are reserved before it begins.  If the budget has no room for the next
+    minute, the stream ends up to 20 s before it, with OverBudgetError.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The accounts of the market, as JSON-RPC shows them: vaults, mints and their names, wallets.
 
-They are shown as they are now, at every commitment, and no transaction of the
-virtual machine finds them: the market moves them by itself.
+Their present state is shown at every commitment.  Transactions of the virtual machine cannot use
+them: only the market changes them.
 """
 
 from collections.abc import Iterator

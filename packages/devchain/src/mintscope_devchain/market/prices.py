@@ -15,7 +15,7 @@ DRIFT_MAX: Final = 0.5  # of the logarithm of a price
 
 
 class Prices:
-    """US dollar prices of every token, moved by chance and nothing else."""
+    """Random prices of all tokens in US dollars."""
 
     def __init__(self, world: World, random: Random) -> None:
         self._random = random

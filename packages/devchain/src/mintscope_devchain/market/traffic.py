@@ -1,7 +1,7 @@
 """The market: the trades of each block.
 
-Traders push pools towards the price of their token, and some trade for no
-reason.  Amounts come from the reserves of the pools, never from the price.
+Traders move pools towards the price of their token, and some trade at random.  Amounts depend on
+the reserves of the pools.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -42,7 +42,7 @@ SOL_SIZE_MIN: Final = 1 / 60  # of a swap of SOL in such a block: a dollar rate 
 
 
 class Traffic:
-    """Makes the transactions of one block after the other."""
+    """Makes the transactions of blocks, in order."""
 
     def __init__(
         self,

@@ -1,7 +1,6 @@
 """Types of call parameters, and the rejection of invalid ones.
 
-Parameters come by position.  Objects may have fields we do not know: clients
-send more than the chain reads.
+Parameters are positional.  Unknown fields of objects are ignored, as by a node.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +38,7 @@ class RpcError(Exception):
 def table(answers: Mapping[str, Callable[..., object]]) -> Mapping[str, Answer]:
     """Return *answers* by method, wrapped to check their parameters.
 
-    The types in the signature of an answer say which parameters it takes.
+    The signature of an answer has the types of its parameters.
     """
     return {name: _checked(answer) for name, answer in answers.items()}
 
@@ -175,7 +174,7 @@ class SendOptions(_Options, frozen=True, kw_only=True):
 
 
 class SimulatedAccounts(_Options, frozen=True, kw_only=True):
-    """Accounts to show as they are after the simulation."""
+    """The accounts whose state after the simulation is returned."""
 
     addresses: list[Pubkey]
     encoding: Literal["base64", "jsonParsed"] = "base64"

@@ -194,7 +194,7 @@ class GeyserServer:
     ) -> Iterator[Update]:
         """Yield the messages of another bank at *slot*, with another hash, until it is dead.
 
-        It is never sent as a whole block: those are sent of confirmed banks alone.
+        It is never sent as a complete block, because only confirmed banks are.
         """
         other = block._replace(slot=slot, blockhash=f"{bank}{block.blockhash[1:]}")
         bank_id = bank_of(slot, bank)
@@ -259,7 +259,7 @@ def bank_of(slot: int, bank: int) -> int:
 
 
 def interleaved(one: Iterable[Update], other: Iterable[Update]) -> Iterator[Update]:
-    """Yield the first of each, the second of each, and so on."""
+    """Yield the first items of all, then the second items, and so on."""
     for pair in zip_longest(one, other):
         yield from (message for message in pair if message is not None)
 

@@ -16,9 +16,8 @@ Refusal = Literal["BlockhashNotFound", "AlreadyProcessed"]
 class BlockhashQueue:
     """The newest blockhashes, each with the messages processed under it.
 
-    LiteSVM by itself accepts its newest blockhash only.  The chain accepts one
-    for 150 blocks, and remembers a message exactly as long as its blockhash is
-    good: after that the age alone refuses it.
+    LiteSVM accepts only its newest blockhash.  The chain accepts a blockhash for 150 blocks, and
+    remembers a message while its blockhash is valid: after that, its age refuses it.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """Transactions on their way into blocks, and their outcomes.
 
-The maker of the blocks calls `close_block` for each, and `rewind` for those
-that a fork takes back: the market's chain, or a Pulse where there is no market.
-Its time is that of the newest block; the clock only says when a transaction came.
+The source of blocks, the chain of the market or a Pulse, calls `close_block` for each block, and
+`rewind` for the blocks that a fork replaces.  The time is that of the newest block; the clock is
+used only for the arrival of transactions.
 """
 
 from collections import deque
@@ -60,9 +60,9 @@ class Busy(Exception):
 class Vm:
     """A simulated Solana: accounts, blockhashes, transactions and their status.
 
-    reached     says which slot has a commitment; by default the *pace* says it
-    elsewhere   finds accounts that no transaction here can touch: those of a market
-    held_elsewhere   returns the token accounts of a mint among these
+    reached          returns the slot at a commitment; by default from the *pace*
+    elsewhere        finds the accounts of a market, which no transaction here can change
+    held_elsewhere   returns the token accounts of a mint among them
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
