@@ -1,7 +1,7 @@
 """Functions that numba compiles to machine code at their first call.
 
-numba is loaded by the first call of any of them: it takes 0.2 s, and most commands call none. Until
-then a stand-in has the name of each, wherever it was imported.
+The first call of any of them loads numba, which takes 0.2 s, and most commands call none.  Until
+then a stand-in has the name of each function, in every module that has imported it.
 """
 
 import sys
@@ -17,7 +17,7 @@ _waiting: Final[list["StandIn[..., Any]"]] = []
 
 
 class StandIn(Generic[P, R]):
-    """Stands for what *make* returns, which needs numba, until one of all is called."""
+    """Replaces the function that *make* returns, until any stand-in is called."""
 
     def __init__(self, make: Callable[[], Callable[P, R]]) -> None:
         self._make = make
@@ -25,12 +25,12 @@ class StandIn(Generic[P, R]):
         _waiting.append(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call it, after all have been made."""
+        """Call the function, after all functions are made."""
         return self._real()(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """Return the attribute of what it stands for."""
-        if name.startswith("__"):  # of Python's own questions, such as of a wrapped function
+        """Return an attribute of the function."""
+        if name.startswith("__"):  # Python itself asks for some, such as __wrapped__
             raise AttributeError(name)
         return getattr(self._real(), name)
 
@@ -41,12 +41,12 @@ class StandIn(Generic[P, R]):
         return self.made
 
     def make(self) -> None:
-        """Make it."""
+        """Make the function."""
         self.made = self._make()
 
 
 def _make_all() -> None:
-    """Make all, and put them where their stand-ins are: code calls them directly from then on."""
+    """Make all functions, and replace their stand-ins in all modules, so that calls are direct."""
     with _LOADING:
         while _waiting:
             _waiting.pop().make()

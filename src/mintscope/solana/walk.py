@@ -278,7 +278,7 @@ class Walk:
     def _forget_expected(self) -> None:
         """Forget slots beyond the head if earlier blocks are missing and not requested.
 
-        They keep the window from being empty, and so what the node names from being planned.
+        Otherwise the window is never empty, and the blocks that the node reports are not planned.
         """
         if self._lineage.tip.slot < self.head < self._window.lowest_slot:
             self._not_given = self.head
@@ -286,9 +286,9 @@ class Walk:
                 self._window.drop(slot)
 
     def _plan_expected(self) -> None:
-        """Plan slots that the node has not named but that are expected soon.
+        """Plan slots that are expected soon, before the node reports them.
 
-        So that one is always waited for: an empty window would have the node asked for its newest.
+        An empty window would cause a request for the head, so one slot is always expected.
         """
         pace = self._arrivals.pace
         if not self._polling.asks_ahead or pace is None or self._plan:
