@@ -132,7 +132,7 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     follower, streams, covered = await enter(following(config, reader, market.reader, clock))
     is_restart = siblings.is_restart
     pace = follower.pace
-    draining = _draining(config, streams)
+    draining = Draining(config.drain_s, at_begin=streams.close_doors, at_end=streams.stop)
     limits = await enter(open_limits(config, clock))
     sales = await enter(_selling(config, money, reader, limits, clock, pace, is_restart=is_restart))
     checks = [*siblings.checks, *_checks(config.api, ledger, follower, reader, sales, draining)]
@@ -385,10 +385,6 @@ def create_server(  # noqa: PLR0913, PLR0917 - one argument for each part
         websocket_paths=websocket_paths,
         draining=draining,
     )
-
-
-def _draining(config: Config, streams: Streams) -> Draining:
-    return Draining(config.drain_s, at_begin=streams.close_doors, at_end=streams.stop)
 
 
 def _bounds(api: ApiConfig) -> Bounds:

@@ -200,7 +200,7 @@ async def _keeping_facts(chain: ChainConfig, market: Market, clock: Clock) -> As
 
 @asynccontextmanager
 async def _keeping_list(config: Config, market: Market) -> AsyncIterator[None]:
-    """Store the list while no api does, so that an api which starts finds one to start from."""
+    """Store the list while no api does, so that a starting api finds one."""
     if config.chain.source == "files":
         yield
         return

@@ -176,7 +176,7 @@ def credit_sales(
 def described(api: ASGIApp, origin: str) -> Callable[[], Mapping[str, Any]] | None:
     """Return a writer of the OpenAPI document of *api*, which is reached at *origin*.
 
-    None if something stands before it that does not say what it serves.
+    None if *api* is wrapped in an application without a list of its routes.
     """
     if not isinstance(api, HttpApplication):
         return None

@@ -61,7 +61,7 @@ def node_endpoint(chain: ChainConfig) -> Endpoint:
 def backfills_beside(chain: ChainConfig) -> Endpoint:
     """Return the node, limited to one request at a time and one attempt each.
 
-    A client of its own asks it: a limit that the node names for such a question holds no block up.
+    It has a client of its own, so that a limit of the node on such requests delays no block.
     """
     return replace(node_endpoint(chain), attempts_max=1, requests_in_flight=1)
 

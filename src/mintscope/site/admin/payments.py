@@ -100,7 +100,8 @@ class MoneyPages:
 
     async def payments(self, request: PageRequest) -> PageResponse:
         """Show the takings, and payments that match a search or the newest in a state."""
-        history = self._books()
+        history = self._history
+        assert history is not None  # else there is no such route
         text = request.query_params.line("q")[:QUERY_LENGTH_MAX]
         name = request.query_params.text("state")
         state = State(name) if name in set(State) else None
@@ -228,11 +229,6 @@ class MoneyPages:
             )
             for day, lines in by_day.items()
         ]
-
-    def _books(self) -> SqlPaymentBooks:
-        if self._history is None:
-            raise NotFound
-        return self._history
 
 
 def _orphan(orphan: KeptOrphan) -> Advised:
