@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from mintscope.market.ports import MINUTES_S, Retention
+from mintscope.market.series.series import NAMES
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 from support.oracles import definitions
 from support.scenes.series_service import QUIET, UNTRACKED, SeriesService, series_service
 from support.scenes.service import credit_token
 
-ALL = "ema9,ema21,ema50,ema200,rsi,macd,fibonacci,atr,bollinger,vwap,stochRsi"
 LITTLE = Retention(
     {each: max(WIDTH_S[each], MINUTES_S * (each is Timeframe.M1)) for each in Timeframe}
 )
@@ -87,7 +87,7 @@ async def test_the_newest_point_is_the_report_as_of_the_same_slot(
     await market.traded.finalize(100)
     await market.trade(3_000 * 120, 1.0)
 
-    reported = (await page(market, token, tf=tf, names=ALL, limit=3))["points"][-1]
+    reported = (await page(market, token, tf=tf, names=",".join(NAMES), limit=3))["points"][-1]
     report = (await market.report(token)).json()["data"]["indicators"][tf]
 
     assert {name: reported[name] for name in report} == report
