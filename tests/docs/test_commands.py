@@ -13,6 +13,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,18 @@ def runs_beside_serve(service: DocumentedService, command: str) -> None:
 
 
 def runs_in_make(service: DocumentedService, command: str) -> None:
-    service.sh(f"make -n {command.removeprefix('make ')}", cwd=ROOT)
+    assert command in make_runs(service)
+
+
+@cache
+def make_runs(service: DocumentedService) -> list[str]:
+    """Return the commands of make, which knows all their targets, asked at once.
+
+    Each time it starts it looks for an interpreter.
+    """
+    found = [command for command in COMMANDS if command.startswith("make ")]
+    service.sh(f"make -n {' '.join(each.removeprefix('make ') for each in found)}", cwd=ROOT)
+    return found
 
 
 def runs_in_the_demo(_: DocumentedService, command: str) -> None:
