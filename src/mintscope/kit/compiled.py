@@ -50,8 +50,8 @@ def _make_all() -> None:
     with _LOADING:
         while _waiting:
             _waiting.pop().make()
-        for module in [*sys.modules.values()]:
-            names = vars(module) if module.__name__.startswith("mintscope") else {}
+        for path, module in [*sys.modules.items()]:
+            names = vars(module) if path.partition(".")[0] == "mintscope" else {}
             for name, value in [*names.items()]:
                 if isinstance(value, StandIn) and value.made is not None:
                     names[name] = value.made
