@@ -176,7 +176,7 @@ WITH logged AS MATERIALIZED (
               FROM mint WHERE mint.id = swap.mint) AS address,
            bought, bought + sold AS volume, swaps, deciding
       FROM swap WHERE seq = :seq)
-SELECT address, bought, volume, swaps, deciding FROM logged WHERE address IS NOT NULL
+SELECT * FROM logged WHERE address IS NOT NULL
 """
 
 TRACKED: Final = """
