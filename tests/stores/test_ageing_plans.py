@@ -43,7 +43,7 @@ READ_ALL_AT_FIRST: Final = {
     "DELETE FROM doubt WHERE EXISTS ( SELECT 1 FROM payment": "few payments",
     "SELECT part.account FROM ( SELECT id, account, delta": "an audit: some thousand entries",
     "WITH since AS MATERIALIZED ( SELECT api_key, month, delta": "an audit: what follows a mark",
-    "SELECT -1, address, deciding, 0 FROM deciding_pool JOIN mint": "at the start, all of it",
+    "SELECT -1, address, ": "the pools that set prices: at the start, all of them",
     "SELECT address, since_slot, since_time, is_listed, last_swap, NULL": "an operator's search",
 }
 # The log, which holds minutes: after a minute it has a million swaps.
