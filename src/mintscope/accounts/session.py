@@ -122,7 +122,7 @@ EVER: Final = UnixMs(0)
 
 
 class Purpose(StrEnum):
-    """The purpose of a proof."""
+    """The action that a link in an e-mail, or a code, allows."""
 
     CONFIRM_APPLICATION = "confirm_application"
     VERIFY_EMAIL = "verify_email"

@@ -114,7 +114,7 @@ class QuarantineReason(StrEnum):
 
 
 class Moved(NamedTuple):
-    """The raw amount of *quote*, SOL or a dollar, that an exchange moved."""
+    """The amount that an exchange moved, in the smallest unit of *quote*: SOL or a dollar token."""
 
     quote: str
     amount: int

@@ -359,7 +359,7 @@ class _Reading:
         self._next: asyncio.Task[Update | None] | None = None
 
     async def is_there(self, timeout_s: float) -> bool:
-        """Wait for the next update or the end; return whether it arrived in time."""
+        """Return whether the next update, or the end of the source, arrives within *timeout_s*."""
         if self._next is None:
             self._next = asyncio.create_task(_coroutine(anext(self._updates, None)))
         await asyncio.wait([self._next], timeout=timeout_s)
@@ -367,7 +367,7 @@ class _Reading:
 
     @property
     def is_done(self) -> bool:
-        """Whether the next update, or the end, has come."""
+        """Whether the next update, or the end of the source, has arrived."""
         return self._next is not None and self._next.done()
 
     @property

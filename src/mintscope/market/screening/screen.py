@@ -301,7 +301,11 @@ class ScreenColumns:
                 return self._of_newest(kind, Timeframe(timeframe))
 
     def _of_newest(self, kind: str, timeframe: Timeframe) -> Floats:
-        """Return the number of candles, or the price divided by a Fibonacci level, minus 1."""
+        """Return the column *kind* of *timeframe*, by row.
+
+        kind   "candles", their number, or a key of `grammar.FIBONACCI`: how far the price is from
+               that level, as a fraction of it
+        """
         if kind == "candles":
             counts = self._averages.counts[:, TIMEFRAMES.index(timeframe)]
             return counts.astype(np.float64)

@@ -82,7 +82,10 @@ def draw_picture(facts: PictureFacts, points: Sequence[ChartPoint], width_s: int
 
 
 def title_of(facts: PictureFacts) -> str:
-    """Return its symbol or name if the font has every sign of it, else the ends of its mint."""
+    """Return the symbol or the name of the token, or the ends of its mint.
+
+    A symbol or name with a sign that the font does not have is left out.
+    """
     for text in (facts.symbol, facts.name):
         if text and _is_drawn(text):
             return _cut(text)
