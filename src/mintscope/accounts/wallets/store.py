@@ -222,7 +222,7 @@ class SqlMoveRows:
             self._db.execute(MOVE_HOLDER, (move.off, move.onto, move.at, None))
 
     def succeed(self, off: CreditAccount, onto: CreditAccount) -> None:
-        """Pass later purchases for *off* to *onto*."""
+        """Give the credits of later purchases for account *off* to account *onto*."""
         self._db.execute(SUCCEED, (off, onto))
 
 

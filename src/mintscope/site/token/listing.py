@@ -59,7 +59,7 @@ class ShownToken(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Its title: its symbol, its name, or the ends of its address."""
+        """The symbol or the name of the token, or the ends of its mint."""
         listed = self.line.listed
         return listed.symbol or listed.name or ends_of(self.mint)
 
