@@ -36,12 +36,12 @@ demo: $(VENV)/demo ## run devchain, ingest, api, a trading market and a paying b
 
 # No process, no browser and no storm; tests/conftest.py checks the marks.
 quick: $(VENV)/dev ## run the tests that need neither processes nor a browser, within a minute
-	@$(SCRATCH) $(BIN)/pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder \
+	@$(SCRATCH) $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder \
 	  -m "not process and not browser and not storm" --ignore tests/e2e --ignore tests/browser $(ARGS)
 
 # Four files at a time, even on two cores: tests of real processes mostly wait.
 test: $(VENV)/nginx $(VENV)/promtool $(VENV)/browser ## run every test, about eighteen minutes on two cores
-	@$(SCRATCH) $(BIN)/pytest --numprocesses 5 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(SCRATCH) $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/dev ## check format, lint, English, types and layers, fastest first
 	@$(BIN)/ruff format --check $(SOURCES)

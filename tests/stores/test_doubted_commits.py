@@ -79,6 +79,8 @@ def book(tmp_path: Path) -> Iterator[PostgresCreditBook]:
     with closing(PostgresCreditBook(dsn_in(tmp_path), pepper=PEPPER)) as book:
         vars(book)["_db"].close()
         vars(book)["_db"] = database = Losing(dsn_in(tmp_path))
+        vars(book)["_transaction"] = database.transaction
+        vars(book)["_snapshot"] = database.snapshot
         vars(book)["_batches"] = CreditBatches(database)
         yield book
 

@@ -1,8 +1,9 @@
 """Change of an account's e-mail address, and deletion of an account.
 
 A thief must not keep an account by changing its address.  So a verified old address gets a link
-that is valid for a week.  It restores the address, and undoes all changes made in the account since
-the session of the thief began.  For that week no other account can have the old address.
+that is valid for a week.  It restores the address, and undoes what gives lasting access since the
+session of the thief began: sessions, keys, factors, wallets, alerts, webhooks, chats and limits.
+For that week no other account can have the old address.
 
 The books and the audit log keep the number of a deleted account, not its name.
 """

@@ -1,7 +1,7 @@
 """Rights of a session, and the end of sessions when an owner recovers an account.
 
 Each change that gives lasting access is announced to the owner by e-mail, with an undo link that is
-valid for a week.  The link undoes all changes made since the session of that change began, restores
+valid for a week.  The link undoes all such changes since the session of that change began, restores
 the address that the e-mail was sent to, and lets its reader choose another password.
 """
 

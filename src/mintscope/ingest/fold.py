@@ -122,6 +122,11 @@ class FinalFold:
             await self._step()
         while await fold_once(self._store, self._floor):
             pass
+        await self._count()
+
+    async def _count(self) -> None:
+        TRACKED_MINTS.set(await self._store.tracked_count())
+        self._counted_s = self._clock.monotonic_s()
 
     async def _begin(self) -> bool:
         """Begin a batch if one is due."""
@@ -143,8 +148,7 @@ class FinalFold:
             return
         now_s = self._clock.monotonic_s()
         if self._counted_s is None or now_s - self._counted_s >= COUNT_S:
-            TRACKED_MINTS.set(await self._store.tracked_count())
-            self._counted_s = now_s
+            await self._count()
 
 
 async def fold_once(store: SqlMarketStore, floor: ports.Floor | None) -> bool:

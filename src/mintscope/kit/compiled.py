@@ -35,8 +35,9 @@ class StandIn(Generic[P, R]):
         return getattr(self._real(), name)
 
     def _real(self) -> Callable[P, R]:
-        if self.made is None:
-            _make_all()
+        with _LOADING:  # another thread may be at it
+            if self.made is None:
+                _make_all()
         assert self.made is not None
         return self.made
 
@@ -49,7 +50,8 @@ def _make_all() -> None:
     """Make all functions, and replace their stand-ins in all modules, so that calls are direct."""
     with _LOADING:
         while _waiting:
-            _waiting.pop().make()
+            _waiting[-1].make()  # if this fails, the next call tries it again
+            _waiting.pop()
         for path, module in [*sys.modules.items()]:
             names = vars(module) if path.partition(".")[0] == "mintscope" else {}
             for name, value in [*names.items()]:

@@ -224,7 +224,7 @@ class ApiKeys:
 
         The new key has the same lifetime from now on, the same cap and the same networks.
         None if the user has no active key of that id that was not rotated before.
-        Raises    TooManyKeys, if both would be active
+        Raises    TooManyKeys, if the user may have, or make, no further key
         """
         now = self.clock.now()
         user_id = session.user.user_id

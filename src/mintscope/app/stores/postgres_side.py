@@ -133,8 +133,9 @@ class PostgresSide:
                 if last:
                     self._db.execute(NUMBER_ON, (f'"{table}"', column, last))
             self._db.execute("DROP TABLE copy_progress")
-        for table in self._tables:
-            self._db.execute(f'ANALYZE "{table}"')
+            for table in self._tables:
+                if table != "copy_progress":
+                    self._db.execute(f'ANALYZE "{table}"')
 
     def close(self) -> None:
         """Close the connection."""

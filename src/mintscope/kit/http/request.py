@@ -107,9 +107,9 @@ class Request:
         return bytes(self.scope.get("query_string", b""))
 
     def bearer(self) -> str | None:
-        """Return the bearer credential in Authorization, "" for another scheme.
+        """Return the bearer credential in Authorization, "" for another scheme or none in it.
 
-        None without Authorization, and for a payment in Authorization.
+        None without Authorization, with several, and for a payment in Authorization.
         """
         value = self.headers.get(b"authorization")
         if value is None or self.is_ambiguous():

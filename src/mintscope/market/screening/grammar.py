@@ -463,8 +463,10 @@ class _Reader:
         self._depth += 1
         if self._depth > DEPTH_MAX:
             raise ConditionError(f"expected at most {DEPTH_MAX} levels of nesting", at)
-        yield
-        self._depth -= 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
 
     def _take(self) -> Token:
         token = self.next

@@ -168,7 +168,8 @@ class ListLine(NamedTuple):
     ready           the timeframes that have all their indicators
     age_s           seconds since it is tracked
     ui_multiplier   the number of tokens that wallets show for one, at the time of the list
-    look_alike_of   the mint with the most volume in D1 whose symbol or name looks the same
+    look_alike_of   the most traded mint in D1 whose symbol or name looks the same, if more is
+                    traded of it
     namesakes       the number of tokens with its symbol or name, including itself
     price           usd and sol with their basis
     """
@@ -349,7 +350,9 @@ class ListedTokens:
 
     @cached_property
     def _larger(self) -> Rows:
-        """By row, the row of the most traded token of its symbol, or else of its name; -1: none.
+        """By row, the row of the most traded token of its symbol, or else of its name.
+
+        -1: no token of either is traded more than that of the row.
 
         Symbols and names are compared with characters that look alike folded into one.
         """
