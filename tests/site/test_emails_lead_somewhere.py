@@ -28,7 +28,7 @@ async def test_links_in_emails_lead_to_pages_that_exist(site: Website, kind: Ema
     written = compose(draft, origin=ORIGIN, secrets=SECRETS, name="mintscope")
     paths = {link.removeprefix(ORIGIN) or "/" for link in re.findall(rf"{ORIGIN}\S*", written.text)}
     assert paths
-    token_page = "/token/1.x"  # not of the pages for accounts: test_token_page asks for it
+    token_page = "/token/1.x"  # not among the pages for accounts
     known = {token_page} | {re.sub(r"{\w+}", "1.x", route.path) for route in site.routes()}
     async with Person(site) as person:
         for path in paths:
