@@ -40,7 +40,7 @@ quick: $(VENV)/dev ## run the tests that need neither processes nor a browser, w
 	  -m "not process and not browser and not storm" --ignore tests/e2e --ignore tests/browser $(ARGS)
 
 # Four files at a time, even on two cores: tests of real processes mostly wait.
-test: $(VENV)/nginx $(VENV)/promtool $(VENV)/browser ## run every test, about eighteen minutes on two cores
+test: $(VENV)/nginx $(VENV)/promtool $(VENV)/browser ## run every test, about sixteen minutes on two cores
 	@$(SCRATCH) $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/dev ## check format, lint, English, types and layers, fastest first

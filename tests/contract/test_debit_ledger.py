@@ -325,7 +325,8 @@ async def test_one_that_has_left_has_everything_back(scene: Scene) -> None:
 
 def resting(ledger: GroupCreditLedger) -> threading.Event:
     """Return an event that is set whenever *ledger* has rested."""
-    taking, rested = vars(ledger)["_writing"], threading.Event()
+    taking = vars(ledger)["_writing"]
+    rested = threading.Event()
     rest = taking.rest
 
     def rest_and_tell(at: UnixMs) -> None:

@@ -36,21 +36,21 @@ async def state(market: Market) -> BackfillState:
 
 
 async def test_a_past_is_asked_for_estimated_confirmed_read_and_done(market: Market) -> None:
-    asks, queue = market.backfill_jobs, market.backfill_jobs
+    jobs = market.backfill_jobs
     ask_id = await asked(market)
     assert await newest(market) == BackfillJob(
         ask_id, A, UnixS(100), NOW, BackfillState.ASKED, None, 0, 0, "", None
     )
-    assert await asks.confirm(ask_id) is None, "it is not known yet what it costs"
-    await queue.estimated(ask_id, UnixS(200), COST)
+    assert await jobs.confirm(ask_id) is None, "it is not known yet what it costs"
+    await jobs.estimated(ask_id, UnixS(200), COST)
     assert (await newest(market)).cost == Cost(120, 130, 13)
-    assert await queue.first(BackfillState.ASKED, BackfillState.CONFIRMED) is None
-    assert await asks.confirm(ask_id) == A
-    assert await asks.confirm(ask_id) is None, "once"
-    assert await queue.first(BackfillState.CONFIRMED) == await newest(market)
-    assert await queue.began(ask_id, UnixS(250))
-    assert await queue.progress(ask_id, 90, 40, "Waits.")
-    await queue.estimated(ask_id, UnixS(1), COST)
+    assert await jobs.first(BackfillState.ASKED, BackfillState.CONFIRMED) is None
+    assert await jobs.confirm(ask_id) == A
+    assert await jobs.confirm(ask_id) is None, "once"
+    assert await jobs.first(BackfillState.CONFIRMED) == await newest(market)
+    assert await jobs.began(ask_id, UnixS(250))
+    assert await jobs.progress(ask_id, 90, 40, "Waits.")
+    await jobs.estimated(ask_id, UnixS(1), COST)
     reading = await newest(market)
     assert reading[2:] == (
         250,
@@ -62,58 +62,58 @@ async def test_a_past_is_asked_for_estimated_confirmed_read_and_done(market: Mar
         "Waits.",
         None,
     )
-    await queue.end(ask_id, BackfillState.DONE, "", UnixMs(NOW + 5))
-    await queue.end(ask_id, BackfillState.FAILED, "later", UnixMs(NOW + 9))
+    await jobs.end(ask_id, BackfillState.DONE, "", UnixMs(NOW + 5))
+    await jobs.end(ask_id, BackfillState.FAILED, "later", UnixMs(NOW + 9))
     done = await newest(market)
     assert (done.state, done.words, done.ended_at) == (BackfillState.DONE, "", NOW + 5)
-    assert not await queue.progress(ask_id, 1, 1, "")
-    assert not await queue.began(ask_id, UnixS(1))
-    assert await asks.cancel(ask_id, NOW) is None
+    assert not await jobs.progress(ask_id, 1, 1, "")
+    assert not await jobs.began(ask_id, UnixS(1))
+    assert await jobs.cancel(ask_id, NOW) is None
 
 
 async def test_it_is_cancelled_at_once_and_by_its_reader_once_it_is_read(market: Market) -> None:
-    asks, queue = market.backfill_jobs, market.backfill_jobs
+    jobs = market.backfill_jobs
     for steps in range(3):
         ask_id = await asked(market)
         if steps > 0:
-            await queue.estimated(ask_id, UnixS(200), COST)
+            await jobs.estimated(ask_id, UnixS(200), COST)
         if steps > 1:
-            await asks.confirm(ask_id)
-        assert await asks.cancel(ask_id, NOW) == A
+            await jobs.confirm(ask_id)
+        assert await jobs.cancel(ask_id, NOW) == A
         assert await state(market) is BackfillState.CANCELLED
-        assert not await queue.progress(ask_id, 0, 0, "")
+        assert not await jobs.progress(ask_id, 0, 0, "")
     ask_id = await asked(market)
-    await queue.estimated(ask_id, UnixS(200), COST)
-    await asks.confirm(ask_id)
-    await queue.began(ask_id, UnixS(200))
-    assert await asks.cancel(ask_id, NOW) == A
-    assert await asks.cancel(ask_id, NOW) is None
+    await jobs.estimated(ask_id, UnixS(200), COST)
+    await jobs.confirm(ask_id)
+    await jobs.began(ask_id, UnixS(200))
+    assert await jobs.cancel(ask_id, NOW) == A
+    assert await jobs.cancel(ask_id, NOW) is None
     assert (await newest(market)).ended_at is None
-    assert not await queue.progress(ask_id, 5, 5, "")
-    assert await queue.first(BackfillState.CANCELLING) == await newest(market)
-    await queue.end(ask_id, BackfillState.CANCELLED, "", NOW)
+    assert not await jobs.progress(ask_id, 5, 5, "")
+    assert await jobs.first(BackfillState.CANCELLING) == await newest(market)
+    await jobs.end(ask_id, BackfillState.CANCELLED, "", NOW)
     assert await state(market) is BackfillState.CANCELLED
 
 
 async def test_a_token_is_asked_for_once_at_a_time_and_all_together_are_bounded(
     market: Market,
 ) -> None:
-    asks, queue = market.backfill_jobs, market.backfill_jobs
+    jobs = market.backfill_jobs
     first = await asked(market)
-    assert not await asks.ask(A, UnixS(1), NOW)
+    assert not await jobs.ask(A, UnixS(1), NOW)
     for place in range(OPEN_MAX - 1):
         await asked(market, Mint(f"{B}{place}"))
-    assert not await asks.ask(B, UnixS(1), NOW)
-    await queue.end(first, BackfillState.FAILED, "words", NOW)
+    assert not await jobs.ask(B, UnixS(1), NOW)
+    await jobs.end(first, BackfillState.FAILED, "words", NOW)
     second = await asked(market)
     assert second > first
-    found = await queue.first(BackfillState.ASKED)
+    found = await jobs.first(BackfillState.ASKED)
     assert found is not None
     assert found.mint == f"{B}0", "the one that was asked for first"
     for _ in range(ENDED_MAX + 5):
-        await queue.end((await newest(market)).ask_id, BackfillState.DONE, "", NOW)
+        await jobs.end((await newest(market)).ask_id, BackfillState.DONE, "", NOW)
         await asked(market)
-    kept = await asks.newest(1_000)
+    kept = await jobs.newest(1_000)
     assert len(kept) == OPEN_MAX + ENDED_MAX
     assert first not in {each.ask_id for each in kept}
 

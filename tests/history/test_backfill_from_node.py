@@ -67,7 +67,8 @@ async def test_it_is_estimated_read_and_joined(tmp_path: Path) -> None:
             write(chain, blocks, leave_out=made - HEAD)
             await follow(blocks, market, [WSOL])
             await reaches(market, BackfillState.DONE)
-        job, tracked = await market.history.one(mint), await market.tracking.one(mint)
+        job = await market.history.one(mint)
+        tracked = await market.tracking.one(mint)
     assert job is not None
     assert job.stage is Stage.JOINED
 

@@ -292,7 +292,8 @@ async def test_killed_at_any_call_the_next_ingest_goes_on(scene: Scene) -> None:
             await backfills.read_one()
         except Killed:
             scene.join()  # the next ingest may join before it looks at what is asked
-            job, reads = await scene.market.history.one(A), scene.source.reads
+            job = await scene.market.history.one(A)
+            reads = scene.source.reads
             await scene.backfills.read_one()
             if job is not None and job.stage is Stage.JOINED:
                 assert scene.source.reads == reads, "what is joined is not read again"
