@@ -221,9 +221,9 @@ class AccountDeletion:
     async def delete(self, session: Session) -> None:
         """Delete the account at once and permanently; confirm this by e-mail to its address.
 
-        Keys, sessions and links end; groups, wallets, addresses of clients and the application are
-        deleted, and signals with what they fired, sent or not; no one can spend the credits.  Of
-        the person only the number is kept.
+        Keys, sessions and links end.  Watchlists, wallets, client addresses, the application, and
+        alerts with their firings, sent or not, are deleted.  No one can spend the credits.  Only
+        the number of the person is kept.
         Raises    NotPossible for the last administrator, and while a payment is under way
         """
         now = self.clock.now()
@@ -245,7 +245,7 @@ def _contents(rows: AccountRows, user: User, at: UnixMs) -> AccountContents:
 def _own_application(rows: AccountRows, user: User) -> SignupId | None:
     """Return this person's application, whether its key was already exchanged or not.
 
-    One of an agent with an account of its own stays with that account.
+    The application of an agent that has an account of its own stays with that account.
     """
     kept = rows.applications.find(user.email)
     if kept is None or kept.owner not in {None, user.user_id}:

@@ -329,9 +329,8 @@ class WebAuthn:
     def authenticated(self, answer: str, challenge: bytes, passkey: Passkey) -> PasskeyProof:
         """Verify the signature in *answer* by *passkey*; its count is not compared.
 
-        The library compares counts before it verifies the signature, so that anyone could have a
-        passkey taken for copied.
-        Raises PasskeyRefused.
+        The library would compare counts before it verifies the signature, so anyone could make a
+        passkey look like a copy.  Raises PasskeyRefused.
         """
         from webauthn import verify_authentication_response
         from webauthn.helpers import parse_authentication_credential_json

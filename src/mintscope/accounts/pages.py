@@ -1,6 +1,6 @@
 """Pages of sign-up, sign-in and account settings.
 
-The pages that links in e-mails lead to: a page changes nothing, its buttons do.
+A page that a link in an e-mail opens changes nothing; its buttons do.
 """
 
 from collections.abc import Iterable, Mapping
@@ -121,7 +121,7 @@ class EntryPages:
         return self._second_step.entry(request, errors, {"email": address})
 
     async def sign_in_by_passkey(self, request: PageRequest) -> PageResponse:
-        """Start a new session if a passkey alone has proven who it is."""
+        """Start a new session if the person has proven their identity by a passkey alone."""
         response = await self._second_step.by_passkey_alone(request)
         if isinstance(response, Redirect):
             await self._leave(request)
@@ -145,7 +145,7 @@ class EntryPages:
         return await self._second_step.proof(request)
 
     async def prove(self, request: PageRequest) -> PageResponse:
-        """Record that it was entered, and return to the page that needed it."""
+        """Record that the password was entered, and return to the page that needed it."""
         try:
             await self._people.prove(request.signed_in, request.form.text("password"))
         except WrongPassword:

@@ -42,7 +42,7 @@ class People:
     """Everything a person does with an account, except its keys.
 
     Cookies are 43 characters of base64url from a cryptographic generator, stored as hashes.
-    Every verb of a session does nothing, and raises SessionEnded, if the session was ended
+    Every method with a session does nothing, and raises SessionEnded, if the session was ended
     meanwhile: by then the account may be its owner's again.
     """
 

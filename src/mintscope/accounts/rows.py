@@ -25,7 +25,7 @@ from mintscope.watchlists.store import SqlWatchedRows, SqlWatchlistRows
 
 
 def asked_for(kind: str, body: object) -> bytes:
-    """Return a digest of a request for a *kind* of thing; `repr(body)` must be complete."""
+    """Return a digest of a request to create a *kind* of record; `repr(body)` must be complete."""
     return sha256(f"{kind}\n{body!r}".encode()).digest()
 
 

@@ -72,7 +72,7 @@ class PasskeyQuestion:
 
 
 class _Outcome(Enum):
-    """The end of a transaction about a passkey."""
+    """The outcome of a transaction about a passkey."""
 
     DONE = auto()
     OVER = auto()
@@ -315,7 +315,7 @@ def _by_passkey(  # noqa: PLR0913, PLR0917 - one argument for each part
     session: NewSession,
     at: UnixMs,
 ) -> _Outcome:
-    """Open a session, unless the ticket was used meanwhile: the same answer is no copy then."""
+    """Open a session, unless the ticket was used meanwhile, or the passkey was copied."""
     kept = rows.passkeys.find(passkey.credential_id)
     half = rows.sign_ins.find(ticket_hash)
     if kept is None or half is None:
@@ -336,7 +336,7 @@ def _alone(  # noqa: PLR0913, PLR0917 - one argument for each part
     session: NewSession,
     at: UnixMs,
 ) -> _Outcome:
-    """Open a session, unless the passkey has signed since the question: each is answered once."""
+    """Open a session unless `_object` forbids it; a question is answered only once."""
     kept = rows.passkeys.find(passkey.credential_id)
     if kept is None or rows.users.get(kept.user_id) is None:
         return _Outcome.OVER
@@ -356,7 +356,7 @@ def _prove(  # noqa: PLR0913, PLR0917 - one argument for each part
     begun_at: UnixMs,
     at: UnixMs,
 ) -> _Outcome:
-    """Note the proof in the session, by the rules of `_alone`.  Raises SessionEnded."""
+    """Record the proof in the session unless `_object` forbids it.  Raises SessionEnded."""
     owner = expect_session(rows, session)
     kept = rows.passkeys.find(passkey.credential_id)
     if kept is None or kept.user_id != owner.user_id:
@@ -376,7 +376,7 @@ def _prove(  # noqa: PLR0913, PLR0917 - one argument for each part
 def _object(
     rows: AccountRows, kept: Passkey, proof: PasskeyProof, begun_at: UnixMs, at: UnixMs
 ) -> _Outcome | None:
-    """Return the objection to a passkey that proves alone; a copy is logged and reported."""
+    """Return the outcome that refuses *kept* as the only proof, or None; log and report a copy."""
     if kept.last_used_at is not None and kept.last_used_at >= begun_at:
         return _Outcome.OVER
     if proof.is_of_copy(kept):

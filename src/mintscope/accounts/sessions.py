@@ -72,7 +72,7 @@ def end_access(rows: AccountRows, user_id: UserId, at: UnixMs) -> int:
 
 
 def unlink_telegram(rows: AccountRows, user_id: UserId, actor: Actor, at: UnixMs) -> None:
-    """Forget the Telegram chat of a user; the event ends the codes that were shown before it."""
+    """Forget the Telegram chat of a user; the logged event makes codes shown earlier invalid."""
     if rows.chats.chat(user_id) is not None:
         rows.chats.unlink(user_id)
         rows.events.note(at, actor, UNLINKED, f"user:{user_id}")
@@ -212,10 +212,10 @@ class Ended:
     sessions   all of them
     factors    authenticator apps and passkeys
     alerts     alerts that were made
-    webhooks   addresses of webhooks that were changed, and are sent to no longer
-    caps       of API keys, which are as they were before
-    chats      of Telegram that were linked, and are unlinked
-    spending   spend alerts, which are as they were before
+    webhooks   webhooks whose address was changed; nothing more is sent to them
+    caps       caps of API keys, which are restored
+    chats      Telegram chats that were linked, and are unlinked
+    spending   spend alerts, which are restored
     """
 
     sessions: int = 0
@@ -282,7 +282,7 @@ def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 
 def _has_other_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
-    """Return whether its owner changed the networks of *key* since; a key only narrows them."""
+    """Return whether the owner, not the key itself, changed the networks of *key* since then."""
     owner = user_actor(key.user_id)
     changes = _changes_of(rows, f"key:{key.key_id}", NETWORKS_CHANGED)
     newest_at = next((event.at for event in changes if event.actor == owner), None)
@@ -292,7 +292,7 @@ def _has_other_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
 def _credits_before(
     rows: AccountRows, subject: str, action: str, since: UnixMs
 ) -> tuple[bool, int | None]:
-    """Return whether *action* set credits of *subject* since *since*, and those of before."""
+    """Return whether *action* changed a limit of *subject* after *since*, and the limit before."""
     is_changed = False
     for event in _changes_of(rows, subject, action):
         if event.at < since:

@@ -66,8 +66,8 @@ DECODERS: Final[Mapping[str, Callable[[Any], object]]] = {
 class Columns(Generic[RowT]):
     """The columns of *table* that form a record of *kind*, named after its fields.
 
-    expressions   of fields that have no such column; Columns for one that is a record itself, and
-                  is None if its first column is NULL
+    expressions   SQL for fields that have no such column; Columns for a field that is itself a
+                  record, which is None if its first column is NULL
     """
 
     def __init__(self, kind: type[RowT], table: str, **expressions: "str | Columns[Any]") -> None:
@@ -362,7 +362,7 @@ class AccountConnections:
     """Runs work on the database of accounts; lives in one event loop.
 
     Writes are made in a thread, each in a transaction that holds the write lock from its start.
-    Reads are indexed, and never blocked by a writer; a rule that writes must fail there.
+    Reads are indexed, and never blocked by a writer; work that writes fails in a read.
     """
 
     def __init__(

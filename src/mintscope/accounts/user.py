@@ -98,7 +98,7 @@ def expect_password(text: str, *, email: str) -> str:
 
 @cache
 def commonest_passwords() -> frozenset[str]:
-    """Return the 10,000 commonest passwords, as zxcvbn lists them, and words beside them.
+    """Return the 10,000 commonest passwords in the lists of zxcvbn, and some words of our own.
 
     The first call takes some 80 ms: the api makes it in a thread as it starts.  The package itself
     is not imported: it would keep all its lists, ranked, in 11 MB.

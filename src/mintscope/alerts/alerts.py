@@ -80,7 +80,7 @@ class Alerts:
     entropy    returns so many bytes from a cryptographic generator
     queue      knows the deliveries of firings by webhook; None: there are none
     symbols    returns the symbols of tokens, for e-mails that test an alert
-    Raises ServiceUnavailable from every verb, nothing being done.
+    Raises ServiceUnavailable from every method, and then has changed nothing.
     """
 
     store: AccountStore
@@ -413,7 +413,7 @@ class AlertWriter:
     bounds     the limits of e-mails about alerts
     symbols    returns the symbols of tokens, as far as they are known
     lease_ms   another process takes over if this one does not renew its lease for so long
-    Raises ServiceUnavailable from every verb.
+    Raises ServiceUnavailable from every method.
     """
 
     store: AccountStore

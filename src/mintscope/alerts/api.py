@@ -274,7 +274,7 @@ class AlertRoutes:
     async def get_signal(self, request: Request) -> Response:
         """An alert.
 
-        Returns an alert. One of another account is not found. Costs nothing.
+        Returns an alert. An alert of another account is not found. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         found = await self.signals.find(holder.key.user_id, _signal_id(request))

@@ -54,7 +54,7 @@ class _Since:
 class _Track:
     """One mint: its row in the engine, its base, and the changes after the base.
 
-    is_kept   the base was written down as it is
+    is_kept   the base is stored
     """
 
     row: int
@@ -392,8 +392,8 @@ def _look_back(
 ) -> tuple[RuleState, Crossing | None]:
     """Compare *value* with the lowest and the highest within the window.
 
-    A percentage of a value that is not greater than 0 means nothing: the value is passed over.
-    When the rule fires, the window begins again with *value*.
+    A percentage of a value that is not greater than 0 means nothing: the value is skipped.  When
+    the rule fires, the window begins again with *value*.
     """
     if value <= 0.0:
         return state, None

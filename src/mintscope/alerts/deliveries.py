@@ -218,7 +218,7 @@ class Deliveries:
     retry_ms_max   a webhook that fails for so long is disabled
     lease_ms       after this time another process may send the leased webhooks
     waiting_max    waiting webhooks that are kept of one signal; kept_max: finished ones
-    Raises ServiceUnavailable from every verb.
+    Raises ServiceUnavailable from every method.
     """
 
     store: AccountStore
@@ -402,7 +402,7 @@ class Deliveries:
     ) -> tuple[int, UnixMs]:
         """Return the failures in a row, and the time of the next try.
 
-        Later and later, the last time when *retry_ms_max* is over for what waits longest.
+        The pauses grow; the last try is *retry_ms_max* after the firing that has waited longest.
         """
         failed = [each.firing for each in attempts if each.has_failed]
         rests_s = [each.retry_after_s for each in attempts if each.retry_after_s is not None]

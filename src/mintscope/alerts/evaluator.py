@@ -243,7 +243,7 @@ class AlertEvaluator:
     async def _renew(self) -> None:
         """Reload mints that have traded, so that a restart never begins far back.
 
-        Asked frames take 20 ms of a mint: all mints at once would keep alerts from firing.
+        Loading the asked frames of a mint takes 20 ms: all mints at once would delay alerts.
         """
         began_s = self.clock.monotonic_s()
         while self._aged and self.clock.monotonic_s() - began_s < RENEWING_S:

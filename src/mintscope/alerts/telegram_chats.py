@@ -159,7 +159,7 @@ class TelegramMessages:
     """Leases messages to senders, and records their outcomes.
 
     origin   beginning of links in messages
-    Raises ServiceUnavailable from every verb.
+    Raises ServiceUnavailable from every method.
     """
 
     store: AccountStore

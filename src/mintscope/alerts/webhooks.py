@@ -2,7 +2,7 @@
 
 Webhooks of one signal that are sent at once are a batch, so that a slow batch delays only its own
 signal.  Outcomes of batches are stored together.  If a process is killed after it sent a webhook
-and before it stored that, the webhook is sent again, with the same `webhook-id`.
+and before it recorded that, the webhook is sent again, with the same `webhook-id`.
 
 A client chooses the host name, and the owner of the name chooses its address.  So the address is
 checked after the lookup, and the connection goes to that address: a second lookup could differ.
@@ -57,8 +57,8 @@ class NotPublic(Exception):
 async def resolve(host: str, port: int) -> Sequence[str]:
     """Return the addresses of *host*, as texts.  Raises OSError, UnicodeError.
 
-    In a thread of its own: a name server that does not answer is waited for there for half a
-    minute, and the few threads of the loop are those that every other name waits for.
+    The lookup has a thread of its own, because it may wait half a minute for a name server, and all
+    other lookups would wait for the few threads of the event loop.
     """
     found: Future[Sequence[str]] = Future()
     Thread(target=_resolve, args=(host, port, found), name="webhook-name", daemon=True).start()

@@ -389,7 +389,7 @@ class CreditRoutes:
     async def _handed_out(self, settled: Settled, caller: Caller) -> wire.Purchase:
         """Return the purchase of *settled*, and its credit token or user.
 
-        Raises MissingToken if that is one that *caller* has not shown.
+        Raises MissingToken if *caller* has not presented the credential of that account.
         """
         purchase = settled.payment.purchase
         paid = settled.payment.paid

@@ -1,6 +1,6 @@
 """Server-sent events: all streams of a process, and one client's stream.
 
-One look every 250 ms serves them all: none has a task or a timer of its own.
+One task serves all streams every 250 ms: no stream has a task or a timer of its own.
 """
 
 import asyncio

@@ -107,8 +107,8 @@ class ErrorFormat(NamedTuple):
     """The format of failures of a route.
 
     body_type    the type of the body
-    body         makes one of an error, the time and the request id
-    hides_code   the code is not in it, and goes into X-Error-Code
+    body         makes the body from an error, the time and the request id
+    hides_code   the code is in the header X-Error-Code, and not in the body
     """
 
     body_type: type[Wire]
@@ -195,8 +195,8 @@ def write_refusal(
 ) -> Response:
     """Return the response to a request that the server refuses before it reaches a route.
 
-    path   as far as it was read; none is taken for one of the API
-    cors   says where pages of other origins may read it; the Origin may be among what was not read
+    path   as far as it was read; an empty path counts as a path of the API
+    cors   the paths whose responses pages of other origins may read, whether Origin was read or not
     """
     error_format = BOTH_SHAPES if path.startswith(b"/api/") else ENVELOPE
     body = error_format.write(error, at=at, request_id=request_id)

@@ -227,7 +227,8 @@ class KeptAnswers:
     def find(self, name: str, *, is_bought: bool = False) -> Delivered | None:
         """Return the answer kept as *name*, with its current age and its cost.
 
-        is_bought    only an answer that its purchase has kept: the store has its name for as long
+        is_bought    return only an answer that its purchase has stored: its name is in the store as
+                     long
         """
         kept = self._answers.get(name)
         if kept is None or (is_bought and not kept.is_bought):

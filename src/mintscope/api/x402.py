@@ -325,7 +325,7 @@ class ResourceServer:
         await self._checkout.expect_debits().give_back(debited, credit_count)
 
     def note_sent(self, debited: Debited) -> None:
-        """Record that events were sent for the credits of `prepay`, or that it is over."""
+        """Record that events were sent for the credits of `prepay`, or that its minute is over."""
         self._checkout.expect_debits().note_sent(debited)
 
     async def sell_credits(
@@ -470,8 +470,8 @@ class ResourceServer:
     ) -> list[Header]:
         """Return PAYMENT-REQUIRED, and a challenge of MPP for each asset if the client accepts MPP.
 
-        Headers are short, for proxies: beside a challenge PAYMENT-REQUIRED lacks what the body has,
-        or a node.
+        Headers must be short for proxies.  So beside a challenge PAYMENT-REQUIRED has no extensions
+        and no blockhash, which clients find in the body or ask a node for.
         """
         origin = merchant.origin
         if not accepts_charge(request.value(ACCEPT_PAYMENT)):

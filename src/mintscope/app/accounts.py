@@ -1,7 +1,7 @@
 """Accounts in one process: built as they are configured, and maintained while it runs.
 
 always   e-mails are taken from the outbox and delivered
-30 s     the uses of API keys are written down, and once an hour expired rows are deleted
+30 s     the uses of API keys are stored, and once an hour expired rows are deleted
 """
 
 import asyncio
@@ -100,7 +100,7 @@ class AccountMaintenance:
     _swept_at_s: float | None = field(default=None, init=False)
 
     async def run(self) -> None:
-        """Run until cancelled; then write down the last uses of keys."""
+        """Run until cancelled; then store the last uses of keys."""
         try:
             while True:
                 await self.round()

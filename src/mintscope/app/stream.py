@@ -33,9 +33,9 @@ def stream_of(  # noqa: PLR0913 - one argument for each part
 ) -> GeyserSource:
     """Return the source that reads the configured servers.
 
-    The token programs are the filter: what exchanges tokens calls one of them, also a program that
-    the table does not list.  Order books that fill without a call stand beside them.  A server
-    that does not take so many addresses is requested all transactions.
+    The filter is the token programs, because every program that exchanges tokens calls one of them,
+    and the order books that fill orders without such a call.  From a server that does not accept so
+    many addresses, all transactions are requested.
     """
     return GeyserSource(
         endpoints(config.geyser),

@@ -250,8 +250,8 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
 ) -> HttpApplication:
     """Return the pages.
 
-    origins   the addresses at which they are seen, the one in e-mails first: forms come from
-              nowhere else
+    origins   the addresses of the pages, the one for links in e-mails first; forms are accepted
+              from pages at these addresses only
     limits    counts requests by client address
     limit     how many requests a client may make, the forms among them
     writes    counts changes of accounts; None: a counter of its own

@@ -217,7 +217,7 @@ DebitOutcome = Debited | TooFew | CapReached
 class DebitLedger(Protocol):
     """The ledger for callers that take several credits at once, or pay with an API key.
 
-    Raises ServiceUnavailable from every verb when the store does not answer.
+    Raises ServiceUnavailable from every method when the store does not answer.
     """
 
     async def debit(self, debit: Debit) -> DebitOutcome:

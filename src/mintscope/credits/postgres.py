@@ -319,7 +319,7 @@ def _outcome(debit: Debit, debited: Taken, minute: int | None = None) -> DebitOu
 
 
 def _reversal(taken: Sequence[Any]) -> Reversal:
-    """Return the reversal of one debit of a batch, of one credit or as `debit` returned it."""
+    """Return the reversal of one debit of a batch, of a single credit or of several."""
     # A batch that an older version stored has fewer columns.
     account, delta, _, key, month, once, _, endpoint = (*taken, *[None] * 5)[:8]
     counted_in = None if key is None else month

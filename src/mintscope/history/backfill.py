@@ -291,10 +291,12 @@ def decide_again(
     swaps: Sequence[PricedSwap],
     sol_usd: float | None = None,
 ) -> tuple[list[PricedSwap], Standing | None]:
-    """Return the logged *swaps* of one mint and slot, priced again after *decided*.
+    """Return the logged *swaps* of one mint and slot, priced again, and the pools after them.
 
-    Prices stay; whether a swap shows its price, and counts as volume, is decided again.
+    The price of a swap does not change, but whether it sets the price of the mint, and whether it
+    counts as volume, is decided again.
 
+    decided   the pools of the mint before these swaps
     sol_usd   the rate of SOL in the slot, in USD; used only for swaps of SOL itself
     """
     again = []
@@ -329,7 +331,7 @@ def decide_again(
 
 
 def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> PricedSwap:
-    """Return a logged *swap* without a price; its volume counts if that of its pool does."""
+    """Return a logged *swap* without a price; its volume counts if its pool counts."""
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None or swap.pool is None:
         return swap
@@ -338,7 +340,7 @@ def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> 
 
 
 def _volume(swap: PricedSwap, *, sets: bool) -> int:
-    """Return the volume of a logged *swap*; one without evidence of it keeps its old volume."""
+    """Return the volume of a logged *swap*; without evidence, the volume does not change."""
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None:
         return swap.volume
@@ -346,7 +348,7 @@ def _volume(swap: PricedSwap, *, sets: bool) -> int:
 
 
 def _offer(swap: PricedSwap, pool: str, price: tuple[float, float], time: UnixS) -> Offer:
-    """Return the offer of a logged *swap*; a swap without evidence has only its volume."""
+    """Return the price that a logged *swap* offers, with its evidence or else its volume."""
     if swap.evidence is None:
         return Offer(pool, pool, *price, swap.volume, None, time)
     return offer_of(pool, price, swap.evidence, time, is_buy=swap.is_buy)

@@ -137,7 +137,7 @@ class GapMending:
                 await self.pause(LOOK_S)
 
     async def count(self) -> bool:
-        """Export the number of open gaps; return False."""
+        """Export the number of open gaps; return False, because no work is left."""
         counts = await self.mends.counts()
         GAPS_OPEN.set(counts.open)
         GAPS_GIVEN_UP.set(counts.given_up)

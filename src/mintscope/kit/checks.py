@@ -67,7 +67,7 @@ class _Trouble:
 class CheckWatch:
     """Runs checks, and logs each one that starts to fail or passes again.
 
-    look    returns "ok", or the reason of the failure, by the name of the check
+    look    runs the checks; returns "ok" or the reason of the failure, by the name of the check
     vital   names of the checks that readiness needs; empty: the process has no readiness
     keep    stores the failing checks for other processes, at the start and whenever they change
     """
@@ -142,7 +142,7 @@ class CheckWatch:
 
 
 def _bare(said: str) -> str:
-    """Return *said* without numbers, which change while a check fails."""
+    """Return the reason *said* without its numbers, which change while a check fails."""
     return NUMBERS.sub("", said)
 
 

@@ -1,7 +1,7 @@
 """Functions that numba compiles to machine code at their first call.
 
 The first call of any of them loads numba, which takes 0.2 s, and most commands call none.  Until
-then a stand-in has the name of each function, in every module that has imported it.
+then a stand-in takes the place of each function, in every module that has imported it.
 """
 
 import sys

@@ -114,7 +114,7 @@ _FORM: Final = re.compile(r"(\d{1,11}):([0-9a-f]{64})")
 class Root(msgspec.Struct, frozen=True, order=True):
     """A root of derived keys.
 
-    since_s    Unix seconds from which it signs
+    since_s    Unix seconds from which the root signs
     secret     32 bytes
     """
 
@@ -176,7 +176,7 @@ PEPPER_BYTES_MIN: Final = 32
 
 
 class CredentialKind(Enum):
-    """The three kinds, as (prefix, hex digits)."""
+    """The three kinds of credentials, as (prefix, number of hex digits)."""
 
     CREDIT_TOKEN = ("svc_credit_", 64)
     APPLICATION_SECRET = ("svc_app_", 64)

@@ -43,8 +43,8 @@ def give_to_owner(path: Path) -> None:
     """Give the new *path* to the owner of its folder, if root made it.
 
     Otherwise the service could not open files that a command of root has made.  Symbolic links are
-    not followed, because the owner of the folder could obtain a file of root by one.  If a network
-    share refuses the change, the owner stays.
+    not followed, because the owner of the folder could use one to obtain a file of root.  If a
+    network share refuses the change, the owner stays.
     """
     if os.geteuid() == 0:
         owner = path.parent.stat()

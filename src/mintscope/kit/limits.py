@@ -116,9 +116,10 @@ class MemoryLimits:
 class MovingWindow:
     """A Limiter in memory, exact for up to *keys_max* active keys.
 
-    Keys are in two generations, which turn after each window.  A key of the older generation was
-    not used for a whole window when they turn, so no current count is lost.  If there are more
-    than *keys_max* active keys, the generations turn early, and the least recent keys start again.
+    Keys are in two generations.  After each window the older one is dropped, the younger one takes
+    its place, and an empty one begins.  A dropped key was not used for a whole window, so no
+    current count is lost.  If there are more than *keys_max* active keys, this happens early, and
+    the least recent keys start again.
     """
 
     def __init__(self, limit: Limit, clock: Clock, *, keys_max: int = KEYS_MAX) -> None:

@@ -74,7 +74,7 @@ def about(
 
 
 def on_request(description: str) -> Meta:
-    """Return the description of a field that is present if requested."""
+    """Return the description of a field that is present only if it is requested."""
     return Meta(description=description, extra_json_schema={ON_REQUEST: True})
 
 

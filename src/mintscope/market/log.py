@@ -36,7 +36,7 @@ class SwapDetail(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class Uncounted(IntEnum):
     """The reason why a swap adds no volume, even if its price is accepted.
 
-    NOT          there is none: it adds volume if its price is accepted
+    NOT          no reason: it adds volume if its price is accepted
     ROUND_TRIP   its signer bought and sold the token in one transaction
     QUOTE        trades against its quote do not count as volume
     """

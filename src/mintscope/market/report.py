@@ -81,7 +81,7 @@ class Price(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     ]
 
     def is_too_old(self, after_s: int) -> bool:
-        """Return whether, *after_s* later, it is too old for the confidence that it has."""
+        """Return whether the price will be too old for its confidence *after_s* later."""
         age_ms = self.age_ms
         return age_ms is not None and not self.confidence.allows(age_ms / SECOND_MS + after_s)
 
@@ -412,9 +412,9 @@ class ReadReport(msgspec.Struct, frozen=True, gc=False):
     body     the report as JSON, ready to send
     slot     the last applied slot
     age_ms   of the data, by the market's clock; 0 while files are replayed
-    tag      names all that it says but the end of its span and the age of its price, which move
-             with the clock: an entity tag, the same in every process; empty for what is never asked
-             for again
+    tag      the entity tag of the report, the same in every process; it ignores the end of the span
+             and the age of the price, which change with the clock.  Empty for a report that is
+             never requested again
     price_age_ms   of the swap that set the price, as of that slot; None if it is not known
     """
 

@@ -1,7 +1,7 @@
 """The tools behind the `mcp` package, which is slow to import: this module is imported when needed.
 
-No request depends on an earlier one, so any replica answers any request.  The bridge to a remote
-service takes the tools from it, and leaves budgets to it.
+No request depends on an earlier one, so any replica answers any request.  The bridge takes the
+tools from a remote service, which also applies the budgets.
 """
 
 import logging

@@ -56,7 +56,7 @@ class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
 
     succeeded    the transactions that succeeded
     newest       the newest on the page, which may have failed; None at the end of the history
-    oldest       likewise
+    oldest       the oldest on the page, which may have failed; None at its end
     """
 
     succeeded: Sequence[Signature]
@@ -65,7 +65,10 @@ class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TreasuryHistory(Protocol):
-    """Raises ChainUnavailable from every verb; every verb ends within its own time limit."""
+    """The treasury's transactions on chain.
+
+    Every method raises ChainUnavailable, and ends within its own time limit.
+    """
 
     async def arrivals(
         self, asset: Mint | None = None, *, after: Signature | None, before: Signature | None
@@ -76,9 +79,9 @@ class TreasuryHistory(Protocol):
         """
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
-        """Return whether each is a payment that we signed: we pay the fee, and it paid us.
+        """Return for each of *signatures* whether it is a payment to us whose fee we pay.
 
-        None if that is unknown: the node does not have it yet, or it cannot be read.
+        None if that is unknown: the node does not have the transaction yet, or it cannot be read.
         """
 
     async def recorded(self, signature: Signature) -> bytes | None:
@@ -132,9 +135,9 @@ class AuditBooks(Protocol):
     """The books as the auditor checks them."""
 
     async def check(self, *, after_entry: int | None) -> Checked:
-        """Compare doubts, and payments, entries and balances after the entry *after_entry*.
+        """Return the violations among doubts, and among the payments, entries and balances since.
 
-        after_entry   None: doubts alone
+        after_entry   the entry after which the check begins; None: only doubts are checked
         """
 
     async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
@@ -242,7 +245,7 @@ class Acknowledgement(Enum):
 
 
 class OrphanBooks(Protocol):
-    """Raises ServiceUnavailable from every verb when the store does not answer."""
+    """The orphans in the store.  Every method raises ServiceUnavailable if it does not answer."""
 
     async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
         """Store *orphans* as first found; return those that an operator has settled."""
@@ -292,7 +295,7 @@ PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # in one audit; the nex
 
 
 def compare(ours: Sequence[Payment], sponsored: Mapping[Signature, bool | None]) -> list[Violation]:
-    """Return the certain violations among arrivals: *ours*, and payments without a row."""
+    """Return the certain violations of arrivals: those of *ours*, and payments without a row."""
     unknown = [signature for signature, is_ours in sponsored.items() if is_ours]
     short = [each.signature for each in ours if _is_short(each)]
     return [

@@ -155,8 +155,8 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     """Proof that the charge for a report has settled.
 
     report     just read, or kept since its payment was settled before
-    balance    credits left on the account that was charged; None for a payment, and for nothing
-    payment    None for credits, and for nothing
+    balance    credits left on the account that was charged; None if no credits were charged
+    payment    None if nothing was paid, or credits were charged
     credit_count   the cost of the report, taken now or before
     taken      refunds the credits if the report cannot be sent; None if none were taken
     """

@@ -133,7 +133,7 @@ def answer(
 ) -> ports.Outcome:
     """Return the outcome of *payment*, as stored, for the holder of *key*.
 
-    is_key_ours    the client has sent none, and learns it only if it needs it
+    is_key_ours    the client has sent no key, and gets ours only if it needs it
     """
     match payment.state:
         case State.ISSUED:

@@ -98,7 +98,7 @@ class NotAdopted(Enum):
 
 
 class Records(Protocol):
-    """Raises ChainUnavailable."""
+    """Transactions as the chain has recorded them.  Raises ChainUnavailable."""
 
     async def recorded(self, signature: Signature) -> bytes | None:
         """Return the transaction as it was sent, None if there is none to be read."""

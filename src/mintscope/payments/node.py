@@ -1,6 +1,6 @@
-"""Payment questions to a node, over several endpoints.
+"""Requests about payments to a node, over several endpoints.
 
-Clients wait for their payments, so a question that was answered is not repeated.
+Clients wait for their payments, so a request that was answered is not repeated.
 """
 
 import asyncio
@@ -269,7 +269,7 @@ class SimulatedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PaymentNode:
-    """A client of one endpoint.  Raises ChainUnavailable from every question.
+    """A client of one endpoint.  Raises ChainUnavailable from every method.
 
     A node that does not know the level `confirmed` is asked for `finalized` instead, as `Rpc` does.
     """
@@ -467,7 +467,7 @@ class PaymentNode:
     async def _post_again(self, method: str, request: bytes) -> bytes:
         """Post, and retry once if the node had just closed the reused connection.
 
-        Every question may be asked twice, and a transaction sent twice still lands once.
+        Every request may be sent twice, because a transaction that is sent twice still lands once.
         """
         try:
             return await self._post(method, request)

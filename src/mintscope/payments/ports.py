@@ -229,7 +229,7 @@ Beginning = Begun | KnownPayment | Objection
 
 
 class PaymentStore(Protocol):
-    """Raises ServiceUnavailable from every verb when the store does not answer."""
+    """The stored payments.  Every method raises ServiceUnavailable if the store does not answer."""
 
     async def find(self, message_hash: MessageHash) -> Found:
         """Return the payment of *message_hash*, if there is one."""
@@ -324,7 +324,10 @@ Trial = Simulated | Failing
 
 
 class Settlement(Protocol):
-    """Raises ChainUnavailable from every verb; every verb ends within its own time limit."""
+    """The steps of a payment on the chain.
+
+    Every method raises ChainUnavailable, and ends within its own time limit.
+    """
 
     def offer(self) -> RecentBlockhash | None:
         """Return a recent blockhash for a 402, or None; makes no request."""
@@ -348,7 +351,7 @@ class Settlement(Protocol):
 class PaymentChain(Protocol):
     """Facts of the chain that selling needs before the first payment.
 
-    Raises ChainUnavailable from every verb; every verb ends within its own time limit.
+    Every method raises ChainUnavailable, and ends within its own time limit.
     """
 
     async def refresh_offer(self) -> None:

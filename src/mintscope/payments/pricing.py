@@ -267,7 +267,7 @@ class PriceList(msgspec.Struct, frozen=True, kw_only=True):
     """Every price at one quote, so that the list and the demand for payment agree.
 
     sol_usd          price of SOL for network fees; None if it is unknown
-    fee_share_max    of a request's price that the network fee of its payment may eat
+    fee_share_max    the share of a request's price that the network fee of its payment may take
     """
 
     quote: Quote

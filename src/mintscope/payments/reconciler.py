@@ -10,8 +10,8 @@ The reconciler never broadcasts, because the buyer may have given up and paid in
 payment is broadcast again only if its buyer sends it again.  It may run in any number of processes,
 beside the handler of the same payment.
 
-Lost payments.  Only we can have landed them, because each needs our signature.  A quote counts at
-any age.  The key or the payer's wallet proves whose payment it is.  A purchase is issued only if no
+Lost payments.  Only we can have sent them, because each needs our signature.  A quote counts at any
+age.  The key or the payer's wallet proves whose payment it is.  A purchase is issued only if no
 fork can undo it, once, through a row like any other.
 
 Recent blockhashes.  A buyer that signs with the blockhash of a 402 needs no Solana node.  A
@@ -289,7 +289,7 @@ Adoption = Payment | ports.KeyTaken | Acknowledged
 
 
 class AdoptionStore(Protocol):
-    """Raises ServiceUnavailable when the store does not answer."""
+    """Stores adopted payments.  Raises ServiceUnavailable if the store does not answer."""
 
     async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
         """Begin and issue *payment*, which has *landed* finally, in one transaction; return it.

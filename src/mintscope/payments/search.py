@@ -78,7 +78,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """A search for payments, which matches if any field does.
 
     hint    all eight last characters of a credit token
-    limit   payments, and orphans, at most
+    limit   the most payments to find, and the most orphans
     """
 
     signatures: Sequence[Signature] = ()

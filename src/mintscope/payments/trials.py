@@ -32,7 +32,7 @@ Windows = Sequence[tuple[Limiter, LimitKey]]
 
 
 class Buyers(Protocol):
-    """Raises ServiceUnavailable when the store does not answer."""
+    """Knows who has paid before.  Raises ServiceUnavailable if the store does not answer."""
 
     async def has_bought(self, payer: Wallet) -> bool:
         """Return whether the wallet ever made a good payment."""
@@ -77,8 +77,8 @@ class Counted:
 class Trials:
     """Counts trials by sender.
 
-    per_minute    that may fail, of all clients together
-    on_refused    called for each that is not let through
+    per_minute    failed trials that are allowed in a minute, of all clients together
+    on_refused    called for each trial that is refused
     """
 
     def __init__(

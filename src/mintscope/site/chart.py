@@ -40,7 +40,7 @@ AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200")
 class ChartPoint(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A candle and the values of its indicators.
 
-    t                begin, Unix seconds
+    t                its start, Unix seconds
     bought, sold     US dollars; 0 if a provider gave the candle, because its volume has no sides
     unsided          US dollars of such a candle
     ema9 to histogram    None if history is too short
@@ -80,7 +80,7 @@ class _Pane(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """The axis of time: the middle of each candle, in spans from its begin, and how many it has."""
+    """The axis of time: the middle of each candle, and the length of the axis, in spans."""
 
     places: Sequence[float]
     spans: int
@@ -167,7 +167,7 @@ def draw_marked(
 ) -> Markup:
     """Return the prices of *points*, oldest first, with a mark below some.
 
-    marks     begins of the candles that are marked
+    marks     starts of the candles that are marked
     width_s   of a candle; more than MERGED_MAX of them are merged into wider ones
     """
     merged, step_s = _merged(points, width_s)
@@ -426,7 +426,7 @@ def _apart(levels: Mapping[str, float], pane: _Pane) -> Iterator[tuple[str, floa
 def time_marks(points: Sequence[ChartPoint], width_s: int) -> list[tuple[float, str]]:
     """Return round times within the axis of *points*, TIMES_MAX at most, as (place, text).
 
-    place   in spans from the begin of the axis, in the middle of the span that begins then
+    place   in spans from the start of the axis, in the middle of the span that begins then
     """
     if not points:
         return []

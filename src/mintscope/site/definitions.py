@@ -411,8 +411,8 @@ def every_name(fields: tuple[Field, ...]) -> Iterator[str]:
 def _merged(shapes: list[Schema]) -> Schema:
     """Return an object with the fields of all *shapes*, one of which a body has.
 
-    A field that not all of them need may be left out; one that they describe apart has the words
-    of each.
+    A field that not all of them need may be left out; a field that they describe differently has
+    the description of each.
     """
     found: dict[str, list[Schema]] = {}
     for shape in shapes:

@@ -183,8 +183,8 @@ class PageEndpoints:
     async def _refilled(self, page: PageRoute, request: Request) -> str:
         """Return the address of the current page, with the values of the form that was sent.
 
-        Texts too long for an address are left out, as are those that a script keeps, and those of a
-        body that is no form.
+        Texts that are too long for an address, texts that a script keeps, and a body that is no
+        form are left out.
         """
         here = self._here(request)
         names = page.refilled
@@ -220,8 +220,8 @@ class PageEndpoints:
     def _own_page(self, address: str) -> str:
         """Return *address* if it is a page of this site, else the start page.
 
-        A path is looked up like any other: only pages of this site are routes.  A query goes along
-        if a form of this site could have made it.
+        A path is looked up like any other: only pages of this site are routes.  A query is kept
+        only if a form of this site could have made it.
         """
         path, _, query = address.partition("?")
         try:

@@ -50,7 +50,7 @@ def short_price(value: float, digits_max: int = DIGITS) -> str:
 def price(value: float | None, unit: str = "$") -> Markup:
     """Return a price as HTML: short on screen, in full for screen readers and on hover.
 
-    unit   written before it; a word is written behind it
+    unit   written before the price; a word is written after it
     """
     if value is None:
         return no_value()
@@ -158,7 +158,7 @@ def draw_area(
 ) -> Markup:
     """Return a plot of *values*, oldest first, as SVG, with prices to the right and times below.
 
-    begin    when the first value was, Unix seconds
+    begin    the time of the first value, Unix seconds
     step_s   between two values
     label    text for screen readers
     quiet    places of values that repeat the one before without a trade: the line is dotted there

@@ -36,7 +36,7 @@ class FormData:
     def text(self, name: str) -> str:
         """Return the field *name*, "" if it was not sent.
 
-        Raises    BadRequest for one that was sent twice: it would say two things
+        Raises    BadRequest for a field that was sent twice, because its value would be ambiguous
         """
         values = self.texts(name)
         if len(values) > 1:
@@ -149,8 +149,8 @@ class PageRequest:
     form          the fields of a POST
     session       None without one
     browser       where it comes from
-    bearer        the credential of the Authorization header, which pages are sent by one purchase
-                  alone: a top-up; "" without
+    bearer        the credential of the Authorization header, which only the purchase of a top-up
+                  sends to pages; "" without
     visit         names a browser without a session in the question for a passkey; "": no cookie
     next_path     the page of this site to go to when done: from `next`, never another site's
     """
@@ -209,11 +209,11 @@ class PageRoute:
     """A page, or a form that is posted to it.
 
     path              as in `kit.http.routes.Route`
-    is_from_anywhere  its form comes from no page of ours, carries its proof in the path, and is not
-                      read: the one click of a mail program
+    is_from_anywhere  the request is the one click of a mail program: it comes from no page of ours,
+                      its proof is in the path, and its body is not read
     refilled          the fields that its page fills in from its query: they are kept if the sender
                       has to sign in first.  An address is no place for secrets
-    keeps             likewise, the fields that are filled in on every page, for the same user
+    keeps             the fields that are kept likewise, but only for the same user
     keeps_on          the page of the form, if it is not at *path*
     """
 

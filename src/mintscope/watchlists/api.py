@@ -136,8 +136,8 @@ class GroupRoutes:
     async def get_group(self, request: Request) -> Response:
         """A watchlist and its mints.
 
-        Returns a watchlist and its mints, in the order in which they were added. One of another
-        account is not found. Costs nothing.
+        Returns a watchlist and its mints, in the order in which they were added. A watchlist of
+        another account is not found. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         return self._group(
@@ -193,8 +193,8 @@ class GroupRoutes:
     async def add_group_mint(self, request: Request) -> Response:
         """Put a mint on a watchlist.
 
-        Puts a mint at the end of a watchlist, which may hold 200; if it is there, nothing changes.
-        It need not be tracked. Costs nothing.
+        Puts a mint at the end of a watchlist, which may hold 200; if the mint is already there,
+        nothing changes. A mint need not be tracked. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         watchlist_id = _watchlist_id(request)
@@ -215,7 +215,8 @@ class GroupRoutes:
     async def remove_group_mint(self, request: Request) -> Response:
         """Take a mint off a watchlist.
 
-        Takes a mint off a watchlist; not found if it is not on it. Costs nothing.
+        Takes a mint off a watchlist; not found if the watchlist does not have the mint. Costs
+        nothing.
         """
         holder = await self.gate.authorize(request)
         watchlist_id = _watchlist_id(request)

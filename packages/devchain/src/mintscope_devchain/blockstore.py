@@ -22,7 +22,7 @@ class SlotPace(NamedTuple):
     land       from the node until the next block may hold a transaction
     confirm    from the block to `confirmed`
     finalize   from the block to `finalized`
-    finality   that was requested, which sets the kind of chain: `finalize` is two slots at least
+    finality   the requested one, which sets the kind of chain: `finalize` is at least two slots
     """
 
     slot: int = SLOT_MS

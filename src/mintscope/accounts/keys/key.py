@@ -42,7 +42,7 @@ class UnusableNetwork(ValueError):
 def parse_networks(text: str) -> str:
     """Return the networks in *text* as they are stored: in CIDR notation, between spaces.
 
-    Addresses count as networks; spaces, commas and semicolons separate.  "" is ANYWHERE.
+    Addresses count as networks; spaces, commas and semicolons separate them.  "" is ANYWHERE.
     Raises UnusableNetwork.
     """
     parts = [part for part in SEPARATORS.split(text) if part]
@@ -72,7 +72,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
 def is_within(client: str, networks: str) -> bool:
     """Return whether *client* lies in one of *networks*, as `parse_networks` returns them.
 
-    client   an IPv4 address or an IPv6 /64; any other text lies in ANYWHERE alone
+    client   an IPv4 address or an IPv6 /64; any other text lies only in ANYWHERE
     """
     if networks == ANYWHERE:
         return True

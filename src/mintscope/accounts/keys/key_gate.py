@@ -49,7 +49,7 @@ class KeyGate:
     async def admit(self, request: Request) -> Holder:
         """Return the caller; the limit counts by key if it is valid, else by address.
 
-        Only by verified values: else callers could invent as many limits as they like.
+        The limit counts only by verified values: callers could invent any number of others.
         Raises    RateLimited, MissingToken, InvalidToken, ServiceUnavailable
         """
         bearer = request.bearer()

@@ -47,7 +47,7 @@ class TooManyKeys(Exception):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ApiKeys:
-    """Knows every key by its hash.
+    """The API keys of all users, which are found by their hashes.
 
     Every method with a session does nothing, and raises SessionEnded, if the session was ended
     meanwhile: so no key is made while the password is reset.

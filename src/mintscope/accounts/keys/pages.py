@@ -288,7 +288,7 @@ class KeyPages:
     async def create(self, request: PageRequest) -> PageResponse:
         """Create the key, and show it once: only in this response.
 
-        Its scopes stand in the address, as for the review.
+        The scopes of the key are in the address of the request, as for the review.
         """
         values = filled(request.query_params)
         try:

@@ -1,7 +1,7 @@
 """Delivery of e-mails from the outbox to a mail server.
 
-If a process is killed after it sent an e-mail and before it stored that, the e-mail is sent again,
-with the same Message-ID.
+If a process is killed after it sent an e-mail and before it recorded that, the e-mail is sent
+again, with the same Message-ID.
 """
 
 import asyncio
@@ -145,7 +145,7 @@ async def connected(server: MailServer) -> AsyncIterator[SMTP]:
 def message_of(email: Email, *, sender: str, name: str, at: UnixMs) -> EmailMessage:
     """Return *email* as a message dated *at*, from *sender* with the display name *name*.
 
-    Raises    ValueError for a header that would hold more than its line
+    Raises    ValueError for a header that contains a line break
     """
     message = EmailMessage(policy=SMTP_POLICY)
     # Address objects, never texts: "a@example.org, b@example.org" would be two recipients.

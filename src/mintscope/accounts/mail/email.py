@@ -56,8 +56,8 @@ class EmailKind(StrEnum):
 class Draft:
     """An e-mail as stored in the outbox; its link and code are derived when it is sent.
 
-    facts   the facts of its text, never a text of an applicant; of a user, to a verified address
-            of that user alone: the name and message of an alert
+    facts   the facts of its text.  No text of an applicant is among them; texts of a user (the name
+            and message of an alert) are sent only to a verified address of that user
             approved: `scopes`; rejected: `reason`, an administrator's words;
             new key: `hint`, `scopes`; wider networks of a key: `hint`; claim: `username`;
             second factor: `what` was done, in our words;

@@ -1,7 +1,8 @@
 """The texts of e-mails: their reason, the next step, and advice if it was not you.
 
-No text of an applicant gets in, nor of a user in an e-mail to an address that is not verified: a
-person who enters a stranger's address must not be able to write to the stranger in our name.
+No e-mail contains a text of an applicant, and only e-mails to a verified address contain texts of a
+user: a person who enters a stranger's address must not be able to write to the stranger in our
+name.
 """
 
 from collections.abc import Mapping

@@ -296,8 +296,8 @@ STANDINGS: Final = {
 class AccountRoutes:
     """Requests of agents.
 
-    everything   limits all of it by address
-    signups      limits by address what makes an application, or finds one there
+    everything   limits all requests by address
+    signups      limits by address the requests that create an application, or find one there
     """
 
     signup: Signups

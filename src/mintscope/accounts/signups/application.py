@@ -306,5 +306,5 @@ class FieldReader:
 
 
 def _is_control(sign: str) -> bool:
-    """Return whether *sign* may not stand in a text of several lines; a lone surrogate may not."""
+    """Return whether *sign* is forbidden in a text of several lines, as a lone surrogate is."""
     return sign not in "\n\t" and unicodedata.category(sign) in {"Cc", "Cs"}

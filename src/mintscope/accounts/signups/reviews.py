@@ -245,7 +245,7 @@ class Reviews:
         return await self.store.read(lambda rows: named_by(rows, email))
 
     async def ask_for_token(self, mint: Mint, user_id: UserId, *, is_tracked: bool) -> None:
-        """Record that a user wants *mint* tracked, and whether it is since."""
+        """Record that a user asked for *mint* to be tracked, and whether that was done at once."""
         action = TRACKED if is_tracked else REQUESTED
         now = self.clock.now()
         await self.store.transact(
@@ -365,10 +365,10 @@ def _undo(
 def _undo_asked(
     rows: AccountRows, before: Application, decided_at: UnixMs, actor: Actor, at: UnixMs
 ) -> Application:
-    """Undo a decision on scopes that a key requested: keys lose its scopes.
+    """Undo a decision on scopes that a key requested: keys lose the scopes that it granted.
 
-    The log holds the scopes before it, and the decision before it.  A request that the key has made
-    since awaits a decision: a repeated request does not keep the scopes.
+    The log has the scopes and the decision of before.  If the key has made another request since,
+    that request awaits a decision.
     """
     signup_id = before.signup_id
     decisions = _standing(_events(rows, signup_id, *DECISIONS, REOPENED))

@@ -97,7 +97,7 @@ class AccountCredits:
     """The credits of all users; each operation is one transaction.
 
     entropy    returns so many bytes from a cryptographic generator
-    Raises ServiceUnavailable from every verb, nothing being done.
+    Raises ServiceUnavailable from every method, and then has changed nothing.
     """
 
     store: AccountStore
@@ -195,7 +195,7 @@ class AccountCredits:
     async def tighten(
         self, holder: Holder, key_id: KeyId, month_credits_max: int | None, networks: str | None
     ) -> KeyLine | CapDenied:
-        """Tighten the limits of an active key of the same user; None leaves one as it is.
+        """Tighten the limits of an active key of the same user; None leaves a limit unchanged.
 
         networks    each lies in one of the key's, as `parse_networks` returns them
         """
@@ -388,7 +388,7 @@ class Wallets:
 
     entropy    returns so many bytes from a cryptographic generator
     origin     this service as its clients reach it
-    Raises ServiceUnavailable from every verb, nothing being done.
+    Raises ServiceUnavailable from every method, and then has changed nothing.
     """
 
     store: AccountStore

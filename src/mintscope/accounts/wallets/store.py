@@ -161,9 +161,9 @@ class SqlCreditRows:
         return None if row is None else int(row[0])
 
     def set_spend_level(self, user_id: UserId, level: int | None, told_day: int) -> None:
-        """Notify the user at *level* credits of a day after *told_day*; None: never.
+        """Notify the user if *level* credits are spent in a day after *told_day*; at None never.
 
-        A level that replaces another keeps the day of which the user was notified last.
+        If a level replaces another, the day of the last notification stays.
         """
         if level is None:
             self._db.execute(NO_SPEND_LEVEL, (user_id,))

@@ -1,8 +1,8 @@
 """The description of the product in a 402: `resource` and `extensions.bazaar` of x402.
 
-The header has how to ask, in few words, for proxies: nginx takes 4 KiB for all headers of an
-answer, and as clients send it back with their payment, 8 KiB for those of a request.  The body and
-`/.well-known/x402` have the answer too, by an excerpt if it is long.
+The header describes only the request, in few words, because of proxies: nginx accepts 4 KiB for all
+headers of a response, and 8 KiB for those of a request, in which clients send it back with their
+payment.  The body and `/.well-known/x402` describe the response, too, by an excerpt if it is long.
 
 Source    x402 v2, specs/extensions/bazaar.md
 """

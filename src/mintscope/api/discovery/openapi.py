@@ -224,8 +224,8 @@ def _describe(
 def _security(operation: Operation) -> list[dict[str, list[str]]]:
     """Return the credentials that *operation* accepts; none is needed with a payment.
 
-    Where a payment will do, API keys are named at the credit token alone: a directory takes a route
-    that names them for one that is closed to strangers.
+    If a payment is accepted, too, only the credit token is named, and its description mentions API
+    keys: a directory assumes that a route with API keys is closed to strangers.
     """
     needs = [
         {name: list[str]() for name in proof if name != X402}

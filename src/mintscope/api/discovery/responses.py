@@ -51,7 +51,7 @@ def _say_rivals(component: Schema) -> None:
 
 
 def _say_least(component: Schema) -> None:
-    """Express in JSON Schema that *component* has one field at least, if one of them says so."""
+    """Express in JSON Schema that *component* needs a field, if a field is marked ONE_AT_LEAST."""
     if any(field.pop(ONE_AT_LEAST, False) for field in component.get("properties", {}).values()):
         component["minProperties"] = 1
 
@@ -103,9 +103,9 @@ class Examples:
         return [self._of_kind(shape, where, kind) for kind in (0, 1)]
 
     def _of_kind(self, shape: Schema, where: str, kind: int) -> dict[str, Any]:
-        """Return an object with one of each two exclusive fields: the first if *kind* is 0.
+        """Return an object that has only one of each two exclusive fields.
 
-        With the second of them if *kind* is 1, and the second examples if there are any.
+        kind   0: the first of the two; 1: the second, and of each field the second example, if any
         """
         left_out = {pair[1 - kind] for pair in _rivals(shape)}
         left_out |= {name for name, of in shape["properties"].items() if of.get(ON_REQUEST)}

@@ -442,8 +442,8 @@ def _asked_candles(
 ) -> Iterable[AskedCandles]:
     """Return the candles to read for *frames*, with a day after *last* for returns.
 
-    Wide frames are made of the candles of others, which are read once, and to the end of a wide
-    one: the newest of them is whole, unless it is open.
+    Wide frames are made from narrower candles, which are read once, up to the end of a wide candle,
+    so that the newest wide candle is complete unless it is open.
     """
     base = BY_NAME[query.tf]
     has_open = query.candles == "all"

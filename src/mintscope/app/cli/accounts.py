@@ -268,7 +268,7 @@ def drop_second_factor(
     number: UserNumber,
     config: ConfigFile = None,
 ) -> None:
-    """Let a person who lost phone, passkeys and recovery codes in with the password alone."""
+    """Turn off two-factor sign-in of a person who lost phone, passkeys and recovery codes."""
     with_reviews(
         config, lambda reviews: reviews.drop_second_factor(UserId(number), actor=COMMAND_LINE)
     )

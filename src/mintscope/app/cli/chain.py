@@ -286,8 +286,8 @@ def fill(
     """Find the blocks of open gaps, and backfill the tokens that traded in them again.
 
     The node is chain.second_rpc_url, else chain.rpc_url. The cost of each backfill is shown and
-    confirmed. Works while the service runs; the same command goes on where it was. Exits with 1
-    while a gap is left open.
+    confirmed. Works while the service runs; the same command resumes after an interruption. Exits
+    with 1 while a gap is left open.
     """
     settings = configured(config).config
     if settings.chain.source == "files":
@@ -410,7 +410,7 @@ def programs(
     """List the programs whose swaps are read, those that the configuration adds among them.
 
     With --unread: calls that gave no swap and should have, and programs that are not listed; the
-    most value first. The swaps of an `unknown_program` are read by what moved.
+    most value first. The swaps of an `unknown_program` are read from their transfers.
     """
     if unread:
         _print_unread(config, limit, as_json=as_json)

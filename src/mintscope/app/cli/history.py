@@ -158,8 +158,8 @@ def read(
 ) -> None:
     """Read swaps of MINT from before it was tracked, and join them to the market.
 
-    Says what it will cost, and asks. Works while the service runs. Cut off anywhere, the same
-    command goes on where it was.
+    Shows the cost, and asks for confirmation. Works while the service runs. After an interruption,
+    the same command resumes.
     """
     with refusing("MINT", InvalidTokenAddress):
         parsed = parse_mint(mint)

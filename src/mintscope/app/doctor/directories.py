@@ -422,7 +422,7 @@ def listing(
     ] = None,
     config: ConfigFile = None,
 ) -> None:
-    """Write the files by which directories list a running service, and print their objections.
+    """Write the files by which directories list a running service, and print all flaws in them.
 
     FOLDER/providers/OPERATOR/NAME is for a pull request to pay.sh, FOLDER/server.json for the
     publisher of the MCP registry.

@@ -1,7 +1,7 @@
 """The second process, which decodes for ingest, and its start.
 
-It is run as `python -m` this module with the programs of `dex.programs`, then the numbers of the
-socket that it is asked over and of the memory that blocks lie in.
+It is run as `python -m` this module with the programs of `dex.programs`, then the file descriptors
+of the socket for requests and of the shared memory for blocks.
 """
 
 import signal

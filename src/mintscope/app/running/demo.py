@@ -280,8 +280,8 @@ def demo_folder() -> Iterator[Path]:
 def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], int]:
     """Return a new folder and the descriptor that holds its lock.
 
-    Until it is locked, a demo that starts at the same moment removes it as left by a killed one:
-    then the next is made.
+    Until the folder is locked, a demo that starts at the same moment may remove it, as if a killed
+    demo had left it; then another folder is made.
     """
     while True:
         folder = tempfile.TemporaryDirectory(prefix=PREFIX)

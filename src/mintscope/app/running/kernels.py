@@ -48,7 +48,7 @@ def load_ingest_kernels() -> None:
 def load_api_kernels() -> None:
     """Load the compiled code that answers of an api need, so that no request waits for it.
 
-    `Engine` loads that of reports when it is made.
+    `Engine` loads the code of reports when it is created.
     """
     load_list_kernels()
     bars = [Bar(UnixS(day * DAY_S), 1.0, 1.0, 1.0) for day in range(3)]

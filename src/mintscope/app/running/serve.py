@@ -249,7 +249,7 @@ ANSWER_S: Final = 0.5  # for a later start, clients get an answer at once
 class Role:
     """The effect of a process's end on the other processes.
 
-    may_end       it may end well, and then stays ended
+    may_end       it may end without an error, and then stays ended
     has_memory    the others rely on its memory: it is never restarted
     is_vital      the others end with it when it ends for good
     again         last argument when it is restarted
@@ -284,8 +284,9 @@ class Children:
 
     environment   theirs; None: ours
 
-    Each child holds the read end of a pipe whose other end is ours.  We write there what became
-    of the others.  When we die, even by SIGKILL, the pipe closes and `attach` ends the child.
+    Each child holds the read end of a pipe whose other end is ours.  We write the state of the
+    other children to it.  When we die, even by SIGKILL, the pipe closes and `attach` ends the
+    child.
     """
 
     def __init__(
@@ -326,7 +327,7 @@ class Children:
     ) -> None:
         """Start `mintscope` with *arguments*; it inherits *listener* and serves its clients.
 
-        While it does not run, its clients wait; when it is not about to, they hear 503.
+        While it does not run, its clients wait; if it will not start soon, they get 503.
         """
         child = _Child(
             name=name,

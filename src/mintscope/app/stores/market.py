@@ -52,7 +52,7 @@ class MarketEngine(Protocol):
 class Market:
     """The ports of the market; each is opened at first use.
 
-    stack   lets go of them
+    stack   closes them
     """
 
     def __init__(

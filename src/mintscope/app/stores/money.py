@@ -136,7 +136,7 @@ Port = TypeVar("Port", bound=Opened)
 class Money:
     """The ports of credits, payments and accounts; each is opened at first use.
 
-    stack    lets go of them
+    stack    closes them
     queue    opens the queue of webhooks
     pepper   None: the one kept beside the database
     roots    the roots that sign in its place, one after the other

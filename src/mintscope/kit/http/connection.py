@@ -1,7 +1,8 @@
 """HTTP/1.1 connection with bounds.
 
     request line and headers   16 KiB in all, 2 KiB of address, 100 headers, else 431
-    body                       64 KiB, declared or streamed, else 413; in 1,024 pieces, else 400
+    body                       64 KiB, declared or streamed, else 413; at most 1,024 pieces, else
+                               400
     a whole request            14 s from its first byte, else 408; silence is just closed
     an unread response         cut off after 14 s, however short it is
     requests that wait         16, then they are answered and the connection is closed

@@ -159,7 +159,7 @@ class Connections:
 
     write_refusal    returns the response to a request that reaches no route
     fast_path        answers plain requests before the application; None: no requests
-    queue            the order in which connections are read that have not paid
+    queue            the order in which connections that have not paid are read
     websocket_paths  paths of the routes that accept a WebSocket
     """
 
@@ -290,7 +290,7 @@ class Connections:
         return b"%b%b\r\n%b" % (STATUS_LINE[response.status], lines, response.body)
 
     def lines_of(self, headers: Sequence[Header]) -> bytes:
-        """Return *headers* as lines, which are cached because they change once a second."""
+        """Return *headers* as lines, which are cached because they change only once a second."""
         if headers is not self._dated:
             self._dated = headers
             self._date_lines = b"".join([b"%b: %b\r\n" % header for header in headers])

@@ -107,9 +107,9 @@ class Request:
         return bytes(self.scope.get("query_string", b""))
 
     def bearer(self) -> str | None:
-        """Return the bearer credential in Authorization, "" for another scheme or none in it.
+        """Return the bearer credential in Authorization; "" for another scheme, or without a text.
 
-        None without Authorization, with several, and for a payment in Authorization.
+        None if there is no Authorization header, if there are several, or if it holds a payment.
         """
         value = self.headers.get(b"authorization")
         if value is None or self.is_ambiguous():
@@ -337,7 +337,7 @@ def _described(shape: object) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 
 def _named(shape: object, value: object, place: str) -> tuple[str, str]:
-    """Return the phrase for the names expected at *place*, and a phrase with these names."""
+    """Return the phrase of msgspec that a list of the expected names replaces, and that list."""
     schema, named = _described(shape)
     kinds = schema.get("discriminator", {})
     if place and kinds.get("propertyName") == place:

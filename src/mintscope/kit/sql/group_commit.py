@@ -66,8 +66,8 @@ class _Batch:
 class GroupCommit(Generic[Item, Outcome]):
     """Turns `commit(items) -> outcomes` into an outcome per item.
 
-    A batch holds the items of one iteration of the event loop, or of the duration of the last
-    batch.  The threads wake each other once for each batch.
+    A batch holds the items of one iteration of the event loop, or those that arrived while the last
+    batch was written.  The threads wake each other once for each batch.
 
     commit      runs in the writer's thread, in order of arrival; an outcome that is an exception is
                 raised to its waiter, and an exception of commit to every waiter
@@ -76,7 +76,7 @@ class GroupCommit(Generic[Item, Outcome]):
     delivered   called in the event loop after the waiters of a committed batch have continued
     rest        runs in the writer's thread after a moment without work, then every 10 s, and at
                 the end
-    patience_s  every waiter is refused after this time without progress, at most twice of it
+    patience_s  every waiter is refused after this time without progress, at most twice that time
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The name of an installation, and the builds that have written it.
 
-Each store holds the random name of its installation.  A store with no name or another name, beside
-files of the installation, was emptied or exchanged, so that sold credits are not in it.
+Each store holds the random name of its installation.  If a store has no name, or another name than
+the files beside it, it was emptied or exchanged, and sold credits are not in it.
 """
 
 from collections.abc import Callable, Sequence

@@ -41,7 +41,7 @@ log = structlog.get_logger()
 class Migration(NamedTuple):
     """One step of a schema.
 
-    least   code that has the migrations up to this one can still use the store
+    least   code with the migrations up to this number can still use the store
     """
 
     number: int

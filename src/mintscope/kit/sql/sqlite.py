@@ -71,7 +71,7 @@ def state_2(*values: Any) -> bytes:
 
 
 def volume_1(*values: Any) -> int:
-    """Return the volume, in micro-USD, of the buys or else the sells in a blob of swaps."""
+    """Return the volume, in micro-USD, of either the buys or the sells in a blob of swaps."""
     swaps, is_buy = values
     return sum(swap[VOLUME] for swap in _swaps.decode(swaps) if swap[IS_BUY] == bool(is_buy))
 

@@ -434,7 +434,7 @@ def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Flo
 
 @kernel
 def held_averages(recent: Any, closed: int, acc: Floats) -> int:
-    """Write the accumulators in *recent* to *acc*; return after how many of *closed* they are."""
+    """Write the accumulators in *recent* to *acc*; return the number of closed candles in them."""
     held = closed - int(recent["later"])
     acc[:LAST] = recent["averages"][:LAST]
     acc[EMA:] = recent["averages"][LAST:]

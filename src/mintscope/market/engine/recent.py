@@ -282,7 +282,7 @@ def read_recent(recents: Any, places: Ints, counts: Ints, prices: Floats) -> Flo
 def read_earlier_recent(recents: Any, places: Ints, counts: Ints, z: int) -> Floats:
     """Return value *z* of CROSSED of the newest closed candles of all rows, by age: [age, i].
 
-    The newest closed candle has age 1; NaN for none.  places: as of `read_recent`.
+    The newest closed candle has age 1; NaN for none.  *places* are as in `read_recent`.
     """
     found = np.full((AGES + 1, len(counts)), nan)
     closes = np.zeros(CLOSES_HELD)

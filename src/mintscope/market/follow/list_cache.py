@@ -1,7 +1,7 @@
 """Cache of the list of tokens, and its keeper.
 
-It reads apart from the follower, over a connection of its own, and only what is final: a list that
-cannot be read holds up no report.
+The cache reads only final data, over its own connection, apart from the follower of the log: if the
+list cannot be read, reports are still served.
 """
 
 import asyncio
@@ -216,7 +216,7 @@ class ListCache:
         keeper: ListKeeper | None = None,
         keep: ListMemory = IN_MEMORY,
     ) -> None:
-        """Read *reader*; *wait* is called between two looks at it.
+        """Read *reader*; *wait* is called between two reads.
 
         keeper   stores snapshots of the list for processes that start, and reads them
         keep     keeps the large parts of the list
@@ -255,7 +255,7 @@ class ListCache:
     async def expect_loaded(self) -> None:
         """Raise ServiceUnavailable while the list is loaded for the first time.
 
-        A list that could not be read holds up nothing else.
+        If the first attempt has failed, this check passes, because all else can still be served.
         """
         if self._is_loading:
             raise ServiceUnavailable(LOADING)
@@ -374,7 +374,7 @@ class ListCache:
         await asyncio.to_thread(read_again)
 
     async def _recall(self, tokens: TokenList) -> None:
-        """Read the candles of some mints whose swings went out of what the list keeps of them."""
+        """Read again the candles of some mints of whose swings the list keeps too few candles."""
         lost = tokens.lost(LOST_PER_LOOK)
         if lost:
             page = await self._reader.some(lost)
@@ -404,7 +404,7 @@ class ListCache:
 
 
 class NotStored(StrEnum):
-    """Why no snapshot of the list was stored."""
+    """The reason why no snapshot of the list was stored."""
 
     NOTHING_FINAL = "no block of the log is final yet"
     FEW = "so few tokens load as fast without it"
@@ -456,7 +456,7 @@ async def keep_snapshot(
 ) -> None:
     """Store the list, until cancelled, whenever the log may soon not reach back to its snapshot.
 
-    While an api runs, it stores snapshots, and nothing is due.
+    While an api process runs, it stores the snapshots, so that none is due here.
 
     store   stores one, and returns whether it did
     """

@@ -4,8 +4,9 @@ Trades of closed parts have a file each, whose space is free again once nothing 
 is read with `pread`, so its bytes stay in the cache of the system, which may drop them.
 
 The newest candles of wider timeframes are mapped, because kernels read and change a few of them at
-each look, and all when a condition names one.  `release` lets go of what was read: it stays in the
-cache of the system, which may write it to the disk and drop it.  No file has a name.
+each update, and all if a condition names one.  `release` frees the memory of the pages that were
+read: they stay in the cache of the system, which may write them to the disk and drop them.  No file
+has a name.
 """
 
 import mmap
@@ -34,7 +35,7 @@ class ListFiles:
     def __init__(self, folder: Path, *, rows_min: int = ROWS_MIN, maps: bool | None = None) -> None:
         """Keep at least *rows_min* rows in files of *folder*, fewer in memory.
 
-        maps   whether records are mapped; None: if the file system keeps what it has allocated
+        maps   whether records are mapped; None: only on file systems that keep allocated space
         """
         self._folder = folder
         self._rows_min = rows_min
@@ -67,7 +68,7 @@ class ListFiles:
         return np.frombuffer(mapped, of)
 
     def release(self) -> None:
-        """Let go of the pages of all maps, in some tens of microseconds if few were used."""
+        """Free the pages of all maps, in some tens of microseconds if few were used."""
         for mapped in self._mapped:
             mapped.madvise(mmap.MADV_DONTNEED)
 

@@ -60,7 +60,7 @@ def adx(bars: Bars, size: int) -> Floats:
 def _sums(values: Floats, size: int) -> Floats:
     """Return Wilder's sums of *values*, from the value after the first *size* - 1 on.
 
-    The first of all is the plain sum of so many, which is what TA-Lib and Wilder begin with.
+    TA-Lib and Wilder begin with the plain sum of the first *size* - 1, too.
     """
     keep = 1.0 - 1.0 / size
     seed = float(values[: size - 1].sum())
@@ -76,7 +76,7 @@ def _sums(values: Floats, size: int) -> Floats:
     reach=lambda size, _: FORGETTING * size + TURNS,
 )
 def supertrend(bars: Bars, size: int, ranges: float) -> Floats:
-    """Stop that follows the trend, USD, and 1 below a rising price, -1 above a falling one."""
+    """Stop that follows the trend, USD, and its direction: 1 below the price, -1 above it."""
     found = np.full((len(bars.closes), 2), np.nan)
     spread = ranges * wilder(true_ranges(bars), size)
     middle = (bars.highs + bars.lows) / 2
@@ -145,7 +145,7 @@ def psar(bars: Bars, step: float, most: float) -> Floats:
     reach=lambda conversion, base, span: base + max(conversion, base, span),
 )
 def ichimoku(bars: Bars, conversion: int, base: int, span: int) -> Floats:
-    """Lines and cloud of Ichimoku, USD; the cloud is that drawn at the candle, `base` ahead.
+    """Lines and cloud of Ichimoku, USD; the cloud is the one that is drawn `base` candles ahead.
 
     The lagging line is the close, drawn back.
     """

@@ -35,9 +35,9 @@ class Indicator(NamedTuple):
     """One indicator.
 
     outputs   the names of its numbers; none if it is a single number
-    reach     how many older candles its first exact value rests on if the first is not the first
-              of all, by its parameters
-    reads     how many older candles are read for it beside
+    reach     returns, from the parameters, how many candles an exact value needs before it, unless
+              the candles begin with the first of all
+    reads     how many older candles are read in addition
     """
 
     name: str

@@ -302,7 +302,7 @@ class Averages:
         return found
 
     def save(self, at: AverageRows, k: int, recents: Any, opens: Floats) -> None:
-        """Store what rows *at* had of timeframe *k* until now; None: *recents* do not change."""
+        """Store the values of timeframe *k* that rows *at* had; None: *recents* do not change."""
         self._before.append((at, k, recents, opens))
 
     def changes(self, k: int, kind: int) -> Iterator[tuple[AverageRows, Any]]:

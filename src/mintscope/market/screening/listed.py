@@ -168,8 +168,8 @@ class ListLine(NamedTuple):
     ready           the timeframes that have all their indicators
     age_s           seconds since it is tracked
     ui_multiplier   the number of tokens that wallets show for one, at the time of the list
-    look_alike_of   the most traded mint in D1 whose symbol or name looks the same, if more is
-                    traded of it
+    look_alike_of   the most traded mint in D1 whose symbol or name looks the same, if it is traded
+                    more than this one
     namesakes       the number of tokens with its symbol or name, including itself
     price           usd and sol with their basis
     """

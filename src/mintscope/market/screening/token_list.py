@@ -64,7 +64,7 @@ class KeptRows(msgspec.Struct, frozen=True, array_like=True):
 class TokenList:
     """The listed mints, as of one folded slot.
 
-    folded   up to where it has come
+    folded   the last folded slot in the list
     """
 
     def __init__(self, folded: FoldedTo, keep: ListMemory = IN_MEMORY) -> None:
@@ -328,7 +328,7 @@ class TokenList:
         self._folds[row] = [fold_key(mint.name), fold_key(mint.symbol)]
 
     def _let_go(self) -> None:
-        """Leave `_folds` and `_address_bytes` to those who were shown them, and change copies."""
+        """Copy `_folds` and `_address_bytes` before a change, if a returned list uses them."""
         if self._is_shown:
             self._folds = self._folds.copy()
             self._address_bytes = self._address_bytes.copy()
@@ -476,7 +476,7 @@ class Restoring:
     """Restores a list from its pieces, given in order.  All methods raise NotASnapshot."""
 
     def __init__(self, keep: ListMemory = IN_MEMORY) -> None:
-        """*keep* keeps the large parts of the list."""
+        """Keep the large parts of the list in *keep*."""
         self._keep = keep
         self._head: Head | None = None
         self._tokens: TokenList | None = None

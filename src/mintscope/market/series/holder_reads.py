@@ -54,7 +54,7 @@ class HolderReader(Protocol):
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
         """Return the largest holders of *mint*, whose pools in the book are *booked*.
 
-        Raises ServiceUnavailable if they cannot be read now, or the node never names them.
+        Raises ServiceUnavailable if they cannot be read now, or the node does not offer them.
         """
 
     def last(self, mint: Mint) -> Holders | None:

@@ -88,8 +88,8 @@ def find_flaw(  # noqa: PLR0913  as above
 ) -> Flaw | None:
     """Return the flaw of *memo*, if it has one.
 
-    resource    a kind: for anything of it that is sold
-    now         None: the expiry is set aside, for a payment that is on chain already
+    resource    if it is a kind, the quote may be for any resource of that kind
+    now         None: the expiry is ignored, for a payment that is on chain already
     """
     if len(memo) != MEMO_BYTES:
         return Flaw.FORGED

@@ -87,7 +87,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 class Asked:
     """The demand that the payment must meet, and the time of the check.
 
-    resource    a kind: any resource of that kind
+    resource    if it is a kind, the payment may be for any resource of that kind
     now         None: a quote of any age counts
     offered     the quote that the client sent beside the transaction; it counts if the transaction
                 has no memo, or one of the client's own
@@ -225,7 +225,7 @@ def _check_rest(envelope: Envelope) -> bytes | None:
 
 
 def _check_quote(memo: bytes | None, asked: Asked) -> bytes:
-    """Check that *memo* or the request holds our quote for exactly this; return the quote."""
+    """Check that *memo* or the request holds our quote for this demand; return the quote."""
     is_beside = memo is None or _is_clients_own(memo)
     quote = asked.offered if asked.offered is not None and is_beside else memo
     if quote is None:

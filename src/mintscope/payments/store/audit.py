@@ -6,7 +6,7 @@
     moves      credits that a user moved left one account and reached another
     payments   each issued payment has its entry
     accounts   each balance equals the sums plus the entries of the journal since
-    keys       so do the spends of each API key in each month
+    keys       the spends of each API key in each month equal their sums, too
     months     the rows of each closed month are as they were when it was closed
 
 Each statement reads a part of limited size, however old the books are: the sums are kept in tables

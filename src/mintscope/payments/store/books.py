@@ -364,8 +364,8 @@ class SqlPaymentBooks:
     ) -> Sequence[KeptPayment]:
         """Return up to *limit* payments of a user after *before*, newest first.
 
-        They are those into the user's account, those whose credits it has, and those of linked
-        wallets.
+        These are payments for credits of the user's account, payments whose credits were moved
+        there, and payments of linked wallets.
         """
         return await self._kept(OF_CUSTOMER, (user_id, *(before or purchases.LATEST), limit))
 

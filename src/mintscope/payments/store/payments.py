@@ -2,7 +2,7 @@
 
 PaymentStore, beside the credits, so that issuing is one transaction.
 
-Each verb holds the write lock from its first statement, so any number of processes may call it.
+Each method holds the write lock from its first statement, so any number of processes may call it.
 """
 
 from collections.abc import Callable, Sequence

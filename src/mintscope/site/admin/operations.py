@@ -65,7 +65,7 @@ class OperationPages:
     def __init__(
         self, parts: OperationParts, review: Reviews, lists: ListCache | None = None
     ) -> None:
-        """Name tokens as *lists* does."""
+        """Create the pages, which show tokens by their names in *lists*."""
         self._lists = lists
         self._tracking = parts.tracking
         self._sales = parts.sales

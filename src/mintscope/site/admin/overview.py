@@ -133,7 +133,7 @@ def _percent(share: float | None) -> str | None:
 def _missed(rows: Iterable[ProgramHour], hour: int) -> list[dict[str, Any]]:
     """Return a plot and the daily calls of the programs most missed in the week.
 
-    The rest of them is one.
+    All others are summed up as one.
     """
     by_program: dict[str, Counter[int]] = {}
     for row in rows:

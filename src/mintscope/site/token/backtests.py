@@ -1,7 +1,7 @@
 """Page that tests a rule on the past of a token, for one credit.
 
 A test is bought once: the same user sees the same test for a quarter of an hour.  It is run before
-it is paid for, so that one that looked at no candle costs nothing, as with the API.
+it is paid for, so that a test without a candle costs nothing, as with the API.
 """
 
 import asyncio

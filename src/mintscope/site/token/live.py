@@ -1,8 +1,9 @@
 """Open pages of tokens: reports from the broadcast, and candles and swaps beside them.
 
-A report says nothing of volumes, nor what its candle opened at.  So after a report was sent, the
-newest candles and swaps of its token are read: once for all its pages, as often as it is sent.
-Changes of the list of tokens are sent whenever the list is new: time alone moves it.
+A report has no volumes, and not the open of its candles.  So after a report was sent, the newest
+candles and swaps of its token are read: once for all its pages, as often as it is sent.  Changes of
+the list of tokens are sent after each update of the list, because its numbers also change with
+time.
 """
 
 import asyncio

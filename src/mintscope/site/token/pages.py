@@ -1,7 +1,7 @@
 """Page of a token, with free and paid views.
 
-A view is of one token, for a quarter of an hour, in every timeframe.  A paid view is kept
-where limits are, and so is the same in every process.
+A view is of one token, for a quarter of an hour, in every timeframe.  A paid view is stored with
+the rate limits, so that it is valid in every process.
 """
 
 import asyncio

@@ -12,9 +12,9 @@ NEAR_AMONG: Final = 2_000  # the most traded tokens, whose names are compared
 
 
 class NearNames:
-    """Names of the most traded tokens as they are compared, kept for a minute of the list.
+    """The names of the most traded tokens, prepared for comparison; renewed once a minute.
 
-    To read them is to make so many lines of the list, and anybody may search for any name.
+    To read the names takes time, and anyone may search for any name.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class NearNames:
     def nearest(self, listed: ListedTokens, name: str) -> str | None:
         """Return the name of the most traded token that is one typo away from *name*.
 
-        In any thread.
+        May run in any thread.
         """
         wanted = searched(name)
         by_length = self._names(listed)

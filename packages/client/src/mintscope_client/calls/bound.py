@@ -1,4 +1,4 @@
-"""Calls as methods of clients: of each call one row, which serves all kinds of client."""
+"""Calls as methods of clients: one row for each call, which serves all kinds of client."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable

@@ -175,7 +175,7 @@ def cap_key(
     month_credits_max: int | None = None,
     networks: Sequence[str] | None = None,
 ) -> ApiCall[CappedKey]:
-    """Return the call that tightens the limits of a key; None leaves one as it is.
+    """Return the call that tightens the limits of a key; None leaves a limit unchanged.
 
     networks    addresses, or networks in CIDR notation, that the key is accepted from
     """

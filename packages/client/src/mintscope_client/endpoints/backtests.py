@@ -18,7 +18,7 @@ CREDITS_A_TOKEN: Final = 4  # of a backtest, at most: for each timeframe that is
 
 
 class ReturnsOfFiring(msgspec.Struct, frozen=True):
-    """Returns of a purchase sold after 5 minutes, 1 or 4 hours, or a day; None if not over."""
+    """Returns of a purchase sold after 5 minutes, 1 or 4 hours, or a day; None until then."""
 
     m5: float | None
     h1: float | None
@@ -29,7 +29,7 @@ class ReturnsOfFiring(msgspec.Struct, frozen=True):
 class RuleFiring(msgspec.Struct, frozen=True):
     """One time at which the condition became true: the end of a candle, and its close in USD.
 
-    best, worst    to the highest and lowest price within a day so far, as fractions
+    best, worst    changes to the highest and lowest price within a day so far, as fractions
     """
 
     t: int
@@ -109,12 +109,12 @@ class TokenBacktest(msgspec.Struct, frozen=True, rename={"from_": "from"}):
 class BacktestQuery(TypedDict, total=False):
     """The period and settings of a backtest.
 
-    tf          the candles at whose ends it is looked at, "m5" by default
-    from_, to   the first and last look, Unix seconds or a datetime with a time zone: by default as
-                far back as 10,000 candles reach, until now
+    tf          the candles at whose ends the condition is evaluated, "m5" by default
+    from_, to   the first and last evaluation, Unix seconds or a datetime with a time zone: by
+                default as far back as 10,000 candles reach, until now
     fee_bps     loss of a purchase, and of a sale, basis points, 30 by default
-    trade_usd   size of a trade, dollars: by what it moves the price is taken off, too; 0 by default
-    candles     "all": fields of wider candles are of those that were open; "closed" by default
+    trade_usd   size of a trade, dollars, whose price impact lowers the returns; 0 by default
+    candles     "all": fields of wider candles include the candle then open; "closed" by default
     """
 
     tf: TestedTimeframe

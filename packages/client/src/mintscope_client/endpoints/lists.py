@@ -133,7 +133,7 @@ class ScreenPage(msgspec.Struct, frozen=True, rename="camel"):
 class TokenQuery(TypedDict, total=False):
     """The options of a list of tokens.
 
-    sort     by what, as GET /v1/tokens says; of a day if no other span is named
+    sort     the sort key, as GET /v1/tokens lists them; of a day if no other span is named
     order    "asc": the least first
     limit    how many a page holds, up to 100
     """

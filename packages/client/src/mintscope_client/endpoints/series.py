@@ -132,7 +132,7 @@ class IndicatorLine(TimeframeReport, frozen=True, rename="camel", kw_only=True):
 
     None were not requested, or had too short a history.
     is_open    the candle has not ended, and its values may change
-    values     indicators with parameters, by the names that they were requested
+    values     indicators with parameters, by the names under which they were requested
     candle     the candle itself, if `candle` was among the names
     """
 

@@ -1,8 +1,8 @@
 """Accounts after the newest block, and the effect of a transaction on them.
 
-The real virtual machine (LiteSVM) does the work.  Two steps that it leaves out are done
-here: the priority fee, and going back.  BlockhashQueue checks
-blockhashes, and the caller checks signatures.
+The real virtual machine (LiteSVM) does the work.  Two things that it lacks are done here: the
+priority fee, and undoing transactions.  BlockhashQueue checks blockhashes, and the caller checks
+signatures.
 """
 
 from collections.abc import Mapping, Sequence

@@ -36,8 +36,8 @@ def read_mint(account: Account | None) -> Mint | None:
 def _data(account: Account | None, size: int, mark: bytes) -> bytes | None:
     """Return the first *size* bytes if the account is of the kind that *mark* says.
 
-    Token-2022 pads whatever has extensions to a token account's length, and
-    writes its kind after it.
+    Token-2022 pads every account with extensions to the length of a token account, and writes the
+    kind of the account after that.
     """
     if account is None or account.owner not in PROGRAMS:
         return None
