@@ -475,7 +475,7 @@ OF_CONFIDENCE: Final = {Field("price.liquidityUsd"), Field("price.rejectedShareH
 
 ONE_COMPARISON: Final = (
     "expected one comparison of a field with a number or with another field, as rsi_h1 < 30, or one"
-    " crossing: that is what an alert looks at"
+    " crossing: alerts evaluate nothing else"
 )
 OF_SCREENS: Final = {
     "price": "price.usd",

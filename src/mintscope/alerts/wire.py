@@ -42,7 +42,7 @@ NewMint = Annotated[str, about("The token, base58.", WSOL, form=ADDRESS)]
 FieldText = Annotated[
     str,
     about(
-        "The number of a report that is looked at: its place under `price` or `indicators`, with"
+        "The number of a report that is evaluated: its place under `price` or `indicators`, with"
         " dots, as `indicators.h1.rsi`.",
         "price.usd",
     ),
@@ -77,7 +77,7 @@ NewWindow = Annotated[
         ge=WINDOW_S_MIN,
         le=WINDOW_S_MAX,
         multiple_of=WINDOW_S_MIN,
-        description="How far back it looks: whole minutes, in seconds.",
+        description="How far back the alert looks: whole minutes, in seconds.",
         examples=[3600],
     ),
 ]
@@ -86,19 +86,19 @@ NOT_WITH_MARGIN: Final = msgspec.Meta(extra_json_schema={INSTEAD_OF: "margin"})
 NotOfLevels = Annotated[None, about("Of changes_by.", None)]
 NotOfMoves = Annotated[None, about("Not of changes_by.", None)]
 CANDLES = about(
-    "all: looked at after each slot in which the token is traded. closed: as each minute ends,"
+    "all: evaluated after each slot in which the token is traded. closed: as each minute ends,"
     " without the candles that are open then, so that no value changes later.",
     "closed",
 )
 Candles = Literal["all", "closed"]
 LEAST = about(
-    "Reports whose price.confidence is less are not looked at; low: every one is. Of"
-    " price.liquidityUsd and price.rejectedShareH1 every one is.",
+    "Reports with a lower price.confidence are not evaluated; low: all are. For"
+    " price.liquidityUsd and price.rejectedShareH1 all are.",
     "medium",
 )
 EMAIL = about(
     "Whether firings are sent by e-mail: one e-mail every 5 minutes, 20 of an alert and 50 of an"
-    " account in 24 hours at most. Events say what is in no e-mail, and why.",
+    " account in 24 hours at most. Events state which firings are in no e-mail, and why.",
     False,  # noqa: FBT003
 )
 TELEGRAM = about(
@@ -153,7 +153,7 @@ class SignalLine(Wire):
         int | None,
         about("When it ended, having fired once or expired, Unix seconds; null: it has not.", None),
     ]
-    is_active: Annotated[bool, about("Whether it is looked at.", True)]  # noqa: FBT003
+    is_active: Annotated[bool, about("Whether the alert is evaluated.", True)]  # noqa: FBT003
     created_at: Annotated[int, about("When it was made, Unix seconds.", 1_763_460_000)]
     fired_at: Annotated[int | None, about("When it last fired, Unix seconds; null: never.", None)]
     webhook_disabled_at: Annotated[
@@ -287,7 +287,7 @@ class ChangedSignal(Wire, forbid_unknown_fields=True):
     fires: Annotated[Fires, FIRES] | UnsetType = UNSET
     message: NewMessage | UnsetType = UNSET
     expires_at: Annotated[NewExpiry | None, EXPIRES] | UnsetType = UNSET
-    is_active: Annotated[bool, about("Whether it is looked at.", True)] | UnsetType = UNSET  # noqa: FBT003
+    is_active: Annotated[bool, about("Whether the alert is evaluated.", True)] | UnsetType = UNSET  # noqa: FBT003
 
 
 class WebhookState(Wire):
@@ -335,7 +335,7 @@ class EventLine(Wire):
     value: Annotated[float, about("The number in the report that fired it.", 200.3)]
     direction: Annotated[Direction, about("Which way it went.", "up")]
     reference: Annotated[
-        float, about("The level; of changes_by, the number that it is so far away from.", 200.0)
+        float, about("The level; for changes_by, the number from which it has changed.", 200.0)
     ]
     slot: Annotated[int, about("The slot of the report; 0 of a test.", 380_000_000)]
     time: Annotated[int, about("The block time of the slot, Unix seconds.", 1_763_460_000)]

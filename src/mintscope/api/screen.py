@@ -64,9 +64,7 @@ class ScreenQuery(wire.Wire):
             examples=["volume_d1"],
         ),
     ] = "volume_d1"
-    order: Annotated[Literal["asc", "desc"], Meta(description="The least first, or the most.")] = (
-        "desc"
-    )
+    order: Annotated[Literal["asc", "desc"], Meta(description="asc: the least first.")] = "desc"
     fields: Annotated[
         list[FieldName],
         Meta(
@@ -76,7 +74,7 @@ class ScreenQuery(wire.Wire):
         ),
     ] = msgspec.field(default_factory=list)
     limit: Annotated[
-        int, Meta(ge=1, le=PAGE_MAX, description="Tokens on a page, at most; it costs the same.")
+        int, Meta(ge=1, le=PAGE_MAX, description="The most tokens on a page; each costs the same.")
     ] = PAGE_MAX
     cursor: Annotated[
         str,

@@ -77,7 +77,7 @@ class ListQuery(Wire):
         ),
     ] = Sort.VOLUME
     order: Annotated[
-        Literal["asc", "desc"], msgspec.Meta(description="The least first, or the most.")
+        Literal["asc", "desc"], msgspec.Meta(description="asc: the least first; desc: the most.")
     ] = "desc"
     limit: Annotated[
         int, msgspec.Meta(ge=1, le=PAGE_MAX, description="Tokens on a page, at most.")
@@ -220,7 +220,7 @@ class Metadata(Wire):
         about("The address that can freeze accounts; null: they cannot be frozen.", None),
     ]
     transfer_fee_bps: Annotated[
-        int | None, about("Of a transfer, in 1/100 percent; null: none.", None)
+        int | None, about("Fee of a transfer, in 1/100 percent; null: none.", None)
     ]
     transfer_hook: Annotated[
         str | None, about("The program that runs at every transfer; null: none.", None)
@@ -233,11 +233,11 @@ class Metadata(Wire):
         float | None, about("The multiplier that takes its place; null: none is announced.", None)
     ]
     new_ui_multiplier_at: Annotated[
-        int | None, about("When that holds, Unix seconds; null: none is announced.", None)
+        int | None, about("When that applies, Unix seconds; null: none is announced.", None)
     ]
     name_cleaned: Annotated[bool, about(NAME_CLEANED, False)]  # noqa: FBT003 - an example
     look_alike_of: Annotated[str | None, about(LOOK_ALIKE, None)]
-    in_words: Annotated[list[str], about("The same in sentences.", ["No more can be made."])]
+    in_words: Annotated[list[str], about("The facts in sentences.", ["No more can be made."])]
     slot: Annotated[int, about("The slot at which the chain was asked.", 380_000_000)]
     read_at: Annotated[int, about("When it was asked, Unix seconds.", 1_763_460_000)]
 

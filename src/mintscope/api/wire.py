@@ -123,7 +123,7 @@ class Failure(Wire, kw_only=True):
 
     success: Annotated[bool, about("Always false.", False)] = False  # noqa: FBT003 - an example
     error: Annotated[ErrorBody, about("The error.")]
-    meta: Annotated[Meta, about("Beside every answer.")]
+    meta: Annotated[Meta, about("The metadata of the answer.")]
     x402_version: Annotated[
         int | UnsetType, about("The version of x402 that payments are of, with a 402.", 2)
     ] = UNSET
@@ -251,9 +251,9 @@ class HistoryLine(Wire):
     """An entry of a balance, other than a spend."""
 
     kind: Annotated[str, about("The kind of entry: payment, grant, top_up, rotate, ...", "payment")]
-    credits: Annotated[int, about("By how many credits; negative where they left.", 10)]
+    credits: Annotated[int, about("The change in credits; negative if credits left.", 10)]
     balance: Annotated[int, about("Credits after it.", 10)]
-    at: Annotated[int, about("When, Unix seconds.", 1_763_460_000)]
+    at: Annotated[int, about("The time of the entry, Unix seconds.", 1_763_460_000)]
 
 
 class DayLine(Wire):
@@ -344,7 +344,7 @@ class HealthCoverage(
     skipped_slots: Annotated[int, about("Slots of that time proven to hold no block.", 12)]
     missed: Annotated[
         list[MissedCalls],
-        about("At most ten programs, those first of which most volume, then calls, was missed."),
+        about("At most ten programs, those with the most missed volume, then calls, first."),
     ]
 
 

@@ -66,7 +66,7 @@ class SetGauge(Gauge):
         return super().collect() if self._is_set or self._labelnames else []
 
 
-CHAIN_SLOT: Final = SetGauge("mintscope_chain_slot", "Newest slot that the chain's node named")
+CHAIN_SLOT: Final = SetGauge("mintscope_chain_slot", "Newest slot that the chain's node reported")
 SLOT_SECONDS: Final = SetGauge(
     "mintscope_chain_slot_seconds", "Seconds a slot takes, measured over the last minutes"
 )
@@ -109,7 +109,7 @@ EXCHANGES: Final = Counter(
 )
 EXCHANGED_USD: Final = Counter(
     "mintscope_exchanged_usd_total",
-    "US dollars that these calls moved, of those whose volume is known",
+    "US dollars that calls in mintscope_exchanges_total moved, as far as known",
     ["program", "outcome"],
 )
 READ_SHARE: Final = SetGauge(
@@ -119,13 +119,13 @@ READ_SHARE: Final = SetGauge(
 )
 DOLLAR_OFF_PEG: Final = SetGauge(
     "mintscope_dollar_off_peg",
-    "By how much a dollar is off the median of all; one more than 0.01 off prices nothing",
+    "Deviation of a dollar from the median of all; beyond 0.01 it prices no token",
     ["mint"],
 )
 UNPRICED: Final = Counter("mintscope_unpriced_total", "Swaps that set no price", ["reason"])
 RETRACTED: Final = Counter("mintscope_retracted_slots_total", "Slots that died after we saw them")
 GAP_SLOTS: Final = Counter("mintscope_gap_slots_total", "Slots no source could deliver")
-GAPS_OPEN: Final = SetGauge("mintscope_gaps_open", "Gaps whose swaps candles lack")
+GAPS_OPEN: Final = SetGauge("mintscope_gaps_open", "Open gaps, whose swaps are missing in candles")
 GAPS_GIVEN_UP: Final = SetGauge(
     "mintscope_gaps_given_up", "Open gaps that ingest no longer tries to mend"
 )
@@ -143,17 +143,17 @@ UNCLEARED_MINTS: Final = SetGauge(
     "mintscope_uncleared_mints", "Mints no longer followed whose candles wait to be deleted"
 )
 MIGRATIONS_LEFT: Final = SetGauge(
-    "mintscope_migrations_left", "Migrations of a store that have not run, while they do"
+    "mintscope_migrations_left", "Pending migrations of a store, while migrations run"
 )
 FORGOTTEN_MINTS: Final = Counter(
     "mintscope_forgotten_mints_total", "Mints forgotten on a day on which they did not trade"
 )
 MINTS_TO_LOOK_AT: Final = SetGauge(
-    "mintscope_mints_to_look_at", "Numbers of mints that a new day has not looked at"
+    "mintscope_mints_to_look_at", "Numbers of mints that were not checked yet on a new day"
 )
 LIVE_MINTS: Final = SetGauge("mintscope_live_mints", "Mints held in memory by the confirmed fold")
 RPC_REQUESTS: Final = Counter(
-    "mintscope_rpc_requests_total", "Questions to the chain's node", ["method", "outcome"]
+    "mintscope_rpc_requests_total", "Requests to the chain's node", ["method", "outcome"]
 )
 STREAM_ENDS: Final = Counter(
     "mintscope_stream_ends_total", "Subscriptions to a stream that ended", ["reason"]
@@ -192,7 +192,7 @@ PENDING_PAYMENTS: Final = SetGauge(
     "mintscope_pending_payments", "Payments whose outcome is unknown"
 )
 OLDEST_PENDING_S: Final = SetGauge(
-    "mintscope_oldest_pending_payment_s", "Age of the oldest of them"
+    "mintscope_oldest_pending_payment_s", "Age of the oldest one that waits"
 )
 FREEZES: Final = Counter(
     "mintscope_payment_freezes_total",
@@ -200,10 +200,11 @@ FREEZES: Final = Counter(
     ["change", "reason"],
 )
 UNREADABLE: Final = Counter(
-    "mintscope_unreadable_payments_total", "Payments that landed and could not be read, by look"
+    "mintscope_unreadable_payments_total",
+    "Payments that landed and could not be read, at each check",
 )
 TREASURY_AGE_S: Final = SetGauge(
-    "mintscope_treasury_compared_age_s", "Since the treasury's history was compared to its end"
+    "mintscope_treasury_compared_age_s", "Seconds since the treasury's history was compared"
 )
 FEE_PAYER_LAMPORTS: Final = SetGauge(
     "mintscope_fee_payer_lamports", "Lamports left for network fees"
@@ -213,16 +214,16 @@ CLOCK_SKEW_S: Final = SetGauge(
 )
 TOKEN_USD: Final = SetGauge("mintscope_payment_token_usd", "Price of the payment token; 0 for none")
 PAYMENTS: Final = Counter(
-    "mintscope_payments_total", "Payments presented, by what became of them", ["outcome", "reason"]
+    "mintscope_payments_total", "Payments presented, by outcome", ["outcome", "reason"]
 )
 PAYMENTS_ISSUED: Final = Counter(
     "mintscope_payments_issued_total", "Payments that were issued, at once or later"
 )
 CREDITS_SOLD: Final = Counter(
-    "mintscope_credits_sold_total", "Credits of these payments, of bundles and top-ups"
+    "mintscope_credits_sold_total", "Credits sold by payments: bundles and top-ups"
 )
 EMAILS: Final = Counter(
-    "mintscope_letters_total", "E-mails handed to the mail server, by what came of it", ["outcome"]
+    "mintscope_letters_total", "E-mails handed to the mail server, by outcome", ["outcome"]
 )
 EMAILS_WAITING: Final = SetGauge("mintscope_letters_waiting", "E-mails neither sent nor given up")
 ACCOUNT_WRITES: Final = Counter(
@@ -237,25 +238,25 @@ FORWARDED_FAULTS: Final = Counter(
 )
 TRIALS_REFUSED: Final = Counter(
     "mintscope_trials_refused_total",
-    "Payments that were not tried against the chain: as many had failed as may in a minute",
+    "Payments refused without a trial, because too many had failed within a minute",
 )
 SIGNALS_FIRED: Final = Counter("mintscope_signals_fired_total", "Crossings of signals")
 SIGNALS_HELD_BACK: Final = Counter(
     "mintscope_signals_held_back_total",
-    "Firings that were not sent: their alert had fired as often as it may in an hour",
+    "Firings that were not sent, because their alert had reached its hourly limit",
 )
-SIGNAL_MINTS: Final = SetGauge("mintscope_signal_mints", "Mints that signals look at")
+SIGNAL_MINTS: Final = SetGauge("mintscope_signal_mints", "Mints of evaluated signals")
 SIGNAL_EVENTS_BEHIND: Final = SetGauge(
-    "mintscope_signal_events_behind", "Events of the swap log that signals have not looked at"
+    "mintscope_signal_events_behind", "Events of the swap log for which signals are not evaluated"
 )
 WEBHOOKS: Final = Counter(
-    "mintscope_webhooks_total", "Webhooks, by what came of each attempt, or dropped", ["outcome"]
+    "mintscope_webhooks_total", "Webhooks, by the outcome of each attempt, or dropped", ["outcome"]
 )
 WEBHOOKS_WAITING: Final = SetGauge(
     "mintscope_webhooks_waiting", "Webhooks neither delivered nor given up"
 )
 WEBHOOKS_OLDEST_S: Final = SetGauge(
-    "mintscope_oldest_waiting_webhook_s", "Age of the oldest of them"
+    "mintscope_oldest_waiting_webhook_s", "Age of the oldest one that waits"
 )
 LIMITS_SHARED: Final = SetGauge(
     "mintscope_limits_shared", "1 while processes count limits together, 0 while each counts alone"

@@ -221,7 +221,7 @@ def _active(key: KeyLine, now: UnixMs) -> Badge:
 LIST: Final = "/settings/api-keys"
 NO_ROOM: Final = (
     f"You have {KEYS_PER_USER_MAX} active keys, so both cannot work at once: end the old one now."
-    f" Or you have made {KEYS_PER_DAY_MAX} in a day, which is as many as anybody may."
+    f" Or you have made {KEYS_PER_DAY_MAX} in a day, which is the limit."
 )
 OVERLAP: Final = "24h"
 

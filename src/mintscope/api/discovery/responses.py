@@ -183,14 +183,14 @@ PAYMENT_HEADERS: Final = {
     "PAYMENT-RESPONSE": "x402: the outcome of a payment; a signed receipt if it has settled."
 }
 CREDIT_HEADERS: Final = {
-    "X-Credits-Remaining": "Credits left after this request, where some were taken.",
+    "X-Credits-Remaining": "Credits left after this request, if credits were taken.",
     "Idempotent-Replayed": "true: the answer was paid for before, under the same key.",
-    "X-Data-Slot": "The last Solana slot the answer knows of.",
+    "X-Data-Slot": "The newest Solana slot in the data.",
     "X-Data-Age-Ms": "Age of the data in milliseconds.",
     "X-Data-Status": "live; degraded if the data is older than 30 s; else idle if no swap has set"
     " the price of the token for 5 minutes. past: a report as it was.",
 }
-ETAG: Final = {"ETag": "Names what is said; send it back as If-None-Match."}
+ETAG: Final = {"ETag": "Identifies the content; send it back as If-None-Match."}
 CODE_HEADERS: Final = {"X-Error-Code": "The code, which the body does not carry."}
 WAIT_HEADERS: Final = {"Retry-After": "Seconds to wait."}
 CHALLENGE_HEADERS: Final = {"WWW-Authenticate": "How to authenticate: Bearer."}

@@ -66,7 +66,7 @@ EXAMPLE: Final = "crosses_below(rsi_m5, 30) and price > ema200_h1"
 BASIS_POINTS: Final = 10_000
 FEE_BPS_MAX: Final = 1_000
 TRADE_USD_MAX: Final = 10_000_000
-RETURN: Final = "Return of a purchase sold then, both fees taken off: 0.01 is 1 %; null: not over."
+RETURN: Final = "Return of a purchase sold then, both fees taken off: 0.01 is 1 %; null: not yet."
 
 
 class BacktestQuery(Wire, rename={"from_": "from", "fee_bps": "feeBps", "trade_usd": "tradeUsd"}):
@@ -84,10 +84,10 @@ class BacktestQuery(Wire, rename={"from_": "from", "fee_bps": "feeBps", "trade_u
     ]
     tf: Annotated[
         Literal["m1", "m5", "m15", "m30", "h1", "h4", "d1"],
-        Meta(description="It is looked at when such a candle closes.", examples=["m5"]),
+        Meta(description="The condition is evaluated when such a candle closes.", examples=["m5"]),
     ] = "m5"
-    from_: Annotated[int, Meta(ge=0, le=TIME_MAX, description="First look, Unix seconds.")] = 0
-    to: Annotated[int, Meta(ge=0, le=TIME_MAX, description="Last look, Unix seconds.")] = TIME_MAX
+    from_: Annotated[int, Meta(ge=0, le=TIME_MAX, description="First check, Unix seconds.")] = 0
+    to: Annotated[int, Meta(ge=0, le=TIME_MAX, description="Last check, Unix seconds.")] = TIME_MAX
     fee_bps: Annotated[
         int,
         Meta(
@@ -101,8 +101,8 @@ class BacktestQuery(Wire, rename={"from_": "from", "fee_bps": "feeBps", "trade_u
         Meta(
             ge=0,
             le=TRADE_USD_MAX,
-            description="Size of a trade, USD: by what it moves the price is taken off, too, by the"
-            " depth at that moment, an estimate from 50 candles of trades. 0: nothing is.",
+            description="Size of a trade, USD: its price impact is taken off, too, by the depth at"
+            " that moment, an estimate from 50 candles of trades. 0: no impact.",
         ),
     ] = 0.0
 
@@ -131,10 +131,10 @@ class FiringLine(Wire):
     price: Annotated[float, about("Its close, US dollars.", 171.25)]
     returns: Annotated[ReturnsOf, about("What followed.")]
     best: Annotated[
-        float | None, about("To the highest price within a day so far, as a fraction.", 0.031)
+        float | None, about("Change to the highest price within a day so far, a fraction.", 0.031)
     ]
     worst: Annotated[
-        float | None, about("To the lowest price within a day so far, as a fraction.", -0.012)
+        float | None, about("Change to the lowest price within a day so far, a fraction.", -0.012)
     ]
 
     @classmethod
@@ -149,11 +149,11 @@ class HorizonLine(Wire):
 
     after: Annotated[str, about("The horizon: m5, h1, h4 or d1.", "h1")]
     count: Annotated[int, about("Firings whose return is known.", 14)]
-    hit_rate: Annotated[float | None, about("Their part above 0, 0 to 1.", 0.64)]
-    mean_return: Annotated[float | None, about("Their mean, as a fraction.", 0.006)]
+    hit_rate: Annotated[float | None, about("Part of these returns above 0, 0 to 1.", 0.64)]
+    mean_return: Annotated[float | None, about("Mean of these returns, a fraction.", 0.006)]
     all_count: Annotated[int, about("Times whose return is known.", 2_000)]
-    all_hit_rate: Annotated[float | None, about("Their part above 0: the hit rate of chance.", 0.4)]
-    all_mean_return: Annotated[float | None, about("Their mean, as a fraction.", -0.002)]
+    all_hit_rate: Annotated[float | None, about("Part of these returns above 0: chance.", 0.4)]
+    all_mean_return: Annotated[float | None, about("Mean of these returns, a fraction.", -0.002)]
 
     @classmethod
     def of(cls, name: str, found: ReturnsAfter, chance: ReturnsAfter) -> "HorizonLine":
@@ -166,9 +166,9 @@ class BacktestPage(Wire, rename={"from_": "from"}):
 
     token: Token
     tf: Annotated[str, about("The candles at whose ends the condition is evaluated.", "m5")]
-    from_: Annotated[int | None, about("The first look, Unix seconds; null: none.", 1_763_200_800)]
-    to: Annotated[int | None, about("The last look, Unix seconds; null: none.", 1_763_460_000)]
-    looks: Annotated[int, about("How often it was looked at: once a candle that was traded.", 2016)]
+    from_: Annotated[int | None, about("The first check, Unix seconds; null: none.", 1_763_200_800)]
+    to: Annotated[int | None, about("The last check, Unix seconds; null: none.", 1_763_460_000)]
+    looks: Annotated[int, about("Number of checks: one for each candle with a trade.", 2016)]
     fired: Annotated[int, about("Number of firings.", 15)]
     horizons: Annotated[list[HorizonLine], about("Returns by horizon.")]
     firings: Annotated[list[FiringLine], about("The newest 500 firings, oldest first.")]
@@ -199,9 +199,9 @@ class BacktestedToken(Wire):
     """One token of a backtest, or the error that says why there is none."""
 
     token: Token
-    first: Annotated[int | None, about("The first look, Unix seconds; null: none.", 1_763_200_800)]
-    last: Annotated[int | None, about("The last look, Unix seconds; null: none.", 1_763_460_000)]
-    looks: Annotated[int, about("Number of looks.", 2016)]
+    first: Annotated[int | None, about("The first check, Unix seconds; null: none.", 1_763_200_800)]
+    last: Annotated[int | None, about("The last check, Unix seconds; null: none.", 1_763_460_000)]
+    looks: Annotated[int, about("Number of checks.", 2016)]
     fired: Annotated[int, about("Number of firings.", 15)]
     error: Annotated[
         ErrorBody | UnsetType,
@@ -226,7 +226,7 @@ class BacktestOfTokens(Wire, kw_only=True):
 
     tf: Annotated[str, about("The candles at whose ends the condition is evaluated.", "m5")]
     candles: Annotated[int, about("Candles that were read.", 4_032)]
-    looks: Annotated[int, about("Number of looks, of all tokens.", 4_032)]
+    looks: Annotated[int, about("Number of checks, of all tokens.", 4_032)]
     fired: Annotated[int, about("Number of firings, of all tokens.", 31)]
     horizons: Annotated[list[HorizonLine], about("Returns by horizon, of all tokens together.")]
     tokens: Annotated[list[BacktestedToken], about("A line a token, as they were asked for.")]

@@ -29,13 +29,13 @@ class HolderLine(Wire):
     account: Annotated[str, about("The token account.", EXAMPLE_WALLET)]
     owner: Annotated[str | None, about("Its owner; null: not readable.", EXAMPLE_WALLET)]
     amount: Annotated[Amount, Meta(description="Its balance.")]
-    share: Annotated[float | None, about("Of the supply, 0 to 1; null: the supply is 0.", 0.12)]
+    share: Annotated[float | None, about("Share of the supply, 0 to 1; null: supply is 0.", 0.12)]
     kind: Annotated[
         Literal["burned", "locked", "pool", "other"],
         Meta(description="The kind of its owner."),
     ]
     name: Annotated[
-        str | None, about("Of the burn address, locker or exchange; null: other.", "pumpswap")
+        str | None, about("Name of the burn address, locker or exchange; null: other.", "pumpswap")
     ]
 
 
@@ -44,12 +44,12 @@ class HolderPage(Wire):
 
     token: Token
     holders: Annotated[list[HolderLine], Meta(description="Up to 20 token accounts.")]
-    supply: Annotated[Amount, Meta(description="As the mint counts it.")]
-    burned: Annotated[Amount, Meta(description="Of it at burn addresses, among these accounts.")]
+    supply: Annotated[Amount, Meta(description="The whole supply, as the mint counts it.")]
+    burned: Annotated[Amount, Meta(description="The part at burn addresses, among these accounts.")]
     supply_without_burned: Annotated[Amount, Meta(description="The supply less what is burned.")]
     top20_share: Annotated[
         float | None,
-        about("Of supplyWithoutBurned in these accounts, without burned, locked, pool.", 0.31),
+        about("Share of supplyWithoutBurned in these accounts, except burned, locked, pool.", 0.31),
     ]
     slot: Annotated[int, about("As of this slot.", 380_000_000)]
     read_at: Annotated[int, about("When the node was asked, Unix seconds.", 1_763_460_000)]

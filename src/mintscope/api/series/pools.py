@@ -83,7 +83,7 @@ class FlowOfPool(Wire):
     """Volume of a pool within a span."""
 
     volume_usd: Annotated[float, about("Bought and sold, US dollars.", 12500.5)]
-    buy_volume_usd: Annotated[float, about("Of it bought, US dollars.", 7000.25)]
+    buy_volume_usd: Annotated[float, about("Bought part of volumeUsd, US dollars.", 7000.25)]
     swaps: Annotated[int, about("Swaps, those that set no price included.", 120)]
     traders: Annotated[int, about("Distinct signers, by the beginning of the address.", 37)]
 
@@ -99,7 +99,7 @@ class FlowOfSpans(Wire):
     """Volume of a pool within whole spans of five minutes, the open one included."""
 
     volume_usd: Annotated[float, about("Bought and sold, US dollars.", 12500.5)]
-    buy_volume_usd: Annotated[float, about("Of it bought, US dollars.", 7000.25)]
+    buy_volume_usd: Annotated[float, about("Bought part of volumeUsd, US dollars.", 7000.25)]
     swaps: Annotated[int, about("Swaps, those that set no price included.", 120)]
     since: Annotated[int, about(SPANS_SINCE, 1_763_373_600)]
 
@@ -130,8 +130,8 @@ class MoveOfPrice(Wire):
     """The price move of a trade, fees left out."""
 
     usd: Annotated[int, about("The size of the trade, US dollars.", 1000)]
-    buy: Annotated[float, about("By what part a purchase raises the price: 0.01 is 1 %.", 0.002)]
-    sell: Annotated[float, about("By what part a sale lowers the price.", 0.002)]
+    buy: Annotated[float, about("Fraction by which a purchase raises the price.", 0.002)]
+    sell: Annotated[float, about("Fraction by which a sale lowers the price.", 0.002)]
 
 
 class PoolLine(Wire):
@@ -141,9 +141,9 @@ class PoolLine(Wire):
     venue: Annotated[str | None, about("Its program, as in /swaps; null: no swap is kept.", "orca")]
     quote: Annotated[str | None, about("The mint that the token is traded for.", WSOL)]
     price: Annotated[PriceOfSwap, Meta(description="Its price, of a whole token.")]
-    last_swap_at: Annotated[int, about("When that was set, Unix seconds.", 1_763_460_000)]
-    weight: Annotated[float, about("Its share of what decides the price, 0 to 1.", 0.62)]
-    agrees: Annotated[bool, Meta(description="Its price is within 2 % of the price.")]
+    last_swap_at: Annotated[int, about("When this price was set, Unix seconds.", 1_763_460_000)]
+    weight: Annotated[float, about("Its share of the weight that decides the price, 0 to 1.", 0.62)]
+    agrees: Annotated[bool, Meta(description="Whether its price is within 2 % of the token's.")]
     quote_usd: Annotated[
         float | None,
         about(
@@ -153,7 +153,7 @@ class PoolLine(Wire):
         ),
     ]
     token_usd: Annotated[
-        float | None, about("The tokens in it, in US dollars; of a constant product.", 1843210.5)
+        float | None, about("The tokens in it, US dollars; only of a constant product.", 1843210.5)
     ]
     m5: Annotated[FlowOfPool, Meta(description="Volume of the last 5 minutes.")]
     h1: Annotated[
@@ -251,10 +251,10 @@ class CrowdLine(Wire):
     swaps: Annotated[int, about("Their swaps, those that set no price included.", 120)]
     flow_usd: Annotated[float, about("Volume, US dollars.", 12500.5)]
     top_share: Annotated[
-        float | None, about("The part of it of the trader with the most, 0 to 1.", 0.21)
+        float | None, about("The share of the largest trader in the volume, 0 to 1.", 0.21)
     ]
     top10_share: Annotated[
-        float | None, about("The part of it of the ten traders with the most, 0 to 1.", 0.64)
+        float | None, about("The share of the ten largest traders in the volume, 0 to 1.", 0.64)
     ]
 
     @classmethod
@@ -340,7 +340,7 @@ class FirstBuyerLine(Wire):
     trader: Annotated[
         str, about("The beginning of the address that signs, 8 characters.", "7fUAJdSt")
     ]
-    at: Annotated[int, about("When, Unix seconds.", 1_763_459_100)]
+    at: Annotated[int, about("The time of the purchase, Unix seconds.", 1_763_459_100)]
     bought_usd: Annotated[float, about("Bought, US dollars.", 50.25)]
     bought: Annotated[Amount, Meta(description="Bought, of the token.")]
 
@@ -377,7 +377,7 @@ class TraderPage(Wire):
         int | None,
         about("From when on swaps are counted, Unix seconds; null: none is.", 1_763_459_000),
     ]
-    shares: Annotated[SharesLine, Meta(description="Parts of what changed hands.")]
+    shares: Annotated[SharesLine, Meta(description="Shares of the traded volume.")]
     first_buyers: Annotated[
         list[FirstBuyerLine] | None,
         Meta(
@@ -385,7 +385,7 @@ class TraderPage(Wire):
             " not all swaps since then are among those read."
         ),
     ]
-    launch: Annotated[LaunchLine | None, Meta(description="The first slots; null as firstBuyers.")]
+    launch: Annotated[LaunchLine | None, Meta(description="First slots; null like firstBuyers.")]
 
 
 SWAPS_MAX: Final = 2_000  # that are read, and counted

@@ -99,7 +99,7 @@ class UdfSymbol(Wire, rename=as_named):
     name: Annotated[str, about("Its symbol, or the beginning of its mint.", "SOL")]
     ticker: Annotated[str, about("Its mint, base58.", WSOL)]
     description: Annotated[str, about("Its name.", "Wrapped SOL")]
-    pricescale: Annotated[int, about("1 over the least step of a price shown, USD.", 1000)]
+    pricescale: Annotated[int, about("1 divided by the smallest step of prices shown, USD.", 1000)]
     supported_resolutions: Annotated[list[str], about("Widths of bars.", SUPPORTED)]
     intraday_multipliers: Annotated[list[str], about("Those below a day.", SUPPORTED[:-1])]
     type: Annotated[str, about("Always crypto.", "crypto")] = "crypto"
@@ -121,7 +121,7 @@ class SearchQuery(Wire):
     query: Annotated[str, Meta(max_length=64, description="Part of a name, symbol or mint.")] = ""
     type: Annotated[str, Meta(max_length=32, description="Has no meaning.")] = ""
     exchange: Annotated[str, Meta(max_length=32, description="Has no meaning.")] = ""
-    limit: Annotated[int, Meta(ge=1, description="At most; 50 in any case.")] = 30
+    limit: Annotated[int, Meta(ge=1, description="The most tokens to return, up to 50.")] = 30
 
 
 class UdfFound(Wire, rename=as_named):
@@ -140,10 +140,10 @@ class HistoryQuery(Wire, rename={"from_": "from"}):
 
     symbol: Symbol
     resolution: Resolution
-    from_: Annotated[int, Meta(le=TIME_MAX, description="The oldest, Unix seconds.")] = 0
-    to: Annotated[int, Meta(ge=0, le=TIME_MAX, description="Before it, Unix seconds.")] = TIME_MAX
+    from_: Annotated[int, Meta(le=TIME_MAX, description="From then on, Unix seconds.")] = 0
+    to: Annotated[int, Meta(ge=0, le=TIME_MAX, description="Before this, Unix seconds.")] = TIME_MAX
     countback: Annotated[
-        int, Meta(ge=0, description="So many before `to`, whatever `from` says; 0: as it says.")
+        int, Meta(ge=0, description="Number of bars before `to`; 0: as many as `from` says.")
     ] = 0
 
 
@@ -151,7 +151,7 @@ class UdfBars(Wire, omit_defaults=True):
     """Bars of UDF, oldest first."""
 
     s: Annotated[str, about("ok, or no_data.", "ok")]
-    t: Annotated[list[int], about("Begins of bars, Unix seconds.", [1_763_459_700])] = (
+    t: Annotated[list[int], about("Starts of bars, Unix seconds.", [1_763_459_700])] = (
         msgspec.field(default_factory=list)
     )
     o: Annotated[list[float], about("Open, USD.", [171.0])] = msgspec.field(default_factory=list)

@@ -55,7 +55,7 @@ Until = Annotated[
 
 Included = Annotated[
     Literal["all", "closed"],
-    Meta(description="Whether the candle that is still open is there.", examples=["closed"]),
+    Meta(description="Whether the candle that is still open is included.", examples=["closed"]),
 ]
 In = Annotated[
     Literal["usd", "sol", "marketcap"],
@@ -150,18 +150,18 @@ class Candle(Wire, gc=False):
     sol: Annotated[
         SolPrices | None,
         Meta(
-            description="The same in SOL; null where they were not kept: in imported candles, and"
-            " in those of before mintscope kept them."
+            description="The prices in SOL; null in imported candles, and in candles from before"
+            " mintscope stored them."
         ),
     ]
     volume: Annotated[float, Meta(description="Traded, USD.", examples=[1250.5])]
     buy_volume: Annotated[
         float | None,
-        Meta(description="Of it bought, USD; null in imported candles.", examples=[700.25]),
+        Meta(description="Bought volume, USD; null in imported candles.", examples=[700.25]),
     ]
     sell_volume: Annotated[
         float | None,
-        Meta(description="Of it sold, USD; null in imported candles.", examples=[550.25]),
+        Meta(description="Sold volume, USD; null in imported candles.", examples=[550.25]),
     ]
     swaps: Annotated[
         int | None,
@@ -230,12 +230,12 @@ class CandlePage(Wire, rename=NAMED):
         list[Candle], Meta(description="Oldest first; the next page has those before them.")
     ]
     next_cursor: NextCursor
-    pool: Annotated[str | UnsetType, on_request("The pool, if not of the token.")] = UNSET
+    pool: Annotated[str | UnsetType, on_request("The pool, if of one pool alone.")] = UNSET
     in_: Annotated[str | UnsetType, on_request("The unit of o, h, l and c, if not USD.")] = UNSET
-    supply: Annotated[SupplyUsed | UnsetType, on_request("Of market capitalisations.")] = UNSET
+    supply: Annotated[SupplyUsed | UnsetType, on_request("The supply of market caps.")] = UNSET
     volume_profile: Annotated[
         VolumeProfile | UnsetType | None,
-        on_request("Of the page; null: nothing was traded."),
+        on_request("Volume by price of the page; null: nothing was traded."),
     ] = UNSET
 
 
@@ -284,10 +284,10 @@ class SwapLine(Wire, gc=False):
 
     slot: Annotated[int, Meta(description="The slot of its block.")]
     t: Annotated[
-        int, Meta(description="When, Unix seconds; never before the block before its own.")
+        int, Meta(description="Its time, Unix seconds; never below that of the block before.")
     ]
     signature: Annotated[
-        str, Meta(description="Of its transaction, base58.", examples=[EXAMPLE_SIGNATURE])
+        str, Meta(description="Signature of its transaction, base58.", examples=[EXAMPLE_SIGNATURE])
     ]
     program: Annotated[
         str,
@@ -349,7 +349,7 @@ class SwapLine(Wire, gc=False):
     excluded_reason: Annotated[
         Literal["otherPool", "roundTrip", "noPrice", "quote"] | None,
         Meta(
-            description="Why they are in none. otherPool, noPrice: its price was rejected, see"
+            description="Why it is in no volume. otherPool, noPrice: its price was rejected, see"
             " reason. roundTrip: one signer bought and sold the token in one transaction. quote: it"
             " was paid for with a token whose trades count no volume."
         ),
@@ -412,7 +412,7 @@ class IndicatorsQuery(Wire, rename=NAMED):
     ]
     names: Annotated[
         list[Name],
-        Meta(min_length=1, max_length=NAMES_MAX, description="Which, separated by commas."),
+        Meta(min_length=1, max_length=NAMES_MAX, description="Indicators, separated by commas."),
     ] = msgspec.field(default_factory=lambda: list(AVERAGES))
     from_: Since = 0
     to: Until = TIME_MAX
@@ -515,4 +515,4 @@ class IndicatorPage(Wire, rename={**NAMED, "exact_from": "exactFrom"}):
     ]
     next_cursor: NextCursor
     in_: Annotated[str | UnsetType, on_request("The unit of prices, if not USD.")] = UNSET
-    supply: Annotated[SupplyUsed | UnsetType, on_request("Of market capitalisations.")] = UNSET
+    supply: Annotated[SupplyUsed | UnsetType, on_request("The supply of market caps.")] = UNSET

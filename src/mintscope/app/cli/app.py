@@ -144,7 +144,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "listing": Command(
         "doctor.directories",
-        "Write the files by which directories list a running service, and print their objections.",
+        "Write the files by which directories list a running service, and print all flaws in them.",
     ),
     "devchain": Command(
         "running.devchain", "Serve a simulated Solana over JSON-RPC, or write its blocks to a file."

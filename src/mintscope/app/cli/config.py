@@ -136,7 +136,7 @@ def markdown_page() -> Iterator[str]:
 
 def toml_template() -> Iterator[str]:
     """Yield a mintscope.toml with every default, commented out."""
-    yield "# Uncomment what you change.  More words: mintscope config --markdown"
+    yield "# Uncomment what you change.  Details: mintscope config --markdown"
     for name, section, group in settings():
         yield ""
         if section is not None:

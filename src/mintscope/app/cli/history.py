@@ -182,7 +182,7 @@ def backfill_token(giving: "Giving", config: ConfigFile) -> None:
     except ValueError as error:
         stop(visible(str(error)))
     except SourceError as error:
-        stop(f"{visible(str(error))}\nThe same command goes on where it was.", EXIT_NOT_DONE)
+        stop(f"{visible(str(error))}\nThe same command resumes.", EXIT_NOT_DONE)
 
 
 def days_ago(days: float) -> UnixS:

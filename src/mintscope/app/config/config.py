@@ -24,7 +24,7 @@ class ChainConfig(Section):
     rpc_url_file: values.File = None
     """The file that holds rpc_url instead."""
     second_rpc_url: values.OptionalUrl = None
-    """Another node, for what the first does not give."""
+    """Another node, for blocks that the first does not give."""
     second_rpc_url_file: values.File = None
     """The file that holds second_rpc_url instead."""
     rpc_headers: values.Headers = {}
@@ -61,7 +61,7 @@ class ChainConfig(Section):
     stall_after_s: values.Seconds = 30.0
     """How long a source may give nothing while the node names newer slots; then it begins again."""
     max_gap_s: int = Field(default=86_400, ge=0)
-    """A longer absence is not caught up but becomes a gap; 0: always caught up."""
+    """The slots of a longer absence become a gap; 0: they are read, however many."""
     history_calls_per_s: float = Field(default=10, ge=0.1, le=10_000)
     """Requests a second for the backfills that administrators request on a page."""
     decode_ahead: bool = True

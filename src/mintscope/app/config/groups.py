@@ -111,7 +111,7 @@ class MarketConfig(Section):
     """Stable mints of 6 decimals that count as one dollar while they are within 1 % of the median
     of all of them."""
     staking_tokens: values.Mints = tuple(sorted(STAKING_TOKENS))
-    """Liquid staking tokens whose price in SOL prices what trades against them."""
+    """Liquid staking tokens that price the tokens traded against them."""
     shard: Annotated[str, AfterValidator(_as_shard)] = "1/1"
     """The part of all tokens that this ingest writes, as NUMBER/COUNT: each part has a `store` of
     its own, and needs track "all". `mintscope api` cannot read several parts yet: see
@@ -186,11 +186,11 @@ class SignalsConfig(Section):
     """Alerts of accounts: /v1/signals."""
 
     enabled: bool = True
-    """Look at alerts and send their webhooks. Without it they are kept, and fire nothing."""
+    """Evaluate alerts and send their webhooks. If disabled, alerts are kept but do not fire."""
     per_account_max: values.Count = 20
     """Alerts of an account."""
     of_all_max: int = Field(default=10_000, ge=1, le=100_000)
-    """Alerts of all accounts that are looked at; inactive ones do not count."""
+    """Evaluated alerts of all accounts; inactive ones do not count."""
     mints_max: int = Field(default=1_000, ge=1, le=100_000)
     """Tokens that all alerts together look at, about 15 kB of memory each; 30 kB each if an alert
     looks at s15, m30, h4 or d1."""
@@ -206,15 +206,15 @@ class SignalsConfig(Section):
     firings_kept_max: values.Count = 1_000
     """Firings that are kept of an alert, the newest; older ones go within an hour."""
     poll_interval_ms: int = Field(default=250, ge=10, le=60_000)
-    """Pause between two looks at the newest blocks."""
+    """Pause between two evaluations of the newest blocks."""
     takeover_s: float = Field(default=10.0, ge=1, le=300, allow_inf_nan=False)
-    """When the process that looks at alerts died, another one begins after this long."""
+    """How long after the end of the process that evaluates alerts another one takes over."""
     webhook_timeout_s: float = Field(default=10.0, gt=0, le=50, allow_inf_nan=False)
     """Timeout of one webhook; 5 seconds later another process may send it."""
     webhook_retry_s: int = Field(default=24 * HOUR_S, ge=60, le=30 * 24 * HOUR_S)
     """How long a webhook is tried again before it is disabled."""
     webhooks_waiting_max: int = Field(default=1_000, ge=1, le=100_000)
-    """Webhooks of one alert that wait; beyond it the oldest but the first are dropped."""
+    """Waiting webhooks of one alert; beyond it the oldest except the first are dropped."""
     webhooks_per_minute_max: values.Count = 60
     """Webhooks to one host, or to one address, in any 60 seconds, of all accounts; an account sends
     half as many, to all hosts together."""
