@@ -356,9 +356,10 @@ def token_report(  # noqa: PLR0913 - one argument for each part
     Raises InsufficientData without a priced swap, and below 9 m1 candles unless *is_partial*: no
     timeframe has more candles than m1, so none could have an average.
     """
-    if values[COUNTS] < (1 if is_partial else CANDLES_MIN):
+    candles = values.item(COUNTS)
+    if candles < (1 if is_partial else CANDLES_MIN):
         raise InsufficientData(
-            f"{values[COUNTS]:.0f} of {CANDLES_MIN} minutes with trades so far: a report needs"
+            f"{candles:.0f} of {CANDLES_MIN} minutes with trades so far: a report needs"
             f" trades of this token in {CANDLES_MIN} different minutes since tracking began."
         )
     return report_of(mint, values, now, coverage, basis, frames=frames)
@@ -376,17 +377,20 @@ def report_of(  # noqa: PLR0913 - one argument for each part
     """Return the report even if it is incomplete; at least one priced swap is required."""
     v = values.tolist()
     m1, m5, m15, h1 = map(int, v[COUNTS:FIRST])
+    indicators = Indicators(
+        timeframe_of(v, 0),
+        timeframe_of(v, READ),
+        timeframe_of(v, 2 * READ),
+        timeframe_of(v, 3 * READ),
+        Pressure(*v[SHARES:COUNTS]),
+    )
+    if frames:
+        further = {name: timeframe_of(each.tolist()) for name, each in frames.items()}
+        indicators = msgspec.structs.replace(indicators, **further)
     return TokenReport(
         mint,
         Price.of(v[USD], v[SOL], basis, now),
-        Indicators(
-            timeframe_of(v, 0),
-            timeframe_of(v, READ),
-            timeframe_of(v, 2 * READ),
-            timeframe_of(v, 3 * READ),
-            Pressure(*v[SHARES:COUNTS]),
-            **{name: timeframe_of(each.tolist()) for name, each in frames.items()},
-        ),
+        indicators,
         DataSpan(UnixS(int(v[FIRST])), now, CandleCounts(m1, m5, m15, h1)),
         coverage,
     )
