@@ -228,6 +228,50 @@ async def test_usage_is_listed_by_day_key_and_endpoint_however_far_it_is_added_u
     await scene.expect_sound()
 
 
+async def test_an_alert_is_compared_once_it_is_set_or_its_account_has_spent(scene: Scene) -> None:
+    users = [await scene.user(number) for number in (1, 2, 3)]
+    token = await scene.ledger.issue(credit_token(1), 300, "")
+    for each in users:
+        await scene.credits.deposit(each, token, 100, None)
+    accounts = [await scene.credits.open(each) for each in users]
+
+    async def spend(number: int, count: int) -> None:
+        await scene.ledger.debit(Debit(accounts[number], count))
+        scene.clock.advance(1)
+        before = scene.clock.now()
+        await scene.store.transact(lambda rows: rows.credits.fold_days(before, 100))
+
+    async def set_levels(level: int, *numbers: int) -> None:
+        def write(rows: AccountRows) -> None:
+            for number in numbers:
+                rows.credits.set_spend_level(users[number], level, FIRST_DAY - 1)
+
+        await scene.store.transact(write)
+
+    async def compared(limit: int = 9) -> tuple[list[tuple[int, ...]], bool]:
+        found, is_more = await scene.store.transact(
+            lambda rows: rows.credits.take_overspent(FIRST_DAY, limit)
+        )
+        return [(users.index(user), day - FIRST_DAY, *rest) for user, day, *rest in found], is_more
+
+    await spend(2, 7)
+    await set_levels(5, 0, 1, 2)
+    assert await compared(2) == ([], True)
+    assert await compared(2) == ([(2, 0, 7, 5)], False)
+    assert await compared() == ([], False)
+    await spend(1, 5)
+    await spend(0, 4)
+    assert await compared() == ([(1, 0, 5, 5)], False)
+    await set_levels(4, 0)
+    assert await compared() == ([(0, 0, 4, 4)], False)
+    await scene.store.transact(lambda rows: rows.credits.note_overspent(users[0], FIRST_DAY))
+    await spend(0, 4)
+    assert await compared() == ([], False)
+    scene.clock.advance(DAY_MS)
+    await spend(0, 4)
+    assert await compared() == ([(0, 1, 4, 4)], False)
+
+
 async def test_who_claims_an_agent_has_its_credits_and_what_it_still_buys(scene: Scene) -> None:
     agent, person = await scene.user(1), await scene.user(2)
     token = await scene.ledger.issue(credit_token(1), 20, "")

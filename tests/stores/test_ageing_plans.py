@@ -38,7 +38,6 @@ AT_FIRST: Final = 20_000
 # to a hundred thousand mints and their candles, but few accounts and payments.
 READ_ALL_AT_FIRST: Final = {
     "WITH entry AS ( SELECT account, delta, balance": "an operator: doctor, of a small store",
-    'SELECT s."user", d.day, d.credits, s.credits FROM spend_alert': "few have spent",
     "INSERT INTO fee_fund (id, lamports)": "few payments",
     "DELETE FROM doubt WHERE EXISTS ( SELECT 1 FROM payment": "few payments",
     "SELECT part.account FROM ( SELECT id, account, delta": "an audit: some thousand entries",

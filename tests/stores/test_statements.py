@@ -14,7 +14,7 @@ from mintscope.history import join_store as join
 from mintscope.kit.sql.database import Batch, inserting_arrays, translate
 from mintscope.kit.sql.sqlite import open_store
 from mintscope.market.series import store as reader
-from mintscope.market.store import log_reader, mints
+from mintscope.market.store import log_reader, log_writer, mints
 from support.scenes.postgres import OLDEST, dsn_in, dsn_of, oldest_server
 from support.sql_statements import STATEMENTS, text_of
 
@@ -84,6 +84,18 @@ def test_where_an_older_page_of_swaps_begins_is_found_by_its_slot(
     assert [row[3] for row in plan if "header_alive (slot<?)" in row[3]]
 
 
+def test_mints_whose_facts_are_due_are_the_first_of_an_index(
+    files: list[apsw.Connection],
+) -> None:
+    _, market, _ = files
+
+    plan = market.execute(f"EXPLAIN QUERY PLAN {log_writer.DUE}", (1, 50)).fetchall()
+
+    assert [row[3] for row in plan] == [
+        "SEARCH mint USING INDEX mint_facts_due (facts_read_at_ms<?)"
+    ]
+
+
 def test_postgresql_prepares_each(database: psycopg.Connection) -> None:
     refused = {text_of(each): _refusal(database, each) for each in STATEMENTS}
     assert {text: words for text, words in refused.items() if words} == {}
@@ -113,12 +125,16 @@ GROWING: Final = (
     *("credit_entry", "credit_account", "credit_day", "payment", "account_event"),
     *("credit_received", "closed_balance", "closed_key", "audit_balance", "audit_key_month"),
     *("candle", "waypoint", "crowd", "swap", "header", "event", "mint", "activity"),
-    "signal_firing",
+    *("signal_firing", "spend_alert"),
 )
 READS_ALL: Final = re.compile(r"SCAN (\w+)(?: USING COVERING INDEX (\w+))?$")
 ALIAS: Final = re.compile(rf"\b({'|'.join(GROWING)}) AS (\w+)")
-# Indexes of payments that are under way, and of mints whose candles wait to be deleted: few.
-OF_FEW: Final = {"payment_pending", "payment_pending_from", "payment_open", "mint_uncleared"}
+# Indexes of payments that are under way, of mints whose candles wait to be deleted, and of alerts
+# whose accounts have spent: few.
+OF_FEW: Final = {
+    *("payment_pending", "payment_pending_from", "payment_open", "mint_uncleared"),
+    "spend_alert_due",
+}
 # The beginnings of those that do.  The list may only shrink.
 READ_ALL: Final = {
     # what refers to a new row, which SQLite looks for only behind a violation

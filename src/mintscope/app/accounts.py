@@ -130,7 +130,9 @@ class AccountMaintenance:
                 ):
                     break
             now = self.clock.now()
-            await self.store.transact(lambda rows: notify_of_spending(rows, now))
+            for _ in range(FOLDS_MAX):
+                if not await self.store.transact(lambda rows: notify_of_spending(rows, now)):
+                    break
 
     async def _sweep(self) -> None:
         now = self.clock.now()

@@ -27,6 +27,9 @@ FILL: Final = {
     " SELECT n, n, sha256(n::text::bytea), '', '', '[]', n",
     "key_month": "(api_key, month, credits) SELECT n, 24000, 1",
     "mint": "(id, address, since_slot) SELECT n, 'm' || n, CASE n % 50 WHEN 0 THEN n END",
+    "mint_fact": "(mint, slot, read_at_ms) SELECT n, n, n",
+    "spend_alert": '("user", credits, told_day, is_due) SELECT n, 1, n, CASE n % 1000 WHEN 0 THEN 1'
+    " ELSE 0 END",
     "usage_day": "(account, day, api_key, endpoint, requests, credits)"
     " SELECT n % 1000 + 1, n, 0, 0, 1, 1",
     "kept_answer": "(name, account, at) SELECT n::text, n % 1000 + 1, n",

@@ -31,7 +31,7 @@ GENERATED_KEY_BYTES: Final = 24
 USAGE_LINES_MAX: Final = 10_000
 USAGE_KEYS_MAX: Final = 200  # whose names are read
 KNOWN_MAX: Final = 100_000
-NOTIFIED_AT_ONCE: Final = 100  # of spending, in one transaction
+COMPARED_AT_ONCE: Final = 100  # spend alerts, in one transaction
 
 
 class MoveDenied(Enum):
@@ -250,15 +250,20 @@ def _usage(rows: AccountRows, user_id: UserId, since: int) -> Usage:
     return Usage(lines, {each.key_id: each for each in found if each is not None})
 
 
-def notify_of_spending(rows: AccountRows, now: UnixMs) -> None:
-    """Write an e-mail to each user whose account has spent its alert level within a day."""
+def notify_of_spending(rows: AccountRows, now: UnixMs) -> bool:
+    """Write an e-mail to each user whose account has spent its alert level within a day.
+
+    Return whether more alerts may be due.
+    """
     today = now // DAY_MS
-    for user_id, day, spent, level in rows.credits.overspent(today - 1, NOTIFIED_AT_ONCE):
+    overspent, is_more = rows.credits.take_overspent(today - 1, COMPARED_AT_ONCE)
+    for user_id, day, spent, level in overspent:
         kept = rows.users.get(user_id)
         if kept is not None:
             facts = {"spent": f"{spent:,}", "level": f"{level:,}", "day": _day_text(day)}
             tell_owner(rows.emails, kept.user, EmailKind.SPEND_ALERT, facts, now)
         rows.credits.note_overspent(user_id, day)
+    return is_more
 
 
 def _reported_day(rows: AccountRows, user_id: UserId, now: UnixMs) -> int:

@@ -64,15 +64,26 @@ SPEND_LEVEL: Final = 'SELECT credits FROM spend_alert WHERE "user" = ?'
 NO_SPEND_LEVEL: Final = 'DELETE FROM spend_alert WHERE "user" = ?'
 SET_SPEND_LEVEL: Final = """
 INSERT INTO spend_alert ("user", credits, told_day) VALUES (?, ?, ?)
-    ON CONFLICT ("user") DO UPDATE SET credits = excluded.credits
+    ON CONFLICT ("user") DO UPDATE SET credits = excluded.credits, is_due = 1
 """
-# SQLite takes cross joins in this order: from the few that have set an alert.
-OVERSPENT: Final = """
-SELECT s."user", d.day, d.credits, s.credits
-  FROM spend_alert AS s CROSS JOIN credit_account AS a CROSS JOIN credit_day AS d
- WHERE a.owner = s."user" AND d.account = a.id AND d.day >= ? AND d.day > s.told_day
-   AND d.credits >= s.credits
- ORDER BY d.day, s."user" LIMIT ?
+# The commit that adds spends up marks the alerts to compare: no look at the others.
+NOTE_SPENT: Final = """
+UPDATE spend_alert SET is_due = 1
+ WHERE "user" IN (
+       SELECT (SELECT owner FROM credit_account WHERE id = account)
+         FROM (SELECT DISTINCT account FROM credit_entry
+                WHERE id > ? AND id <= ? AND kind = 'spend') AS spent)
+"""
+# Their rows stay locked while the sums are read, so a commit that adds to these marks them again.
+TAKE_DUE: Final = """
+UPDATE spend_alert SET is_due = 0
+ WHERE "user" IN (SELECT "user" FROM spend_alert WHERE is_due = 1 ORDER BY "user" LIMIT ?)
+RETURNING "user", credits, told_day
+"""
+DAYS_OVER: Final = """
+SELECT day, credits FROM credit_day
+ WHERE account = (SELECT id FROM credit_account WHERE owner = ?) AND day >= ? AND credits >= ?
+ ORDER BY day
 """
 NOTE_OVERSPENT: Final = 'UPDATE spend_alert SET told_day = ? WHERE "user" = ?'
 
@@ -133,6 +144,8 @@ class SqlCreditRows:
             if last is not None:
                 self._db.execute(fold, (after, last))
                 self._db.execute(fold_until, (last,))
+                if fold is statements.FOLD:
+                    self._db.execute(NOTE_SPENT, (after, last))
                 is_more = is_more or int(last) - after >= entries_max
         return is_more
 
@@ -170,13 +183,23 @@ class SqlCreditRows:
         else:
             self._db.execute(SET_SPEND_LEVEL, (user_id, level, told_day))
 
-    def overspent(self, since: int, limit: int) -> Sequence[Overspent]:
-        """Return up to *limit* accounts over their levels of which they were not notified yet.
+    def take_overspent(self, since: int, limit: int) -> tuple[Sequence[Overspent], bool]:
+        """Compare up to *limit* alerts with their accounts; they are due again after a spend.
+
+        Return the days on which accounts reached their levels and of which they were not notified
+        yet, and whether more alerts may be due.
 
         since   the first day that counts
         """
-        found = self._db.execute(OVERSPENT, (since, limit))
-        return [Overspent(UserId(user), day, spent, level) for user, day, spent, level in found]
+        # Locked in the order of folds, so that neither waits for the other in a circle.
+        self._db.execute(statements.FOLD_FROM)
+        due = sorted(tuple(row) for row in self._db.execute(TAKE_DUE, (limit,)))
+        found = [
+            Overspent(UserId(user), day, spent, level)
+            for user, level, told_day in due
+            for day, spent in self._db.execute(DAYS_OVER, (user, max(since, told_day + 1), level))
+        ]
+        return found, len(due) == limit
 
     def note_overspent(self, user_id: UserId, day: int) -> None:
         """Note that the user was notified of *day*."""

@@ -497,10 +497,11 @@ INSERT INTO mint_fact (mint, slot, read_at_ms) SELECT id, 0, :read_at_ms FROM mi
     ON CONFLICT (mint) DO UPDATE SET read_at_ms = excluded.read_at_ms
 """
 ONE_FACT: Final = "SELECT facts FROM mint_fact JOIN mint ON mint_fact.mint = id WHERE address = ?"
+# The mint before its facts, as they are locked when it is forgotten.
+READ: Final = "UPDATE mint SET facts_read_at_ms = :read_at_ms WHERE address = :mint"
 DUE: Final = """
-SELECT address FROM mint LEFT JOIN mint_fact ON mint_fact.mint = id
- WHERE since_slot IS NOT NULL AND (read_at_ms IS NULL OR read_at_ms < ?)
- ORDER BY read_at_ms NULLS FIRST, address LIMIT ?
+SELECT address FROM mint WHERE since_slot IS NOT NULL AND facts_read_at_ms < ?
+ ORDER BY facts_read_at_ms, address LIMIT ?
 """
 
 
@@ -545,9 +546,10 @@ class SqlMintFacts:
         with unavailable_on_database_error(UNAVAILABLE):
             return await self._access.run(lambda db: db.execute(statement, values))
 
-    async def _written(self, statement: str, values: Values) -> Rows:
+    async def _written(self, statement: str, values: Mapping[str, object]) -> Rows:
         def write(db: Database) -> Rows:
             with db.transaction():
+                db.execute(READ, {name: values[name] for name in ("mint", "read_at_ms")})
                 return db.execute(statement, values)
 
         with unavailable_on_database_error(UNAVAILABLE):
