@@ -24,6 +24,11 @@ SINCE: Final = {"sqlite": {"money": 390, "market": 80}, "postgresql": {"money": 
 MINTS_A_PART: Final = 50_000
 SHARED_MB: Final = 128  # as PostgreSQL comes; the servers of tests have less
 COPY: Final = "COPY mint (id, address, since_slot, is_listed) FROM STDIN"
+# Each page is written once; a build that is interrupted begins again.
+WHILE_MADE: Final = """
+PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;
+PRAGMA cache_size = -262144
+"""
 TRIGGERS: Final = """
 SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'credit_entry'
 """
@@ -90,9 +95,9 @@ class SqlitePlace:
 
     def make(self, age: Age, traded: Traded, now_ms: int) -> None:
         """Make both files."""
-        with closing(self._older("money", MONEY_FILE)) as money:
+        with self._older("money", MONEY_FILE) as money:
             self._fill_money(money, age, now_ms)
-        with closing(self._older("market", MARKET_FILE)) as market:
+        with self._older("market", MARKET_FILE) as market:
             self._fill_market(market, age, traded, now_ms)
 
     def asked(self, statement: str) -> Any:
@@ -113,22 +118,22 @@ class SqlitePlace:
         """Return 0: there is no server."""
         return 0.0
 
-    def _older(self, kind: str, name: str) -> apsw.Connection:
-        db = apsw.Connection(str(self._folder / name))
-        old_states.offer(db)
-        db.execute(f"PRAGMA page_size = {SIZES.get(kind, USUAL_SIZES).page_bytes}")
-        db.execute(
-            "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536"
-        )
-        db.execute(
-            "CREATE TABLE migration"
-            " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL) STRICT"
-        )
-        for number, file, script in migrations(kind):
-            if number < SINCE["sqlite"][kind]:
-                db.execute(script)
-                db.execute("INSERT INTO migration VALUES (?, ?, ?)", (number, file, kind))
-        return db
+    @contextmanager
+    def _older(self, kind: str, name: str) -> Iterator[apsw.Connection]:
+        with closing(apsw.Connection(str(self._folder / name))) as db:
+            old_states.offer(db)
+            db.execute(f"PRAGMA page_size = {SIZES.get(kind, USUAL_SIZES).page_bytes}")
+            db.execute(WHILE_MADE)
+            db.execute(
+                "CREATE TABLE migration"
+                " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL) STRICT"
+            )
+            for number, file, script in migrations(kind):
+                if number < SINCE["sqlite"][kind]:
+                    db.execute(script)
+                    db.execute("INSERT INTO migration VALUES (?, ?, ?)", (number, file, kind))
+            yield db
+            db.execute("PRAGMA journal_mode = WAL")
 
     def _fill_money(self, db: apsw.Connection, age: Age, now_ms: int) -> None:
         guards = [(str(name), str(sql)) for name, sql in db.execute(TRIGGERS).fetchall()]
@@ -147,7 +152,7 @@ class SqlitePlace:
             with db:
                 db.execute(filling.entries(age, _series(begin, end), now_ms))
         with db:
-            for statement in filling.days(age):
+            for statement in filling.days(age, _series(0, age.accounts), now_ms):
                 db.execute(statement)
         for _, sql in guards:
             db.execute(sql)
@@ -196,7 +201,7 @@ class PostgresPlace:
             db.execute(filling.accounts(age, _generated(0, age.accounts), digest, hint).encode())
             for begin, end in filling.parts(age.entries):
                 db.execute(filling.entries(age, _generated(begin, end), now_ms).encode())
-            for statement in filling.days(age):
+            for statement in filling.days(age, _generated(0, age.accounts), now_ms):
                 db.execute(statement.encode())
             self._fill_market(db, age, traded, now_ms)
             for table in FILLED:

@@ -18,11 +18,21 @@ from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.sqlite import open_store
+from mintscope.kit.time import DAY_MS
 from support.scenes.payments.audited import violations_of
 from support.scenes.stores import money_in
 
 NOW: Final = UnixMs(1_790_000_000_000)
 SMALL: Final = Age(seen=300, followed=20, candles=200, entries=4_001)
+
+UNLIKE_THE_JOURNAL: Final = f"""
+WITH spent (account, day, credits) AS (
+    SELECT account, at / {DAY_MS}, -sum(delta) FROM credit_entry WHERE kind = 'spend'
+     GROUP BY account, at / {DAY_MS})
+SELECT * FROM (SELECT * FROM spent EXCEPT SELECT * FROM credit_day)
+ UNION ALL
+SELECT * FROM (SELECT * FROM credit_day EXCEPT SELECT * FROM spent)
+"""
 
 
 async def test_a_made_store_is_upgraded_and_its_books_are_sound(tmp_path: Path) -> None:
@@ -37,6 +47,7 @@ async def test_a_made_store_is_upgraded_and_its_books_are_sound(tmp_path: Path) 
         with closing(apsw.Connection(str(folder / MONEY_FILE))) as raw:
             assert raw.execute("SELECT count(*) FROM credit_entry").get == SMALL.entries
             assert raw.execute("SELECT count(*) FROM closed_month").get == 12
+            assert raw.execute(UNLIKE_THE_JOURNAL).fetchall() == []
 
     assert walked.closed is not None
     assert walked.entry_count < SMALL.entries / 12
