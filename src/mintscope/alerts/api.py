@@ -23,7 +23,7 @@ from mintscope.alerts.alert import (
 from mintscope.alerts.alerts import Alerts
 from mintscope.alerts.conditions import Field, SignalKind, UnwatchableCondition, Watched, watched_by
 from mintscope.alerts.messages import impossible
-from mintscope.api.discovery.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
+from mintscope.api.discovery.operation import account_operation
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import decode_cursor, encode_cursor, read_body, read_query, success
 from mintscope.api.x402 import idempotency_key
@@ -192,13 +192,6 @@ def _seconds(at: UnixMs | None) -> int | None:
     return None if at is None else at // 1000
 
 
-OF_ONE: Final = (*EVERY_ROUTE, errors.ErrorCode.NOT_FOUND)
-MAKING: Final = (
-    *WITH_BODY,
-    errors.ErrorCode.INVALID_TOKEN_ADDRESS,
-    errors.ErrorCode.NOT_FOUND,
-    errors.ErrorCode.IDEMPOTENCY_KEY_USED,
-)
 NO_MORE: Final = "expected at most {most} alerts: delete one first"
 NO_MORE_OF_ALL: Final = "This service watches the largest number of alerts it can."
 NO_MORE_MINTS: Final = "This service watches the largest number of tokens it can."
@@ -217,14 +210,7 @@ class AlertRoutes:
     tests: RateLimit
     clock: Clock
 
-    @Operation(
-        "GET",
-        "/v1/signals",
-        wire.SignalList,
-        refusals=EVERY_ROUTE,
-        proofs=KEY,
-        scope=Scope.SIGNALS_READ,
-    )
+    @account_operation("GET", "/v1/signals", wire.SignalList, Scope.SIGNALS_READ)
     async def list_signals(self, request: Request) -> Response:
         """Alerts of the account.
 
@@ -234,16 +220,16 @@ class AlertRoutes:
         holder = await self.gate.authorize(request)
         return self._list(request, await self.signals.of_user(holder.key.user_id))
 
-    @Operation(
+    @account_operation(
         "POST",
         "/v1/signals",
         wire.MadeSignal,
-        takes_key=True,
-        refusals=MAKING,
-        status=201,
-        proofs=KEY,
+        Scope.SIGNALS_WRITE,
+        errors.ErrorCode.INVALID_TOKEN_ADDRESS,
+        errors.ErrorCode.NOT_FOUND,
         body=wire.NEW_SIGNAL,
-        scope=Scope.SIGNALS_WRITE,
+        status=201,
+        takes_key=True,
     )
     async def make_signal(self, request: Request) -> Response:
         """Make an alert.
@@ -263,14 +249,7 @@ class AlertRoutes:
             raise self._refusal(made)
         return self._with_secret(request, made, status=201)
 
-    @Operation(
-        "GET",
-        "/v1/signals/{signalId}",
-        wire.SignalLine,
-        refusals=OF_ONE,
-        proofs=KEY,
-        scope=Scope.SIGNALS_READ,
-    )
+    @account_operation("GET", "/v1/signals/{signalId}", wire.SignalLine, Scope.SIGNALS_READ)
     async def get_signal(self, request: Request) -> Response:
         """An alert.
 
@@ -280,14 +259,12 @@ class AlertRoutes:
         found = await self.signals.find(holder.key.user_id, _signal_id(request))
         return self._one(request, found)
 
-    @Operation(
+    @account_operation(
         "PATCH",
         "/v1/signals/{signalId}",
         wire.SignalLine,
-        refusals=(*WITH_BODY, errors.ErrorCode.NOT_FOUND),
-        proofs=KEY,
+        Scope.SIGNALS_WRITE,
         body=wire.ChangedSignal,
-        scope=Scope.SIGNALS_WRITE,
     )
     async def change_signal(self, request: Request) -> Response:
         """Change an alert.
@@ -312,14 +289,7 @@ class AlertRoutes:
             raise self._refusal(changed)
         return self._one(request, changed)
 
-    @Operation(
-        "DELETE",
-        "/v1/signals/{signalId}",
-        wire.SignalList,
-        refusals=OF_ONE,
-        proofs=KEY,
-        scope=Scope.SIGNALS_WRITE,
-    )
+    @account_operation("DELETE", "/v1/signals/{signalId}", wire.SignalList, Scope.SIGNALS_WRITE)
     async def delete_signal(self, request: Request) -> Response:
         """Delete an alert.
 
@@ -331,14 +301,12 @@ class AlertRoutes:
             raise errors.NotFound
         return self._list(request, left)
 
-    @Operation(
+    @account_operation(
         "GET",
         "/v1/signals/{signalId}/events",
         wire.Events,
-        refusals=OF_ONE,
-        proofs=KEY,
+        Scope.SIGNALS_READ,
         query=wire.EventsQuery,
-        scope=Scope.SIGNALS_READ,
     )
     async def list_signal_events(self, request: Request) -> Response:
         """The firings of an alert, newest first.
@@ -362,14 +330,8 @@ class AlertRoutes:
         events = wire.Events(events=[event_of(each) for each in page], next_cursor=cursor)
         return success(request, events, at=self.clock.now())
 
-    @Operation(
-        "POST",
-        "/v1/signals/{signalId}/secret",
-        wire.MadeSignal,
-        refusals=OF_ONE,
-        status=201,
-        proofs=KEY,
-        scope=Scope.SIGNALS_WRITE,
+    @account_operation(
+        "POST", "/v1/signals/{signalId}/secret", wire.MadeSignal, Scope.SIGNALS_WRITE, status=201
     )
     async def renew_webhook_secret(self, request: Request) -> Response:
         """Make another webhook secret.
@@ -383,14 +345,8 @@ class AlertRoutes:
             raise errors.NotFound
         return self._with_secret(request, renewed, status=201)
 
-    @Operation(
-        "POST",
-        "/v1/signals/{signalId}/test",
-        wire.EventLine,
-        refusals=OF_ONE,
-        status=201,
-        proofs=KEY,
-        scope=Scope.SIGNALS_WRITE,
+    @account_operation(
+        "POST", "/v1/signals/{signalId}/test", wire.EventLine, Scope.SIGNALS_WRITE, status=201
     )
     async def test_signal(self, request: Request) -> Response:
         """Send a test of an alert.

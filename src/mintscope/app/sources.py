@@ -281,27 +281,25 @@ async def gap_mending(config: Config, market: Market, clock: Clock) -> AsyncIter
         )
 
 
+@dataclass(eq=False, repr=False)
 class _Source:
     """Implements GapSource."""
 
-    def __init__(
-        self, market: Market, reading: BackfillReading, rate_pools: Collection[str]
-    ) -> None:
-        self._market = market
-        self._reading = reading
-        self._rate_pools = rate_pools
+    market: Market
+    reading: BackfillReading
+    rate_pools: Collection[str]
 
     async def traded(self, gap: Gap) -> Collection[Mint]:
-        return await self._reading.traded(gap)
+        return await self.reading.traded(gap)
 
     async def begin(self, mint: Mint, since: UnixS) -> UnixS:
-        return await begin_of(self._market, mint, since, again=True)
+        return await begin_of(self.market, mint, since, again=True)
 
     async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
-        return await self._reading.survey(mint, from_time, rate_pools=self._rate_pools)
+        return await self.reading.survey(mint, from_time, rate_pools=self.rate_pools)
 
     async def read(self, mint: Mint, from_time: UnixS) -> int:
-        return await self._reading.read(mint, from_time, lambda _what, _count: None)
+        return await self.reading.read(mint, from_time, lambda _what, _count: None)
 
 
 @asynccontextmanager

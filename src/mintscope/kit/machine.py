@@ -12,6 +12,7 @@ import shutil
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -28,6 +29,7 @@ GROUP_OF_PROCESS: Final = Path("/proc/self/cgroup")
 WAL: Final = "-wal"  # the suffix that SQLite appends to the name of the file
 
 
+@dataclass(eq=False, repr=False)
 class Machine:
     """Metrics and checks of the machine of this process.
 
@@ -38,50 +40,43 @@ class Machine:
     wal_bytes_max     the check fails if the write-ahead log of a file in *folder* is longer
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        disk_bytes_min: int,
-        memory_share_min: float,
-        wal_bytes_max: int,
-    ) -> None:
-        self._folder = folder
-        self._disk_bytes_min = disk_bytes_min
-        self._memory_share_min = memory_share_min
-        self._wal_bytes_max = wal_bytes_max
+    folder: Path
+    _: KW_ONLY
+    disk_bytes_min: int
+    memory_share_min: float
+    wal_bytes_max: int
 
     def measure(self) -> None:
         """Export the metrics, which are measured on each read."""
-        DISK_FREE_BYTES.measure(lambda: disk_free_bytes(self._folder))
+        DISK_FREE_BYTES.measure(lambda: disk_free_bytes(self.folder))
         if memory_free_share() is not None:
             MEMORY_FREE_SHARE.measure(lambda: memory_free_share() or 0.0)
 
     async def expect_disk(self) -> None:
         """Raise ServiceUnavailable if the disk has too little free space."""
-        free = disk_free_bytes(self._folder)
-        if free < self._disk_bytes_min:
+        free = disk_free_bytes(self.folder)
+        if free < self.disk_bytes_min:
             raise ServiceUnavailable(
-                f"expected {self._disk_bytes_min // MIB:,} MiB free on the disk of the data; there"
+                f"expected {self.disk_bytes_min // MIB:,} MiB free on the disk of the data; there"
                 f" are {free // MIB:,}: make room, or move the data to a larger disk"
             )
 
     async def expect_memory(self) -> None:
         """Raise ServiceUnavailable if too little memory is free."""
         share = memory_free_share()
-        if share is not None and share < self._memory_share_min:
+        if share is not None and share < self.memory_share_min:
             raise ServiceUnavailable(
-                f"expected {self._memory_share_min:.0%} of the memory to be free; it is"
+                f"expected {self.memory_share_min:.0%} of the memory to be free; it is"
                 f" {share:.1%}: raise the limit of this process, or lower market.live_mints_max"
             )
 
     async def expect_short_log(self) -> None:
         """Raise ServiceUnavailable if a write-ahead log is too long, because a reader blocks it."""
-        for name, size in wal_bytes(self._folder).items():
-            if size > self._wal_bytes_max:
+        for name, size in wal_bytes(self.folder).items():
+            if size > self.wal_bytes_max:
                 raise ServiceUnavailable(
                     f"the write-ahead log of {name} has {size // MIB:,} MiB; at most"
-                    f" {self._wal_bytes_max // MIB:,} are usual: a backup, or another program that"
+                    f" {self.wal_bytes_max // MIB:,} are usual: a backup, or another program that"
                     " reads the file, keeps it from being shortened"
                 )
 

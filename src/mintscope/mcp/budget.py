@@ -9,6 +9,7 @@ costs nothing.
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
 from typing import Final
@@ -167,43 +168,41 @@ class StatedBudgets:
         return self._limits.limiter(Limit(name=name, count=count, window_s=WINDOW_S))
 
 
+@dataclass(eq=False, repr=False)
 class Reservation:
     """The amount of one call, already counted."""
 
-    def __init__(
-        self, budgets: StatedBudgets, key: str, payment: str, parts: list[tuple[Limiter, int]]
-    ) -> None:
-        self._budgets = budgets
-        self._key = key
-        self._payment = payment
-        self._parts = parts
+    budgets: StatedBudgets
+    key: str
+    payment: str
+    parts: list[tuple[Limiter, int]]
 
     async def take(self, budget: StatedBudget) -> None:
         """Count the amount.  Raises OverBudget, and then counts nothing."""
-        for number, (window, count) in enumerate(self._parts):
+        for number, (window, count) in enumerate(self.parts):
             if count > window.limit.count:
-                await self._give_back(self._parts[:number])
+                await self._give_back(self.parts[:number])
                 raise OverBudget(_exceeded(budget))
-            verdicts = await asyncio.gather(*[window.take(self._key) for _ in range(count)])
+            verdicts = await asyncio.gather(*[window.take(self.key) for _ in range(count)])
             admitted = sum(isinstance(verdict, Admitted) for verdict in verdicts)
             if admitted < count:
-                await self._give_back([*self._parts[:number], (window, admitted)])
+                await self._give_back([*self.parts[:number], (window, admitted)])
                 last = verdicts[-1]
                 wait_s = last.reset_s if isinstance(last, Admitted) else last.retry_after_s
                 raise OverBudget(_exceeded(budget), wait_s)
 
     def keep(self) -> None:
         """Keep the amount counted, because it was charged or may have been."""
-        if self._payment:
-            self._budgets.remember(self._payment)
+        if self.payment:
+            self.budgets.remember(self.payment)
 
     async def give_back(self) -> None:
         """Return the amount to the budget, because nothing was charged."""
-        await self._give_back(self._parts)
+        await self._give_back(self.parts)
 
     async def _give_back(self, parts: list[tuple[Limiter, int]]) -> None:
         for window, count in parts:
-            await asyncio.gather(*[window.give_back(self._key) for _ in range(count)])
+            await asyncio.gather(*[window.give_back(self.key) for _ in range(count)])
 
 
 def _exceeded(budget: StatedBudget) -> str:

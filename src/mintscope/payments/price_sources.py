@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from typing import Annotated, Final, NamedTuple
 
@@ -47,23 +48,16 @@ EXPONENT_MAX: Final = 32
 FIGURE_LENGTH_MAX: Final = 64  # digits of a price
 
 
+@dataclass(eq=False, repr=False)
 class MarketPrice:
     """Implements PriceSource with the token's own market."""
 
-    def __init__(
-        self,
-        reader: LogReader,
-        reserves: PoolReserves,
-        *,
-        asset: Mint,
-        decimals: int,
-        dollars: frozenset[Mint] = DOLLARS,
-    ) -> None:
-        self._reader = reader
-        self._dollars = dollars
-        self._reserves = reserves
-        self._asset = asset
-        self._decimals = decimals
+    reader: LogReader
+    reserves: PoolReserves
+    _: KW_ONLY
+    asset: Mint
+    decimals: int
+    dollars: frozenset[Mint] = DOLLARS
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         """Return the price, or the reason why it is unknown."""
@@ -78,10 +72,10 @@ class MarketPrice:
 
     async def _read(self, now: UnixMs) -> Quote | Doubt:
         tip, token, sol, reserves = await asyncio.gather(
-            self._reader.tip(),
-            self._reader.load(self._asset),
-            self._reader.load(WSOL),
-            self._reserves.read(),
+            self.reader.tip(),
+            self.reader.load(self.asset),
+            self.reader.load(WSOL),
+            self.reserves.read(),
         )
         if tip.time is None:
             return Doubt.LAGGING
@@ -89,7 +83,7 @@ class MarketPrice:
             return Doubt.NO_TRADE
         lag_s = now / 1000 - tip.time
         market = market_of(
-            token, sol, reserves, decimals=self._decimals, lag_s=lag_s, dollars=self._dollars
+            token, sol, reserves, decimals=self.decimals, lag_s=lag_s, dollars=self.dollars
         )
         return price_of_market(market, now)
 

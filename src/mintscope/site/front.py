@@ -1,7 +1,7 @@
 """Front page."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -161,37 +161,28 @@ class PersonCredits:
         }
 
 
+@dataclass(eq=False, repr=False)
 class FrontPages:
     """The start page, and the part of it that is reloaded as blocks arrive.
 
     live, lines   None if no market is shown
     """
 
-    def __init__(  # noqa: PLR0913 - one argument for each thing that is shown
-        self,
-        reviews: Reviews,
-        own_credits: PersonCredits,
-        watching: Watching,
-        *,
-        live: LiveFront | None,
-        lines: TokenLines | None,
-        has_mcp: bool,
-        origin: str,
-    ) -> None:
-        self._reviews = reviews
-        self._credits = own_credits
-        self._watching = watching
-        self._live = live
-        self._lines = lines
-        self._has_mcp = has_mcp
-        self._origin = origin
+    reviews: Reviews
+    credits: PersonCredits
+    watching: Watching
+    _: KW_ONLY
+    live: LiveFront | None
+    lines: TokenLines | None
+    has_mcp: bool
+    origin: str
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
         yield get(START, self.show)
-        if self._live is not None:
+        if self.live is not None:
             yield get(LIVE, self.show_live)
-            yield get(f"{LIVE}/events", self._live.open)
+            yield get(f"{LIVE}/events", self.live.open)
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Serve the public start page to visitors, and account pages to signed-in users."""
@@ -203,7 +194,7 @@ class FrontPages:
                 (each, _money(each.usd)) for each in BUNDLES if each.credits in BUNDLES_SHOWN
             ],
             "request_usd": _money(REQUEST_USD),
-            "examples": list(examples_of(self._origin, has_mcp=self._has_mcp)),
+            "examples": list(examples_of(self.origin, has_mcp=self.has_mcp)),
         }
         return Page("front/home.html", facts)
 
@@ -220,30 +211,30 @@ class FrontPages:
     async def _start(self, request: PageRequest, session: Session) -> Page:
         user = session.user
         facts = {
-            **await self._credits.facts(user.user_id, request.now),
+            **await self.credits.facts(user.user_id, request.now),
             "waiting": await self._waiting() if user.is_administrator else 0,
             "watched": await self._watched(request),
-            "origin": self._origin,
+            "origin": self.origin,
             **await self._live_facts(),
         }
         return Page("front/start.html", facts)
 
     async def _live_facts(self) -> dict[str, Any]:
-        return dict(NOT_LIVE) if self._live is None else await self._live.facts()
+        return dict(NOT_LIVE) if self.live is None else await self.live.facts()
 
     async def _watched(self, request: PageRequest) -> LinePage | None:
         """Return the lines of the watched tokens; None if no market is shown."""
-        mints = await self._watching.mints(request.session)
-        if self._lines is None:
+        mints = await self.watching.mints(request.session)
+        if self.lines is None:
             return None
         try:
-            return await self._lines.page(ListQuestion(among=mints, limit=WATCHED_SHOWN))
+            return await self.lines.page(ListQuestion(among=mints, limit=WATCHED_SHOWN))
         except ServiceUnavailable:
             return None
 
     async def _waiting(self) -> int:
         """Return the number of applications that await a decision."""
-        return (await self._reviews.counts()).get(ApplicationState.AWAITING_APPROVAL, 0)
+        return (await self.reviews.counts()).get(ApplicationState.AWAITING_APPROVAL, 0)
 
 
 def _money(usd: Decimal) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import structlog
@@ -73,6 +74,7 @@ class PageStream(EventStream):
         self._on_report()
 
 
+@dataclass(eq=False, repr=False)
 class Channel(Generic[View]):
     """Reads the news of views for all their readers at once, at most once in *pause_s*.
 
@@ -81,23 +83,17 @@ class Channel(Generic[View]):
     again_s     the wait after a read that failed
     """
 
-    def __init__(
-        self,
-        look: Callable[[Collection[View]], Awaitable[Mapping[View, News]]],
-        pause_s: float,
-        *,
-        is_watched: bool = False,
-        again_s: float = AGAIN_S,
-    ) -> None:
-        self._look = look
-        self._pause_s = pause_s
-        self._again_s = again_s
-        self._is_watched = is_watched
-        self._readers: dict[PageStream, View] = {}
-        self._marks: dict[PageStream, Hashable] = {}  # the state of each
-        self._newest: dict[View, News] = {}
-        self._looking: asyncio.Task[None] | None = None
-        self._is_due = False
+    look: Callable[[Collection[View]], Awaitable[Mapping[View, News]]]
+    pause_s: float
+    _: KW_ONLY
+    is_watched: bool = False
+    again_s: float = AGAIN_S
+    _readers: dict[PageStream, View] = field(default_factory=dict, init=False)
+    # The state of each.
+    _marks: dict[PageStream, Hashable] = field(default_factory=dict, init=False)
+    _newest: dict[View, News] = field(default_factory=dict, init=False)
+    _looking: asyncio.Task[None] | None = field(default=None, init=False)
+    _is_due: bool = field(default=False, init=False)
 
     def __len__(self) -> int:
         """Return the number of readers."""
@@ -129,25 +125,25 @@ class Channel(Generic[View]):
         """Read and send while there are readers and news."""
         time_s = asyncio.get_running_loop().time
         try:
-            while self._readers and (self._is_due or self._is_watched or self._owes()):
+            while self._readers and (self._is_due or self.is_watched or self._owes()):
                 began_s = time_s()
                 if await self._renew():
                     self._tell()
                     took_s = time_s() - began_s
-                    await asyncio.sleep(max(self._pause_s, REST * took_s))
+                    await asyncio.sleep(max(self.pause_s, REST * took_s))
                 else:
-                    await asyncio.sleep(self._again_s)
+                    await asyncio.sleep(self.again_s)
         finally:
             self._looking = None
 
     async def _renew(self) -> bool:
         """Read the news again if it is due; return False if that failed."""
-        if not (self._is_due or self._is_watched):
+        if not (self._is_due or self.is_watched):
             return True
         self._is_due = False
         views = dict.fromkeys(self._readers.values())
         try:
-            found = await self._look(views)
+            found = await self.look(views)
         except Exception:  # a fault of ours: pages stay open, and get news later
             log.exception("data of open pages cannot be read")
             self._is_due = True

@@ -8,7 +8,7 @@ import msgspec
 
 from mintscope.accounts.keys.key_gate import KeyGate
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.discovery.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
+from mintscope.api.discovery.operation import account_operation
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import Wire, read_body, success
 from mintscope.api.x402 import idempotency_key
@@ -69,8 +69,6 @@ class NewGroup(Wire, forbid_unknown_fields=True):
     name: GroupName
 
 
-MAKING: Final = (*WITH_BODY, ErrorCode.NOT_FOUND, ErrorCode.IDEMPOTENCY_KEY_USED)
-OF_A_MINT: Final = (*EVERY_ROUTE, ErrorCode.INVALID_TOKEN_ADDRESS, ErrorCode.NOT_FOUND)
 TOO_MANY_LISTS: Final = f"expected at most {WATCHLISTS_MAX} watchlists: delete one before"
 TOO_MANY_MINTS: Final = f"expected at most {WATCHED_MAX} mints on a watchlist: remove one before"
 KEY_USED: Final = "The Idempotency-Key was sent with another request before; nothing was made."
@@ -85,9 +83,7 @@ class GroupRoutes:
     watchlists: Watchlists
     clock: Clock
 
-    @Operation(
-        "GET", "/v1/groups", Groups, refusals=EVERY_ROUTE, proofs=KEY, scope=Scope.GROUPS_READ
-    )
+    @account_operation("GET", "/v1/groups", Groups, Scope.GROUPS_READ)
     async def list_groups(self, request: Request) -> Response:
         """Watchlists of the account.
 
@@ -97,16 +93,15 @@ class GroupRoutes:
         holder = await self.gate.authorize(request)
         return self._groups(request, await self.watchlists.of_user(holder.key.user_id))
 
-    @Operation(
+    @account_operation(
         "POST",
         "/v1/groups",
         FilledGroup,
-        takes_key=True,
-        refusals=MAKING,
-        status=201,
-        proofs=KEY,
+        Scope.GROUPS_WRITE,
+        ErrorCode.NOT_FOUND,
         body=NewGroup,
-        scope=Scope.GROUPS_WRITE,
+        status=201,
+        takes_key=True,
     )
     async def make_group(self, request: Request) -> Response:
         """Make a watchlist.
@@ -125,14 +120,7 @@ class GroupRoutes:
             raise NotFound  # deleted since the key was first sent
         return self._group(request, made, status=201)
 
-    @Operation(
-        "GET",
-        "/v1/groups/{groupId}",
-        FilledGroup,
-        refusals=(*EVERY_ROUTE, ErrorCode.NOT_FOUND),
-        proofs=KEY,
-        scope=Scope.GROUPS_READ,
-    )
+    @account_operation("GET", "/v1/groups/{groupId}", FilledGroup, Scope.GROUPS_READ)
     async def get_group(self, request: Request) -> Response:
         """A watchlist and its mints.
 
@@ -144,14 +132,8 @@ class GroupRoutes:
             request, await self.watchlists.find(holder.key.user_id, _watchlist_id(request))
         )
 
-    @Operation(
-        "PATCH",
-        "/v1/groups/{groupId}",
-        FilledGroup,
-        refusals=(*WITH_BODY, ErrorCode.NOT_FOUND),
-        proofs=KEY,
-        body=NewGroup,
-        scope=Scope.GROUPS_WRITE,
+    @account_operation(
+        "PATCH", "/v1/groups/{groupId}", FilledGroup, Scope.GROUPS_WRITE, body=NewGroup
     )
     async def rename_group(self, request: Request) -> Response:
         """Give a watchlist another name.
@@ -163,14 +145,7 @@ class GroupRoutes:
         renamed = await self.watchlists.rename(holder.key.user_id, watchlist_id, name)
         return self._group(request, renamed)
 
-    @Operation(
-        "DELETE",
-        "/v1/groups/{groupId}",
-        Groups,
-        refusals=(*EVERY_ROUTE, ErrorCode.NOT_FOUND),
-        proofs=KEY,
-        scope=Scope.GROUPS_WRITE,
-    )
+    @account_operation("DELETE", "/v1/groups/{groupId}", Groups, Scope.GROUPS_WRITE)
     async def delete_group(self, request: Request) -> Response:
         """Delete a watchlist.
 
@@ -182,13 +157,12 @@ class GroupRoutes:
             raise NotFound
         return self._groups(request, left)
 
-    @Operation(
+    @account_operation(
         "PUT",
         "/v1/groups/{groupId}/mints/{mint}",
         FilledGroup,
-        refusals=OF_A_MINT,
-        proofs=KEY,
-        scope=Scope.GROUPS_WRITE,
+        Scope.GROUPS_WRITE,
+        ErrorCode.INVALID_TOKEN_ADDRESS,
     )
     async def add_group_mint(self, request: Request) -> Response:
         """Put a mint on a watchlist.
@@ -204,13 +178,12 @@ class GroupRoutes:
             raise BadRequest(TOO_MANY_MINTS)
         return self._group(request, None if isinstance(added, WatchDenied) else added)
 
-    @Operation(
+    @account_operation(
         "DELETE",
         "/v1/groups/{groupId}/mints/{mint}",
         FilledGroup,
-        refusals=OF_A_MINT,
-        proofs=KEY,
-        scope=Scope.GROUPS_WRITE,
+        Scope.GROUPS_WRITE,
+        ErrorCode.INVALID_TOKEN_ADDRESS,
     )
     async def remove_group_mint(self, request: Request) -> Response:
         """Take a mint off a watchlist.

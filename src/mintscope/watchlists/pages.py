@@ -1,6 +1,7 @@
 """Pages of the watchlists of a user; those of other users are not found."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from mintscope.kit.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
@@ -22,6 +23,7 @@ NOT_A_NAME: Final = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class WatchlistPages:
     """The pages of watchlists.
 
@@ -29,12 +31,9 @@ class WatchlistPages:
     search   finds tokens in the list
     """
 
-    def __init__(
-        self, watchlists: Watchlists, lines: TokenLines | None, search: TokenSearch
-    ) -> None:
-        self._watchlists = watchlists
-        self._lines = lines
-        self._search = search
+    watchlists: Watchlists
+    lines: TokenLines | None
+    search: TokenSearch
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
@@ -52,7 +51,7 @@ class WatchlistPages:
         self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS, name: str = ""
     ) -> PageResponse:
         """Show all watchlists; *errors* and the entered *name* are those of the form."""
-        lines = await self._watchlists.of_user(request.signed_in.user.user_id)
+        lines = await self.watchlists.of_user(request.signed_in.user.user_id)
         facts = {"watchlists": lines, "most": rows.WATCHLISTS_MAX}
         return Page("watchlists/list.html", facts, errors=errors, values={"name": name})
 
@@ -61,7 +60,7 @@ class WatchlistPages:
         name = request.form.line("name")
         if not _is_name(name):
             return await self.list(request, {"name": NOT_A_NAME}, name)
-        made = await self._watchlists.make(request.signed_in.user.user_id, name)
+        made = await self.watchlists.make(request.signed_in.user.user_id, name)
         if isinstance(made, rows.WatchDenied):
             return await self.list(request, {"name": NO_ROOM}, name)
         return Redirect(_address(made), notice="watchlist-made")
@@ -77,7 +76,7 @@ class WatchlistPages:
             return await self._show(found, {"name": NOT_A_NAME}, {"name": name})
         user_id = request.signed_in.user.user_id
         watchlist_id = found.line.watchlist_id
-        if await self._watchlists.rename(user_id, watchlist_id, name) is None:
+        if await self.watchlists.rename(user_id, watchlist_id, name) is None:
             raise NotFound
         return Redirect(_address(found), notice="watchlist-renamed")
 
@@ -89,12 +88,12 @@ class WatchlistPages:
             mint = parse_mint(text)
         except InvalidTokenAddress as error:
             if request.form.text("find"):
-                return await self._show(found, {}, values, await self._search.find(text))
-            flaw, tokens = await self._search.flaw(text, sentence(error))
+                return await self._show(found, {}, values, await self.search.find(text))
+            flaw, tokens = await self.search.flaw(text, sentence(error))
             return await self._show(found, {"mint": flaw}, values, tokens)
         user_id = request.signed_in.user.user_id
         watchlist_id = found.line.watchlist_id
-        added = await self._watchlists.add(user_id, watchlist_id, mint)
+        added = await self.watchlists.add(user_id, watchlist_id, mint)
         if added is rows.WatchDenied.TOO_MANY:
             return await self._show(found, {"mint": FULL}, values)
         if added is rows.WatchDenied.NOT_FOUND:
@@ -110,7 +109,7 @@ class WatchlistPages:
             raise NotFound from None
         user_id = request.signed_in.user.user_id
         watchlist_id = found.line.watchlist_id
-        await self._watchlists.remove(user_id, watchlist_id, mint)
+        await self.watchlists.remove(user_id, watchlist_id, mint)
         return Redirect(_address(found))
 
     async def ask_delete(self, request: PageRequest) -> PageResponse:
@@ -120,12 +119,12 @@ class WatchlistPages:
     async def delete(self, request: PageRequest) -> PageResponse:
         """Delete a watchlist.  Raises NotFound."""
         found = await self._own(request)
-        await self._watchlists.delete(request.signed_in.user.user_id, found.line.watchlist_id)
+        await self.watchlists.delete(request.signed_in.user.user_id, found.line.watchlist_id)
         return Redirect(PATH, notice="watchlist-deleted")
 
     async def _own(self, request: PageRequest) -> rows.Watchlist:
         watchlist_id = rows.WatchlistId(parse_id(request.path_params["watchlist"]))
-        found = await self._watchlists.find(request.signed_in.user.user_id, watchlist_id)
+        found = await self.watchlists.find(request.signed_in.user.user_id, watchlist_id)
         if found is None:
             raise NotFound
         return found
@@ -151,11 +150,11 @@ class WatchlistPages:
 
     async def _shown(self, found: rows.Watchlist) -> Iterable[ShownToken]:
         """Return the lines of the tracked tokens on a watchlist; none while the list loads."""
-        if self._lines is None or not found.mints:
+        if self.lines is None or not found.mints:
             return []
         asked = ListQuestion(among=tuple(found.mints), limit=rows.WATCHED_MAX)
         try:
-            return (await self._lines.page(asked)).lines
+            return (await self.lines.page(asked)).lines
         except ServiceUnavailable:
             return []
 

@@ -26,7 +26,7 @@ from mintscope.accounts.wallets.wallets import (
     WalletPayment,
     link_text,
 )
-from mintscope.api.discovery.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
+from mintscope.api.discovery.operation import account_operation
 from mintscope.api.wire import (
     Challenge,
     decode_cursor,
@@ -76,14 +76,7 @@ class WalletRoutes:
     wallets: Wallets
     clock: Clock
 
-    @Operation(
-        "GET",
-        "/v1/account/wallets",
-        wire.LinkedWallets,
-        refusals=EVERY_ROUTE,
-        proofs=KEY,
-        scope=Scope.WALLETS_READ,
-    )
+    @account_operation("GET", "/v1/account/wallets", wire.LinkedWallets, Scope.WALLETS_READ)
     async def list_wallets(self, request: Request) -> Response:
         """Wallets that are linked to the account.
 
@@ -92,14 +85,12 @@ class WalletRoutes:
         holder = await self.gate.authorize(request)
         return self._linked(request, await self.wallets.of_user(holder.key.user_id))
 
-    @Operation(
+    @account_operation(
         "POST",
         "/v1/account/wallets/challenge",
         Challenge,
-        refusals=WITH_BODY,
-        proofs=KEY,
+        Scope.WALLETS_WRITE,
         body=wire.LinkRequest,
-        scope=Scope.WALLETS_WRITE,
     )
     async def make_wallet_challenge(self, request: Request) -> Response:
         """A text whose signature links a wallet.
@@ -119,15 +110,14 @@ class WalletRoutes:
         challenge = Challenge(challenge=text, expires_at=now // 1000 + VALID_S)
         return success(request, challenge, at=now)
 
-    @Operation(
+    @account_operation(
         "POST",
         "/v1/account/wallets",
         wire.LinkedWallets,
-        refusals=(*WITH_BODY, errors.ErrorCode.INVALID_PROOF),
-        status=201,
-        proofs=KEY,
+        Scope.WALLETS_WRITE,
+        errors.ErrorCode.INVALID_PROOF,
         body=wire.LinkProof,
-        scope=Scope.WALLETS_WRITE,
+        status=201,
     )
     async def link_wallet(self, request: Request) -> Response:
         """Link the wallet that has signed a challenge.
@@ -153,13 +143,8 @@ class WalletRoutes:
             raise errors.BadRequest(TOO_MANY)
         return self._linked(request, linked, status=201)
 
-    @Operation(
-        "DELETE",
-        "/v1/account/wallets/{wallet}",
-        wire.LinkedWallets,
-        refusals=(*EVERY_ROUTE, errors.ErrorCode.NOT_FOUND),
-        proofs=KEY,
-        scope=Scope.WALLETS_WRITE,
+    @account_operation(
+        "DELETE", "/v1/account/wallets/{wallet}", wire.LinkedWallets, Scope.WALLETS_WRITE
     )
     async def unlink_wallet(self, request: Request) -> Response:
         """Unlink a wallet.
@@ -177,14 +162,8 @@ class WalletRoutes:
             raise errors.NotFound
         return self._linked(request, left)
 
-    @Operation(
-        "GET",
-        "/v1/account/payments",
-        wire.Payments,
-        refusals=EVERY_ROUTE,
-        proofs=KEY,
-        query=wire.PaymentsQuery,
-        scope=Scope.WALLETS_READ,
+    @account_operation(
+        "GET", "/v1/account/payments", wire.Payments, Scope.WALLETS_READ, query=wire.PaymentsQuery
     )
     async def list_payments(self, request: Request) -> Response:
         """Payments of the linked wallets, newest first.
@@ -252,11 +231,6 @@ def _line(payment: WalletPayment) -> wire.PaymentLine:
     )
 
 
-MOVE: Final = (
-    *WITH_BODY,
-    errors.ErrorCode.INSUFFICIENT_CREDITS,
-    errors.ErrorCode.IDEMPOTENCY_KEY_USED,
-)
 NOT_ISSUED: Final = "creditToken: expected a credit token that this service has issued"
 NO_LIMIT: Final = "expected monthCreditsMax, networks or both; there was neither"
 LOOSER: Final = (
@@ -284,14 +258,7 @@ class AccountCreditRoutes:
     deposits: RateLimit
     clock: Clock
 
-    @Operation(
-        "GET",
-        "/v1/account",
-        wire.AccountHoldings,
-        refusals=EVERY_ROUTE,
-        proofs=KEY,
-        scope=Scope.TRADE_READ,
-    )
+    @account_operation("GET", "/v1/account", wire.AccountHoldings, Scope.TRADE_READ)
     async def get_account(self, request: Request) -> Response:
         """Credits of the user of an API key, and the spending of each key this month.
 
@@ -302,14 +269,13 @@ class AccountCreditRoutes:
         summary = await self.credits.summary(holder.key.user_id)
         return success(request, _summary(holder, summary), at=self.clock.now())
 
-    @Operation(
+    @account_operation(
         "PATCH",
         "/v1/account/keys/{keyId}",
         wire.CappedKey,
-        refusals=(*WITH_BODY, errors.ErrorCode.OWNER_ONLY, errors.ErrorCode.NOT_FOUND),
-        proofs=KEY,
+        Scope.TRADE_WRITE,
+        errors.ErrorCode.OWNER_ONLY,
         body=wire.KeyLimits,
-        scope=Scope.TRADE_WRITE,
     )
     async def cap_api_key(self, request: Request) -> Response:
         """Tighten the monthly cap or the networks of an API key.
@@ -337,15 +303,14 @@ class AccountCreditRoutes:
         )
         return success(request, answer, at=self.clock.now())
 
-    @Operation(
+    @account_operation(
         "POST",
         "/v1/account/credits/deposit",
         wire.DepositReceipt,
-        takes_key=True,
-        refusals=MOVE,
-        proofs=KEY,
+        Scope.TRADE_WRITE,
+        errors.ErrorCode.INSUFFICIENT_CREDITS,
         body=wire.DepositOrder,
-        scope=Scope.TRADE_WRITE,
+        takes_key=True,
     )
     async def deposit_credits(self, request: Request) -> Response:
         """Move credits of a credit token into the account.
@@ -368,16 +333,16 @@ class AccountCreditRoutes:
         )
         return success(request, receipt, at=self.clock.now())
 
-    @Operation(
+    @account_operation(
         "POST",
         "/v1/account/credits/withdraw",
         wire.WithdrawalReceipt,
-        takes_key=True,
-        refusals=(*MOVE, errors.ErrorCode.OWNER_ONLY),
-        status=201,
-        proofs=KEY,
+        Scope.TRADE_WRITE,
+        errors.ErrorCode.INSUFFICIENT_CREDITS,
+        errors.ErrorCode.OWNER_ONLY,
         body=wire.WithdrawalOrder,
-        scope=Scope.TRADE_WRITE,
+        status=201,
+        takes_key=True,
     )
     async def withdraw_credits(self, request: Request) -> Response:
         """Move credits of the account to a new credit token.

@@ -243,6 +243,40 @@ def sold_page(
     )
 
 
+def account_operation(  # noqa: PLR0913 - one argument for each part
+    method: str,
+    path: str,
+    data: type[Any],
+    scope: Scope,
+    *codes: ErrorCode,
+    body: Any = None,
+    query: type[msgspec.Struct] | None = None,
+    status: int = 200,
+    takes_key: bool = False,
+) -> Operation:
+    """Return the free operation of an API key with *scope* on the account of its user.
+
+    codes    the codes that a client must expect, besides those that follow from the arguments
+    """
+    usual = [
+        *(EVERY_ROUTE if body is None else WITH_BODY),
+        *([ErrorCode.NOT_FOUND] if "{" in path else []),
+        *([ErrorCode.IDEMPOTENCY_KEY_USED] if takes_key else []),
+    ]
+    return Operation(
+        method,
+        path,
+        data,
+        refusals=(*usual, *codes),
+        proofs=KEY,
+        scope=scope,
+        body=body,
+        query=query,
+        status=status,
+        takes_key=takes_key,
+    )
+
+
 def scope_of(request: Request) -> Scope:
     """Return the scope that an API key needs for the operation of *request*."""
     operation = request.found

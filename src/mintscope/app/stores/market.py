@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -49,104 +50,98 @@ class MarketEngine(Protocol):
         """Return a connection that reads, in a thread."""
 
 
+@dataclass(eq=False, repr=False)
 class Market:
     """The ports of the market; each is opened at first use.
 
     stack   closes them
     """
 
-    def __init__(
-        self,
-        engine: MarketEngine,
-        stack: AsyncExitStack,
-        *,
-        follows_all: bool,
-        retention: Retention,
-    ) -> None:
-        self._engine = engine
-        self._stack = stack
-        self._follows_all = follows_all
-        self._retention = retention
+    engine: MarketEngine
+    stack: AsyncExitStack
+    _: KW_ONLY
+    follows_all: bool
+    retention: Retention
 
     @cached_property
     def store(self) -> SqlMarketStore:
         """The only writer of the swap log."""
-        engine = self._engine
+        engine = self.engine
         return self._opened(
             SqlMarketStore(
                 engine.ingested(),
                 engine.tables,
-                follows_all=self._follows_all,
-                retention=self._retention,
+                follows_all=self.follows_all,
+                retention=self.retention,
             )
         )
 
     @cached_property
     def reader(self) -> SqlLogReader:
         """Reads the swap log, its newest slot, and the exchanges read and missed over time."""
-        return self._opened(SqlLogReader(self._engine.read(), self._engine.version))
+        return self._opened(SqlLogReader(self.engine.read(), self.engine.version))
 
     @cached_property
     def series(self) -> SeriesReader:
         """Candles, indicators and swaps, in pages."""
-        return self._opened(SqlSeries(self._engine.read()))
+        return self._opened(SqlSeries(self.engine.read()))
 
     @cached_property
     def lists(self) -> ListReader:
         """Reads of lists of all tokens."""
-        return self._opened(SqlListReader(self._engine.read()))
+        return self._opened(SqlListReader(self.engine.read()))
 
     @cached_property
     def list_snapshots(self) -> ListSnapshots:
         """Snapshots of lists, stored by api processes for those that start."""
-        return self._opened(SqlListSnapshots(self._engine.read(), self._engine.beside()))
+        return self._opened(SqlListSnapshots(self.engine.read(), self.engine.beside()))
 
     @cached_property
     def tracking(self) -> SqlTracking:
         """The list of tracked mints."""
-        return self._opened(SqlTracking(self._engine.written()))
+        return self._opened(SqlTracking(self.engine.written()))
 
     @cached_property
     def history(self) -> SqlHistory:
         """Backfills: read, folded, and shown to operators."""
-        return self._opened(SqlHistory(self._engine.beside()))
+        return self._opened(SqlHistory(self.engine.beside()))
 
     @cached_property
     def backfill_jobs(self) -> SqlBackfillJobs:
         """Backfills that administrators request, and ingest runs."""
-        return self._opened(SqlBackfillJobs(self._engine.beside()))
+        return self._opened(SqlBackfillJobs(self.engine.beside()))
 
     @cached_property
     def gap_mends(self) -> SqlGapMends:
         """Gaps that ingest mends automatically."""
-        return self._opened(SqlGapMends(self._engine.beside()))
+        return self._opened(SqlGapMends(self.engine.beside()))
 
     @cached_property
     def imports(self) -> SqlImports:
         """Candles of providers."""
-        return self._opened(SqlImports(self._engine.written()))
+        return self._opened(SqlImports(self.engine.written()))
 
     @cached_property
     def history_join(self) -> BackfillMerge:
         """Joins a finished backfill to the market, for ingest."""
-        engine = self._engine
-        return self._opened(SqlBackfillMerge(engine.ingested(), engine.tables, self._retention))
+        engine = self.engine
+        return self._opened(SqlBackfillMerge(engine.ingested(), engine.tables, self.retention))
 
     @cached_property
     def facts(self) -> SqlMintFacts:
         """Facts of mints, as last read from a node."""
-        return self._opened(SqlMintFacts(self._engine.written()))
+        return self._opened(SqlMintFacts(self.engine.written()))
 
     @cached_property
     def ingest_checks(self) -> SqlIngestChecks:
         """The failing checks of ingest, for ingest to write."""
-        return self._opened(SqlIngestChecks(self._engine.beside()))
+        return self._opened(SqlIngestChecks(self.engine.beside()))
 
     @cached_property
     def failing_ingest_checks(self) -> SqlIngestChecks:
         """The failing checks of ingest, for an api to read."""
-        return self._opened(SqlIngestChecks(self._engine.read()))
+        return self._opened(SqlIngestChecks(self.engine.read()))
 
     def _opened(self, port: Port) -> Port:
-        self._stack.push_async_callback(port.close)
+        self.stack.push_async_callback(port.close)
         return port

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from typing import Protocol, TypeVar
 
@@ -133,77 +134,69 @@ class MoneyEngine(Protocol):
 Port = TypeVar("Port", bound=Opened)
 
 
+@dataclass(eq=False, repr=False)
 class Money:
     """The ports of credits, payments and accounts; each is opened at first use.
 
-    stack    closes them
-    queue    opens the queue of webhooks
-    pepper   None: the one kept beside the database
-    roots    the roots that sign in its place, one after the other
+    stack               closes them
+    queue               opens the queue of webhooks
+    configured_pepper   None: the pepper is kept beside the database
+    roots               the roots that sign in its place, one after the other
     """
 
-    def __init__(  # noqa: PLR0913 - one argument for each part
-        self,
-        engine: MoneyEngine,
-        stack: AsyncExitStack,
-        *,
-        queue: Callable[[], SqlWebhookQueue],
-        pepper: bytes | None,
-        clock: Clock,
-        roots: Sequence[Root] = (),
-    ) -> None:
-        self._engine = engine
-        self._stack = stack
-        self._queue = queue
-        self._configured_pepper = pepper
-        self._clock = clock
-        self.roots = roots
+    engine: MoneyEngine
+    stack: AsyncExitStack
+    _: KW_ONLY
+    queue: Callable[[], SqlWebhookQueue]
+    configured_pepper: bytes | None
+    clock: Clock
+    roots: Sequence[Root] = ()
 
     @cached_property
     def pepper(self) -> bytes:
         """The key of every stored hash, and the source of other secrets until one is rotated."""
-        return self._configured_pepper or self._engine.kept_pepper(signs=not self.roots)
+        return self.configured_pepper or self.engine.kept_pepper(signs=not self.roots)
 
     @cached_property
     def ledger(self) -> CreditLedger:
         """Credits, for a process that serves."""
-        return self._opened(self._engine.ledger(self.pepper, self._clock))
+        return self._opened(self.engine.ledger(self.pepper, self.clock))
 
     @cached_property
     def credits(self) -> CreditAccounts:
         """Credit accounts, for a command."""
-        return self._opened(self._engine.credits(self.pepper))
+        return self._opened(self.engine.credits(self.pepper))
 
     @cached_property
     def payments(self) -> SqlPaymentStore:
         """Payments and their outcomes, rotations of credit tokens, and wallets that have paid."""
-        return self._opened(self._engine.payments())
+        return self._opened(self.engine.payments())
 
     @cached_property
     def books(self) -> SqlPaymentBooks:
         """The books of payments, for audits and operators."""
-        return self._opened(self._engine.books())
+        return self._opened(self.engine.books())
 
     @cached_property
     def read_books(self) -> SqlPaymentBooks:
         """The books over another connection: long lists delay no audit, and audits no list."""
-        return self._opened(self._engine.books())
+        return self._opened(self.engine.books())
 
     @cached_property
     def accounts(self) -> AccountStore:
         """People, agents, API keys and e-mails."""
-        return SqlAccountStore(self._opened(self._engine.accounts()))
+        return SqlAccountStore(self._opened(self.engine.accounts()))
 
     @cached_property
     def webhooks(self) -> SqlWebhookQueue:
         """Pending webhooks, and the outcomes of finished ones."""
-        return self._opened(self._queue())
+        return self._opened(self.queue())
 
     def shared(self, price: PriceSource) -> PriceSource:
         """Return *price* as shared by all processes of this database."""
-        shared = self._engine.shared(price)
+        shared = self.engine.shared(price)
         return price if shared is None else self._opened(shared)
 
     def _opened(self, port: Port) -> Port:
-        self._stack.push_async_callback(port.close)
+        self.stack.push_async_callback(port.close)
         return port

@@ -118,7 +118,7 @@ async def open_money(
                 _MoneyTables(dsn, pepper_file),
                 stack,
                 queue=partial(webhook_queue, dsn),
-                pepper=pepper,
+                configured_pepper=pepper,
                 clock=clock,
                 roots=roots,
             )

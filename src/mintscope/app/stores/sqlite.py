@@ -240,7 +240,7 @@ async def open_money(
                 _MoneyFile(path),
                 stack,
                 queue=partial(_open_queue, path),
-                pepper=pepper,
+                configured_pepper=pepper,
                 clock=clock,
                 roots=roots,
             )

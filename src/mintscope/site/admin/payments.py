@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, NamedTuple
 
@@ -68,39 +69,31 @@ class DayLine(NamedTuple):
     lines: Sequence[tuple[str, str, int, str]]
 
 
+@dataclass(eq=False, repr=False)
 class MoneyPages:
-    """Payments and customers; nothing can be changed here."""
+    """Payments and customers; nothing can be changed here.
 
-    def __init__(  # noqa: PLR0913, PLR0917 - one argument for each part
-        self,
-        review: Reviews,
-        history: SqlPaymentBooks | None,
-        assets: Assets,
-        credits_: AccountCredits,
-        wallets: Wallets,
-        signals: Alerts,
-        ledger: CreditLedger | None,
-        keys: ApiKeys,
-    ) -> None:
-        """Show no payments if *history* is None, and no balance if there is no *ledger*."""
-        self._review = review
-        self._history = history
-        self._assets = assets
-        self._credits = credits_
-        self._wallets = wallets
-        self._signals = signals
-        self._ledger = ledger
-        self._keys = keys
+    history, ledger   None if payments, or balances, are not shown
+    """
+
+    review: Reviews
+    history: SqlPaymentBooks | None
+    assets: Assets
+    credits: AccountCredits
+    wallets: Wallets
+    signals: Alerts
+    ledger: CreditLedger | None
+    keys: ApiKeys
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
-        if self._history is not None:
+        if self.history is not None:
             yield get(PAYMENTS, self.payments, Access.SIGNED_IN)
         yield get(CUSTOMER, self.customer, Access.SIGNED_IN)
 
     async def payments(self, request: PageRequest) -> PageResponse:
         """Show the takings, and payments that match a search or the newest in a state."""
-        history = self._history
+        history = self.history
         assert history is not None  # else there is no such route
         text = request.query_params.line("q")[:QUERY_LENGTH_MAX]
         name = request.query_params.text("state")
@@ -125,42 +118,42 @@ class MoneyPages:
 
     async def customer(self, request: PageRequest) -> PageResponse:
         """Show one account: credits, payments, keys, alerts, audit.  Raises NotFound."""
-        user = await self._review.user(UserId(parse_id(request.path_params["user"])))
+        user = await self.review.user(UserId(parse_id(request.path_params["user"])))
         if user is None:
             raise NotFound
-        account = await self._credits.find(user.user_id)
-        linked = await self._wallets.of_user(user.user_id)
+        account = await self.credits.find(user.user_id)
+        linked = await self.wallets.of_user(user.user_id)
         payments: Sequence[KeptPayment] = []
         sums: Sequence[WalletSum] = []
-        if self._history is not None:
-            payments = await self._history.of_customer(user.user_id, None, PAGE_LENGTH)
-            sums = await self._history.sums_of_wallets(user.user_id)
+        if self.history is not None:
+            payments = await self.history.of_customer(user.user_id, None, PAGE_LENGTH)
+            sums = await self.history.sums_of_wallets(user.user_id)
         balance = None
-        if account is not None and self._ledger is not None:
-            balance = await self._ledger.balance(account)
-        summary = await self._credits.summary(user.user_id)
+        if account is not None and self.ledger is not None:
+            balance = await self.ledger.balance(account)
+        summary = await self.credits.summary(user.user_id)
         since = request.now // DAY_MS - USAGE_DAYS + 1
         facts = {
             "user": user,
             "balance": balance,
-            "wallets": totals(linked, sums, self._assets),
-            "payments": [shown(each, self._assets) for each in payments],
+            "wallets": totals(linked, sums, self.assets),
+            "payments": [shown(each, self.assets) for each in payments],
             "keys": [
                 (each, badge(each, request.now), summary.spent.get(each.key_id, 0))
-                for each in await self._keys.of_user(user.user_id)
+                for each in await self.keys.of_user(user.user_id)
             ],
             "words": messages,
-            "usage": sums_of(await self._credits.usage(user.user_id, since)),
+            "usage": sums_of(await self.credits.usage(user.user_id, since)),
             "usage_days": USAGE_DAYS,
-            "alerts": await self._signals.of_user(user.user_id),
-            "refused": await self._signals.refused(user.user_id),
+            "alerts": await self.signals.of_user(user.user_id),
+            "refused": await self.signals.refused(user.user_id),
             "events": await self._events(user),
         }
         return Page("admin/customer.html", facts)
 
     async def _events(self, user: User) -> Sequence[object]:
         wanted = EventFilter(f"user:{user.user_id}", owner=user.user_id)
-        found = await self._review.events(before=None, limit=EVENTS_SHOWN, wanted=wanted)
+        found = await self.review.events(before=None, limit=EVENTS_SHOWN, wanted=wanted)
         return [event for _, event in found]
 
     async def _wanted(self, text: str) -> Wanted:
@@ -184,19 +177,19 @@ class MoneyPages:
             email = parse_email(text)
         except UnusableEmailAddress as flaw:
             raise ValueError(EXPECTED) from flaw
-        subject = await self._review.subject_of(email)
+        subject = await self.review.subject_of(email)
         if subject is None or not subject.startswith("user:"):
             return Wanted()
         user_id = UserId(int(subject.removeprefix("user:")))
-        account = await self._credits.find(user_id)
-        wallets = await self._wallets.of_user(user_id)
+        account = await self.credits.find(user_id)
+        wallets = await self.wallets.of_user(user_id)
         return Wanted(
             payers=[each.wallet for each in wallets], accounts=[] if account is None else [account]
         )
 
     def _advised(self, payment: KeptPayment, now: UnixMs) -> Advised:
         advice = advise(payment, None, now)
-        return Advised(shown(payment, self._assets), None, advice.do, advice.text)
+        return Advised(shown(payment, self.assets), None, advice.do, advice.text)
 
     def _facts(
         self, found: Sequence[Advised], takings: Sequence[Takings], older: Sequence[KeptPayment]
@@ -220,7 +213,7 @@ class MoneyPages:
                 [
                     (
                         f"{each.credits:,} credits" if each.credits else "answers",
-                        self._assets.amount(each.paid, each.asset),
+                        self.assets.amount(each.paid, each.asset),
                         each.payments,
                         usd_words(each.usd),
                     )

@@ -8,7 +8,7 @@ with the signed payment, so that a page that is lost asks for the same answer ag
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -145,21 +145,15 @@ def _amount(bundle: Bundle, priced: PricedToken) -> str | None:
     return None if atoms is None else tokens_text(atoms, priced.token.terms.decimals)
 
 
+@dataclass(eq=False, repr=False)
 class BuyPages:
     """The pages under `/buy`."""
 
-    def __init__(
-        self,
-        sales: CreditSales,
-        credits_: AccountCredits,
-        ledger: CreditLedger,
-        *,
-        origin: str,
-    ) -> None:
-        self._sales = sales
-        self._credits = credits_
-        self._ledger = ledger
-        self._origin = origin
+    sales: CreditSales
+    credits: AccountCredits
+    ledger: CreditLedger
+    _: KW_ONLY
+    origin: str
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
@@ -173,7 +167,7 @@ class BuyPages:
         choice = choice_of(request)
         message = None
         try:
-            await self._sales.expect_open()
+            await self.sales.expect_open()
         except errors.ServiceUnavailable:
             message = messages.PAUSED
         facts = await self._facts(choice)
@@ -186,9 +180,9 @@ class BuyPages:
         choice = choice_of(request)
         key = _key(request)
         payer = _wallet(request)
-        chosen = token_of(choice, await self._sales.priced()).token
+        chosen = token_of(choice, await self.sales.priced()).token
         try:
-            found = await self._sales.propose(
+            found = await self.sales.propose(
                 choice.bundle,
                 payer,
                 key,
@@ -212,7 +206,7 @@ class BuyPages:
         if request.form.text("into") == Into.ACCOUNT and request.session is None:
             return await self._tell(choice, messages.SIGNED_OUT)
         try:
-            settled = await self._sales.pay(
+            settled = await self.sales.pay(
                 choice.bundle,
                 transaction,
                 key=key,
@@ -233,9 +227,9 @@ class BuyPages:
         if choice.into is Into.TOKEN:
             return Credits(count)
         if choice.into is Into.ACCOUNT:
-            account = await self._credits.open(request.signed_in.user.user_id)
+            account = await self.credits.open(request.signed_in.user.user_id)
             return TopUp(credits=count, account=account)
-        topped_up = await self._ledger.find(request.bearer)
+        topped_up = await self.ledger.find(request.bearer)
         if topped_up is None:
             raise errors.MissingToken("expected a credit token that this service has issued")
         return TopUp(credits=count, account=topped_up)
@@ -252,7 +246,7 @@ class BuyPages:
         if purchase.account != await self._own_account(request, choice):
             is_top_up = choice.into is Into.TOP_UP
             return await self._tell(choice, messages.ON_TOKEN if is_top_up else messages.ON_ANOTHER)
-        balance = await self._ledger.balance(purchase.account)
+        balance = await self.ledger.balance(purchase.account)
         return Page("sales/bought.html", facts | {"balance": balance})
 
     async def _own_account(
@@ -260,10 +254,10 @@ class BuyPages:
     ) -> CreditAccount | None:
         """Return the account of the presented credit token, or of the signed-in user."""
         if choice.into is Into.TOP_UP:
-            return await self._ledger.find(request.bearer)
+            return await self.ledger.find(request.bearer)
         if request.session is None:
             return None
-        return await self._credits.find(request.session.user.user_id)
+        return await self.credits.find(request.session.user.user_id)
 
     async def _tell(self, choice: BundleChoice, message: PurchaseMessage) -> Page:
         facts = await self._facts(choice)
@@ -275,7 +269,7 @@ class BuyPages:
 
     async def _facts(self, choice: BundleChoice) -> dict[str, Any]:
         """Return the template values for every purchase page."""
-        return facts_of(choice, await self._sales.priced()) | {"origin": self._origin}
+        return facts_of(choice, await self.sales.priced()) | {"origin": self.origin}
 
 
 def _proposed(payer: Pubkey, found: Proposal) -> dict[str, Any]:

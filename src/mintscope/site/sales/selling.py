@@ -244,6 +244,7 @@ FREE: Final = "free"
 MARKET_AREA: Final = "Market data"
 
 
+@dataclass(eq=False, repr=False)
 class PricingPages:
     """The page at `/pricing`.
 
@@ -251,11 +252,8 @@ class PricingPages:
     read_reference   returns the OpenAPI document of the API; None if this process serves no API
     """
 
-    def __init__(
-        self, sales: CreditSales | None, read_reference: Callable[[], Reference] | None
-    ) -> None:
-        self._sales = sales
-        self._read_reference = read_reference
+    sales: CreditSales | None
+    read_reference: Callable[[], Reference] | None
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
@@ -263,7 +261,7 @@ class PricingPages:
 
     async def show(self, _request: PageRequest) -> PageResponse:
         """Show the current prices."""
-        priced = [] if self._sales is None else await self._sales.priced()
+        priced = [] if self.sales is None else await self.sales.priced()
         quoted = [each.quote.observed_at for _, each in priced if each is not None]
         facts: dict[str, Any] = {
             "bundles": [_line(bundle, priced) for bundle in BUNDLES],
@@ -272,15 +270,15 @@ class PricingPages:
             "quoted_at": min(quoted, default=None),
             "symbols": [token.symbol for token, _ in priced],
             "unpriced": [token.symbol for token, price_list in priced if price_list is None],
-            "is_sold": self._sales is not None,
+            "is_sold": self.sales is not None,
         }
         return Page("sales/pricing.html", facts | self._costs())
 
     def _costs(self) -> dict[str, Any]:
         """Return the cost of each API call; *others* are free and not listed."""
-        if self._read_reference is None:
+        if self.read_reference is None:
             return {"costs": [], "others": [], "other_count": 0}
-        areas = self._read_reference().areas
+        areas = self.read_reference().areas
         charged = [each for area in areas for each in area.endpoints if each.cost != FREE]
         free = {area.name: [each for each in area.endpoints if each.cost == FREE] for area in areas}
         of_market: list[DescribedEndpoint] = free.pop(MARKET_AREA, [])

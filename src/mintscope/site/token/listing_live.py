@@ -5,7 +5,7 @@ A line is sent without its star, which differs from reader to reader.
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -50,24 +50,19 @@ class _Lines(NamedTuple):
     rows: Mapping[Mint, Sequence[str]]
 
 
+@dataclass(eq=False, repr=False)
 class LiveLists:
     """All open lists of this process."""
 
-    def __init__(
-        self,
-        market: MarketParts,
-        lines: listing.TokenLines,
-        watching: listing.Watching,
-        pages: OpenPages,
-    ) -> None:
-        self._market = market
-        self._lines = lines
-        self._watching = watching
-        self._pages = pages
-        self._channel: Channel[ListView] | None = None
-        self._listed: ListedTokens | None = None
-        self._newest: dict[ListView, _Lines] = {}
-        self._cells: dict[Mint, Sequence[str]] = {}  # of that list, whatever page they are on
+    market: MarketParts
+    lines: listing.TokenLines
+    watching: listing.Watching
+    pages: OpenPages
+    _channel: Channel[ListView] | None = field(default=None, init=False)
+    _listed: ListedTokens | None = field(default=None, init=False)
+    _newest: dict[ListView, _Lines] = field(default_factory=dict, init=False)
+    # Of that list, whatever page they are on.
+    _cells: dict[Mint, Sequence[str]] = field(default_factory=dict, init=False)
 
     async def open(self, request: PageRequest) -> PageResponse:
         """Return the stream of a list; with `seen`, a slot, the changes since.
@@ -75,18 +70,18 @@ class LiveLists:
         Raises BadRequest, NotFound, RateLimited and ServiceUnavailable.
         """
         asked = listing.expect_condition(listing.question_of(request.query_params))
-        watched = await self._watching.mints(request.session) if asked.is_watched else None
+        watched = await self.watching.mints(request.session) if asked.is_watched else None
         if asked.is_watched and watched is None:
             return NoContent()
         view = ListView(asked, None if watched is None else tuple(watched))
         seen = request.query_params.text("seen")
-        return await self._pages.open(request, [], partial(self._serve, view, seen))
+        return await self.pages.open(request, [], partial(self._serve, view, seen))
 
     async def _serve(self, view: ListView, seen: str, outlet: Outlet, macros: Macros) -> None:
         if self._channel is None:
             look = partial(self._look, macros)
             self._channel = Channel(look, PAUSE_S, is_watched=True)
-        streams = self._market.streams
+        streams = self.market.streams
         stream = PageStream(outlet, [], on_behind=streams.note_behind, known=seen)
         with self._channel.reading(stream, view):
             await streams.serve(stream)
@@ -96,14 +91,14 @@ class LiveLists:
         self._newest = {view: kept for view, kept in self._newest.items() if view in views}
         found: dict[ListView, News] = {}
         try:
-            listed = self._market.lists.newest()
+            listed = self.market.lists.newest()
             is_new = listed is not self._listed
             if is_new:
                 self._cells.clear()
             for view in views if is_new else [each for each in views if each not in self._newest]:
                 watched = None if view.watched is None else list(view.watched)
                 asked = view.asked.of_list(watched, listed.folded.time or UnixS(0))
-                found[view] = self._news(macros, view, await self._lines.page(asked))
+                found[view] = self._news(macros, view, await self.lines.page(asked))
         except ServiceUnavailable:
             return found  # the list is being loaded
         self._listed = listed
