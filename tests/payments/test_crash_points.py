@@ -383,7 +383,6 @@ class Run:
         """Audit as a process does that has just started."""
         auditor = self.build.audit.Auditor(
             books=self.world.books,
-            orphans=self.world.books,
             recognise=unrecognised,
             treasury=self.world.books,
             history=SteppedHistory(self.world),

@@ -182,7 +182,6 @@ async def _audited(data_dir: Path) -> Sequence[Violation]:
         chain = ChainOfThen(paid)
         auditor = Auditor(
             books=money.books,
-            orphans=money.books,
             recognise=chain.recognise,
             treasury=money.books,
             history=chain,

@@ -488,7 +488,6 @@ def _maintenance(  # noqa: PLR0913 - one argument for each part
     )
     auditor = Auditor(
         books=money.books,
-        orphans=money.books,
         recognise=recognise,
         treasury=money.books,
         history=chain,
@@ -501,8 +500,7 @@ def _maintenance(  # noqa: PLR0913 - one argument for each part
         chain=chain,
         store=money.payments,
         books=money.books,
-        lease=money.books,
-        orphans=money.books,
+        is_auditor=money.books.is_auditor,
         auditor=auditor,
         reconciler=reconciler,
         price_caches=[each.price_cache for each in payment_tokens],

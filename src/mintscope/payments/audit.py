@@ -24,7 +24,6 @@ from mintscope.credits.invariants import (
     Violation,
     Walked,
 )
-from mintscope.kit.audit import Actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS
@@ -131,65 +130,6 @@ class DoubtKind(StrEnum):
     ISSUED = "issued"  # it is issued, and overdue to become final
 
 
-class AuditBooks(Protocol):
-    """The books as the auditor checks them."""
-
-    async def check(self, *, after_entry: int | None) -> Checked:
-        """Return the violations among doubts, and among the payments, entries and balances since.
-
-        after_entry   the entry after which the check begins; None: only doubts are checked
-        """
-
-    async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
-        """Continue the check of all books by one part, which takes a moment.
-
-        begins   begin a walk if the one before has come to its end
-        """
-
-    async def walked(self) -> Walked:
-        """Return the progress of the check of all books."""
-
-    async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
-        """Delete spends of months closed over *kept_months* ago; return whether more may remain."""
-
-    async def unsettled(
-        self, *, before: UnixMs, height: int, count_max: int
-    ) -> Sequence[Signature]:
-        """Return payments issued before *before*, due to land by *height*, that are not final."""
-
-    async def stop_sales(self, *, now: UnixMs, why: str) -> None:
-        """Stop sales until an operator resumes them; the first reason is kept."""
-
-
-class TreasuryBooks(Protocol):
-    """The comparison of the treasury's history with payments, and the payments in doubt."""
-
-    async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
-        """Return the progress of the scan of *scope*, None if there is none.
-
-        asset    whose treasury account is scanned; None: the payment token's
-        """
-
-    async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
-        """Store the progress of the scan of *scope*."""
-
-    async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
-        """Record that *signatures* were not found, unless they are settled by now."""
-
-    async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
-        """Return the arrivals due for a check; each waits as long as its doubt has lasted."""
-
-    async def dismiss(self, signatures: Sequence[Signature]) -> None:
-        """Forget every doubt about *signatures*, and every doubt that is settled by now."""
-
-
-class AuditLease(Protocol):
-    """The lease of the audit."""
-
-    async def is_auditor(self) -> bool:
-        """Return whether this process is the one that audits."""
-
-
 class SoldItem(NamedTuple):
     """An item that was sold, and the number of credits worth as much.
 
@@ -244,19 +184,59 @@ class Acknowledgement(Enum):
     UNKNOWN = auto()  # no audit has found it
 
 
-class OrphanBooks(Protocol):
-    """The orphans in the store.  Every method raises ServiceUnavailable if it does not answer."""
+class AuditBooks(Protocol):
+    """The books as the auditor checks them."""
+
+    async def check(self, *, after_entry: int | None) -> Checked:
+        """Return the violations among doubts, and among the payments, entries and balances since.
+
+        after_entry   the entry after which the check begins; None: only doubts are checked
+        """
+
+    async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
+        """Continue the check of all books by one part, which takes a moment.
+
+        begins   begin a walk if the one before has come to its end
+        """
+
+    async def walked(self) -> Walked:
+        """Return the progress of the check of all books."""
+
+    async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
+        """Delete spends of months closed over *kept_months* ago; return whether more may remain."""
+
+    async def unsettled(
+        self, *, before: UnixMs, height: int, count_max: int
+    ) -> Sequence[Signature]:
+        """Return payments issued before *before*, due to land by *height*, that are not final."""
+
+    async def stop_sales(self, *, now: UnixMs, why: str) -> None:
+        """Stop sales until an operator resumes them; the first reason is kept."""
+
+
+class TreasuryBooks(Protocol):
+    """The comparison of the treasury's history with payments: those in doubt, and the orphans."""
+
+    async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
+        """Return the progress of the scan of *scope*, None if there is none.
+
+        asset    whose treasury account is scanned; None: the payment token's
+        """
+
+    async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
+        """Store the progress of the scan of *scope*."""
+
+    async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
+        """Record that *signatures* were not found, unless they are settled by now."""
+
+    async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
+        """Return the arrivals due for a check; each waits as long as its doubt has lasted."""
+
+    async def dismiss(self, signatures: Sequence[Signature]) -> None:
+        """Forget every doubt about *signatures*, and every doubt that is settled by now."""
 
     async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
         """Store *orphans* as first found; return those that an operator has settled."""
-
-    async def orphans(self) -> Sequence[Orphan]:
-        """Return the orphans that are neither settled nor issued, in the order they were found."""
-
-    async def acknowledge(
-        self, signature: Signature, *, note: str, by: Actor, now: UnixMs
-    ) -> Acknowledgement:
-        """Settle an orphan for good: it can buy nothing, and audits no longer report it."""
 
 
 def recognise(
@@ -317,7 +297,6 @@ class Auditor:
     """
 
     books: AuditBooks
-    orphans: OrphanBooks
     recognise: Recognise
     treasury: TreasuryBooks
     history: TreasuryHistory
@@ -438,7 +417,7 @@ class Auditor:
             return ()
         now = self.clock.now()
         orphans = [await self._read_orphan(signature, now) for signature in signatures]
-        settled = await self.orphans.note_orphans(orphans)
+        settled = await self.treasury.note_orphans(orphans)
         return {*settled, *(each.signature for each in orphans if each.bought is not None)}
 
     async def _read_orphan(self, signature: Signature, now: UnixMs) -> Orphan:

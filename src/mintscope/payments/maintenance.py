@@ -6,7 +6,7 @@ always   the reconciler finishes what a crash or a timeout left; 402s get a youn
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,10 +20,8 @@ from mintscope.kit.errors import PriceUnavailable, ServiceUnavailable
 from mintscope.kit.primitives import Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS
 from mintscope.payments.audit import (
-    AuditLease,
     Auditor,
     Closure,
-    OrphanBooks,
     Scan,
     ScanScope,
     find_closure,
@@ -45,6 +43,7 @@ NOT_YET: Final = -1
 class PaymentMaintenance:
     """Maintains the payments of one installation.
 
+    is_auditor           returns whether this process is the one that audits
     slot_s               returns how long a slot takes now, in seconds
     lamports_min         below it, a warning says that the fee payer runs low
     budget               greatest loss in an hour, and least balance of the fee payer
@@ -54,8 +53,7 @@ class PaymentMaintenance:
     chain: PaymentChain
     store: PaymentStore
     books: SqlPaymentBooks
-    lease: AuditLease
-    orphans: OrphanBooks
+    is_auditor: Callable[[], Awaitable[bool]]
     auditor: Auditor
     reconciler: Reconciler
     price_caches: Sequence[PriceCache]
@@ -142,7 +140,7 @@ class PaymentMaintenance:
             await asyncio.sleep(REFRESH_SLOTS * self.slot_s())
 
     async def _audit(self) -> None:
-        if await self.lease.is_auditor():
+        if await self.is_auditor():
             await self._audit_books()
         await self._measure_books()
 
@@ -209,7 +207,7 @@ class PaymentMaintenance:
 
     async def _tell_orphans(self) -> None:
         """Report each payment without a row once, until it is settled."""
-        orphans = await self.orphans.orphans()
+        orphans = await self.books.orphans()
         metrics.ORPHANS.set(len(orphans))
         for each in orphans:
             if each.signature not in self._reported:

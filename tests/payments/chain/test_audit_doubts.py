@@ -44,7 +44,6 @@ async def test_a_full_audit_finds_what_was_broken_behind_the_last_one(
     await bought(world)
     auditor = Auditor(
         books=money.books,
-        orphans=money.books,
         recognise=world.recognise,
         treasury=money.books,
         history=world.chains[0],

@@ -182,7 +182,6 @@ class World:
         async with money_in(self.path.parent, clock=self.clock) as money:
             auditor = Auditor(
                 books=money.books,
-                orphans=money.books,
                 recognise=self.recognise,
                 treasury=money.books,
                 history=self.chains[0],
