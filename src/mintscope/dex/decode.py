@@ -5,13 +5,14 @@ paid another.  Failed transactions, liquidity changes, token creations, tips and
 swaps.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from struct import Struct
 from typing import Any, Final, TypeAlias
 
 from mintscope.dex import base58, batch
 from mintscope.dex import unread as unlisted
 from mintscope.dex.base58 import data_of
-from mintscope.dex.events import FEES, FIELDS_AT, SELF_CALL, U64, fee_of
+from mintscope.dex.events import FEES, FIELDS_AT, SELF_CALL, fee_of
 from mintscope.dex.outcome import (
     NO_EXCHANGES,
     Decoded,
@@ -19,6 +20,7 @@ from mintscope.dex.outcome import (
     QuarantineReason,
     Swap,
     Unreadable,
+    new_swap,
 )
 from mintscope.dex.program import EVENT_ACCOUNTS_MAX, Call, Program
 from mintscope.dex.programs import TABLE, UNLISTED
@@ -99,24 +101,25 @@ def calls(
     try:
         for position, instruction in enumerate(outer):
             role = roles[instruction.program_id_index]
+            below = inner.get(position)
             call = None
-            if isinstance(role, Program):
-                if role.read is not None:
-                    call = Call(role, instruction, position, -1)
+            if role is None:
+                if below and has_heights(below):
+                    call = Call(UNLISTED, instruction, position, -1)
                     found.append(call)
-            elif role is None and position in inner and has_heights(inner[position]):
-                call = Call(UNLISTED, instruction, position, -1)
+            elif type(role) is Program and role.read is not None:
+                call = Call(role, instruction, position, -1)
                 found.append(call)
-            if position in inner:
-                _descend(inner[position], position, (TOP, role, call), roles, found)
+            if below:
+                _descend(below, position, (TOP, role, call), roles, found)
     except IndexError:
         raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT) from None
     return found
 
 
 def has_heights(instructions: Sequence[Instruction]) -> bool:
-    """Return whether *instructions* record their depth; data from before 2023 does not."""
-    return bool(instructions) and instructions[0].stack_height is not None
+    """Return whether *instructions*, at least one, record their depth, as since 2023."""
+    return instructions[0].stack_height is not None
 
 
 def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in locals
@@ -134,7 +137,7 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
         at = instruction.stack_height
         if at is None:
             is_event = role is program and len(instruction.accounts) <= EVENT_ACCOUNTS_MAX
-            at = CALLED if isinstance(role, Program) and not is_event else MOVING
+            at = CALLED if type(role) is Program and not is_event else MOVING
         while at <= height:
             frames.pop()
             if not frames:
@@ -153,7 +156,7 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
                 found.append(call)
                 height = at
                 frames.append((height, program, call))
-        elif isinstance(role, Program):
+        elif type(role) is Program:  # `isinstance` takes twice as long
             if role is program and len(instruction.accounts) <= EVENT_ACCOUNTS_MAX:
                 if call is not None:
                     call.events.append(instruction)
@@ -189,36 +192,39 @@ WHOLE: Final = 1_000_000  # of the way
 INITIAL_TOKENS: Final = 793_100_000_000_000  # raw units of 6 decimals
 
 Part = Callable[[bytes], tuple[int, int] | None]  # done and whole, raw units
-
-
-def _u64(event: bytes, at: int) -> int | None:
-    if len(event) < FIELDS_AT + at + 8:
-        return None
-    (field,) = U64(event, FIELDS_AT + at)
-    return int(field)
+LEFT: Final = Struct("<129xQ")
+SOLD_OF_ALL: Final = Struct("<48xQ32xQ")
+HELD_OF_ALL: Final = Struct("<171xQQ")
 
 
 def _pumpfun(event: bytes) -> tuple[int, int] | None:
-    left = _u64(event, 113)
-    return None if left is None else (INITIAL_TOKENS - left, INITIAL_TOKENS)
+    if len(event) < LEFT.size:
+        return None
+    (left,) = LEFT.unpack_from(event)
+    return INITIAL_TOKENS - left, INITIAL_TOKENS
 
 
-def _fields(done_at: int, whole_at: int) -> Part:
-    def part(event: bytes) -> tuple[int, int] | None:
-        done = _u64(event, done_at)
-        whole = _u64(event, whole_at)
-        return None if done is None or not whole else (done, whole)
+def _launchlab(event: bytes) -> tuple[int, int] | None:
+    if len(event) < SOLD_OF_ALL.size:
+        return None
+    whole, done = SOLD_OF_ALL.unpack_from(event)
+    return (done, whole) if whole else None
 
-    return part
+
+def _dbc(event: bytes) -> tuple[int, int] | None:
+    if len(event) < HELD_OF_ALL.size:
+        return None
+    done, whole = HELD_OF_ALL.unpack_from(event)
+    return (done, whole) if whole else None
 
 
 TRADE: Final = bytes.fromhex("bddb7fd34ee661ee")
 PARTS: Final[Mapping[str, Mapping[bytes, Part]]] = {
     "pumpfun": {TRADE: _pumpfun},
-    "raydium_launchlab": {TRADE: _fields(72, 32)},
+    "raydium_launchlab": {TRADE: _launchlab},
     "meteora_dbc": {
-        bytes.fromhex("bd4233a826507599"): _fields(155, 163),  # EvtSwap2
-        bytes.fromhex("863ba8785e3372e7"): _fields(155, 163),  # with a transfer hook
+        bytes.fromhex("bd4233a826507599"): _dbc,  # EvtSwap2
+        bytes.fromhex("863ba8785e3372e7"): _dbc,  # with a transfer hook
     },
 }
 REPORTING: Final = PARTS.keys() | FEES.keys()  # more than the amounts of a swap
@@ -229,12 +235,14 @@ def progress_of(call: Call) -> int | None:
     parts = PARTS.get(call.program.name)
     if parts is None:
         return None
-    for data in map(data_of, call.events):
+    for instruction in call.events:
+        data = data_of(instruction)
         part = parts.get(data[8:FIELDS_AT])
-        found = None if part is None or data[:8] != SELF_CALL else part(data)
-        if found is not None:
-            done, whole = found
-            return max(0, min(WHOLE, done * WHOLE // whole))
+        if part is not None and data.startswith(SELF_CALL):
+            found = part(data)
+            if found is not None:
+                done, whole = found
+                return max(0, min(WHOLE, done * WHOLE // whole))
     return None
 
 
@@ -282,8 +290,7 @@ def _decode(transaction: Transaction, known: Roles, into: Decoded, migrations: l
             found.append([])
             continue
         try:
-            migrations += _migrated(call, token_accounts)
-            found.append(_read(call, token_accounts))
+            found.append(_read(call, token_accounts, migrations))
         except Unreadable as unreadable:
             found.append(None)
             into.quarantined.append(_missed(transaction, call, token_accounts, unreadable))
@@ -334,7 +341,8 @@ def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAcc
     Raises Unreadable if the outcome was not recorded.
     """
     roles = known.of(transaction.keys)
-    if known.dexes.isdisjoint(roles) and not _may_exchange(transaction, roles):
+    # Programs are the last of the accounts, so most are found at once from the end.
+    if known.dexes.isdisjoint(reversed(roles)) and not _may_exchange(transaction, roles):
         return None
     if transaction.inner is None:
         raise Unreadable(QuarantineReason.NO_INNER_INSTRUCTIONS)
@@ -372,67 +380,75 @@ def _calls_unlisted(transaction: Transaction, roles: Sequence[Role]) -> bool:
     return False
 
 
-def _migrated(call: Call, token_accounts: TokenAccounts) -> Iterator[Swap]:
-    """Yield the migration of *call*, if it is one."""
-    if not call.program.migrations:
-        return
+def _migration(call: Call, token_accounts: TokenAccounts) -> Swap | None:
+    """Return the migration of *call*, None if it is none."""
     names = call.program.migrations.get(base58.head(call.instruction.data))
     accounts = call.instruction.accounts
     if names is None or len(accounts) <= max(*names.mints, names.curve, names.pool):
-        return
+        return None
     key = token_accounts.key
     mints = [mint for at in names.mints if (mint := key(accounts[at])) != WSOL]
-    if len(mints) == 1:
-        yield Swap(
-            token_accounts.signature,
-            token_accounts.index,
-            call.outer,
-            call.inner,
-            0,
-            call.program.name,
-            key(accounts[names.pool]),
-            Mint(mints[0]),
-            0,
-            None,
-            WSOL,
-            0,
-            None,
-            token_accounts.signers[0],
-            succeeds=key(accounts[names.curve]),
-        )
+    if len(mints) != 1:
+        return None
+    return Swap(
+        token_accounts.signature,
+        token_accounts.index,
+        call.outer,
+        call.inner,
+        0,
+        call.program.name,
+        key(accounts[names.pool]),
+        Mint(mints[0]),
+        0,
+        None,
+        WSOL,
+        0,
+        None,
+        token_accounts.signers[0],
+        succeeds=key(accounts[names.curve]),
+    )
 
 
-def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps of *call*, an empty list if it did not swap."""
-    swaps = call.program.swaps
-    read = call.program.read
+def _read(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> list[Swap]:
+    """Return the swaps of *call*, an empty list if it did not swap.
+
+    If it is a migration, it is added to *migrations*.
+    """
+    program = call.program
+    swaps = program.swaps
     legs = None
-    if call.program.head_size:
-        head = base58.head(call.instruction.data, call.program.head_size)
+    if program.head_size:
+        head = base58.head(call.instruction.data, program.head_size)
         legs = swaps.get(head)
         if legs is None:
             legs = swaps.get(head[:1])
         if legs is None and b"" not in swaps:
-            others = call.program.no_swaps
+            others = program.no_swaps
             if others and (head in others or head[:1] in others):
                 return []
     if legs is None:
-        return _read_other(call, token_accounts)
+        return _read_other(call, token_accounts, migrations)
     call.tokens = batch.expand(call.tokens, token_accounts.opened)
-    if read is None:
+    if program.read is None:
         return []
-    found = read(call, legs, token_accounts)
-    if len(found) == 1 and call.program.name in REPORTING:
-        # `_replace` takes twice as long.
-        found = [Swap._make((*found[0][:-2], progress_of(call), fee_of(call)))]
+    found = program.read(call, legs, token_accounts)
+    if program.name in REPORTING and len(found) == 1:
+        found = [new_swap((*found[0][:-2], progress_of(call), fee_of(call)))]
     if not found and b"" in swaps:
         unlisted.expect_no_exchange(call, token_accounts)
     return found
 
 
-def _read_other(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps of *call*, an instruction whose head is not in the table."""
+def _read_other(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> list[Swap]:
+    """Return the swaps of *call*, an instruction whose head is not in the table.
+
+    If it is a migration, it is added to *migrations*.
+    """
     program = call.program
+    if program.migrations:
+        migration = _migration(call, token_accounts)
+        if migration is not None:
+            migrations.append(migration)
     if base58.head(call.instruction.data) in NO_EXCHANGES:
         return []
     call.tokens = batch.expand(call.tokens, token_accounts.opened)

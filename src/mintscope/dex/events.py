@@ -22,9 +22,6 @@ SELF_CALL: Final = bytes.fromhex("e445a52e51cb9a1d")
 FIELDS_AT: Final = 16
 
 
-NO_FEES: Final = frozenset({0})
-
-
 U64: Final = struct.Struct("<Q").unpack_from
 
 
@@ -111,7 +108,7 @@ def fee_of(call: Call) -> int | None:
     for instruction in call.events:
         data = data_of(instruction)
         layout = layouts.get(data[8:FIELDS_AT])
-        if layout is not None and data[:8] == SELF_CALL:
+        if layout is not None and data.startswith(SELF_CALL):
             return _fee(data, layout)
     return None
 
@@ -139,25 +136,31 @@ def verify(call: Call, swaps: list[Swap]) -> None:
 
     Raises Unreadable if they differ.
     """
-    if len(swaps) != 1 or call.program.name not in LAYOUTS:
+    layouts = LAYOUTS.get(call.program.name)
+    if layouts is None or len(swaps) != 1:
         return
-    for data, layout in published(call):
-        aside = 0 if layout.aside is None else u64(data, layout.aside)
-        gained = swaps[0].in_amount
-        lost = swaps[0].out_amount
-        received = [u64(data, at) for at in layout.received]
-        paid = u64(data, layout.paid)
-        # Older events are shorter.
-        fees = (
-            _sums([u64(data, at) for at in layout.fees if FIELDS_AT + at + 8 <= len(data)])
-            if layout.fees
-            else NO_FEES
-        )
-        if not (gained in received or gained + aside in received) or (
-            lost != paid and lost != paid + aside and lost - paid not in fees
-        ):
-            raise Unreadable(QuarantineReason.EVENT_DISAGREES)
+    for instruction in call.events:
+        data = data_of(instruction)
+        layout = layouts.get(data[8:FIELDS_AT])
+        if layout is not None and data.startswith(SELF_CALL):
+            _compare(data, layout, swaps[0])
+            return
+
+
+def _compare(event: bytes, layout: Layout, swap: Swap) -> None:
+    """Raise Unreadable if *event* and *swap* differ."""
+    aside = 0 if layout.aside is None else u64(event, layout.aside)
+    received = [u64(event, at) for at in layout.received]
+    paid = u64(event, layout.paid)
+    gained = swap.in_amount
+    lost = swap.out_amount
+    agrees = gained in received or gained + aside in received
+    if agrees and lost in (paid, paid + aside):
         return
+    # Older events are shorter.
+    fees = [u64(event, at) for at in layout.fees if FIELDS_AT + at + 8 <= len(event)]
+    if not agrees or lost - paid not in _sums(fees):
+        raise Unreadable(QuarantineReason.EVENT_DISAGREES)
 
 
 def _sums(fees: list[int]) -> set[int]:
@@ -176,7 +179,7 @@ def published(call: Call) -> Iterator[tuple[bytes, Layout]]:
     for instruction in call.events:
         data = data_of(instruction)
         layout = layouts.get(data[8:FIELDS_AT])
-        if layout is not None and data[:8] == SELF_CALL:
+        if layout is not None and data.startswith(SELF_CALL):
             yield data, layout
 
 

@@ -4,10 +4,11 @@ A route over three pools is three swaps; amounts are those that the vaults of th
 paid.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
+from functools import partial
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -61,6 +62,10 @@ class Swap(NamedTuple):
     succeeds: str | None = None
     progress: int | None = None
     fee_bps: int | None = None
+
+
+new_swap: Final[Callable[[tuple[Any, ...]], Swap]] = partial(tuple.__new__, Swap)
+"""Return the swap of a tuple of all its fields, in half the time that `Swap(...)` takes."""
 
 
 class QuoteKind(StrEnum):

@@ -185,27 +185,21 @@ class TokenAccounts:
         """Return every instruction of the system program, at any depth, in order of execution."""
         return self._run(self._indices(SYSTEM_PROGRAM))
 
-    def only_of(self, owners: Container[str], one: str, other: str) -> tuple[int, int] | None:
+    def vaults_of(
+        self, owners: Container[str], one: str, other: str
+    ) -> tuple[TokenBalance, TokenBalance] | None:
         """Return the accounts of *owners* for two mints; None unless they have one of each."""
-        first = second = -1
+        first = second = None
         for balance in self.book.values():
             if balance.owner in owners:
-                if balance.mint == one and first < 0:
-                    first = balance.account_index
-                elif balance.mint == other and second < 0:
-                    second = balance.account_index
+                mint = balance.mint
+                if mint == one and first is None:
+                    first = balance
+                elif mint == other and second is None:
+                    second = balance
                 else:
                     return None
-        return None if first < 0 or second < 0 else (first, second)
-
-    def left(self, account: int | None) -> int | None:
-        """Return the amount of token *account* after the transaction; None if unknown."""
-        balance = None if account is None else self.book.get(account)
-        if balance is None or balance.ui_token_amount is None:
-            return None
-        text = balance.ui_token_amount.amount
-        is_number = text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX
-        return int(text) if is_number else None
+        return None if first is None or second is None else (first, second)
 
     def is_of(self, instruction: Instruction, program: str) -> bool:
         """Return whether *instruction* is one of *program*."""
@@ -286,6 +280,15 @@ def signature_of(transaction: Transaction) -> Signature:
 @lru_cache(maxsize=16_384)
 def _encode(key: bytes) -> str:
     return b58encode(key).decode()
+
+
+def left_in(balance: TokenBalance | None) -> int | None:
+    """Return the amount of *balance*; None if it is unknown."""
+    if balance is None or balance.ui_token_amount is None:
+        return None
+    text = balance.ui_token_amount.amount
+    is_number = len(text) <= DIGITS_MAX and text.isascii() and text.isdigit()
+    return int(text) if is_number else None
 
 
 def _amount(balance: TokenBalance) -> int:

@@ -19,9 +19,9 @@ from mintscope.dex.moves import (
     Move,
     moves,
 )
-from mintscope.dex.outcome import QuarantineReason, Swap, Unreadable
+from mintscope.dex.outcome import QuarantineReason, RecognisedBy, Swap, Unreadable, new_swap
 from mintscope.dex.program import Call, Leg
-from mintscope.dex.token_accounts import TokenAccounts, address
+from mintscope.dex.token_accounts import TokenAccounts, address, left_in
 from mintscope.solana.blocks import WSOL
 
 MINT_TO: Final = frozenset({b"\x07", b"\x0e"})  # and checked
@@ -79,7 +79,7 @@ def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -
         if max(vault, shares) < len(accounts):
             mint = token_accounts.mint(accounts[vault])
             if mint is not None:
-                left[address(mint)] = token_accounts.left(accounts[shares])
+                left[address(mint)] = left_in(token_accounts.book.get(accounts[shares]))
     return swap._replace(in_left=left.get(swap.in_mint), out_left=left.get(swap.out_mint))
 
 
@@ -124,13 +124,9 @@ def _owners(call: Call, leg: Leg, token_accounts: TokenAccounts) -> tuple[str, .
         raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
     if call.program.authority is not None:
         return (call.program.authority,)
-    key = token_accounts.key
-    owners = leg.owners
     if leg.vaults:
         return tuple([token_accounts.owner(accounts[vault]) for vault in leg.vaults])
-    if len(owners) == 1:  # most pools own their vaults
-        return (key(accounts[owners[0]]),)
-    return tuple([key(accounts[owner]) for owner in owners])
+    return tuple([token_accounts.key(accounts[owner]) for owner in leg.owners])
 
 
 def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
@@ -257,16 +253,14 @@ def _initiator(exchanges: dict[str, Exchange], token_accounts: TokenAccounts) ->
     return next(iter(exchanges), "")
 
 
-def _trader(exchange: Exchange, moved: list[Move], token_accounts: TokenAccounts) -> str:
+def _trader(exchange: Exchange, moved: list[Move], signers: Sequence[str]) -> str:
     """Return the signer on the other side of *exchange*, else the fee payer."""
-    signers = token_accounts.signers
-    if len(signers) > 1:
-        received, _, paid, _ = exchange
-        for source, target, mint, _, _ in moved:
-            if mint == received and source in signers:
-                return source
-            if mint == paid and target in signers:
-                return target
+    received, _, paid, _ = exchange
+    for source, target, mint, _, _ in moved:
+        if mint == received and source in signers:
+            return source
+        if mint == paid and target in signers:
+            return target
     return signers[0]
 
 
@@ -332,32 +326,41 @@ def swap_of(  # noqa: PLR0913 - where, what and who
     received, gained, paid, lost = exchange
     if gained > U64_MAX or lost > U64_MAX:
         raise Unreadable(QuarantineReason.OVERFLOW)
-    trader = _trader(exchange, moved, token_accounts)
-    shows = not call.program.is_pooled
-    vaults: tuple[int | None, int | None] | None = None
-    if pool is not None:
-        vaults = token_accounts.only_of(owners, received, paid)
+    signers = token_accounts.signers
+    trader = signers[0] if len(signers) == 1 else _trader(exchange, moved, signers)
+    vaults = None if pool is None else token_accounts.vaults_of(owners, received, paid)
     if vaults is None:
-        vaults = _vaults(call, (received, paid), token_accounts, owners=owners, trader=trader)
-    if pool is None:
-        pool = _pair(vaults, token_accounts)
-    return Swap(
-        token_accounts.signature,
-        token_accounts.index,
-        call.outer,
-        call.inner,
-        leg,
-        call.program.name,
-        pool,
-        address(received),
-        gained,
-        token_accounts.decimals(received),
-        address(paid),
-        lost,
-        token_accounts.decimals(paid),
-        trader,
-        in_left=token_accounts.left(vaults[0]) if shows else None,
-        out_left=token_accounts.left(vaults[1]) if shows else None,
+        accounts = _vaults(call, (received, paid), token_accounts, owners=owners, trader=trader)
+        if pool is None:
+            pool = _pair(accounts, token_accounts)
+        taker, giver = (None if at is None else token_accounts.book.get(at) for at in accounts)
+    else:
+        taker, giver = vaults
+    program = call.program
+    shows = not program.is_pooled
+    return new_swap(
+        (
+            token_accounts.signature,
+            token_accounts.index,
+            call.outer,
+            call.inner,
+            leg,
+            program.name,
+            pool,
+            address(received),
+            gained,
+            token_accounts.decimals(received),
+            address(paid),
+            lost,
+            token_accounts.decimals(paid),
+            trader,
+            RecognisedBy.TABLE,
+            left_in(taker) if shows else None,
+            left_in(giver) if shows else None,
+            None,  # succeeds
+            None,  # progress
+            None,  # fee_bps
+        )
     )
 
 
