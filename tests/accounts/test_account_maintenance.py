@@ -33,7 +33,7 @@ async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
 
 
 def signup_of(service: PeopleService) -> Signups:
-    return Signups(service.store, secrets=SECRETS, clock=service.clock, entropy=os.urandom)
+    return Signups(store=service.store, secrets=SECRETS, clock=service.clock, entropy=os.urandom)
 
 
 def maintenance_of(service: PeopleService) -> AccountMaintenance:

@@ -94,7 +94,7 @@ async def _exchange_all(tells: Any, go: Event, race: Race) -> list[str]:
 
 def _mistaken(accounts: Accounts) -> Exchanges:
     return Exchanges(
-        SelectsThenUpdates(accounts.store, accounts.file),
+        store=SelectsThenUpdates(accounts.store, accounts.file),
         secrets=accounts.secrets,
         clock=SystemClock(),
         entropy=os.urandom,

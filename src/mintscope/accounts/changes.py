@@ -8,14 +8,19 @@ For that week no other account can have the old address.
 The books and the audit log keep the number of a deleted account, not its name.
 """
 
-from collections.abc import Callable
 from dataclasses import InitVar, asdict, dataclass
 
 from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.factor_rows import User
 from mintscope.accounts.mail.email import UNVERIFIED_MAX, EmailKind, EmailLimit, tell_owner
-from mintscope.accounts.rows import AccountRows, AccountStore, find_person, find_proof, use_proof
-from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
+from mintscope.accounts.rows import (
+    AccountRows,
+    AccountService,
+    AccountStore,
+    find_person,
+    use_proof,
+)
+from mintscope.accounts.secrets import NONCE_BYTES
 from mintscope.accounts.session import EmailProof, NewProof, ProofId, Purpose, Session, link_text
 from mintscope.accounts.sessions import (
     TOOK_BACK,
@@ -46,17 +51,13 @@ class TakenBack:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AddressChanges:
+class AddressChanges(AccountService):
     """Changes the e-mail address of a person, and undoes such changes.
 
     Raises SessionEnded if the session was ended meanwhile, ServiceUnavailable.
     """
 
-    store: AccountStore
-    secrets: AccountSecrets
     limits: InitVar[Limits]
-    clock: Clock
-    entropy: Callable[[int], bytes]
 
     def __post_init__(self, limits: Limits) -> None:
         self._email_limit = EmailLimit(limits)
@@ -81,14 +82,14 @@ class AddressChanges:
 
     async def find(self, session: Session, link: str) -> EmailAddress | None:
         """Return the address that the link confirms; None if it is invalid or another account's."""
-        proof = await self._find(link, Purpose.CHANGE_EMAIL)
+        proof = await self.find_proof(link, Purpose.CHANGE_EMAIL)
         if proof is None or proof.subject != session.user.user_id:
             return None
         return proof.email
 
     async def confirm(self, session: Session, link: str) -> bool:
         """Change the address and end other sessions.  False as for `find`.  Raises EmailTaken."""
-        proof = await self._find(link, Purpose.CHANGE_EMAIL)
+        proof = await self.find_proof(link, Purpose.CHANGE_EMAIL)
         if proof is None or proof.subject != session.user.user_id:
             return False
         nonce = self.entropy(NONCE_BYTES)
@@ -97,7 +98,7 @@ class AddressChanges:
 
     async def find_undo(self, link: str) -> EmailAddress | None:
         """Return the address that the link restores; None if the link is invalid."""
-        proof = await self._find(link, Purpose.UNDO_EMAIL)
+        proof = await self.find_proof(link, Purpose.UNDO_EMAIL)
         return None if proof is None else proof.email
 
     async def undo(self, link: str) -> TakenBack | None:
@@ -106,7 +107,7 @@ class AddressChanges:
         Every session ends, and the password no longer works.  None if the link is invalid.
         Raises    EmailTaken, if another account has the address by now
         """
-        proof = await self._find(link, Purpose.UNDO_EMAIL)
+        proof = await self.find_proof(link, Purpose.UNDO_EMAIL)
         if proof is None:
             return None
         nonce = self.entropy(NONCE_BYTES)
@@ -116,9 +117,6 @@ class AddressChanges:
             return None
         reset, ended = found
         return TakenBack(link_text(reset, self.secrets.link_of(nonce)), ended)
-
-    async def _find(self, link: str, purpose: Purpose) -> EmailProof | None:
-        return await find_proof(self.store, link, purpose, self.secrets, self.clock.now())
 
 
 def _request(

@@ -24,13 +24,12 @@ from mintscope.accounts.factor_rows import (
     WebAuthn,
 )
 from mintscope.accounts.mail.email import EmailKind
-from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.rows import AccountRows, AccountService
 from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.accounts.session import EVER, Session
 from mintscope.accounts.sessions import announce, drop_factors, end_sessions, expect_session
 from mintscope.accounts.user import TooManyAttempts
 from mintscope.kit.audit import UserId, user_actor
-from mintscope.kit.clock import Clock
 from mintscope.kit.limits import Limit, Limits, take_all
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
@@ -204,7 +203,7 @@ class FactorState:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Factors:
+class Factors(AccountService):
     """Adds and removes second factors; each change is logged and e-mailed to the person.
 
     The first factor comes with ten recovery codes, which are deleted with the last factor.  A new
@@ -212,12 +211,8 @@ class Factors:
     Raises SessionEnded if the session was ended meanwhile, ServiceUnavailable.
     """
 
-    store: AccountStore
-    secrets: AccountSecrets
     verifier: WebAuthn | None
     limits: InitVar[Limits]
-    clock: Clock
-    entropy: Callable[[int], bytes]
 
     def __post_init__(self, limits: Limits) -> None:
         self._code_limit = CodeLimit(limits)

@@ -7,12 +7,11 @@ from mintscope.accounts import factor_rows
 from mintscope.accounts import user as person
 from mintscope.accounts.email_address import EmailAddress
 from mintscope.accounts.mail.email import EmailLimit
-from mintscope.accounts.rows import AccountRows, AccountStore, find_person, find_proof
-from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
+from mintscope.accounts.rows import AccountRows, AccountService, find_person
+from mintscope.accounts.secrets import NONCE_BYTES
 from mintscope.accounts.session import (
     COOKIE_LENGTH,
     Browser,
-    EmailProof,
     Lifetimes,
     Purpose,
     SecondFactorDue,
@@ -31,14 +30,13 @@ from mintscope.accounts.user import (
     expect_password,
 )
 from mintscope.kit.audit import Event, EventFilter, UserId
-from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.limits import LimitKey, Limits, site_key
 from mintscope.kit.primitives import UnixMs
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class People:
+class People(AccountService):
     """Everything a person does with an account, except its keys.
 
     Cookies are 43 characters of base64url from a cryptographic generator, stored as hashes.
@@ -46,12 +44,8 @@ class People:
     meanwhile: by then the account may be its owner's again.
     """
 
-    store: AccountStore
     hasher: Hasher
-    secrets: AccountSecrets
     limits: InitVar[Limits]
-    clock: Clock
-    entropy: Callable[[int], bytes]
     lifetimes: Lifetimes
     guesses: InitVar[LoginLimits]
 
@@ -193,7 +187,7 @@ class People:
 
     async def find_reset(self, link: str) -> EmailAddress | None:
         """Return the address whose password the link resets; None if unknown, used or expired."""
-        proof = await self._find_proof(link, Purpose.RESET_PASSWORD)
+        proof = await self.find_proof(link, Purpose.RESET_PASSWORD)
         return None if proof is None else proof.email
 
     async def reset(self, link: str, password: str, *, is_taken: bool = False) -> Ended | None:
@@ -205,7 +199,7 @@ class People:
         Returns    the ended items; None if the link is invalid, or the account was removed
         Raises     WeakPassword
         """
-        proof = await self._find_proof(link, Purpose.RESET_PASSWORD)
+        proof = await self.find_proof(link, Purpose.RESET_PASSWORD)
         if proof is None:
             return None
         expect_password(password, email=proof.email)
@@ -228,7 +222,7 @@ class People:
 
         The session is required, because the address may be a stranger's, who would open the link.
         """
-        proof, now = await self._find_proof(link, Purpose.VERIFY_EMAIL), self.clock.now()
+        proof, now = await self.find_proof(link, Purpose.VERIFY_EMAIL), self.clock.now()
         if proof is None or proof.subject != session.user.user_id:
             return False
         return await self.store.transact(
@@ -258,7 +252,7 @@ class People:
 
         None if the link is invalid, or was sent to another address than this person's.
         """
-        proof, now = await self._find_proof(link, Purpose.CLAIM_AGENT), self.clock.now()
+        proof, now = await self.find_proof(link, Purpose.CLAIM_AGENT), self.clock.now()
         if proof is None or proof.email != session.user.email:
             return None
         return await self.store.transact(
@@ -281,9 +275,6 @@ class People:
         if is_right:
             await self._login_limit.forgive(email, place)
         return is_right
-
-    async def _find_proof(self, text: str, purpose: Purpose) -> EmailProof | None:
-        return await find_proof(self.store, text, purpose, self.secrets, self.clock.now())
 
     async def _write_one(
         self, what: str, write: Callable[[AccountRows, bytes], None], site: LimitKey | None = None

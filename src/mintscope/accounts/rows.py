@@ -18,6 +18,7 @@ from mintscope.accounts.signups.store import SqlApplicationRows
 from mintscope.accounts.wallets.store import SqlCreditRows, SqlMoveRows, SqlWalletRows
 from mintscope.alerts import store as alerts
 from mintscope.kit.audit import KeyId, UserId
+from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.primitives import UnixMs
 from mintscope.payments.store.books import SqlHourRows
@@ -86,6 +87,34 @@ class AccountStore(Protocol):
         """Return the result of *work*, which only reads, from one consistent snapshot."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class AccountService:
+    """A service of accounts; *entropy* returns so many bytes from a cryptographic generator."""
+
+    store: AccountStore
+    secrets: AccountSecrets
+    clock: Clock
+    entropy: Callable[[int], bytes]
+
+    async def recognise(self, email: EmailAddress, secret: str) -> Application | None:
+        """Return the application of *email* if *secret* is right; a wrong one takes as long."""
+        digest = self.secrets.hash(secret)
+        kept = await self.store.read(lambda rows: rows.applications.find(email))
+        is_right = hmac.compare_digest(digest, NO_HASH if kept is None else kept.secret_hash)
+        return kept.application if kept is not None and is_right else None
+
+    async def find_proof(self, text: str, purpose: Purpose) -> EmailProof | None:
+        """Return the proof of a link's last segment *text* if it is valid for *purpose* now."""
+        parsed = parse_link(text)
+        if parsed is None:
+            return None
+        proof_id, link = parsed
+        proof = await self.store.read(lambda rows: rows.proofs.get(proof_id))
+        if proof is None or not proof.is_good(purpose, self.clock.now()):
+            return None
+        return proof if self.secrets.is_link_of(proof.nonce, link) else None
+
+
 def find_person(users: tables.SqlUserRows, email: EmailAddress) -> KeptUser | None:
     """Return the person of that address."""
     return next(iter(users.of_email(email, UserKind.PERSON)), None)
@@ -94,36 +123,12 @@ def find_person(users: tables.SqlUserRows, email: EmailAddress) -> KeptUser | No
 def use_proof(
     proofs: SqlProofRows, proof_id: ProofId, purpose: Purpose, at: UnixMs
 ) -> EmailProof | None:
-    """Use up a proof found by `find_proof`; None if it is invalid for *purpose*."""
+    """Use up a proof that was found; None if it is invalid for *purpose*."""
     proof = proofs.get(proof_id)
     if proof is None or not proof.is_good(purpose, at):
         return None
     proofs.update(proof_id, used_at=at)
     return proof
-
-
-async def find_application(
-    store: AccountStore, email: EmailAddress, secret: str, secrets: AccountSecrets
-) -> Application | None:
-    """Return the application of *email* if *secret* is right; a wrong one takes as long."""
-    digest = secrets.hash(secret)
-    kept = await store.read(lambda rows: rows.applications.find(email))
-    is_right = hmac.compare_digest(digest, NO_HASH if kept is None else kept.secret_hash)
-    return kept.application if kept is not None and is_right else None
-
-
-async def find_proof(
-    store: AccountStore, text: str, purpose: Purpose, secrets: AccountSecrets, now: UnixMs
-) -> EmailProof | None:
-    """Return the proof of a link's last segment *text* if it is valid for *purpose* at *now*."""
-    parsed = parse_link(text)
-    if parsed is None:
-        return None
-    proof_id, link = parsed
-    proof = await store.read(lambda rows: rows.proofs.get(proof_id))
-    if proof is None or not proof.is_good(purpose, now):
-        return None
-    return proof if secrets.is_link_of(proof.nonce, link) else None
 
 
 NUMBER_DIGITS_MAX: Final = 18

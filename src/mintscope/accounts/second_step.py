@@ -1,6 +1,5 @@
 """Sign-in by passkey alone, and the second step: after the right password, a code or a passkey."""
 
-from collections.abc import Callable
 from dataclasses import InitVar, dataclass
 from enum import Enum, auto
 from typing import Final
@@ -15,7 +14,7 @@ from mintscope.accounts.factor_rows import (
 )
 from mintscope.accounts.factors import CodeLimit, FactorState, WrongCode, accept_code, state_of
 from mintscope.accounts.mail.email import EmailKind, tell_owner
-from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.rows import AccountRows, AccountService
 from mintscope.accounts.secrets import AccountSecrets
 from mintscope.accounts.session import (
     COOKIE_LENGTH,
@@ -28,7 +27,6 @@ from mintscope.accounts.session import (
 from mintscope.accounts.sessions import NOTICES_MAX, expect_session, taken_back_at
 from mintscope.accounts.user import LoginLimit, LoginLimits, keep_session
 from mintscope.kit.audit import UserId, user_actor
-from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.limits import Limits
@@ -84,7 +82,7 @@ REFUSALS: Final = {_Outcome.COPIED: COPIED, _Outcome.NOT_ALONE: NOT_ALONE}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SecondStep:
+class SecondStep(AccountService):
     """Completes sign-ins by a second factor; a ticket names the sign-in for ten minutes.
 
     A passkey whose device verifies its user suffices alone: the device is one factor, its PIN or
@@ -94,12 +92,8 @@ class SecondStep:
     Raises ServiceUnavailable.
     """
 
-    store: AccountStore
-    secrets: AccountSecrets
     verifier: WebAuthn | None
     limits: InitVar[Limits]
-    clock: Clock
-    entropy: Callable[[int], bytes]
     guesses: InitVar[LoginLimits]
 
     def __post_init__(self, limits: Limits, guesses: LoginLimits) -> None:

@@ -249,12 +249,12 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
     outbox = Outbox(store)
     write = partial(compose, origin=origin, secrets=secrets, name=NAME)
     verifier = passkeys_at(_origins(origin), NAME)
-    signup = Signups(store, secrets=secrets, clock=clock, entropy=os.urandom)
+    signup = Signups(store=store, secrets=secrets, clock=clock, entropy=os.urandom)
     keys = ApiKeys(store=store, secrets=secrets, clock=clock, entropy=os.urandom)
     with open_hasher() if hasher is None else nullcontext(hasher) as hashing:
         yield Accounts(
             signup=signup,
-            exchange=Exchanges(store, secrets=secrets, clock=clock, entropy=os.urandom),
+            exchange=Exchanges(store=store, secrets=secrets, clock=clock, entropy=os.urandom),
             review=Reviews(store, clock=clock, entropy=os.urandom),
             people=_people(config.web, store, secrets, hashing, limits, clock),
             factors=Factors(

@@ -27,14 +27,13 @@ from mintscope.accounts.keys.key import (
 )
 from mintscope.accounts.keys.scope import Scope, in_order, with_reads
 from mintscope.accounts.mail.email import EmailKind
-from mintscope.accounts.rows import AccountRows, AccountStore
+from mintscope.accounts.rows import AccountRows, AccountService
 from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.accounts.session import Session
 from mintscope.accounts.sessions import CAPPED, NETWORKS_CHANGED, announce, expect_session
 from mintscope.accounts.signups.application import KeptApplication, subject_of
 from mintscope.accounts.signups.signups import IssuedKey
 from mintscope.kit.audit import Actor, KeyId, UserId, key_actor, user_actor
-from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import ApiKey, CredentialKind, is_well_formed, make_api_key
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import UnixMs
@@ -46,17 +45,13 @@ class TooManyKeys(Exception):
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class ApiKeys:
+class ApiKeys(AccountService):
     """The API keys of all users, which are found by their hashes.
 
     Every method with a session does nothing, and raises SessionEnded, if the session was ended
     meanwhile: so no key is made while the password is reset.
     """
 
-    store: AccountStore
-    secrets: AccountSecrets
-    clock: Clock
-    entropy: Callable[[int], bytes]
     _used_at: dict[KeyId, UnixMs] = field(default_factory=dict, init=False)
     _used_from: dict[KeyId, dict[str, UnixMs]] = field(default_factory=dict, init=False)
 

@@ -1,7 +1,7 @@
 """Signup of an agent, and the exchange of its one-time secret."""
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Final
 
 from mintscope.accounts.email_address import EmailAddress
@@ -9,14 +9,7 @@ from mintscope.accounts.factor_rows import NewUser, UserKind, username_of
 from mintscope.accounts.keys.key import KeyLine, KeyStatus, NewKey, new_key
 from mintscope.accounts.keys.scope import READ_SCOPES, in_order
 from mintscope.accounts.mail.email import EmailKind
-from mintscope.accounts.rows import (
-    AccountRows,
-    AccountStore,
-    find_application,
-    find_person,
-    find_proof,
-    use_proof,
-)
+from mintscope.accounts.rows import AccountRows, AccountService, find_person, use_proof
 from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.accounts.session import GUESSES_MAX, EmailProof, NewProof, Purpose
 from mintscope.accounts.signups.application import (
@@ -32,7 +25,6 @@ from mintscope.accounts.signups.application import (
 )
 from mintscope.kit import errors
 from mintscope.kit.audit import APPLICANT, MAILBOX, SERVICE, Actor, UserId
-from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import ApiKey, ApplicationSecret, CredentialHash
 from mintscope.kit.primitives import UnixMs
 
@@ -52,15 +44,8 @@ class Signup:
     secret: ApplicationSecret
 
 
-@dataclass(eq=False, repr=False)
-class Signups:
-    """Accepts applications; *entropy* returns random bytes."""
-
-    store: AccountStore
-    _: KW_ONLY
-    secrets: AccountSecrets
-    clock: Clock
-    entropy: Callable[[int], bytes]
+class Signups(AccountService):
+    """Accepts applications."""
 
     async def apply(self, form: Form, *, redelivery_key: str | None) -> Signup:
         """Store the application and write to its e-mail address, in one transaction.
@@ -112,7 +97,7 @@ class Signups:
 
     async def find_by_link(self, text: str) -> EmailAddress | None:
         """Return the address of the application that a link confirms; None if there is none."""
-        proof = await self._find_proof(text)
+        proof = await self.find_proof(text, Purpose.CONFIRM_APPLICATION)
         return None if proof is None else proof.email
 
     async def confirm_by_link(self, text: str) -> bool:
@@ -132,7 +117,7 @@ class Signups:
         return count
 
     async def _recognise(self, email: EmailAddress, secret: str) -> Application:
-        application = await find_application(self.store, email, secret, self.secrets)
+        application = await self.recognise(email, secret)
         if application is None:
             raise errors.InvalidCredentials
         return application
@@ -140,13 +125,8 @@ class Signups:
     async def _use_link(
         self, text: str, rule: Callable[[AccountRows, EmailProof, UnixMs], bool]
     ) -> bool:
-        proof, now = await self._find_proof(text), self.clock.now()
+        proof, now = await self.find_proof(text, Purpose.CONFIRM_APPLICATION), self.clock.now()
         return proof is not None and await self.store.transact(lambda rows: rule(rows, proof, now))
-
-    async def _find_proof(self, text: str) -> EmailProof | None:
-        purpose = Purpose.CONFIRM_APPLICATION
-        now = self.clock.now()
-        return await find_proof(self.store, text, purpose, self.secrets, now)
 
 
 def forget(
@@ -273,19 +253,8 @@ class Offer:
     at: UnixMs
 
 
-@dataclass(eq=False, repr=False)
-class Exchanges:
-    """Issues the key of an application; *entropy* returns random bytes."""
-
-    store: AccountStore
-    _: KW_ONLY
-    secrets: AccountSecrets
-    clock: Clock
-    entropy: Callable[[int], bytes]
-
-    async def recognise(self, email: EmailAddress, secret: str) -> Application | None:
-        """Return the application of *email* if *secret* is right, as `find_application` does."""
-        return await find_application(self.store, email, secret, self.secrets)
+class Exchanges(AccountService):
+    """Issues the key of an application."""
 
     async def exchange(
         self, application: Application, secret: str, *, redelivery_key: str | None

@@ -1,6 +1,6 @@
 """Moves and caps of users' credits, and the users' linked wallets."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
@@ -8,8 +8,8 @@ from typing import Final
 from mintscope.accounts.keys.key import KEYS_PER_USER_MAX, Holder, KeyLine, KeyStatus, are_within
 from mintscope.accounts.keys.keys import note_networks
 from mintscope.accounts.mail.email import EmailKind, tell_owner
-from mintscope.accounts.rows import AccountRows, AccountStore
-from mintscope.accounts.secrets import NONCE_BYTES, AccountSecrets
+from mintscope.accounts.rows import AccountRows, AccountService
+from mintscope.accounts.secrets import NONCE_BYTES
 from mintscope.accounts.session import Session
 from mintscope.accounts.sessions import CAPPED, SPEND_ALERT_SET, announce, expect_session
 from mintscope.accounts.wallets.wallets import (
@@ -22,7 +22,6 @@ from mintscope.accounts.wallets.wallets import (
     WalletPayment,
 )
 from mintscope.kit.audit import Actor, KeyId, UserId, key_actor, user_actor
-from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CredentialHash, CreditToken, hint
 from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS, Month, month_of, utc
@@ -93,17 +92,12 @@ class Usage:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class AccountCredits:
+class AccountCredits(AccountService):
     """The credits of all users; each operation is one transaction.
 
-    entropy    returns so many bytes from a cryptographic generator
     Raises ServiceUnavailable from every method, and then has changed nothing.
     """
 
-    store: AccountStore
-    secrets: AccountSecrets
-    clock: Clock
-    entropy: Callable[[int], bytes]
     _known: dict[UserId, CreditAccount] = field(default_factory=dict, init=False)
 
     async def find(self, user_id: UserId) -> CreditAccount | None:
@@ -387,19 +381,14 @@ def _tighten(  # noqa: PLR0913, PLR0917 - one argument for each part
     return changed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wallets:
+@dataclass(kw_only=True, eq=False, repr=False)
+class Wallets(AccountService):
     """The linked wallets of all users; each operation is one transaction.
 
-    entropy    returns so many bytes from a cryptographic generator
     origin     this service as its clients reach it
     Raises ServiceUnavailable from every method, and then has changed nothing.
     """
 
-    store: AccountStore
-    secrets: AccountSecrets
-    clock: Clock
-    entropy: Callable[[int], bytes]
     origin: str
 
     async def of_user(self, user_id: UserId) -> Sequence[LinkedWallet]:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
-from typing import Protocol
 
 from mintscope.app.stores.money import Port
 from mintscope.history.backfill import BackfillMerge
@@ -26,28 +25,23 @@ from mintscope.market.store.log_writer import (
 from mintscope.market.store.mints import MarketTables
 
 
-class MarketEngine(Protocol):
-    """The parts of the market that differ between engines."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarketEngine:
+    """The tables of an engine, and functions that open connections to them.
 
-    @property
-    def tables(self) -> MarketTables:
-        """The tables of the engine."""
+    written    opens a connection that may write
+    beside     opens a connection that may write, in a thread
+    ingested   opens a connection for ingest, which may write while this process has the right
+    read       opens a connection that reads, in a thread
+    version    a cheap test for readers of whether anything was committed; None if there is none
+    """
 
-    @property
-    def version(self) -> Callable[[Database], int] | None:
-        """A cheap test for readers of whether anything was committed; None if there is none."""
-
-    def written(self) -> DatabaseAccess[Database]:
-        """Return a connection that may write."""
-
-    def beside(self) -> AccessInThreads[Database]:
-        """Return a connection that may write, in a thread."""
-
-    def ingested(self) -> DatabaseAccess[Database]:
-        """Return a connection for ingest, which may write while this process has the right."""
-
-    def read(self) -> AccessInThreads[Database]:
-        """Return a connection that reads, in a thread."""
+    tables: MarketTables
+    written: Callable[[], DatabaseAccess[Database]]
+    beside: Callable[[], AccessInThreads[Database]]
+    ingested: Callable[[], DatabaseAccess[Database]]
+    read: Callable[[], AccessInThreads[Database]]
+    version: Callable[[Database], int] | None = None
 
 
 @dataclass(eq=False, repr=False)

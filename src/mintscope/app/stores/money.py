@@ -103,32 +103,24 @@ class SharedSource(PriceSource, Opened, Protocol):
     """A price that several processes share."""
 
 
-class MoneyEngine(Protocol):
-    """The parts of money that differ between engines.  Each method opens a resource to close."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoneyEngine:
+    """Functions that open the parts of money which differ between engines.
 
-    def kept_pepper(self, *, signs: bool) -> bytes:
-        """Return the pepper stored beside the database, created at first use.
+    kept_pepper   returns the pepper stored beside the database, created at first use
+    ledger        opens credits, for a process that serves
+    credits       opens credit accounts, for a command
+    shared        returns a price as shared by all processes of this database
+    """
 
-        signs    no root has taken its place
-        """
-
-    def ledger(self, pepper: bytes, clock: Clock) -> GroupCreditLedger:
-        """Return credits, for a process that serves."""
-
-    def credits(self, pepper: bytes) -> CreditAccounts:
-        """Return credit accounts, for a command."""
-
-    def payments(self) -> SqlPaymentStore:
-        """Return the store of payments."""
-
-    def books(self) -> SqlPaymentBooks:
-        """Return the books of payments."""
-
-    def accounts(self) -> AccountConnections:
-        """Return the connections to the accounts."""
-
-    def shared(self, price: PriceSource) -> SharedSource | None:
-        """Return *price* as shared by all processes of this database; None if only one sells."""
+    kept_pepper: Callable[[], bytes]
+    ledger: Callable[[bytes, Clock], GroupCreditLedger]
+    credits: Callable[[bytes], CreditAccounts]
+    payments: Callable[[], SqlPaymentStore]
+    books: Callable[[], SqlPaymentBooks]
+    accounts: Callable[[], AccountConnections]
+    webhooks: Callable[[], SqlWebhookQueue]
+    shared: Callable[[PriceSource], SharedSource] | None = None  # None: only one process sells
 
 
 Port = TypeVar("Port", bound=Opened)
@@ -139,7 +131,6 @@ class Money:
     """The ports of credits, payments and accounts; each is opened at first use.
 
     stack               closes them
-    queue               opens the queue of webhooks
     configured_pepper   None: the pepper is kept beside the database
     roots               the roots that sign in its place, one after the other
     """
@@ -147,7 +138,6 @@ class Money:
     engine: MoneyEngine
     stack: AsyncExitStack
     _: KW_ONLY
-    queue: Callable[[], SqlWebhookQueue]
     configured_pepper: bytes | None
     clock: Clock
     roots: Sequence[Root] = ()
@@ -155,7 +145,7 @@ class Money:
     @cached_property
     def pepper(self) -> bytes:
         """The key of every stored hash, and the source of other secrets until one is rotated."""
-        return self.configured_pepper or self.engine.kept_pepper(signs=not self.roots)
+        return self.configured_pepper or self.engine.kept_pepper()
 
     @cached_property
     def ledger(self) -> CreditLedger:
@@ -190,12 +180,12 @@ class Money:
     @cached_property
     def webhooks(self) -> SqlWebhookQueue:
         """Pending webhooks, and the outcomes of finished ones."""
-        return self._opened(self.queue())
+        return self._opened(self.engine.webhooks())
 
     def shared(self, price: PriceSource) -> PriceSource:
         """Return *price* as shared by all processes of this database."""
-        shared = self.engine.shared(price)
-        return price if shared is None else self._opened(shared)
+        shared = self.engine.shared
+        return price if shared is None else self._opened(shared(price))
 
     def _opened(self, port: Port) -> Port:
         self.stack.push_async_callback(port.close)

@@ -17,8 +17,8 @@ from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.stores.copying import CannotCopy, Progress
 from mintscope.app.stores.engines import Plan, Secrets, Step, StoreMaintenance
 from mintscope.app.stores.folder import load_pepper
-from mintscope.app.stores.market import Market
-from mintscope.app.stores.money import Money
+from mintscope.app.stores.market import Market, MarketEngine
+from mintscope.app.stores.money import Money, MoneyEngine
 from mintscope.app.stores.places import (
     SQLITE,
     copy_installation,
@@ -41,7 +41,6 @@ from mintscope.kit.sql.processes import IngestLock, MarketNotices, backfill_lock
 from mintscope.market.follow.tailer import Wait
 from mintscope.market.ports import DEFAULT_RETENTION, Retention
 from mintscope.market.store.postgres import PostgresMarketTables
-from mintscope.payments.price_cache import PriceSource
 from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.payments.store.payments import SqlPaymentStore
 from mintscope.payments.store.postgres import SharedPrice
@@ -90,8 +89,8 @@ async def open_market(
     try:
         migrate_tables(dsn, "market")
         async with AsyncExitStack() as stack:
-            tables = _MarketOfEpoch(dsn, epoch)
-            yield Market(tables, stack, follows_all=follows_all, retention=retention)
+            engine = _market_engine(dsn, epoch)
+            yield Market(engine, stack, follows_all=follows_all, retention=retention)
     except DatabaseError as cause:
         raise _unusable(cause) from cause
 
@@ -115,9 +114,8 @@ async def open_money(
         migrate_tables(dsn, "money")
         async with AsyncExitStack() as stack:
             yield Money(
-                _MoneyTables(dsn, pepper_file),
+                _money_engine(dsn, pepper_file, signs=not roots),
                 stack,
-                queue=partial(webhook_queue, dsn),
                 configured_pepper=pepper,
                 clock=clock,
                 roots=roots,
@@ -138,59 +136,34 @@ def open_windows(dsn: str) -> PostgresWindows:
     return PostgresWindows(dsn)
 
 
-class _MarketOfEpoch:
-    """Implements MarketEngine over a database."""
-
-    tables = PostgresMarketTables()
-    version = None
-
-    def __init__(self, dsn: str, epoch: int | None) -> None:
-        self._dsn = dsn
-        self._epoch = epoch
-
-    def written(self) -> AccessInThreads[Database]:
-        return _in_a_thread(partial(PostgresDatabase, self._dsn, WriteLock.MARKET))
-
-    def beside(self) -> AccessInThreads[Database]:
-        return self.written()
-
-    def ingested(self) -> AccessInThreads[Database]:
-        connect = partial(PostgresDatabase, self._dsn, WriteLock.MARKET, epoch=self._epoch)
-        return _in_a_thread(connect)
-
-    def read(self) -> AccessInThreads[Database]:
-        return self.written()
+def _market_engine(dsn: str, epoch: int | None) -> MarketEngine:
+    opened = partial(_in_a_thread, partial(PostgresDatabase, dsn, WriteLock.MARKET))
+    ingesting = partial(PostgresDatabase, dsn, WriteLock.MARKET, epoch=epoch)
+    return MarketEngine(
+        tables=PostgresMarketTables(),
+        written=opened,
+        beside=opened,
+        ingested=partial(_in_a_thread, ingesting),
+        read=opened,
+    )
 
 
-class _MoneyTables:
-    """Implements MoneyEngine over a database."""
-
-    def __init__(self, dsn: str, pepper_file: Path) -> None:
-        self._dsn = dsn
-        self._pepper_file = pepper_file
-
-    def kept_pepper(self, *, signs: bool) -> bytes:
-        with closing(PostgresDatabase(self._dsn)) as db:
+def _money_engine(dsn: str, pepper_file: Path, *, signs: bool) -> MoneyEngine:
+    def kept_pepper() -> bytes:
+        with closing(PostgresDatabase(dsn)) as db:
             may_make = not db.execute(IS_USED).get
-        return load_pepper(self._pepper_file, signs=signs, may_make=may_make)
+        return load_pepper(pepper_file, signs=signs, may_make=may_make)
 
-    def ledger(self, pepper: bytes, clock: Clock) -> PostgresCreditLedger:
-        return PostgresCreditLedger(self._dsn, pepper=pepper, clock=clock)
-
-    def credits(self, pepper: bytes) -> PostgresCreditAccounts:
-        return PostgresCreditAccounts(self._dsn, pepper=pepper)
-
-    def payments(self) -> SqlPaymentStore:
-        return payment_store(self._dsn)
-
-    def books(self) -> SqlPaymentBooks:
-        return payment_books(self._dsn)
-
-    def accounts(self) -> AccountConnections:
-        return account_connections(self._dsn)
-
-    def shared(self, price: PriceSource) -> SharedPrice:
-        return SharedPrice(price, _in_a_thread(partial(PostgresDatabase, self._dsn)))
+    return MoneyEngine(
+        kept_pepper=kept_pepper,
+        ledger=lambda pepper, clock: PostgresCreditLedger(dsn, pepper=pepper, clock=clock),
+        credits=lambda pepper: PostgresCreditAccounts(dsn, pepper=pepper),
+        payments=partial(payment_store, dsn),
+        books=partial(payment_books, dsn),
+        accounts=partial(account_connections, dsn),
+        webhooks=partial(webhook_queue, dsn),
+        shared=lambda price: SharedPrice(price, _in_a_thread(partial(PostgresDatabase, dsn))),
+    )
 
 
 def _in_a_thread(connect: Callable[[], Database]) -> AccessInThreads[Database]:

@@ -29,8 +29,8 @@ from mintscope.app.stores.folder import (
     held,
     load_pepper,
 )
-from mintscope.app.stores.market import Market
-from mintscope.app.stores.money import Money
+from mintscope.app.stores.market import Market, MarketEngine
+from mintscope.app.stores.money import Money, MoneyEngine
 from mintscope.app.stores.places import SQLITE, expecting_no_service, free_bytes
 from mintscope.credits.sqlite import SqliteCreditAccounts, SqliteCreditLedger
 from mintscope.history.backfill import BackfillIsRead
@@ -59,7 +59,6 @@ from mintscope.kit.sql.sqlite import (
 from mintscope.market.follow.tailer import Wait
 from mintscope.market.ports import DEFAULT_RETENTION, Retention
 from mintscope.market.store.sqlite import SqliteMarketTables, version
-from mintscope.payments.price_cache import PriceSource
 from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.payments.store.payments import SqlPaymentStore
 
@@ -150,58 +149,39 @@ PASSING: Final = (
 )
 
 
-class _MarketFile:
-    """Implements MarketEngine over a file."""
+def _market_engine(path: Path) -> MarketEngine:
+    def written() -> AccessAtOnce[Database]:
+        return AccessAtOnce(SqliteDatabase(path, "market"))
 
-    tables = SqliteMarketTables()
-    version = staticmethod(version)
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def written(self) -> AccessAtOnce[Database]:
-        return AccessAtOnce(SqliteDatabase(self._path, "market"))
-
-    def beside(self) -> AccessInThreads[Database]:
-        return AccessInThreads(partial(SqliteDatabase, self._path, "market"), threads=1)
-
-    def ingested(self) -> AccessAtOnce[Database]:
-        return self.written()
-
-    def read(self) -> AccessInThreads[Database]:
-        connect = partial(SqliteDatabase, self._path, "market", read_only=True)
+    def beside(*, read_only: bool = False) -> AccessInThreads[Database]:
+        connect = partial(SqliteDatabase, path, "market", read_only=read_only)
         return AccessInThreads(connect, threads=1)
 
+    return MarketEngine(
+        tables=SqliteMarketTables(),
+        written=written,
+        beside=beside,
+        ingested=written,
+        read=partial(beside, read_only=True),
+        version=version,
+    )
 
-class _MoneyFile:
-    """Implements MoneyEngine over a file."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def kept_pepper(self, *, signs: bool) -> bytes:
-        path = self._path.with_name(PEPPER_FILE)
-        with closing(SqliteDatabase(self._path, "money")) as db:
+def _money_engine(path: Path, *, signs: bool) -> MoneyEngine:
+    def kept_pepper() -> bytes:
+        with closing(SqliteDatabase(path, "money")) as db:
             may_make = not db.execute(IS_USED).get
-        return load_pepper(path, signs=signs, may_make=may_make)
+        return load_pepper(path.with_name(PEPPER_FILE), signs=signs, may_make=may_make)
 
-    def ledger(self, pepper: bytes, clock: Clock) -> SqliteCreditLedger:
-        return SqliteCreditLedger(self._path, pepper=pepper, clock=clock)
-
-    def credits(self, pepper: bytes) -> SqliteCreditAccounts:
-        return SqliteCreditAccounts(self._path, pepper=pepper)
-
-    def payments(self) -> SqlPaymentStore:
-        return payment_store(self._path)
-
-    def books(self) -> SqlPaymentBooks:
-        return payment_books(self._path)
-
-    def accounts(self) -> AccountConnections:
-        return account_connections(self._path)
-
-    def shared(self, price: PriceSource) -> None:
-        """Return None, because only one process sells."""
+    return MoneyEngine(
+        kept_pepper=kept_pepper,
+        ledger=lambda pepper, clock: SqliteCreditLedger(path, pepper=pepper, clock=clock),
+        credits=lambda pepper: SqliteCreditAccounts(path, pepper=pepper),
+        payments=partial(payment_store, path),
+        books=partial(payment_books, path),
+        accounts=partial(account_connections, path),
+        webhooks=partial(_open_queue, path),
+    )
 
 
 @asynccontextmanager
@@ -217,8 +197,8 @@ async def open_market(
     path = _path("market", folder, MARKET_FILE)
     try:
         async with AsyncExitStack() as stack:
-            file = _MarketFile(path)
-            yield Market(file, stack, follows_all=follows_all, retention=retention)
+            engine = _market_engine(path)
+            yield Market(engine, stack, follows_all=follows_all, retention=retention)
     except (apsw.Error, DatabaseError) as cause:
         raise _unusable("market", folder, cause) from cause
 
@@ -237,9 +217,8 @@ async def open_money(
     try:
         async with AsyncExitStack() as stack:
             yield Money(
-                _MoneyFile(path),
+                _money_engine(path, signs=not roots),
                 stack,
-                queue=partial(_open_queue, path),
                 configured_pepper=pepper,
                 clock=clock,
                 roots=roots,
