@@ -8,6 +8,7 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -172,23 +173,19 @@ Decode: TypeAlias = Callable[[Sequence[Transaction | UnreadableTransaction]], Se
 Progress: TypeAlias = Callable[[str, int], None]  # what, and how many more of it
 
 
+@dataclass(eq=False, repr=False)
 class HistoryReader:
     """Reads a backfill in rounds, each up to the newest final slot at its start."""
 
-    def __init__(
-        self,
-        node: PacedNode,
-        store: SqlHistory,
-        decode: Decode,
-        *,
-        in_flight: int,
-        progress: Progress,
-    ) -> None:
-        self._node = node
-        self._store = store
-        self._decode = decode
+    node: PacedNode
+    store: SqlHistory
+    decode: Decode
+    _: KW_ONLY
+    in_flight: InitVar[int]
+    progress: Progress
+
+    def __post_init__(self, in_flight: int) -> None:
         self._in_flight = asyncio.Semaphore(in_flight)
-        self._progress = progress
         self._unknown: set[Signature] = set()
 
     async def round(self, mint: Mint, from_time: UnixS) -> Slot:
@@ -196,10 +193,10 @@ class HistoryReader:
 
         Raises RpcFailure, ServiceUnavailable; the next call resumes the round.
         """
-        reaches, cursors = await self._store.round(mint, await self._node.finalized())
+        reaches, cursors = await self.store.round(mint, await self.node.finalized())
         for cursor in cursors:
             await self._list(mint, cursor, reaches, from_time)
-        while unread := await self._store.unread(mint, BATCH_MAX):
+        while unread := await self.store.unread(mint, BATCH_MAX):
             await self._read(mint, unread)
         return reaches
 
@@ -221,8 +218,8 @@ class HistoryReader:
                 top=top,
                 is_last=len(wires) < LINES_MAX or len(wanted) < len(known),
             )
-            await self._store.listed(mint, page)
-            self._progress("listed", len(page.lines))
+            await self.store.listed(mint, page)
+            self.progress("listed", len(page.lines))
             if page.is_last:
                 return
             before = page.before
@@ -234,28 +231,28 @@ class HistoryReader:
         Raises UnknownSignature if *before* is unknown a second time.
         """
         try:
-            return await self._node.lines(cursor.address, before=before, until=cursor.until)
+            return await self.node.lines(cursor.address, before=before, until=cursor.until)
         except UnknownSignature:
             if before is None or before in self._unknown:
                 raise
             self._unknown.add(before)
-            return await self._node.lines(cursor.address, before=None, until=cursor.until)
+            return await self.node.lines(cursor.address, before=None, until=cursor.until)
 
     async def _read(self, mint: Mint, unread: Sequence[backfill.UnreadTransaction]) -> None:
         mixed = sorted({one.slot for one in unread if one.is_mixed})
-        blocks = await self._all(mixed, self._node.positions)
+        blocks = await self._all(mixed, self.node.positions)
         places = dict(zip(mixed, blocks, strict=True))
         read = await self._all(unread, lambda one: self._one(mint, one, places.get(one.slot, {})))
-        await self._store.save(mint, read)
-        self._progress("read", sum(one.swaps is not None for one in read))
+        await self.store.save(mint, read)
+        self.progress("read", sum(one.swaps is not None for one in read))
 
     async def _one(
         self, mint: Mint, one: backfill.UnreadTransaction, places: Mapping[Signature, int]
     ) -> backfill.ReadTransaction:
-        found = await self._node.transaction(one.signature)
+        found = await self.node.transaction(one.signature)
         swaps = None
         if found is not None:
-            swaps = [swap for swap in self._decode([found]) if backfill.concerns(swap, mint)]
+            swaps = [swap for swap in self.decode([found]) if backfill.concerns(swap, mint)]
         return backfill.ReadTransaction(
             one.slot, one.signature, places.get(one.signature, 0), swaps
         )

@@ -64,29 +64,25 @@ class _Trouble:
     logged: str = ""
 
 
+@dataclass(eq=False, repr=False)
 class CheckWatch:
     """Runs checks, and logs each one that starts to fail or passes again.
 
-    look    runs the checks; returns "ok" or the reason of the failure, by the name of the check
+    check   runs the checks; returns "ok" or the reason of the failure, by the name of the check
     vital   names of the checks that readiness needs; empty: the process has no readiness
     keep    stores the failing checks for other processes, at the start and whenever they change
     """
 
-    def __init__(
-        self,
-        look: Look,
-        clock: Clock,
-        vital: Collection[str] = (),
-        keep: Keep | None = None,
-    ) -> None:
-        self._look = look
-        self._keep = keep
+    check: Look
+    clock: Clock
+    vital: Collection[str] = ()
+    keep: Keep | None = None
+
+    def __post_init__(self) -> None:
         self._kept: Results | None = None
-        self._clock = clock
-        self._vital = vital
         self._failing: dict[str, _Trouble] = {}
         self._passed: set[str] = set()
-        self._began_s = clock.monotonic_s()
+        self._began_s = self.clock.monotonic_s()
 
     async def run(self) -> None:
         """Run all checks every LOOK_S until cancelled."""
@@ -96,17 +92,17 @@ class CheckWatch:
 
     async def look(self) -> None:
         """Run every check once."""
-        results = await self._look()
+        results = await self.check()
         for name, said in results.items():
             self._note(name, said)
-        if self._vital:
-            READY.set(all(results.get(name) == OK for name in self._vital))
-        CHECKED_AT.set(self._clock.now() / SECOND_MS)
+        if self.vital:
+            READY.set(all(results.get(name) == OK for name in self.vital))
+        CHECKED_AT.set(self.clock.now() / SECOND_MS)
         logged = [name for name, trouble in self._failing.items() if trouble.logged]
         await self._keep_failing({name: said for name, said in results.items() if name in logged})
 
     def _note(self, name: str, said: str) -> None:
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         CHECK_OK.labels(name).set(said == OK)
         if said == OK:
             self._passed.add(name)
@@ -123,10 +119,10 @@ class CheckWatch:
     async def _keep_failing(self, failing: Results) -> None:
         """Store *failing*, unless it differs from the stored failures only in numbers."""
         bare = {name: _bare(said) for name, said in failing.items()}
-        if self._keep is None or bare == self._kept:
+        if self.keep is None or bare == self._kept:
             return
         try:
-            await self._keep(failing)
+            await self.keep(failing)
         except ServiceUnavailable:  # the check of the store reports it
             self._kept = None
         else:

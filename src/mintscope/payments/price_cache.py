@@ -1,6 +1,7 @@
 """Price of the payment token for a minute, and its own market."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
 from statistics import median
 from typing import Final, Protocol
@@ -72,36 +73,31 @@ class PinnedPrice:
         return Quote(usd=self._usd, observed_at=now)
 
 
+@dataclass(eq=False, repr=False)
 class PriceCache:
     """Reads the source at most once a minute, so that the price list and all demands agree.
 
     Requests that come while the source is being read use the last price, unless it is too old.
     """
 
-    def __init__(
-        self,
-        source: PriceSource,
-        *,
-        decimals: int,
-        clock: Clock,
-        sol: SolSource | None = None,
-        fee_share_max: Decimal = FEE_SHARE_MAX,
-    ) -> None:
-        self._source = source
-        self._sol = sol  # without it network fees are not compared with prices
-        self._decimals = decimals
-        self._fee_share_max = fee_share_max
-        self._clock = clock
+    source: PriceSource
+    _: KW_ONLY
+    decimals: int
+    clock: Clock
+    sol: SolSource | None = None  # without it network fees are not compared with prices
+    fee_share_max: Decimal = FEE_SHARE_MAX
+    doubt: Doubt | None = field(default=Doubt.NO_ANSWER, init=False)
+
+    def __post_init__(self) -> None:
         self._price_list: PriceList | None = None  # the current one
         self._previous: Quote | None = None  # of the last price list
         self._read_at_s = 0.0
         self._read_again_s = 0.0
         self._ahead_s = self._wall_ahead_s()
-        self.doubt: Doubt | None = Doubt.NO_ANSWER
 
     async def price_list(self) -> PriceList:
         """Return the prices of this minute.  Raises PriceUnavailable."""
-        now_s = self._clock.monotonic_s()
+        now_s = self.clock.monotonic_s()
         if now_s >= self._read_again_s or self._has_stepped():
             self._read_again_s = now_s + RETRY_S  # no other request reads meanwhile
             self._ahead_s = self._wall_ahead_s()
@@ -113,7 +109,7 @@ class PriceCache:
 
     def latest(self) -> PriceList | None:
         """Return the prices as they were last read, None if there are none or they are old."""
-        age_s = self._clock.monotonic_s() - self._read_at_s
+        age_s = self.clock.monotonic_s() - self._read_at_s
         return self._price_list if age_s < QUOTE_S_MAX else None
 
     def distrust(self) -> None:
@@ -122,10 +118,10 @@ class PriceCache:
         self._read_again_s = 0.0
 
     async def _read(self) -> None:
-        now = self._clock.now()
+        now = self.clock.now()
         try:
-            found = await self._source.read(now)
-            sol_usd = await self._sol.read(now) if self._sol is not None else None
+            found = await self.source.read(now)
+            sol_usd = await self.sol.read(now) if self.sol is not None else None
         except Exception:  # noqa: BLE001  whatever breaks a source, it is no reason to sell
             found = Doubt.BROKEN
             sol_usd = None
@@ -136,7 +132,7 @@ class PriceCache:
             self.doubt = found
             return
         price_list = PriceList(
-            quote=found, decimals=self._decimals, sol_usd=sol_usd, fee_share_max=self._fee_share_max
+            quote=found, decimals=self.decimals, sol_usd=sol_usd, fee_share_max=self.fee_share_max
         )
         if any(price_list.price(bundle).price > AMOUNT_MAX for bundle in BUNDLES):
             self._price_list = None
@@ -145,11 +141,11 @@ class PriceCache:
         self._previous = found
         self._price_list = price_list
         self.doubt = None
-        self._read_at_s = self._clock.monotonic_s()
+        self._read_at_s = self.clock.monotonic_s()
         self._read_again_s = self._read_at_s + found.lasts_s
 
     def _wall_ahead_s(self) -> float:
-        return self._clock.now() / 1000 - self._clock.monotonic_s()
+        return self.clock.now() / 1000 - self.clock.monotonic_s()
 
     def _has_stepped(self) -> bool:
         """Return whether the wall clock was set since it was last compared."""

@@ -5,7 +5,7 @@ import signal
 from asyncio import get_running_loop
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, InitVar, dataclass
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -33,6 +33,7 @@ def values_of(config: Config) -> dict[str, Any]:
     return {each.key: each.value(config) for _, _, group in settings() for each in group}
 
 
+@dataclass(eq=False, repr=False)
 class Reloading:
     """The settings of a running process, some of which can change.
 
@@ -41,18 +42,14 @@ class Reloading:
     ours      returns whether this process uses a key; others are ignored
     """
 
-    def __init__(
-        self,
-        config: Config,
-        reread: Reread,
-        applied: Mapping[str, Apply],
-        *,
-        ours: Callable[[str], bool] = lambda _: True,
-    ) -> None:
+    config: InitVar[Config]
+    reread: Reread
+    applied: Mapping[str, Apply]
+    _: KW_ONLY
+    ours: Callable[[str], bool] = lambda _: True
+
+    def __post_init__(self, config: Config) -> None:
         self._now = values_of(config)
-        self._reread = reread
-        self._applied = applied
-        self._ours = ours
 
     def again(self) -> Sequence[str]:
         """Read the configuration again, apply settings that may change, and log the others.
@@ -62,19 +59,19 @@ class Reloading:
         Settings that need a restart are named each time until the restart.
         """
         try:
-            config = self._reread()
+            config = self.reread()
         except ConfigError as error:
             log.error("settings_not_reloaded", problems=error.problems)  # noqa: TRY400 - not a bug
             return ()
         found = values_of(config)
         changed = {key for key, value in found.items() if value != self._now[key]}
-        changed = {key for key in changed if self._ours(key)}
-        taken_over = sorted(changed & self._applied.keys())
-        for apply in {self._applied[key] for key in taken_over}:
+        changed = {key for key in changed if self.ours(key)}
+        taken_over = sorted(changed & self.applied.keys())
+        for apply in {self.applied[key] for key in taken_over}:
             apply(config)
         self._now |= {key: found[key] for key in taken_over}
         log.info("settings_reloaded", changed=taken_over)
-        waiting = sorted(changed - self._applied.keys())
+        waiting = sorted(changed - self.applied.keys())
         if waiting:
             log.warning("restart needed", settings=waiting)
         return taken_over

@@ -19,6 +19,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from hashlib import sha256
 from time import perf_counter
@@ -150,6 +151,7 @@ ErrorWriter = Callable[[Request, Exception], Awaitable[Response]]
 log = structlog.get_logger()
 
 
+@dataclass(eq=False, repr=False)
 class HttpApplication:
     """Assigns each request an id, finds its route, and always sends a response.
 
@@ -160,23 +162,17 @@ class HttpApplication:
     websocket_paths  paths of the routes that accept a WebSocket
     """
 
-    def __init__(
-        self,
-        router: Router[Route],
-        *,
-        limit: AddressLimit,
-        write_error: ErrorWriter,
-        cors: Cors | None = None,
-        fast_path: FastPath | None = None,
-    ) -> None:
-        self.fast_path = fast_path
-        self.router = router
+    router: Router[Route]
+    _: KW_ONLY
+    limit: AddressLimit
+    write_error: ErrorWriter
+    cors: Cors | None = None
+    fast_path: FastPath | None = None
+
+    def __post_init__(self) -> None:
         self.websocket_paths = frozenset(
-            route.path.encode() for route in router if route.takes_websocket
+            route.path.encode() for route in self.router if route.takes_websocket
         )
-        self._limit = limit
-        self._write_error = write_error
-        self._cors = cors
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -199,10 +195,10 @@ class HttpApplication:
     async def _respond(self, request: Request) -> AnyResponse:
         scope = request.scope
         try:
-            if self._cors is not None and scope["method"] == "OPTIONS":
-                preflight = self._cors.preflight(request)
+            if self.cors is not None and scope["method"] == "OPTIONS":
+                preflight = self.cors.preflight(request)
                 if preflight is not None:
-                    await self._limit.pass_through(request)
+                    await self.limit.pass_through(request)
                     return preflight
             route = await self._find(request)
             response = await route.endpoint(request)
@@ -215,7 +211,7 @@ class HttpApplication:
             raise
         except Exception as error:
             request.take_back()
-            failure = await self._write_error(request, error)
+            failure = await self.write_error(request, error)
             if failure.status == TOO_MANY_REQUESTS:
                 request.tell_connection(SLOW_DOWN)
             if failure.status == 500:  # noqa: PLR2004 - HTTP's own number
@@ -233,12 +229,12 @@ class HttpApplication:
                 raise NotFound
             route, request.path_params = self.router.find(scope["method"], scope["path"])
         except ServiceError:
-            await self._limit.pass_through(request)
+            await self.limit.pass_through(request)
             raise
         request.route = route.path
         request.found = route
         if not route.limits_itself:
-            await self._limit.pass_through(request)
+            await self.limit.pass_through(request)
         return route
 
     async def _send(self, send: Send, request: Request, response: AnyResponse) -> None:
@@ -247,8 +243,8 @@ class HttpApplication:
             (b"x-request-id", request.request_id),
             *request.response_headers,
         ]
-        if b"origin" in request.headers and self._cors is not None:
-            headers += self._cors.headers(request.path)
+        if b"origin" in request.headers and self.cors is not None:
+            headers += self.cors.headers(request.path)
         is_head = request.scope["method"] == "HEAD"
         start = {"type": "http.response.start", "status": response.status, "headers": headers}
         if isinstance(response, PushedResponse):
@@ -332,6 +328,7 @@ async def _disconnect(receive: Receive) -> None:
 STOPS: Final = "this process is about to stop"
 
 
+@dataclass(eq=False, repr=False)
 class Draining:
     """The time between the request to stop a process and the end of listening.
 
@@ -340,17 +337,11 @@ class Draining:
     at_end    called when it stops listening, to end endless responses
     """
 
-    def __init__(
-        self,
-        lasts_s: float = 0.0,
-        *,
-        at_begin: Callable[[], None] = lambda: None,
-        at_end: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.lasts_s = lasts_s
-        self.at_begin = at_begin
-        self.at_end = at_end
-        self.has_begun = False
+    lasts_s: float = 0.0
+    _: KW_ONLY
+    at_begin: Callable[[], None] = lambda: None
+    at_end: Callable[[], None] = lambda: None
+    has_begun: bool = field(default=False, init=False)
 
     async def expect_not_begun(self) -> None:
         """Raise ServiceUnavailable once draining has begun."""

@@ -7,7 +7,7 @@ whether it answers again.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from hashlib import blake2b
 from typing import Final, NamedTuple, Protocol
 
@@ -84,6 +84,7 @@ class _Question:
     reported: asyncio.Future[Taken | None]
 
 
+@dataclass(eq=False, repr=False)
 class LimitBatches:
     """Sends the requests of all limiters of a process to a WindowStore.
 
@@ -92,19 +93,15 @@ class LimitBatches:
                  PAUSE_S_MAX
     """
 
-    def __init__(
-        self,
-        store: WindowStore,
-        clock: Clock,
-        *,
-        patience_s: float = PATIENCE_S,
-        pause_s: float = PAUSE_S,
-    ) -> None:
-        self.is_away = False
-        self._store = store
-        self._clock = clock
-        self._look_s = patience_s / LOOKS
-        self._pause_s = pause_s
+    store: WindowStore
+    clock: Clock
+    _: KW_ONLY
+    patience_s: float = PATIENCE_S
+    pause_s: float = PAUSE_S
+    is_away: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self._look_s = self.patience_s / LOOKS
         self._waiting: list[_Question] = []
         self._work: asyncio.Task[None] | None = None
         LIMITS_SHARED.set(1)
@@ -127,7 +124,7 @@ class LimitBatches:
             work.cancel()
             await asyncio.wait((work,))
         _tell_none(self._waiting)
-        await self._store.aclose()
+        await self.store.aclose()
 
     async def _run(self) -> None:
         """Send batches until no requests wait."""
@@ -143,7 +140,7 @@ class LimitBatches:
 
     async def _ask_for(self, batch: list[_Question]) -> None:
         """Answer all requests in *batch*; if the store is away, return when it is back."""
-        sent_us = now_us(self._clock)
+        sent_us = now_us(self.clock)
         by_key = _by_key(batch)
         found = await self._settle([_asked(questions) for questions in by_key.values()])
         if found is None:
@@ -165,7 +162,7 @@ class LimitBatches:
         return found
 
     async def _call(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow] | BaseException:
-        call = asyncio.ensure_future(self._store.settle(asked))
+        call = asyncio.ensure_future(self.store.settle(asked))
         try:
             for _ in range(LOOKS):
                 await asyncio.wait((call,), timeout=self._look_s)
@@ -180,7 +177,7 @@ class LimitBatches:
         self.is_away = True
         LIMITS_SHARED.set(0)
         _tell_none(self._waiting)
-        pause_s = self._pause_s
+        pause_s = self.pause_s
         while True:
             await asyncio.sleep(pause_s)
             if not isinstance(await self._call(()), BaseException):

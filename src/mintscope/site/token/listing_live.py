@@ -5,7 +5,7 @@ A line is sent without its star, which differs from reader to reader.
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -172,22 +172,18 @@ NARROW: Final = 6  # columns that fit a tablet
 STARRED_AT: Final = (PATH, "/token/")  # who presses a star goes back there
 
 
+@dataclass(eq=False, repr=False)
 class TokensPages:
     """The list, and the watch buttons beside its lines."""
 
-    def __init__(
-        self,
-        market: MarketParts,
-        lines: listing.TokenLines,
-        watching: listing.Watching,
-        pages: OpenPages,
-        search: listing.SearchPages,
-    ) -> None:
-        self._market = market
-        self._search = search
-        self._lines = lines
-        self._watching = watching
-        self._live = LiveLists(market, lines, watching, pages)
+    market: MarketParts
+    lines: listing.TokenLines
+    watching: listing.Watching
+    pages: InitVar[OpenPages]
+    search: listing.SearchPages
+
+    def __post_init__(self, pages: OpenPages) -> None:
+        self._live = LiveLists(self.market, self.lines, self.watching, pages)
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
@@ -210,14 +206,14 @@ class TokensPages:
             return Redirect(chosen.address(after=asked.after))
         if asked.is_watched and request.session is None:
             return Redirect(f"/sign-in?next={PATH}")
-        watched = await self._watching.mints(request.session)
+        watched = await self.watching.mints(request.session)
         now_s = UnixS(request.now // SECOND_MS)
         try:
-            page = await self._lines.page(asked.of_list(watched, now_s))
+            page = await self.lines.page(asked.of_list(watched, now_s))
         except ServiceUnavailable:
             return self._page(asked, None, watched, now=request.now, is_stale=False)
         if not page.lines and asked == listing.TokensQuestion(text=asked.text):
-            meant = await self._search.meant(asked.text)
+            meant = await self.search.meant(asked.text)
         else:
             meant = None
         return meant or self._found(request, asked, page, watched)
@@ -230,7 +226,7 @@ class TokensPages:
         watched: list[Mint] | None,
     ) -> PageResponse:
         age_ms = 0 if page.time is None else request.now - page.time * SECOND_MS
-        is_stale = self._market.is_stale(age_ms)
+        is_stale = self.market.is_stale(age_ms)
         if request.query_params.text("seen") == _mark(page, is_stale=is_stale):
             return NoContent()
         return self._page(asked, page, watched, now=request.now, is_stale=is_stale)
@@ -238,10 +234,10 @@ class TokensPages:
     async def download(self, request: PageRequest) -> PageResponse:
         """Return a page of the list as CSV.  Raises BadRequest, NotFound, ServiceUnavailable."""
         asked = listing.expect_condition(listing.question_of(request.query_params))
-        watched = await self._watching.mints(request.session)
+        watched = await self.watching.mints(request.session)
         if asked.is_watched and watched is None:
             return Redirect(f"/sign-in?next={PATH}")
-        page = await self._lines.page(asked.of_list(watched, UnixS(request.now // SECOND_MS)))
+        page = await self.lines.page(asked.of_list(watched, UnixS(request.now // SECOND_MS)))
         return TextFile("mintscope-tokens.csv", "text/csv", table_of(page, asked.shown))
 
     async def watch(self, request: PageRequest) -> PageResponse:
@@ -253,8 +249,8 @@ class TokensPages:
         user_id = request.signed_in.user.user_id
         back = request.next_path if request.next_path.startswith(STARRED_AT) else PATH
         if not wanted:
-            await self._watching.remove(user_id, mint)
-        elif not await self._watching.add(user_id, mint):
+            await self.watching.remove(user_id, mint)
+        elif not await self.watching.add(user_id, mint):
             return Redirect(back, notice="watchlist-full")
         return Redirect(back)
 
@@ -273,7 +269,7 @@ class TokensPages:
             "watched": watched,
             "is_stale": is_stale,
             "now": now,
-            "late_ms": int(LATE * self._market.degraded_after_s * SECOND_MS),
+            "late_ms": int(LATE * self.market.degraded_after_s * SECOND_MS),
             "mark": "" if page is None else _mark(page, is_stale=is_stale),
             "columns": [(key, listing.COLUMNS[key]) for key in asked.shown],
             "all_columns": listing.COLUMNS,

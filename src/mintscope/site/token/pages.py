@@ -6,7 +6,7 @@ the rate limits, so that it is valid in every process.
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, InitVar, dataclass, replace
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
@@ -322,27 +322,22 @@ class _Known:
         return None if scaled is None else multiplier_shown(scaled.at(self.now))
 
 
+@dataclass(eq=False, repr=False)
 class TokenPages:
     """The pages at `/token/{mint}`."""
 
-    def __init__(  # noqa: PLR0913 - one argument for each part
-        self,
-        market: MarketParts,
-        views: Views,
-        watching: Watching,
-        pages: OpenPages,
-        untracked: UntrackedTokens,
-        *,
-        origin: str,
-    ) -> None:
-        self._market = market
-        self._views = views
-        self._watching = watching
-        self._untracked = untracked
-        self._reading = TokenReading(market)
-        self._live = LivePages(market, self._reading, pages)
-        self._pictures = Pictures(market.limits) if has_rasteriser() else None
-        self._origin = origin
+    market: MarketParts
+    views: Views
+    watching: Watching
+    pages: InitVar[OpenPages]
+    untracked: UntrackedTokens
+    _: KW_ONLY
+    origin: str
+
+    def __post_init__(self, pages: OpenPages) -> None:
+        self._reading = TokenReading(self.market)
+        self._live = LivePages(self.market, self._reading, pages)
+        self._pictures = Pictures(self.market.limits) if has_rasteriser() else None
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
@@ -360,27 +355,27 @@ class TokenPages:
             mint = parse_mint(request.path_params["mint"])
             facts = await self._reading.facts(mint)
         except (errors.InvalidTokenAddress, errors.TokenNotFound):
-            return await self._untracked.page(request, request.path_params["mint"])
-        watched = await self._watching.mints(request.session)
+            return await self.untracked.page(request, request.path_params["mint"])
+        watched = await self.watching.mints(request.session)
         now = UnixS(request.now // SECOND_MS)
         picture = None
         if self._pictures is not None:
-            picture = f"{self._origin}/token/{mint}/chart.png?tf={width.name}"
+            picture = f"{self.origin}/token/{mint}/chart.png?tf={width.name}"
         known = _Known(mint, width, facts, await self._listed(mint), watched, now, picture)
         try:
             aged = await self._reading.report(mint, kind_of(width))
         except errors.TokenNotFound:  # tracked since the newest block
-            return await self._untracked.page(request, mint)
+            return await self.untracked.page(request, mint)
         except (errors.InsufficientData, errors.DataStale) as reason:
             return self._without_numbers(known, reason)
-        admission = await self._views.admit(request, mint)
+        admission = await self.views.admit(request, mint)
         if admission is Admission.NONE:
             return Page("token/token.html", {**known.shown, **await self._offer(request)})
         shown = await self._with_numbers(known, aged, admission)
         if admission is not Admission.ALLOWED:
             return shown
-        left = await self._views.free_left(request)
-        per_day = self._market.free_views_per_day
+        left = await self.views.free_left(request)
+        per_day = self.market.free_views_per_day
         return replace(shown, facts={**shown.facts, "free_left": left, "free_per_day": per_day})
 
     async def buy(self, request: PageRequest) -> PageResponse:
@@ -391,19 +386,19 @@ class TokenPages:
             await self._reading.report(mint)
         except errors.ServiceError:
             return Redirect(_address(mint, width))  # which says why; nothing was spent
-        is_bought = await self._views.buy(request.signed_in.user.user_id, mint)
+        is_bought = await self.views.buy(request.signed_in.user.user_id, mint)
         return Redirect(_address(mint, width), "view-bought" if is_bought else "no-credits")
 
     async def track(self, request: PageRequest) -> PageResponse:
         """Track an untracked token, or file a request to administrators."""
-        return await self._untracked.track(request, request.mint)
+        return await self.untracked.track(request, request.mint)
 
     async def live(self, request: PageRequest) -> PageResponse:
         """Send changes to an open page, as server-sent events."""
         mint = request.mint
 
         async def may_see() -> bool:
-            return await self._views.standing(request, mint) is not Admission.NONE
+            return await self.views.standing(request, mint) is not Admission.NONE
 
         return await self._live.open(request, mint, _width(request), may_see)
 
@@ -413,7 +408,7 @@ class TokenPages:
         before = request.query_params.text("before")
         if not before.isascii() or not before.isdigit() or len(before) > TIME_DIGITS_MAX:
             raise errors.NotFound
-        if await self._views.standing(request, mint) is Admission.NONE:
+        if await self.views.standing(request, mint) is Admission.NONE:
             return NoContent()
         try:
             drawn = await self._reading.points(mint, _width(request), UnixS(int(before)), OLDER)
@@ -460,7 +455,7 @@ class TokenPages:
                 slot=aged.slot,
                 as_of=now,
                 timeframe=NAMES[width.name],
-                host=self._origin.partition("://")[2],
+                host=self.origin.partition("://")[2],
             ),
             on_one_axis(drawn.points, width.seconds),
             width.seconds,
@@ -480,33 +475,33 @@ class TokenPages:
         """Return the offer to a visitor without views left."""
         credits_left = None
         if request.session is not None:
-            credits_left = await self._views.credits_of(request.session.user.user_id)
+            credits_left = await self.views.credits_of(request.session.user.user_id)
         return {
             "state": "closed",
             "credits_left": credits_left,
-            "free_per_day": self._market.free_views_per_day,
+            "free_per_day": self.market.free_views_per_day,
         }
 
     async def _with_numbers(self, known: _Known, aged: AgedReport, admission: Admission) -> Page:
         mint = known.mint
         drawn = await self._reading.points(mint, known.width)
         swaps = await self._reading.swaps(mint)
-        pools = await read_pools(self._market.series, mint)
+        pools = await read_pools(self.market.series, mint)
         return Page(
             "token/token.html",
             {
                 **known.shown,
                 **shown_report(aged, drawn, swaps, known.width),
                 "pools": pools,
-                "holders": shown_holders(self._market.last_holders(mint)),
+                "holders": shown_holders(self.market.last_holders(mint)),
                 "state": "open",
                 "admission": admission.name.lower(),
-                "is_degraded": self._market.is_degraded(aged.age_ms),
-                "degraded_after_s": self._market.degraded_after_s,
+                "is_degraded": self.market.is_degraded(aged.age_ms),
+                "degraded_after_s": self.market.degraded_after_s,
                 "live": f"/token/{mint}/live?tf={known.width.name}",
                 "older": f"/token/{mint}/older?tf={known.width.name}",
                 "has_charts": CHARTS in static_files(),
-                "examples": list(examples_of(mint, self._origin, has_mcp=self._market.has_mcp)),
+                "examples": list(examples_of(mint, self.origin, has_mcp=self.market.has_mcp)),
             },
         )
 
