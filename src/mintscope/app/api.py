@@ -276,7 +276,8 @@ def create_api(  # noqa: PLR0913 - one argument for each part
 ) -> HttpApplication:
     """Return the API built from these parts, with the limits of *config*.
 
-    merchant, accounts, series, holders, lists, streams   None: nothing for sale, there are none
+    merchant                                    None: nothing is for sale
+    accounts, series, holders, lists, streams   None: the API has none
     """
     api = config.api
     public, health, other, rotation = limits_of(api)

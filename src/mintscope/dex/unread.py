@@ -197,7 +197,7 @@ def expect_none(whole: Call, call: Call, token_accounts: TokenAccounts) -> None:
 def expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
     """Raise Unreadable if *call* itself exchanged, besides its inner calls.
 
-    Tokens that are passed on are received and paid again.  If both parties to the transfers of
+    Tokens that are passed on are received and paid out again.  If both parties to the transfers of
     *call* also exchanged in all transfers below it, neither has only passed tokens on.
     """
     if _is_of_one_mint(call.tokens, token_accounts):

@@ -121,7 +121,7 @@ class GapMending:
     pause: Pause = asyncio.sleep
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Count and mend gaps until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._forever(self.count))
             tasks.create_task(self._forever(self.mend_one))

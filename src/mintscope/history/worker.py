@@ -97,7 +97,7 @@ class BackfillQueue:
     pause: Pause = asyncio.sleep
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Estimate and read backfills until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._forever(self.estimate_one))
             tasks.create_task(self._forever(self.read_one))

@@ -277,7 +277,7 @@ def shares_of(read: Tally, missed: Tally) -> Shares:
 
 
 def part(read: int, missed: int) -> float | None:
-    """Return *read* as a part of both, rounded down; None if there was nothing."""
+    """Return *read* as a part of the sum, rounded down; None if the sum is 0."""
     whole = read + missed
     return None if not whole else read * 10**SHARE_DIGITS // whole / 10**SHARE_DIGITS
 

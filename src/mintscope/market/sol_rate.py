@@ -176,9 +176,9 @@ def _lowered(votes: list[Vote], owner: Callable[[Vote], str]) -> list[Vote]:
 
 
 def third(weights: Sequence[float]) -> float | None:
-    """Return the limit of each of *weights* for which none is above a third of their sum.
+    """Return the limit that each of *weights* is cut to, so that none is above a third of the sum.
 
-    None if no weight is, or if there are fewer than three.
+    None if no weight is above a third already, or if there are fewer than three.
     """
     if len(weights) < SHARED_MIN:
         return None

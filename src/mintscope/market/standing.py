@@ -175,7 +175,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return self.if_silent(time) if self.is_silent(time) else self.depth
 
     def if_silent(self, time: UnixS) -> float:
-        """Return the micro-USD of a silent pool's depth that count, less once it is abandoned."""
+        """Return the part of a silent pool's depth that counts, micro-USD; it shrinks with time."""
         return self.depth / SILENT * min(1.0, self.dead_s / (time - self.at))
 
 

@@ -442,7 +442,7 @@ async def propose(
 ) -> Proposal | NotProposed:
     """Build the payment of *order* by the wallet *payer* in *asset*, and simulate it.
 
-    address    the client's: anyone can name any wallet
+    address    the client's, whose proposals are limited, because anyone can name any wallet
     Raises     PriceUnavailable
     """
     requirement, chain = await merchant.quote_in(order, asset), merchant.facilitator.chain

@@ -320,7 +320,7 @@ class Merchant:
         ]
 
     async def quote_in(self, order: Order, asset: Mint) -> Requirement:
-        """Return the terms on which *order*, which is not for credits, is paid for in *asset*.
+        """Return the terms for paying *order* in *asset*; the order must not be for credits.
 
         Raises PriceUnavailable.
         """

@@ -109,7 +109,7 @@ class Trials:
         """Count one trial; return None if the limit is reached.
 
         address    the client's, as limits know it
-        payer      whose signature was checked; None for a wallet that is only named
+        payer      the wallet whose signature was checked; None if a wallet is only named
         Raises     ServiceUnavailable when the store does not say who has bought
         """
         common: Windows = [(self._network, networks_of(address).near), (self._all, ALL)]

@@ -137,7 +137,7 @@ NOT_LIVE: Final[Mapping[str, Any]] = {"sol": None, "movers": None, "has_market":
 class PersonCredits:
     """Credits of a user, and their history.
 
-    ledger   None if that is not shown
+    ledger   None if the history is not shown
     """
 
     account_credits: AccountCredits

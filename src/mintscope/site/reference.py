@@ -39,7 +39,7 @@ class DescribedEndpoint:
     proofs      accepted credentials, in words; empty if it is open to everyone
     parameters  by the place they stand in: path, query, header
     body        the fields of the request's body, and an example of it; "" for none
-    needs_body  it must be sent; else the credential will do
+    needs_body  the body must be sent; if not, a credential alone is enough
     answer      the fields of the envelope's data, or of the whole body
     example     of an answer
     headers     of a success, with their meaning

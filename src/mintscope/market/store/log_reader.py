@@ -565,7 +565,7 @@ def tail_of(
     """Return the swaps of *mint* within *bounds*, as `LoadedMint.tail` has them.
 
     folded   reads the volumes of seconds that are folded
-    ahead    reads the swaps that are not
+    ahead    reads the swaps that are not folded yet
     """
     seconds = [
         log.TailSwap(slot, time, folded=True, swap=swap)

@@ -73,7 +73,7 @@ class PostgresMarketTables:
     def numbers(
         self, db: Database, mints: Collection[Mint], *, creates: bool
     ) -> Mapping[Mint, int]:
-        """Return the numbers of those *mints* that are tracked, or of all if it *creates*."""
+        """Return the numbers of those *mints* that are tracked; if *creates*, of all of them."""
         found = {
             Mint(address): int(number)
             for address, number in db.execute(NUMBERED if creates else TRACKED, (list(mints),))

@@ -79,7 +79,7 @@ class SqliteMarketTables:
     def numbers(
         self, db: Database, mints: Collection[Mint], *, creates: bool
     ) -> Mapping[Mint, int]:
-        """Return the numbers of those *mints* that are tracked, or of all if it *creates*."""
+        """Return the numbers of those *mints* that are tracked; if *creates*, of all of them."""
         if creates:
             return {mint: number(db, mint) for mint in mints}
         found = {mint: db.execute(TRACKED, (mint,)).get for mint in mints}
