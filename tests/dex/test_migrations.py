@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from mintscope.dex.programs import TABLE
 from mintscope.solana.blocks import WSOL
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import Ix, Tx, address, checked
@@ -164,3 +165,11 @@ def test_the_recorded_migration_of_pumpfun(shared_data: Path) -> None:
         "HqDQGEqujcpYiGvdK6h6wydcWov8wam8ATayLtS5yPnv",
     )
     assert (decoded.swaps, decoded.quarantined) == ([], [])
+
+
+def test_no_migration_begins_like_an_instruction_that_is_known_otherwise() -> None:
+    """Only instructions that do not swap are looked at for a migration."""
+    for program in TABLE:
+        for head in program.migrations:
+            known = program.swaps.keys() | program.no_swaps
+            assert known.isdisjoint({head, head[:1]}), program.name

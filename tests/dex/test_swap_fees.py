@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mintscope.dex.events import fee_of
+from mintscope.dex.events import reported
 from mintscope.dex.program import Call
 from mintscope.dex.programs import TABLE
 from mintscope.solana.transaction import Instruction
@@ -96,6 +96,11 @@ def test_recorded_swaps_paid_the_fee_that_is_read(shared_data: Path) -> None:
 def call_of(name: str, data: bytes) -> Call:
     (program,) = [one for one in TABLE if one.name == name]
     return Call(program, Instruction([], b"", 0), 0, -1, events=[Instruction([], data, 0)])
+
+
+def fee_of(call: Call) -> int | None:
+    _, fee = reported(call)
+    return fee
 
 
 @pytest.fixture

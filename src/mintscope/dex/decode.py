@@ -5,14 +5,12 @@ paid another.  Failed transactions, liquidity changes, token creations, tips and
 swaps.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from struct import Struct
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from mintscope.dex import base58, batch
 from mintscope.dex import unread as unlisted
-from mintscope.dex.base58 import data_of
-from mintscope.dex.events import FEES, FIELDS_AT, SELF_CALL, fee_of
+from mintscope.dex.events import REPORTS, reported
 from mintscope.dex.outcome import (
     NO_EXCHANGES,
     Decoded,
@@ -180,70 +178,6 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
                 frames.append((height, program, call))
         elif role is LAMPORTS and call is not None:
             call.lamports.append(instruction)
-
-
-# The progress of a bonding curve towards its pool, from the event of a swap.
-#
-# pump.fun     1 - tokens left to sell / INITIAL_TOKENS, the initial number of every curve
-# LaunchLab    tokens sold / tokens to be sold
-# Meteora DBC  quote in the curve / quote at which it migrates
-
-WHOLE: Final = 1_000_000  # of the way
-INITIAL_TOKENS: Final = 793_100_000_000_000  # raw units of 6 decimals
-
-Part = Callable[[bytes], tuple[int, int] | None]  # done and whole, raw units
-LEFT: Final = Struct("<129xQ")
-SOLD_OF_ALL: Final = Struct("<48xQ32xQ")
-HELD_OF_ALL: Final = Struct("<171xQQ")
-
-
-def _pumpfun(event: bytes) -> tuple[int, int] | None:
-    if len(event) < LEFT.size:
-        return None
-    (left,) = LEFT.unpack_from(event)
-    return INITIAL_TOKENS - left, INITIAL_TOKENS
-
-
-def _launchlab(event: bytes) -> tuple[int, int] | None:
-    if len(event) < SOLD_OF_ALL.size:
-        return None
-    whole, done = SOLD_OF_ALL.unpack_from(event)
-    return (done, whole) if whole else None
-
-
-def _dbc(event: bytes) -> tuple[int, int] | None:
-    if len(event) < HELD_OF_ALL.size:
-        return None
-    done, whole = HELD_OF_ALL.unpack_from(event)
-    return (done, whole) if whole else None
-
-
-TRADE: Final = bytes.fromhex("bddb7fd34ee661ee")
-PARTS: Final[Mapping[str, Mapping[bytes, Part]]] = {
-    "pumpfun": {TRADE: _pumpfun},
-    "raydium_launchlab": {TRADE: _launchlab},
-    "meteora_dbc": {
-        bytes.fromhex("bd4233a826507599"): _dbc,  # EvtSwap2
-        bytes.fromhex("863ba8785e3372e7"): _dbc,  # with a transfer hook
-    },
-}
-REPORTING: Final = PARTS.keys() | FEES.keys()  # more than the amounts of a swap
-
-
-def progress_of(call: Call) -> int | None:
-    """Return the progress in the event of *call*, 0 to WHOLE; None if it shows none."""
-    parts = PARTS.get(call.program.name)
-    if parts is None:
-        return None
-    for instruction in call.events:
-        data = data_of(instruction)
-        part = parts.get(data[8:FIELDS_AT])
-        if part is not None and data.startswith(SELF_CALL):
-            found = part(data)
-            if found is not None:
-                done, whole = found
-                return max(0, min(WHOLE, done * WHOLE // whole))
-    return None
 
 
 NO_PROGRAM: Final = "unknown"
@@ -432,8 +366,8 @@ def _read(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> 
     if program.read is None:
         return []
     found = program.read(call, legs, token_accounts)
-    if program.name in REPORTING and len(found) == 1:
-        found = [new_swap((*found[0][:-2], progress_of(call), fee_of(call)))]
+    if program.name in REPORTS and len(found) == 1:
+        found = [new_swap((*found[0][:-2], *reported(call)))]
     if not found and b"" in swaps:
         unlisted.expect_no_exchange(call, token_accounts)
     return found

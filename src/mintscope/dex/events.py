@@ -9,7 +9,7 @@ show fees.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from mintscope.dex.base58 import data_of
@@ -84,33 +84,97 @@ class FeeLayout(NamedTuple):
 # The buyback is a part of the protocol fee, and rewards of holders are the creator fee, so neither
 # is added.
 POOL_FEES: Final = struct.Struct("<80xQ8xQ248xQQ")
-FEES: Final = {
-    "pumpfun": {
-        bytes.fromhex("bddb7fd34ee661ee"): FeeLayout(struct.Struct("<169xQ40xQQ"), 1, text=266)
-    },
-    "pumpswap": {
-        bytes.fromhex("67f4521f2cf57777"): FeeLayout(POOL_FEES, 0, text=409),  # BuyEvent
-        bytes.fromhex("3e2f370aa503dc2a"): FeeLayout(POOL_FEES, 368),  # SellEvent
-    },
-}
+CURVE_FEES: Final = struct.Struct("<169xQ40xQQ")
 FEE: Final = struct.Struct("<QQ")
 FEE_BPS_MAX: Final = 10_000
 
+# The progress of a bonding curve towards its pool, from the event of a swap.
+#
+# pump.fun     1 - tokens left to sell / INITIAL_TOKENS, the initial number of every curve
+# LaunchLab    tokens sold / tokens to be sold
+# Meteora DBC  quote in the curve / quote at which it migrates
 
-def fee_of(call: Call) -> int | None:
-    """Return the basis points of the quote that the trader of *call* paid, 0 to FEE_BPS_MAX.
+WHOLE: Final = 1_000_000  # of the way
+INITIAL_TOKENS: Final = 793_100_000_000_000  # raw units of 6 decimals
+TOKENS_LEFT: Final = struct.Struct("<129xQ")
+TOKENS_SOLD: Final = struct.Struct("<48xQ32xQ")  # after the number to be sold
+QUOTE_HELD: Final = struct.Struct("<171xQQ")  # before the quote at which it migrates
 
-    None if no event shows them.
-    """
-    layouts = FEES.get(call.program.name)
-    if layouts is None:
+
+def _of_pumpfun(event: bytes) -> int | None:
+    if len(event) < TOKENS_LEFT.size:
         return None
+    (left,) = TOKENS_LEFT.unpack_from(event)
+    return _progress(INITIAL_TOKENS - left, INITIAL_TOKENS)
+
+
+def _of_launchlab(event: bytes) -> int | None:
+    if len(event) < TOKENS_SOLD.size:
+        return None
+    whole, done = TOKENS_SOLD.unpack_from(event)
+    return _progress(done, whole)
+
+
+def _of_dbc(event: bytes) -> int | None:
+    if len(event) < QUOTE_HELD.size:
+        return None
+    done, whole = QUOTE_HELD.unpack_from(event)
+    return _progress(done, whole)
+
+
+def _progress(done: int, whole: int) -> int | None:
+    """Return the part of *whole* that is *done*, 0 to WHOLE."""
+    return max(0, min(WHOLE, done * WHOLE // whole)) if whole else None
+
+
+class Report(NamedTuple):
+    """The readers of an event that shows more than amounts; None for what it does not show."""
+
+    progress: Callable[[bytes], int | None] | None = None
+    fee: FeeLayout | None = None
+
+
+REPORTS: Final[Mapping[str, Mapping[bytes, Report]]] = {
+    "pumpfun": {
+        SELF_CALL + bytes.fromhex("bddb7fd34ee661ee"): Report(
+            _of_pumpfun, FeeLayout(CURVE_FEES, 1, text=266)
+        )
+    },
+    "pumpswap": {
+        SELF_CALL + bytes.fromhex("67f4521f2cf57777"): Report(
+            fee=FeeLayout(POOL_FEES, 0, text=409)  # BuyEvent
+        ),
+        SELF_CALL + bytes.fromhex("3e2f370aa503dc2a"): Report(
+            fee=FeeLayout(POOL_FEES, 368)  # SellEvent
+        ),
+    },
+    "raydium_launchlab": {SELF_CALL + bytes.fromhex("bddb7fd34ee661ee"): Report(_of_launchlab)},
+    "meteora_dbc": {
+        SELF_CALL + bytes.fromhex("bd4233a826507599"): Report(_of_dbc),  # EvtSwap2
+        SELF_CALL + bytes.fromhex("863ba8785e3372e7"): Report(_of_dbc),  # with a transfer hook
+    },
+}
+"""By program, and by the first bytes of the event."""
+NOTHING: Final = (None, None)
+
+
+def reported(call: Call) -> tuple[int | None, int | None]:
+    """Return the progress of a curve and the fee in the event of *call*, a program of REPORTS.
+
+    The progress is 0 to WHOLE.  The fee is 0 to FEE_BPS_MAX, the basis points of the quote that the
+    trader paid.  Either is None if the event does not show it.
+    """
+    reports = REPORTS[call.program.name]
     for instruction in call.events:
-        data = data_of(instruction)
-        layout = layouts.get(data[8:FIELDS_AT])
-        if layout is not None and data.startswith(SELF_CALL):
-            return _fee(data, layout)
-    return None
+        event = data_of(instruction)
+        report = reports.get(event[:FIELDS_AT])
+        if report is not None:
+            progress, layout = report
+            return (
+                None if progress is None else progress(event),
+                None if layout is None else _fee(event, layout),
+            )
+    return NOTHING
 
 
 def _fee(event: bytes, layout: FeeLayout) -> int | None:
@@ -150,11 +214,12 @@ def verify(call: Call, swaps: list[Swap]) -> None:
 def _compare(event: bytes, layout: Layout, swap: Swap) -> None:
     """Raise Unreadable if *event* and *swap* differ."""
     aside = 0 if layout.aside is None else u64(event, layout.aside)
-    received = [u64(event, at) for at in layout.received]
-    paid = u64(event, layout.paid)
     gained = swap.in_amount
     lost = swap.out_amount
-    agrees = gained in received or gained + aside in received
+    agrees = False
+    for at in layout.received:
+        agrees |= u64(event, at) in (gained, gained + aside)
+    paid = u64(event, layout.paid)
     if agrees and lost in (paid, paid + aside):
         return
     # Older events are shorter.

@@ -65,41 +65,44 @@ def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C90
     found: list[Move] = []
     others: list[Instruction] = []
     book = token_accounts.book
-    key = token_accounts.key
-    for instruction in call.tokens:  # hot: every transfer of a block, so without calls
-        data: Any = instruction.data  # bytes, see Call
-        shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
-        if shape is None:
-            if data[:1] in TOUCHING_LAMPORTS:
-                others.append(instruction)
-            continue
-        size, to, at = shape
-        accounts = instruction.accounts
-        if len(data) < size or len(accounts) <= to:
-            raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
-        (sent,) = U64(data, at)
-        received = sent
-        source = book.get(accounts[0])
-        target = book.get(accounts[to])
-        if to > 1:
-            mint = key(accounts[1])
-            if call.token_2022:
-                received -= _fee(instruction, shape, sent, target, token_accounts)
-        elif source is not None:
-            mint = source.mint
-        elif target is not None:
-            mint = target.mint
-        else:
-            mint = _temporary_mint(accounts, token_accounts)
-        found.append(
-            (
-                (source and source.owner) or key(accounts[0]),
-                (target and target.owner) or key(accounts[to]),
-                mint,
-                sent,
-                received,
+    keys = token_accounts.keys
+    try:
+        for instruction in call.tokens:  # hot: every transfer of a block, so without calls
+            data: Any = instruction.data  # bytes, see Call
+            shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
+            if shape is None:
+                if data[:1] in TOUCHING_LAMPORTS:
+                    others.append(instruction)
+                continue
+            size, to, at = shape
+            accounts = instruction.accounts
+            if len(data) < size or len(accounts) <= to:
+                raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
+            (sent,) = U64(data, at)
+            received = sent
+            source = book.get(accounts[0])
+            target = book.get(accounts[to])
+            if to > 1:
+                mint = keys[accounts[1]]
+                if call.token_2022:
+                    received -= _fee(instruction, shape, sent, target, token_accounts)
+            elif source is not None:
+                mint = source.mint
+            elif target is not None:
+                mint = target.mint
+            else:
+                mint = _temporary_mint(accounts, token_accounts)
+            found.append(
+                (
+                    (source and source.owner) or keys[accounts[0]],
+                    (target and target.owner) or keys[accounts[to]],
+                    mint,
+                    sent,
+                    received,
+                )
             )
-        )
+    except IndexError:
+        raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT) from None
     if others:
         return _with_wrapped(call, others, found, token_accounts)
     if call.lamports:

@@ -63,6 +63,7 @@ class Texts(Sequence[str]):
 class TokenAccounts:
     """The accounts of one transaction.
 
+    keys          the address of each account
     signers       the fee payer first
     inner         instructions below each top-level instruction, by its position
     is_complete   whether `complete` was called
@@ -72,13 +73,13 @@ class TokenAccounts:
 
     __slots__ = (
         "_before",
-        "_keys",
         "_tokens",
         "_transaction",
         "book",
         "index",
         "inner",
         "is_complete",
+        "keys",
         "opened",
         "signature",
         "signers",
@@ -86,24 +87,29 @@ class TokenAccounts:
 
     def __init__(self, transaction: Transaction) -> None:
         keys: Any = transaction.keys  # all text, or all bytes
-        self._keys: Sequence[str] = keys if isinstance(keys[0], str) else Texts(keys)
+        self.keys: Sequence[str] = keys if isinstance(keys[0], str) else Texts(keys)
         self._transaction = transaction
         self.is_complete = False
         self._tokens: Sequence[Instruction] | None = None
         self._before: Sequence[TokenBalance] | None = None
         self.opened: Opened = {}
         self.index = transaction.index
-        self.inner = {x.index: x.instructions for x in transaction.inner or ()}
+        # Loops, because a comprehension is a call of its own.
+        self.inner: dict[int, Sequence[Instruction]] = {}
+        for called in transaction.inner or ():
+            self.inner[called.index] = called.instructions
         signature = transaction.signature
         self.signature = signature if isinstance(signature, str) else signature_of(transaction)
         # The first key paid the fee, whatever the header says.
-        self.signers = self._keys[: transaction.signer_count or 1]
-        self.book = {balance.account_index: balance for balance in transaction.balances}
+        self.signers = self.keys[: transaction.signer_count or 1]
+        self.book: dict[int, TokenBalance] = {}
+        for balance in transaction.balances:
+            self.book[balance.account_index] = balance
 
     def key(self, account: int) -> str:
         """Return the address of *account*."""
         try:
-            return self._keys[account]
+            return self.keys[account]
         except IndexError:
             raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT) from None
 

@@ -126,7 +126,10 @@ def _owners(call: Call, leg: Leg, token_accounts: TokenAccounts) -> tuple[str, .
         return (call.program.authority,)
     if leg.vaults:
         return tuple([token_accounts.owner(accounts[vault]) for vault in leg.vaults])
-    return tuple([token_accounts.key(accounts[owner]) for owner in leg.owners])
+    owners = leg.owners
+    if len(owners) == 1:  # most pools own their vaults
+        return (token_accounts.key(accounts[owners[0]]),)
+    return tuple([token_accounts.key(accounts[owner]) for owner in owners])
 
 
 def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
@@ -395,32 +398,30 @@ def _vaults(
     received, paid = mints
     takers: dict[int, int] = {}
     givers: dict[int, int] = {}
+    owner_of = token_accounts.owner
     for source, target, mint, amount in _flows(call, token_accounts):
-        if mint in (received, None) and _may_own(target, owners, trader, token_accounts):
-            takers[target] = takers.get(target, 0) + amount
-        if mint in (paid, None) and _may_own(source, owners, trader, token_accounts):
-            givers[source] = givers.get(source, 0) + amount
+        if mint is None or mint == received:
+            owner = owner_of(target)
+            if owner in owners if owners else owner != trader:
+                takers[target] = takers.get(target, 0) + amount
+        if mint is None or mint == paid:
+            owner = owner_of(source)
+            if owner in owners if owners else owner != trader:
+                givers[source] = givers.get(source, 0) + amount
     return _largest(takers), _largest(givers)
-
-
-def _may_own(
-    account: int, owners: tuple[str, ...], trader: str, token_accounts: TokenAccounts
-) -> bool:
-    """Return whether *account* is one of *owners*; without owners, any but the *trader*."""
-    owner = token_accounts.owner(account)
-    return owner in owners if owners else owner != trader
 
 
 def _largest(amounts: dict[int, int]) -> int | None:
     """Return the account with the largest amount, None if there is no account."""
-    if not amounts:
-        return None
-    return max(amounts, key=lambda account: (amounts[account], account))
+    if len(amounts) > 1:
+        return max(amounts, key=lambda account: (amounts[account], account))
+    return next(iter(amounts), None)
 
 
 def _flows(call: Call, token_accounts: TokenAccounts) -> list[Flow]:
     """Return the transfers below *call*, which `moves` has checked."""
     found: list[Flow] = []
+    mint_of = token_accounts.mint
     for token in call.tokens:
         data = data_of(token)
         shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
@@ -429,12 +430,9 @@ def _flows(call: Call, token_accounts: TokenAccounts) -> list[Flow]:
             accounts = token.accounts
             source = accounts[0]
             target = accounts[to]
-            if to > 1:
-                mint: str | None = token_accounts.key(accounts[1])
-            else:
-                mint = token_accounts.mint(source) or token_accounts.mint(target)
+            mint = token_accounts.key(accounts[1]) if to > 1 else mint_of(source) or mint_of(target)
             found.append((source, target, mint, U64(data, at)[0]))
-        elif data[:1] in UNWRAPPING and token_accounts.mint(token.accounts[0]) == WSOL:
+        elif data[:1] in UNWRAPPING and mint_of(token.accounts[0]) == WSOL:
             # The amount does not matter: accounts that pay by transfer are preferred.
             found.append((token.accounts[0], token.accounts[1], WSOL, 0))
     for instruction in call.lamports:
