@@ -23,6 +23,8 @@ WITH RECURSIVE count (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM count WHERE n 
 INSERT INTO list_snapshot_piece SELECT 1, n, zeroblob(10000) FROM count
 """
 
+COPIED = "PRAGMA wal_checkpoint(NOOP)"
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -72,6 +74,21 @@ def test_few_free_pages_are_kept_for_what_comes(db: SqliteDatabase) -> None:
     db.execute("DELETE FROM list_snapshot_piece")
     before = pages(db)
     assert tidied(db) == before
+
+
+def test_a_commit_leaves_the_log_to_tidying_which_copies_a_long_one(db: SqliteDatabase) -> None:
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.execute(FILL.replace("3000", "1"))
+    tidied(db)
+    _, _, copied = db.execute(COPIED).get
+    assert copied == 0  # two waits for the disk, for some pages
+    db.execute(FILL.replace("3000", "2000").replace("1, n,", "2, n,"))
+    _, logged, copied = db.execute(COPIED).get
+    assert logged > 4 * sqlite_market.LOG_PAGES
+    assert copied == 0
+    tidied(db)
+    _, logged, copied = db.execute(COPIED).get
+    assert copied == logged
 
 
 def test_a_log_that_a_reader_held_up_is_emptied_once_it_has_gone(

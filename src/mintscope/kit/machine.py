@@ -236,7 +236,7 @@ def _expires_at(writer: asyncio.StreamWriter) -> float | None:
 
 
 PAUSE_S: Final = 10.0
-BATCH_OBJECTS: Final = 50_000  # of a fold, which are all freed at its end
+BATCH_OBJECTS: Final = 250_000  # of a fold, which are all freed at its end
 M_ARENA_MAX: Final = -8  # of malloc.h
 ARENAS: Final = 2
 MAPS: Final = Path("/proc/self/smaps")

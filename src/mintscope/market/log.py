@@ -6,7 +6,8 @@ applied all events up to the same `seq` are equal.
 
 from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from functools import lru_cache
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -14,6 +15,8 @@ from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.market.sol_rate import Sample
 from mintscope.market.standing import SIGNER_CHARS
 from mintscope.market.timeframe import Timeframe
+
+SIGNERS_MAX: Final = 16_384  # 150 bytes each
 
 
 class SwapDetail(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -71,6 +74,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     fee_bps: int | None = None
 
 
+@lru_cache(maxsize=SIGNERS_MAX)  # most swaps of a market are those of a few thousand signers
 def signer_number(signer: str) -> int:
     """Return *signer*, the start of an address, as a number of 64 bits."""
     return int.from_bytes(signer.encode()[:SIGNER_CHARS].ljust(SIGNER_CHARS, b"\0"))

@@ -113,12 +113,14 @@ class Sizes:
 
     waits_for_disk   whether a commit waits for the disk
     shrinks          whether unused pages can be returned to the disk
+    log_pages        a commit that leaves so many pages in the write-ahead log copies them
     """
 
     page_bytes: int = 4_096
     cache_bytes: int = 2 * 1024 * 1024
     waits_for_disk: bool = True
     shrinks: bool = False
+    log_pages: int = 1_000
 
 
 USUAL_SIZES: Final = Sizes()
@@ -127,7 +129,8 @@ SIZES: Final = {
     "money": Sizes(page_bytes=1_024, cache_bytes=16 * 1024 * 1024),
     # A webhook lost in a power failure is sent again, so a commit need not wait for the disk.
     "webhooks": Sizes(waits_for_disk=False, shrinks=True),
-    "market": Sizes(shrinks=True),
+    # The writer of the market copies its log between two slots: see `market.store.sqlite`.
+    "market": Sizes(shrinks=True, log_pages=8_000),
 }
 
 
@@ -253,6 +256,7 @@ def _configure(db: apsw.Connection, *, read_only: bool, sizes: Sizes) -> None:
         if not sizes.waits_for_disk:
             db.execute("PRAGMA synchronous = NORMAL")
         db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_MAX}")
+        db.execute(f"PRAGMA wal_autocheckpoint = {sizes.log_pages}")
 
 
 @cache

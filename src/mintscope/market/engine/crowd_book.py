@@ -127,20 +127,23 @@ class CrowdBook:
 
     def apply(self, time: UnixS, swaps: Iterable[PricedSwap]) -> None:
         """Add the *swaps* of the next slot; times never go back."""
-        for swap in swaps:
+        traders = self._traders
+        for swap in swaps:  # all swaps pass here
             evidence = swap.evidence
             if evidence is None or not evidence.signer or evidence.succeeds is not None:
                 continue
             if time >= self._bucket + SPAN_S:
                 self._begin(time)
+                traders = self._traders
             self._swaps += 1
-            traders = self._traders
             trader = signer_number(evidence.signer)
             was = traders.get(trader, 0)
             if not was and len(traders) >= TRADERS_MAX:  # a known one has a side, so more than 0
                 trader = OTHERS
                 was = traders.get(trader, 0)
-            flow = min((was >> SIDE_BITS) + evidence.flow, FLOW_MAX)
+            flow = (was >> SIDE_BITS) + evidence.flow
+            if flow > FLOW_MAX:  # noqa: PLR1730 - a call costs more
+                flow = FLOW_MAX
             traders[trader] = flow << SIDE_BITS | was & SIDES | (BOUGHT if swap.is_buy else SOLD)
 
     def rows(self) -> list[CrowdRow]:

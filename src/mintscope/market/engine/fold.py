@@ -242,7 +242,12 @@ NEWEST_H1: Final = Struct(
 # The newest candles in SOL, m1 to h1, after the bucket (-1: none) and the trades of the h1 candle:
 # any swap with a price changes these two, so they identify the state.
 IN_SOL: Final = Struct("<qq" + "4d" * len(Timeframe))
+EPOCH: Final = UnixS(0)
 UNKNOWN: Final = (nan,) * 4 * len(Timeframe)
+# The places of each frame: in STATE, and of its prices in IN_SOL.
+PLACES: Final = [
+    (timeframe, HEAD.size + n * PACKED.size, 4 * n) for n, timeframe in enumerate(TIMEFRAMES)
+]
 
 
 def read_state(state: bytes) -> NDArray[Any]:
@@ -268,12 +273,25 @@ class MintFold:
 
     # Swaps of a minute are summed once, and then added to the four frames.
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        first: UnixS = EPOCH,
+        price_sol: float = 0.0,
+        passed: list[tuple[Timeframe, Waypoint]] | None = None,
+        frames: dict[Timeframe, Frame] | None = None,
+    ) -> None:
+        """Continue from the parts of a state; without them, begin a new fold.
+
+        frames   append their waypoints to *passed*
+        """
         self._part: Part | None = None
-        self._first = UnixS(0)
-        self._price_sol = 0.0
-        self._passed: list[tuple[Timeframe, Waypoint]] = []
-        self.frames = {timeframe: Frame(timeframe, self._passed) for timeframe in TIMEFRAMES}
+        self._first = first
+        self._price_sol = price_sol
+        self._passed = [] if passed is None else passed
+        self.frames = frames or {
+            timeframe: Frame(timeframe, self._passed, WIDTH_S[timeframe])
+            for timeframe in TIMEFRAMES
+        }
 
     @classmethod
     def from_state(cls, state: bytes | None, in_sol: bytes | None = None) -> "MintFold":
@@ -283,21 +301,21 @@ class MintFold:
                  candles have no prices in SOL
         Raises   ValueError as `read_state` does
         """
-        fold = cls()
         if state is None:
-            return fold
+            return cls()
         if len(state) != STATE.itemsize:
             read_state(state)
-        version, fold._first, fold._price_sol = HEAD.unpack_from(state)
+        version, first, price_sol = HEAD.unpack_from(state)
         if version != STATE_VERSION:
             read_state(state)
         bucket, *_, trades = NEWEST_H1.unpack_from(state, len(state) - NEWEST_H1.size)
         prices = _of_state(in_sol, bucket, trades)
-        at = HEAD.size
-        for n, frame in enumerate(fold.frames.values()):
-            frame.unpack(state, at, prices[4 * n : 4 * n + 4])
-            at += PACKED.size
-        return fold
+        passed: list[tuple[Timeframe, Waypoint]] = []
+        frames = {
+            timeframe: Frame.unpacked(timeframe, passed, state, at, prices[n : n + 4])
+            for timeframe, at, n in PLACES
+        }
+        return cls(first, price_sol, passed, frames)
 
     def apply(self, time: UnixS, swap: PricedSwap) -> None:
         """Add the next *swap*, of a slot with effective *time*; times never go back."""
@@ -315,6 +333,8 @@ class MintFold:
     def waypoints(self) -> list[tuple[Timeframe, Waypoint]]:
         """Return the waypoints passed since the last call."""
         self._add_part()
+        if not self._passed:
+            return []
         passed = [*self._passed]
         self._passed.clear()
         return passed
@@ -341,10 +361,11 @@ class MintFold:
     def in_sol(self) -> bytes:
         """Return the prices in SOL of the newest candles, to be stored beside `state()`."""
         self._add_part()
-        m1, m5, m15, h1 = (frame.candle or NO_CANDLE for frame in self.frames.values())
-        return IN_SOL.pack(
-            h1.bucket, h1.count, *m1.in_sol(), *m5.in_sol(), *m15.in_sol(), *h1.in_sol()
-        )
+        prices: list[float] = []
+        for frame in self.frames.values():
+            c = frame.candle or NO_CANDLE
+            prices += c.open_sol, c.high_sol, c.low_sol, c.close_sol
+        return IN_SOL.pack(c.bucket, c.count, *prices)  # of h1, the last
 
     def _add_part(self) -> None:
         part = self._part

@@ -75,54 +75,53 @@ class Part(msgspec.Struct, gc=False):
         self.count += 1
 
 
-class Frame:
+class Frame(msgspec.Struct, gc=False):
     """One timeframe: accumulators, the open candle, and the flow of the newest bucket.
+
+    passed    waypoints are appended to it
+    width_s   of the candles
 
     The flow runs ahead of the candle while a bucket has volume but no price yet.
     """
 
-    __slots__ = (
-        "_changed", "_has_opened", "_is_changed", "_newest_row", "_passed", "_timeframe",
-        "_width_s", "acc", "bucket", "buy", "candle", "count", "sell",
-    )  # fmt: skip
+    timeframe: Timeframe
+    passed: list[tuple[Timeframe, Waypoint]]
+    width_s: int
+    acc: bytes = NO_ACC
+    count: int = 0
+    bucket: UnixS = UnixS(-1)
+    buy: int = 0
+    sell: int = 0
+    candle: "OpenCandle | None" = None
+    _newest_row: UnixS = UnixS(-1)
+    _changed: list[CandleRow] | None = None
+    _is_changed: bool = False
+    _has_opened: bool = False
 
-    def __init__(
-        self,
+    @classmethod
+    def unpacked(
+        cls,
         timeframe: Timeframe,
         passed: list[tuple[Timeframe, Waypoint]],
-        *,
-        width_s: int | None = None,
-    ) -> None:
-        """Append waypoints to *passed*; candles of *width_s* have that width and are not stored."""
-        self.acc = NO_ACC
-        self.count = 0
-        self.bucket = UnixS(-1)
-        self.buy = 0
-        self.sell = 0
-        self.candle: OpenCandle | None = None
-        self._passed = passed
-        self._timeframe = timeframe
-        self._width_s = WIDTH_S[timeframe] if width_s is None else width_s
-        self._changed: list[CandleRow] = []
-        self._is_changed = False
-        self._newest_row = UnixS(-1)
-        self._has_opened = False
-
-    def unpack(self, state: bytes, at: int, in_sol: Sequence[float]) -> None:
-        """Restore the result of `packed` from place *at* of *state*, and the prices *in_sol*."""
-        (
-            self.acc,
-            self.count,
-            self.bucket,
-            self.buy,
-            self.sell,
-            open_bucket,
-            *candle,
-        ) = PACKED.unpack_from(state, at)
-        if open_bucket >= 0:
-            self.candle = OpenCandle(open_bucket, *candle, *in_sol)
-        if self._has_row():  # the row was written with the state
-            self._newest_row = self.bucket
+        state: bytes,
+        at: int,
+        in_sol: Sequence[float],
+    ) -> "Frame":
+        """Return the frame whose `packed` is at place *at* of *state*, with the prices *in_sol*."""
+        # Without loops or keywords, because it runs for each frame of each mint in a batch.
+        acc, count, bucket, buy, sell, opened, open_, high, low, close, trades = PACKED.unpack_from(
+            state, at
+        )
+        candle = None
+        newest = -1
+        if opened >= 0:
+            candle = OpenCandle(opened, open_, high, low, close, trades, *in_sol)
+            if opened == bucket:
+                newest = bucket
+        if buy + sell > 0:
+            newest = bucket  # its row was written with the state, as that of a price
+        width_s = WIDTH_S[timeframe]
+        return cls(timeframe, passed, width_s, acc, count, bucket, buy, sell, candle, UnixS(newest))
 
     def packed(self) -> bytes:
         """Return this timeframe's part of STATE."""
@@ -154,7 +153,7 @@ class Frame:
 
     def add(self, part: Part) -> None:
         """Add *part*, which lies within one candle."""
-        at = part.time - part.time % self._width_s  # `bucket` without a call
+        at = part.time - part.time % self.width_s  # `bucket` without a call
         if at != self.bucket:
             self._open(UnixS(at))
         self._is_changed = True
@@ -165,10 +164,11 @@ class Frame:
 
     def changed(self) -> list[CandleRow]:
         """Return the rows changed since the last call."""
-        self._note()
+        if self._is_changed:
+            self._note()
         rows = self._changed
-        self._changed = []
-        return rows
+        self._changed = None
+        return [] if rows is None else rows
 
     def has_opened(self) -> bool:
         """Return whether a row was started since the last call."""
@@ -178,19 +178,39 @@ class Frame:
 
     def _open(self, bucket: UnixS) -> None:
         assert bucket > self.bucket, f"expected times in order, was {bucket}"
-        self._note()
+        if self._is_changed:
+            self._note()
         self.bucket = bucket
         self.buy = 0
         self.sell = 0
 
     def _note(self) -> None:
-        """Add the row of the newest bucket to the changed ones, if it has changed."""
-        if self._is_changed and self._has_row():
-            self._changed.append(self._row())
-            if self._newest_row != self.bucket:
-                self._newest_row = self.bucket
-                self._has_opened = True
+        """Add the row of the newest bucket, which has changed, to the changed ones."""
         self._is_changed = False
+        c = self.candle
+        if c is not None and c.bucket == self.bucket:
+            row = CandleRow(
+                c.bucket,
+                c.open,
+                c.high,
+                c.low,
+                c.close,
+                self.buy,
+                self.sell,
+                c.count,
+                *c.known_sol(),
+            )
+        elif self.buy + self.sell > 0:
+            row = CandleRow(self.bucket, None, None, None, None, self.buy, self.sell, 0)
+        else:
+            return
+        if self._changed is None:
+            self._changed = [row]
+        else:
+            self._changed.append(row)
+        if self._newest_row != self.bucket:
+            self._newest_row = self.bucket
+            self._has_opened = True
 
     def _trade(self, part: Part) -> None:
         candle = self.candle
@@ -202,7 +222,7 @@ class Frame:
             close_candle(acc, self.count - 1, candle.close, SERVICE)
             self.acc = acc.astype("<f8").tobytes()
             if self.count % WAYPOINT_EVERY == 0:
-                self._passed.append((self._timeframe, waypoint(self.bucket, self.count, acc)))
+                self.passed.append((self.timeframe, waypoint(self.bucket, self.count, acc)))
         self.count += 1
         self.candle = OpenCandle(
             self.bucket,
@@ -216,32 +236,6 @@ class Frame:
             part.low_sol,
             part.close_sol,
         )
-
-    def _has_row(self) -> bool:
-        """Return whether the newest bucket has a row: a price, or volume."""
-        if self.candle is not None and self.candle.bucket == self.bucket:
-            return True
-        return self.buy + self.sell > 0
-
-    def _row(self) -> CandleRow:
-        c = self.candle
-        if c is not None and c.bucket == self.bucket:
-            is_known = c.open_sol >= 0  # not NaN
-            return CandleRow(
-                c.bucket,
-                c.open,
-                c.high,
-                c.low,
-                c.close,
-                self.buy,
-                self.sell,
-                c.count,
-                c.open_sol if is_known else None,
-                c.high_sol if is_known else None,
-                c.low_sol if is_known else None,
-                c.close_sol if is_known else None,
-            )
-        return CandleRow(self.bucket, None, None, None, None, self.buy, self.sell, 0)
 
 
 def waypoint(bucket: UnixS, closed: int, acc: Floats) -> Waypoint:
@@ -277,11 +271,14 @@ class OpenCandle(msgspec.Struct, gc=False):
             self.low_sol = part.low_sol
         self.close_sol = part.close_sol
 
-    def in_sol(self) -> tuple[float, float, float, float]:
-        """Return open, high, low and close in SOL."""
-        return self.open_sol, self.high_sol, self.low_sol, self.close_sol
+    def known_sol(self) -> tuple[float, float, float, float] | tuple[None, None, None, None]:
+        """Return the prices in SOL, each None if they are unknown."""
+        if self.open_sol >= 0:  # not NaN
+            return self.open_sol, self.high_sol, self.low_sol, self.close_sol
+        return NO_SOL
 
 
+NO_SOL: Final = (None, None, None, None)
 NO_CANDLE: Final = OpenCandle(UnixS(-1), 0.0, 0.0, 0.0, 0.0, 0, 0.0, 0.0, 0.0, 0.0)
 
 

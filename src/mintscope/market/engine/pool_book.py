@@ -75,7 +75,8 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
             self.volume_before = self.volume if today == self.day + 1 else 0
             self.volume = 0
             self.day = today
-        self.volume = min(self.volume + volume, SUM_MAX)
+        volume += self.volume
+        self.volume = volume if volume < SUM_MAX else SUM_MAX  # noqa: FURB136 - a call costs more
 
 
 class PoolRow(NamedTuple):
@@ -297,8 +298,7 @@ def _add(candle: OpenCandle, swap: PricedSwap) -> None:
         elif usd < low:
             candle[3] = usd
         candle[4] = usd
-    if swap.is_buy:
-        candle[5] = min(candle[5] + swap.volume, SUM_MAX)
-    else:
-        candle[6] = min(candle[6] + swap.volume, SUM_MAX)
+    side = 5 if swap.is_buy else 6
+    volume = candle[side] + swap.volume
+    candle[side] = volume if volume < SUM_MAX else SUM_MAX  # noqa: FURB136 - a call costs more
     candle[7] += 1

@@ -496,7 +496,7 @@ def _stochastic(rsi: Floats) -> Floats:
 
 def short_series(kept: KeptSwaps) -> Series:
     """Return *kept* in candles of 15 seconds, without a first one whose start may be missing."""
-    frame = Frame(Timeframe.M1, [], width_s=SHORT_S)
+    frame = Frame(Timeframe.M1, [], SHORT_S)
     for time, swap in kept.swaps:
         frame.apply(time, price_of(swap), swap)
     rows = frame.changed()

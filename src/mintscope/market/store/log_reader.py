@@ -66,7 +66,24 @@ def swaps_blob(swaps: Iterable[PricedSwap]) -> bytes:
 
 def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:
     """Return the swaps of *mint* in *blob*, in order."""
-    return [_swap_of(mint, row) for row in _rows.decode(blob)]
+    return [
+        PricedSwap(
+            mint,
+            row.transaction_index,
+            row.outer,
+            row.inner,
+            row.leg,
+            row.is_buy,
+            row.volume,
+            row.price_usd,
+            row.price_sol,
+            row.pool,
+            row.offered,
+            None,
+            row.evidence,
+        )
+        for row in _rows.decode(blob)
+    ]
 
 
 def _swap_row(swap: PricedSwap) -> tuple[Any, ...]:
@@ -84,24 +101,6 @@ def _swap_row(swap: PricedSwap) -> tuple[Any, ...]:
     if swap.evidence is not None:
         return (*row, swap.offered, swap.evidence)
     return (*row, swap.offered) if swap.offered else row
-
-
-def _swap_of(mint: Mint, row: _SwapRow) -> PricedSwap:
-    return PricedSwap(
-        mint,
-        row.transaction_index,
-        row.outer,
-        row.inner,
-        row.leg,
-        row.is_buy,
-        row.volume,
-        row.price_usd,
-        row.price_sol,
-        row.pool,
-        row.offered,
-        None,
-        row.evidence,
-    )
 
 
 def volumes_of(swaps: Iterable[PricedSwap]) -> tuple[int, int]:

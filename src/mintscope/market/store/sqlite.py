@@ -60,6 +60,7 @@ DELETE FROM waypoint
 DROP_OLD_SPANS: Final = "DELETE FROM {table} WHERE mint = ? AND bucket < ?"
 
 CHECKPOINT_MS: Final = 50  # wait for readers of older pages
+LOG_PAGES: Final = 600
 
 log = structlog.get_logger()
 
@@ -117,11 +118,22 @@ class SqliteMarketTables:
         return found
 
     def tidy(self, db: Database) -> None:
-        """Return some free pages to the disk, and limit the size of the write-ahead log."""
+        """Return some free pages to the disk, and copy the write-ahead log into the file."""
         assert isinstance(db, SqliteDatabase)
         return_free_pages(db, "market")
+        _copy_log(db)
         if size_of(db.wal) > WAL_BYTES_MAX:
             _empty_log(db)
+
+
+def _copy_log(db: SqliteDatabase) -> None:
+    """Copy the write-ahead log into the file if it has LOG_PAGES more, so that it can restart.
+
+    Here no reader waits for the commit, and a page of several commits is copied once.
+    """
+    _, pages, copied = db.execute("PRAGMA wal_checkpoint(NOOP)").get
+    if pages - copied > LOG_PAGES:
+        db.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 def _empty_log(db: SqliteDatabase) -> None:
