@@ -73,7 +73,7 @@ async def test_a_source_that_is_cancelled_from_inside_has_failed() -> None:
     async with read_ahead(updates()) as ahead, asyncio.timeout(10):
         await turns()
         assert len(await ahead.take()) == 1
-        with pytest.raises(SourceError, match="cancelled from inside"):
+        with pytest.raises(SourceError, match="the source cancelled its own read"):
             await ahead.take()
 
 

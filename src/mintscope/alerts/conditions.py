@@ -188,7 +188,7 @@ class Tracks:
         return [track.base for track in self._tracks.values() if not track.is_kept]
 
     def idle(self) -> list[Mint]:
-        """Return the mints that have not changed since their bases; those are still valid."""
+        """Return the mints that have not changed since their bases, which are still valid."""
         return [mint for mint, track in self._tracks.items() if not track.since]
 
     def keep(self, bases: Iterable[LoadedMint], idle: Iterable[Mint], seq: int) -> None:

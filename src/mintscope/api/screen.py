@@ -74,7 +74,10 @@ class ScreenQuery(wire.Wire):
         ),
     ] = msgspec.field(default_factory=list)
     limit: Annotated[
-        int, Meta(ge=1, le=PAGE_MAX, description="The most tokens on a page; each costs the same.")
+        int,
+        Meta(
+            ge=1, le=PAGE_MAX, description="The most tokens on a page; every page costs the same."
+        ),
     ] = PAGE_MAX
     cursor: Annotated[
         str,

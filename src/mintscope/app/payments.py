@@ -323,7 +323,7 @@ class Sales:
             raise ServiceUnavailable(f"closed: {closure.why}")
 
     async def expect_selling(self) -> None:
-        """Raise ServiceUnavailable while sales are closed, or a treasury cannot be paid."""
+        """Raise ServiceUnavailable while sales are closed, to everyone or in a payment token."""
         await self.expect_open()
         for each in self.payment_tokens:
             if each.price_cache.doubt in CLOSING:

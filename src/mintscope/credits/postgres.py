@@ -362,7 +362,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
 
     @override
     def expect_writable(self) -> None:
-        """Write something durably, or raise; also raise if the two clocks differ."""
+        """Write something durably; raise if that fails, or if the server has another time."""
         with self._db.transaction():
             self._db.execute("UPDATE pepper SET check_hash = check_hash")
         self._db.expect_clock()

@@ -70,7 +70,7 @@ class ReadAhead:
             if task is None or task.cancelling():
                 raise
             # This task was not cancelled: without a failure, `take` would wait for ever.
-            failure = SourceError("the source was cancelled from inside")
+            failure = SourceError("the source cancelled its own read")
         async with self._changed:
             self._has_ended = True
             self._failure = failure
@@ -201,7 +201,7 @@ class Ingest:
             if holes > HOLES_MAX:
                 raise SourceBroken(
                     f"expected block {hole.parent_slot} before {hole.slot};"
-                    f" the source skipped it {HOLES_MAX} times"
+                    f" the source skipped it {holes} times"
                 )
             log.info("hole", slot=hole.slot, parent_slot=hole.parent_slot)
 

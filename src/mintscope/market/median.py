@@ -42,7 +42,7 @@ class Side(NamedTuple):
         return min(self.trading / self.heaviest, SILENT) if self.heaviest else 0.0
 
     def against(self, times_seen: float) -> float:
-        """Return the weight against pools of which *times_seen* may show the same money."""
+        """Return the weight of this side if *times_seen* pools of the other show the same money."""
         return min(self.trading + self.silent * times_seen, TIMES_HEAVIEST * self.deepest)
 
 

@@ -40,7 +40,7 @@ class Tool(NamedTuple):
     """A tool.
 
     path       path of the operation, its variable segment in braces
-    arguments  names in the operation of arguments that have another name in the tool
+    arguments  for each argument with another name in the operation: that name
     page       the list that is returned as a table; None if the data is one object
     body       the body of the request; None for none
     chosen     constant fields of the query, as the API names them

@@ -99,7 +99,7 @@ class OriginRefused(Exception):
 
 
 class FormOfAnotherSession(OriginRefused):
-    """The form was made in a session that has ended since; its page has to be opened again."""
+    """The form has no CSRF text of this session; its page has to be opened again."""
 
 
 class OwnOrigins:

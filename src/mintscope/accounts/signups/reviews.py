@@ -237,7 +237,7 @@ class Reviews:
         return await self.store.read(lambda rows: rows.hours.since(since))
 
     async def names(self, subjects: Collection[str]) -> Mapping[str, str]:
-        """Return display names of *subjects* and actors of the audit log, for those that exist."""
+        """Return the display names of those *subjects* of the audit log that have one."""
         return await self.store.read(lambda rows: names_of(rows, subjects))
 
     async def subject_of(self, email: EmailAddress) -> str | None:

@@ -83,7 +83,7 @@ class CreditMove:
 
 
 class Overspent(NamedTuple):
-    """An account that has spent *level* credits or more on *day*, UTC, since 1970-01-01."""
+    """An account that has spent *level* credits or more on *day*, UTC days since 1970-01-01."""
 
     user_id: UserId
     day: int
@@ -92,8 +92,9 @@ class Overspent(NamedTuple):
 
 
 class UsedLine(NamedTuple):
-    """The use of an account on one day, UTC, since 1970-01-01, by one key of one endpoint.
+    """The requests of an account to one endpoint, with one API key, on one day.
 
+    day        UTC days since 1970-01-01
     key_id     None: views and tests on pages
     endpoint   the number in `credits.endpoints`; 0: none is noted
     requests   that cost credits

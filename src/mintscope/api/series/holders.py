@@ -45,7 +45,9 @@ class HolderPage(Wire):
     token: Token
     holders: Annotated[list[HolderLine], Meta(description="Up to 20 token accounts.")]
     supply: Annotated[Amount, Meta(description="The whole supply, as the mint counts it.")]
-    burned: Annotated[Amount, Meta(description="The part at burn addresses, among these accounts.")]
+    burned: Annotated[
+        Amount, Meta(description="The supply that these accounts hold at burn addresses.")
+    ]
     supply_without_burned: Annotated[Amount, Meta(description="The supply less what is burned.")]
     top20_share: Annotated[
         float | None,

@@ -372,7 +372,7 @@ def sales_acknowledge(
         str,
         typer.Option(
             metavar="TEXT",
-            help="The settlement, for the audit log.",
+            help="How the payment was made good, for the audit log.",
         ),
     ],
     *,

@@ -411,7 +411,7 @@ def listing(
     ] = None,
     operator: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="The operator, for pay.sh; by default its domain name."),
+        typer.Option(metavar="NAME", help="The operator, for pay.sh; by default from the host."),
     ] = None,
     namespace: Annotated[
         str | None,

@@ -1,6 +1,6 @@
 """Compiled kernels of the engine.
 
-The arithmetic of definitions D1 to D8, one swap or one candle at a time.
+The arithmetic of the indicators, one swap or one candle at a time.
 
 They are compiled by numba; the same code runs as plain Python under NUMBA_DISABLE_JIT=1.  All are
 in one file, because numba's cache notices changes of one file only.
@@ -9,7 +9,7 @@ Accumulators, `acc`: the two averages of MACD and its signal, Wilder's mean gain
 close, then one EMA for each period, after the closed candles of one timeframe.  Until an average
 has its first value, its cell contains the sum of its inputs.
 
-The open candle is part of every indicator (D3), but the next swap may change it.  So it is never
+The open candle is part of every indicator, but the next swap may change it.  So it is never
 added to `acc`; a read adds it to copies.  A row of zeros is a mint that has not traded.
 """
 
@@ -84,7 +84,7 @@ FETCHED_AHEAD: Final = 6
 
 @kernel
 def ema(value: float, seen: int, period: int, x: float) -> float:
-    """Return the EMA after *x*; it starts as the mean of the first *period* values (D4)."""
+    """Return the EMA after *x*; it starts as the mean of the first *period* values."""
     if seen + 1 < period:
         return value + x
     if seen + 1 == period:
@@ -101,7 +101,7 @@ def settled(difference: float, price: float) -> float:
 
 @kernel
 def wilder(value: float, seen: int, period: int, x: float) -> float:
-    """Return Wilder's mean after *x*; it starts as the mean of the first *period* values (D5)."""
+    """Return Wilder's mean after *x*; it starts as the mean of the first *period* values."""
     if seen + 1 < period:
         return value + x
     if seen + 1 == period:
@@ -176,7 +176,7 @@ def next_candle(frame: Any, acc: Floats, ring: Any, periods: Periods) -> None:
 
 @kernel
 def add_price(frame: Any, acc: Floats, ring: Any, bucket: int, price: float) -> None:
-    """Add one price, whose bucket is never before the last one's (D1, D2)."""
+    """Add one price, whose bucket is never before the last one's."""
     if frame["count"] > 0 and bucket == frame["bucket"]:
         frame["high"] = max(frame["high"], price)
         frame["low"] = min(frame["low"], price)
@@ -190,7 +190,7 @@ def add_price(frame: Any, acc: Floats, ring: Any, bucket: int, price: float) -> 
 
 @kernel
 def sums(window: Any, parts: Ints, number: int) -> tuple[int, int]:
-    """Return the amounts bought and sold in the 60 parts that end with part *number* (D8)."""
+    """Return the amounts bought and sold in the 60 parts that end with part *number*."""
     buy = window["buy"]
     sell = window["sell"]
     bits = window["bits"]
@@ -343,7 +343,7 @@ def closed_value(acc: Floats, closed: int, z: int, periods: Periods) -> float:
 
 @kernel
 def read_levels(high: float, low: float, out: Floats) -> None:
-    """Write the Fibonacci levels between *high* and *low* (D7)."""
+    """Write the Fibonacci levels between *high* and *low*."""
     span = high - low
     out[0] = high
     out[1] = low
@@ -355,7 +355,7 @@ def read_levels(high: float, low: float, out: Floats) -> None:
 
 @kernel
 def read_swing(frame: Any, out: Floats) -> None:
-    """Write the Fibonacci levels of the ring and the open candle (D7)."""
+    """Write the Fibonacci levels of the newest 100 candles, the open one included."""
     high = frame["high"]
     low = frame["low"]
     if frame["count"] > 1:

@@ -470,9 +470,10 @@ class TraderNow(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """The numbers of buyers, sellers, traders and swaps; micro-USD and concentration.
+    """The traders of some swaps: their numbers, their flow, and its concentration.
 
-    top_share, top10_share   0 to 1; None without trades
+    flow                     micro-USD
+    top_share, top10_share   of the largest one and ten in the flow, 0 to 1; None without trades
     """
 
     buyers: int

@@ -429,7 +429,7 @@ def _windows(values: Floats, size: int, short: float) -> Floats:
 
 
 def _fibonacci(highs: Floats, lows: Floats, *, is_whole: bool) -> Floats:
-    """Return the levels of the newest 100 candles (D7), or of all if there are fewer."""
+    """Return the levels of the newest 100 candles, or of all if there are fewer."""
     high = _windows(highs, SWING, -np.inf).max(axis=1)
     low = _windows(lows, SWING, np.inf).min(axis=1)
     span = high - low

@@ -195,7 +195,7 @@ def expect_usable_mint(account: AccountState | None, terms: Terms) -> None:
     if account.owner != terms.token_program:
         raise UnusablePaymentToken(
             f"{where}: expected token program {terms.token_program}; was {account.owner}:"
-            " set the token program in the configuration to it"
+            f" set the token program in the configuration to {account.owner}"
         )
     data = account.data
     is_mint = (

@@ -55,9 +55,9 @@ from mintscope.site.token.reading import point_of
 
 
 class Purchases:
-    """The purchases of all users of one kind; a key names the buyer and the thing bought.
+    """Purchases of one kind, by all users; a key names the buyer and the thing bought.
 
-    limit    of one take: a key that was taken is bought until its window ends
+    limit    its count is 1: a key that was taken counts as bought until its window ends
     """
 
     def __init__(self, market: MarketParts, accounts: AccountCredits, limit: Limit) -> None:

@@ -133,7 +133,7 @@ class Example(NamedTuple):
 
 
 def examples_of(mint: Mint, origin: str, *, has_mcp: bool) -> Iterator[Example]:
-    """Yield the same request in every available form."""
+    """Yield the ways to request the report of *mint*: curl, Python and, with *has_mcp*, MCP."""
     url = f"{origin}/v1/token/{mint}"
     yield Example("curl", "curl", f'curl -H "Authorization: Bearer {KEY}" \\\n  {url}')
     yield Example(

@@ -164,7 +164,7 @@ def rows_of(report: TokenReport) -> Iterator[IndicatorRow]:
 
 
 def shares_of(report: TokenReport, last_trade: UnixS | None) -> Iterator[Share]:
-    """Yield the buyers' share of each window; *last_trade* separates no trades from sales alone."""
+    """Yield the buyers' share of each window; None if *last_trade* lies before it."""
     pressure = report.indicators.buy_sell_pressure
     now = report.data_span.to
     for field, name, span_s in WINDOWS:

@@ -171,7 +171,7 @@ class Stream:
             if _is_asked_to_stop():
                 raise
             # gRPC also raises it for a call that has ended, which must not end this task.
-            raise StreamEnded("cancelled", "the call was cancelled from inside") from error
+            raise StreamEnded("cancelled", "gRPC cancelled the call") from error
         except (asyncio.InvalidStateError, grpc.aio.UsageError) as error:
             raise StreamEnded("closed", str(error)) from error
 

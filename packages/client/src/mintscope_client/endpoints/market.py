@@ -129,7 +129,7 @@ NAMES = {
 class TokenHolders(msgspec.Struct, frozen=True, rename=NAMES):
     """The 20 largest accounts of a token, the largest first.
 
-    burned        at burn addresses, among these accounts
+    burned        held by these accounts at burn addresses
     top20_share   of `supply_without_burned` in these accounts that are of no known kind
     read_at       when the node was asked, Unix seconds
     """
