@@ -6,10 +6,8 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -32,6 +30,8 @@ from support.scenes.service import Service, running_service
 
 pytest_plugins = [
     "support.engines",
+    "support.quick",
+    "support.workers",
     "support.scenes.devchain_history",
     "support.scenes.payments.official_client",
     "support.scenes.payments.payment_engines",
@@ -99,23 +99,6 @@ def _write_places(printed: TextIO, exc_info: ExcInfo) -> None:
         printed.write(f"\n{type(error).__name__}: {error}")
         before = None if error.__suppress_context__ else error.__context__
         error = error.__cause__ or before
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
-    """Import a part of all files before the others do, so that each is compiled by one worker.
-
-    To rewrite the assertions of all takes seven seconds, in a fresh clone of each worker.
-    """
-    worker = getattr(session.config, "workerinput", None)
-    if worker is None or [Path(each).resolve() for each in session.config.args] != [TESTS]:
-        return
-    number, count = int(worker["workerid"].removeprefix("gw")), int(worker["workercount"])
-    for path in sorted(TESTS.glob("*/**/test_*.py"))[number::count]:
-        if "node_modules" not in path.parts:
-            sys.path.insert(0, str(path.parent))
-            with suppress(Exception, pytest.skip.Exception):  # collection reports it
-                import_module(path.stem)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -31,7 +31,7 @@ pytest_add_cli_args_test_selection=
 {tests}
 """
 OPTIONS: Final = (
-    *("-p", "no:cacheprovider", "-p", "no:xdist", "--timeout=0", "--hypothesis-seed=0"),
+    *("-p", "no:cacheprovider", "--timeout=0", "--hypothesis-seed=0"),
     *("-W", "ignore::pytest.PytestAssertRewriteWarning", "-W", "ignore::DeprecationWarning"),
     *("-o", "tmp_path_retention_policy=none"),
     *("-m", "not process and not browser"),

@@ -91,7 +91,7 @@ def test_the_examples_apply_and_their_tests_pass(copy: Path) -> None:
     page = run(copy, "-m", "mintscope", "config", "--markdown")
     (copy / "docs" / "reference" / "config.md").write_text(page)
 
-    printed = run(copy, "-m", "pytest", "-n0", "-q", "-p", "no:randomly", *NAMED)
+    printed = run(copy, "-m", "pytest", "-q", "-p", "no:randomly", *NAMED)
 
     assert re.search(r"^\d+ passed", printed, re.MULTILINE), printed[-1_000:]
     assert "log.folded_s" in page
