@@ -11,9 +11,10 @@ import pytest
 TESTS: Final = Path(__file__).resolve().parents[1]
 FILES: Final = {
     "test_calm.py": """
-import os, pathlib, pytest
+import atexit, os, pathlib, pytest
 @pytest.fixture(scope="session")
 def lasting():
+    atexit.register(pathlib.Path(f"left-{os.getpid()}").touch)
     yield
     pathlib.Path(f"ended-{os.getpid()}").touch()
 def test_one(lasting, tmp_path): print("said in one")
@@ -73,5 +74,7 @@ def test_every_test_is_reported_once(tmp_path: Path) -> None:
     ]
     assert "said in three" in printed
     assert "said in one" not in printed
-    assert list(tmp_path.glob("ended-*"))
+    ended = [path.name.partition("-")[2] for path in tmp_path.glob("ended-*")]
+    assert ended
+    assert {path.name.partition("-")[2] for path in tmp_path.glob("left-*")} == {*ended}
     assert 'failures="5"' in (tmp_path / "all.xml").read_text()

@@ -61,7 +61,12 @@ async def made_again(traded: Traded, moment: Moment, kind: ReportKind) -> bytes 
         return str(flaw)
 
 
-@pytest.mark.parametrize("pace_s", [1, 17, 400])
+ON_SQLITE: Final = pytest.mark.engine("sqlite")
+
+
+@pytest.mark.parametrize(
+    "pace_s", [1, pytest.param(17, marks=ON_SQLITE), pytest.param(400, marks=ON_SQLITE)]
+)
 async def test_a_report_of_the_past_is_the_one_that_was_served(traded: Traded, pace_s: int) -> None:
     random = Random(pace_s)
     time = int(START)

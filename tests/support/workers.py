@@ -3,8 +3,10 @@
 Collection takes ten seconds of a processor and 600 MB, which workers that are forked share.
 """
 
+import atexit
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
 import warnings
@@ -115,7 +117,8 @@ class _Run:
                         raise self._session.Failed(self._session.shouldfail)
         finally:
             for worker in self._workers.values():
-                worker.process.terminate()
+                assert worker.process.pid is not None
+                os.kill(worker.process.pid, signal.SIGINT)
             for worker in self._workers.values():
                 worker.process.join()
 
@@ -199,18 +202,34 @@ def _work(
     session: pytest.Session, files: Files, connection: Connection, not_ours: list[Connection]
 ) -> None:
     """Run the tests of the files that the other end gives, until it gives none."""
+    # Processes that multiprocessing forks call nothing at their exit before Python 3.13.
+    atexit._clear()  # noqa: SLF001
+    try:
+        with suppress(KeyboardInterrupt):
+            _run(session, files, connection, not_ours)
+    finally:
+        atexit._run_exitfuncs()  # noqa: SLF001
+
+
+def _run(
+    session: pytest.Session, files: Files, connection: Connection, not_ours: list[Connection]
+) -> None:
     for each in not_ours:  # held here, they would not end with the process that collected
         each.close()
     config = session.config
     # pytest reads it: no other worker makes folders there.
     os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.mkdtemp()  # noqa: TID251
     capturing = config.pluginmanager.getplugin("capturemanager")
-    capturing.stop_global_capturing()  # its files are those of the process that collected
-    capturing.start_global_capturing()
     for name in ("terminalreporter", "junitxml"):
         if config.pluginmanager.hasplugin(name):
             config.pluginmanager.unregister(name=name)
+    capturing.resume_global_capture()
+    if config.option.capture == "fd":  # into files of its own, by the objects that modules hold
+        for stream in (sys.stdout, sys.stderr):
+            with tempfile.TemporaryFile() as own:
+                os.dup2(own.fileno(), stream.fileno(), inheritable=False)
     config.pluginmanager.register(_Terminal(config), "terminalreporter")
+    capturing.suspend_global_capture()
     config.pluginmanager.register(_Reporting(config, connection))
     # The next file is unknown until this one is done: at its end only fixtures of the session stay.
     last = cast("pytest.Item", session)
