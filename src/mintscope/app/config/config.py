@@ -117,7 +117,7 @@ class ApiConfig(Section):
     read_share_min: float = Field(default=0.95, ge=0, le=1)
     """Part of the calls that exchanged tokens lately, and of their volume, that must have been
     read, else the check `coverage` of /v1/health fails; nothing is refused for it."""
-    poll_interval_ms: int = Field(default=50, ge=1, le=10_000)
+    poll_interval_ms: int = Field(default=20, ge=1, le=10_000)
     """Pause before looking for new blocks in the store."""
     header_bytes_max: int = Field(default=16 * 1024, ge=1024, le=1024 * 1024)
     """Size of all headers of a request; more is answered 431."""
