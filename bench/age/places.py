@@ -1,7 +1,7 @@
 """The place of a store on each engine: created by an older version, and filled."""
 
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -29,6 +29,12 @@ WHILE_MADE: Final = """
 PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;
 PRAGMA cache_size = -262144
 """
+# Rows of tables of the same transaction are not written to the log.
+LEAST_WAL: Final = (
+    "ALTER SYSTEM SET wal_level = minimal",
+    "ALTER SYSTEM SET max_wal_senders = 0",
+)
+USUAL_WAL: Final = ("ALTER SYSTEM RESET ALL",)
 TRIGGERS: Final = """
 SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'credit_entry'
 """
@@ -184,7 +190,8 @@ class PostgresPlace:
 
     def make(self, age: Age, traded: Traded, now_ms: int) -> None:
         """Make both kinds of tables."""
-        with psycopg.connect(self._server.dsn, autocommit=True) as db:
+        self._restart(LEAST_WAL)
+        with psycopg.connect(self._server.dsn, autocommit=True) as db, db.transaction():
             db.execute(migrating.CREATE.encode())
             for kind in migrating.KINDS:
                 self._older(db, kind)
@@ -212,6 +219,7 @@ class PostgresPlace:
                     f" (SELECT max(id) FROM {table}))".encode()
                 )
             db.execute("ANALYZE")
+        self._restart(USUAL_WAL)
 
     def asked(self, statement: str) -> Any:
         """Ask the market."""
@@ -237,6 +245,14 @@ class PostgresPlace:
             except OSError:  # it has ended: it is counted with the first
                 continue
         return total
+
+    def _restart(self, changes: Sequence[str]) -> None:
+        """Start the server again with other settings."""
+        with psycopg.connect(self._server.dsn, autocommit=True) as db:
+            for each in changes:
+                db.execute(each.encode())
+        self._server.stop(signal.SIGINT)
+        self._server.start()
 
     def _older(self, db: psycopg.Connection[Any], kind: str) -> None:
         since = SINCE["postgresql"].get(kind)
