@@ -35,7 +35,7 @@ demo: $(VENV)/demo ## run devchain, ingest, api, a trading market and a paying b
 	@exec $(BIN)/mintscope demo
 
 # tests/support/quick.py says what is left out.
-quick: $(VENV)/dev ## run 6,900 tests that take milliseconds each, within 45 s on two cores
+quick: $(VENV)/dev ## run 6,000 tests that take milliseconds each, within 45 s on two cores
 	@$(SCRATCH) $(BIN)/pytest --quick --workers 3 $(ARGS)
 
 # Five files at a time, even on two cores: tests of real processes mostly wait.

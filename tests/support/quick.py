@@ -12,28 +12,33 @@ TESTS: Final = Path(__file__).resolve().parents[1]
 FOLDERS_LEFT_OUT: Final = {"e2e", "browser"}
 MARKS_LEFT_OUT: Final = ("process", "browser", "storm")
 ENGINE_LEFT_OUT: Final = "postgresql"
-# Files that need PostgreSQL, start processes, or take 30 ms of a processor a test, on average:
+# Files that need PostgreSQL, start processes, or take 20 ms of a processor a test or more:
 # by folder, without the "test_" of their names.
 SLOW: Final = {
-    "accounts/mail": "delivery",
-    "accounts/store": "account_crashes all_or_nothing claims clocks",
     "accounts": (
         "account_pages address_changes api_key_lives api_key_pages audit_log entry_pages floods "
-        "key_limits link_pages passkey_answers passkey_sign_in passwords retries "
-        "second_factor_pages session_lives taking_back web_sessions"
+        "key_limits link_pages passkey_answers passkey_sign_in passwords people_rules retries "
+        "second_factor_pages session_lives takeover taking_back unproven_addresses web_sessions"
     ),
+    "accounts/mail": "delivery",
+    "accounts/store": "account_crashes all_or_nothing claims clocks",
     "alerts": "alert_floods alert_pages killed_flood post rule sender telegram tracks watcher",
-    "api": "indistinguishable_credentials",
+    "api": "indistinguishable_credentials kept_answers",
+    "app": "every_route_has_a_limit limits_in_a_store list_worker ready_to_sell site tracing wheel",
     "app/cli": (
-        "accounts backup_command children credits export life_of_a_process listing mcp_command "
-        "payments_command sales secrets_command surfaces waiting_upgrade"
+        "accounts backup_command children credits export indicators life_of_a_process listing "
+        "mcp_command out_of_service payments_command sales secrets_command surfaces "
+        "waiting_upgrade"
     ),
-    "app/doctor": "doctor",
-    "app": "every_route_has_a_limit limits_in_a_store list_worker tracing wheel",
-    "client": "buying garbled_answers own_facts remembering signing_in what_leaves wire",
+    "app/doctor": "doctor doctor_of_coverage",
+    "client": (
+        "both_clients buying garbled_answers lost_answers_of_credits own_facts reading_commands "
+        "remembering signing_in streaming_by_socket what_leaves wire"
+    ),
     "contract": (
-        "audit_walk cleared_mints credits_of_users debit_ledger forgotten_mints limiters "
-        "list_reader list_snapshots series_reader transaction_forms"
+        "audit_walk cleared_mints credit_ledger credits_of_users debit_ledger forgotten_mints "
+        "history_asks imports limiters list_reader list_snapshots mail_transport outbox_batches "
+        "payment_chain series_reader transaction_forms volume_of_before"
     ),
     "deploy": (
         "caddy_running caddyfile image licences missed_alert rules_by_promtool stock_proxies "
@@ -41,56 +46,58 @@ SLOW: Final = {
     ),
     "devchain": (
         "decoder_reads_devchain devchain_blockstore devchain_past devchain_rpc devchain_shapes "
-        "devchain_story peer_reads_it vm_clients vm_market"
+        "devchain_story peer_reads_it quick_machines vm_cli vm_clients vm_market"
     ),
-    "dex": "base58 every_venue no_exchanges token_batches",
+    "dex": "base58 bytes every_venue no_exchanges token_batches",
     "docs": (
         "alert_guide budget buying_page descriptions glossary install_advice names recipes traces"
     ),
-    "history": "backfill_from_node never_given",
+    "history": "backfill_from_node backfill_queue joined_volume never_given",
     "ingest": "final_fold ingest_pace read_ahead two_folds venues",
+    "kit": "credentials memory metrics moving_window third_party_parsers",
     "kit/http": "lost_connections streams websocket_bytes",
-    "kit": "memory third_party_parsers",
+    "market": (
+        "asked_frames excluded_volume name_index pool_book_of_launches pools_now price_basis "
+        "price_rules round_trips server_sent sol_rate standing standing_definition traders "
+        "trading_facts volume_profile volumes_add_up"
+    ),
     "market/follow": "kept_chunks list_lag",
     "market/screening": (
         "backtested_conditions crossings_within screen_of_many screened_rows swings "
         "traders_of_lists"
     ),
-    "market": (
-        "asked_frames excluded_volume name_index pool_book_of_launches price_basis price_rules "
-        "server_sent sol_rate standing standing_definition traders trading_facts volume_profile "
-        "volumes_add_up"
-    ),
+    "payments": "payment_maintenance token_market trials",
     "payments/chain": (
         "audit_doubts auditing levels orphans payment_search_on_chain rotated_roots rotating "
         "settling"
     ),
-    "payments": "payment_maintenance token_market trials",
-    "site/figures": "chart",
-    "site/live": "open_pages",
     "site": (
         "admin_pages administrator_in_flight backfill_pages buying_pages deposit_form docs_pages "
-        "escaping first_page forms_keep_text forms_refused front_page header_search mailbox_page "
-        "numbers_in_forms operation_pages page_failures page_headers page_table payment_pages "
-        "redirects status_page tokens_page"
+        "emails_lead_somewhere escaping first_page forms_keep_text forms_refused front_page "
+        "header_search mailbox_page numbers_in_forms operation_pages page_failures page_headers "
+        "page_table payment_pages poisoned_emails redirects status_page tokens_page"
     ),
+    "site/figures": "chart sparkline",
+    "site/live": "open_pages",
     "site/token": (
         "backtest_page live_pages look_alike_pages pictures same_numbers token_page "
         "untracked_page views"
     ),
+    "solana": "arrivals beside_delivery finality_levels garbled_node poll random_orders",
     "solana/geyser": "banks stream_wire",
-    "solana": "arrivals finality_levels garbled_node poll random_orders",
     "spec": (
         "account_credits account_limits account_wallets agent_by_mcp agent_from_text "
-        "alert_emails answers_given_again backtest backtest_of_tokens blockhash_ages "
-        "broken_conversations bytes_of_candles bytes_of_swaps candle_tables confident_prices "
-        "dead_credentials discovery fee_economics get_indicators groups hostile_numbers "
-        "key_purchase keys_pay levels_of_nodes limits lost_answers mcp_payments mcp_results "
-        "mcp_tools memo_variations openapi openapi_caching own_key own_memos past_prices "
-        "past_reports paused_sales pay_per_request payment_attacks payment_limits "
-        "payment_metrics purchase refused_payments report_frames restored_pages "
-        "restored_payments rotate scopes sign_in_with_x signals signed_receipts token_pools "
-        "token_traders usdc write_budget"
+        "alert_emails answers_given_again application_status backtest backtest_of_tokens "
+        "blockhash_ages both_ways broken_conversations bytes_of_candles bytes_of_swaps "
+        "candle_tables candles confident_prices confirm_email credit_history dead_credentials "
+        "demo_answers discovery exchange_secret fee_economics get_indicators grafana_source "
+        "groups hostile_numbers idle_tokens key_purchase keys_pay levels_of_nodes limits "
+        "list_bundles list_tokens lost_answers mcp_payments mcp_results mcp_tools me "
+        "memo_variations mpp openapi openapi_caching own_key own_memos past_prices past_reports "
+        "paused_sales pay_per_request payment_attacks payment_limits payment_metrics purchase "
+        "refused_payments report_frames report_options restored_pages restored_payments rotate "
+        "scopes screen sign_in_with_x signals signed_receipts stream token_holders token_pools "
+        "token_traders trial unchanged_reports usdc websocket write_budget"
     ),
     "stores": (
         "ageing_plans audit_mark copying debits_share_no_lock doubted_commits file_shrinks "
