@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 from based58 import b58decode
+from numpy import uint64, zeros
 from numpy.typing import NDArray
 
 from mintscope.dex.outcome import QuarantineReason, Unreadable
@@ -24,6 +25,7 @@ HEAD_SIZE: Final = 8
 # By the size of a head: 13 digits (over 76 bits) determine 8 bytes, with rare exceptions.  A head
 # of 1 byte precedes amounts, which more digits would distinguish in vain.
 HEAD_DIGITS: Final = {1: 2, HEAD_SIZE: 13}
+HEAD_SIZES: Final = {digits: size for size, digits in HEAD_DIGITS.items()}
 ZERO: Final = b"1"  # at the start of a text, each stands for a byte of 0
 HALF_A_STEP: Final = 5
 DIGITS_A_STEP: Final = 2 * HALF_A_STEP  # 58 ** 10 is the largest power of 64 bits
@@ -56,11 +58,13 @@ def decode(text: str | bytes) -> bytes:
         raise Unreadable(QuarantineReason.BAD_BASE58)
     digits = text.encode()
     steps = -(-len(digits) // DIGITS_A_STEP)
-    limbs = np.zeros(steps, np.uint64)
+    limbs = zeros(steps, uint64)
     if not convert(digits.rjust(steps * DIGITS_A_STEP, ZERO), limbs):
         raise Unreadable(QuarantineReason.BAD_BASE58)
-    zeros = bytes(len(digits) - len(digits.lstrip(ZERO)))
-    return zeros + limbs.tobytes().lstrip(b"\0")
+    number = limbs.tobytes().lstrip(b"\0")
+    if text[0] != "1":
+        return number
+    return bytes(len(digits) - len(digits.lstrip(ZERO))) + number
 
 
 def data_of(instruction: Instruction) -> bytes:
@@ -76,11 +80,13 @@ def data_of(instruction: Instruction) -> bytes:
 
 
 @lru_cache(maxsize=16_384)
-def common_head(first: str, length: int, size: int) -> bytes | None:
-    """Return the leading *size* bytes common to all texts of *length* that start with *first*.
+def common_head(first: str, length: int) -> bytes | None:
+    """Return the head common to all texts of *length* that start with *first*.
 
+    The number of digits of *first* gives the size of the head, see HEAD_DIGITS.
     None if the lowest and the highest such text differ.
     """
+    size = HEAD_SIZES[len(first)]
     rest = length - len(first)
     low = decode(first + "1" * rest)
     high = decode(first + "z" * rest)
@@ -94,11 +100,13 @@ def head(text: str | bytes, size: int = HEAD_SIZE) -> bytes:
     The same few instructions recur with different amounts, so the bytes of their first digits are
     cached.
     """
-    digits = HEAD_DIGITS[size]
-    if isinstance(text, str) and len(text) > digits:
-        known = common_head(text[:digits], len(text), size)
-        if known is not None:
-            return known
+    if isinstance(text, str):
+        digits = HEAD_DIGITS[size]
+        length = len(text)
+        if length > digits:
+            known = common_head(text[:digits], length)
+            if known is not None:
+                return known
     return decode(text)[:size]
 
 

@@ -39,7 +39,7 @@ def expand(tokens: list[Instruction], opened: Opened | None = None) -> list[Inst
             if isinstance(data, str):
                 is_short = len(data) <= SHORT_MAX
                 data = token.data = b58decode(data.encode()) if is_short else decode(data)
-            if data[:1] == FIRST_BYTE:
+            if data and data[0] == BATCH:
                 has_batch = True
     except ValueError:
         raise Unreadable(QuarantineReason.BAD_BASE58) from None

@@ -27,6 +27,7 @@ from mintscope.dex.token_accounts import (
     ASSOCIATED,
     SPL,
     SPL_2022,
+    SPL_PROGRAMS,
     SYSTEM,
     TokenAccounts,
     signature_of,
@@ -72,33 +73,47 @@ class Roles:
     """Assigns a role to each address; *programs* are the DEXes."""
 
     def __init__(self, programs: Iterable[Program]) -> None:
-        self.dexes = frozenset(programs)
-        self.logged = frozenset(one for one in self.dexes if one.address in LOGGED_PROGRAMS)
-        dexes = {program.address: program for program in self.dexes}
+        dexes = {program.address: program for program in programs}
         self._of_text: Mapping[str, Program | Native] = {**dexes, **NATIVES}
         # A separate dict, because mixed keys would slow down the look-up of text.
         self._of_bytes = {base58.decode(key): role for key, role in self._of_text.items()}
+        self.dexes = _in_both_forms(dexes.keys() - NATIVES.keys())
+        self.logged = self.dexes & _in_both_forms(LOGGED_PROGRAMS)
 
-    def of(self, keys: Sequence[str] | Sequence[bytes]) -> list[Role]:
-        """Return the role of each of *keys*."""
-        form: Any = self._of_text if keys and isinstance(keys[0], str) else self._of_bytes
-        return list(map(form.get, keys))
+    def by_key(self, keys: Sequence[str] | Sequence[bytes]) -> Mapping[Any, Program | Native]:
+        """Return the roles by address, in the form of *keys*."""
+        return self._of_text if keys and isinstance(keys[0], str) else self._of_bytes
+
+
+def _in_both_forms(addresses: Iterable[str]) -> frozenset[str | bytes]:
+    """Return *addresses* as text and as bytes."""
+    return frozenset(form for one in addresses for form in (one, base58.decode(one)))
 
 
 KNOWN: Final = Roles(TABLE)
+UNSEEN: Final = object()
+"""The place of a role that was not looked up yet."""
 
 
 def calls(
-    outer: Sequence[Instruction], inner: Mapping[int, Sequence[Instruction]], roles: Sequence[Role]
+    outer: Sequence[Instruction],
+    inner: Mapping[int, Sequence[Instruction]],
+    keys: Sequence[str] | Sequence[bytes],
+    by_key: Mapping[Any, Program | Native],
 ) -> list[Call]:
-    """Return every call of a DEX, in order of execution; *roles* are those of the accounts.
+    """Return every call of a DEX, in order of execution; *by_key* has the roles of *keys*.
 
     Raises Unreadable if an instruction has a program outside of the accounts.
     """
     found: list[Call] = []
+    # A role is looked up at the first instruction of its program: few accounts are programs.
+    roles: list[Any] = [UNSEEN] * len(keys)
     try:
         for position, instruction in enumerate(outer):
-            role = roles[instruction.program_id_index]
+            at = instruction.program_id_index
+            role: Role = roles[at]
+            if role is UNSEEN:
+                role = roles[at] = by_key.get(keys[at])
             below = inner.get(position)
             call = None
             if role is None:
@@ -109,7 +124,7 @@ def calls(
                 call = Call(role, instruction, position, -1)
                 found.append(call)
             if below:
-                _descend(below, position, (TOP, role, call), roles, found)
+                _descend(below, position, (TOP, role, call), roles, keys, by_key, found)
     except IndexError:
         raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT) from None
     return found
@@ -120,18 +135,23 @@ def has_heights(instructions: Sequence[Instruction]) -> bool:
     return instructions[0].stack_height is not None
 
 
-def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in locals
+def _descend(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - the hottest loop, all in locals
     instructions: Sequence[Instruction],
     outer: int,
     top: Frame,
-    roles: Sequence[Role],
+    roles: list[Any],
+    keys: Sequence[str] | Sequence[bytes],
+    by_key: Mapping[Any, Program | Native],
     found: list[Call],
 ) -> None:
     """Add to *found* the DEX calls below the top-level instruction *outer*."""
     height, program, call = top
     frames = [top]
     for position, instruction in enumerate(instructions):
-        role = roles[instruction.program_id_index]
+        account = instruction.program_id_index
+        role: Role = roles[account]
+        if role is UNSEEN:
+            role = roles[account] = by_key.get(keys[account])
         at = instruction.stack_height
         if at is None:
             is_event = role is program and len(instruction.accounts) <= EVENT_ACCOUNTS_MAX
@@ -274,40 +294,41 @@ def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAcc
 
     Raises Unreadable if the outcome was not recorded.
     """
-    roles = known.of(transaction.keys)
+    keys = transaction.keys
+    by_key = known.by_key(keys)
     # Programs are the last of the accounts, so most are found at once from the end.
-    if known.dexes.isdisjoint(reversed(roles)) and not _may_exchange(transaction, roles):
+    if known.dexes.isdisjoint(reversed(keys)) and not _may_exchange(transaction, by_key):
         return None
     if transaction.inner is None:
         raise Unreadable(QuarantineReason.NO_INNER_INSTRUCTIONS)
-    if not transaction.inner and known.logged.isdisjoint(roles):
+    if not transaction.inner and known.logged.isdisjoint(keys):
         return None
     token_accounts = TokenAccounts(transaction)
-    return calls(transaction.instructions, token_accounts.inner, roles), token_accounts
+    return calls(transaction.instructions, token_accounts.inner, keys, by_key), token_accounts
 
 
-def _may_exchange(transaction: Transaction, roles: Sequence[Role]) -> bool:
+def _may_exchange(transaction: Transaction, by_key: Mapping[Any, Program | Native]) -> bool:
     """Return whether an unlisted program may have exchanged two mints, or a mint for lamports."""
-    if not transaction.inner or not (TOKEN in roles or TOKEN_2022 in roles):
+    if not transaction.inner or SPL_PROGRAMS.isdisjoint(transaction.keys):
         return False
     balances = transaction.balances
     if any(balance.mint != balances[0].mint for balance in balances):
         return True
-    return bool(balances) and balances[0].mint != WSOL and _calls_unlisted(transaction, roles)
+    return bool(balances) and balances[0].mint != WSOL and _calls_unlisted(transaction, by_key)
 
 
-def _calls_unlisted(transaction: Transaction, roles: Sequence[Role]) -> bool:
+def _calls_unlisted(transaction: Transaction, by_key: Mapping[Any, Program | Native]) -> bool:
     """Return whether an unlisted program has called a token program.
 
     Also True if an index is beyond the accounts, which the trace reports.
     """
+    keys = transaction.keys
     try:
         for called in transaction.inner or ():
             caller = transaction.instructions[called.index]
-            if roles[caller.program_id_index] is None:
+            if by_key.get(keys[caller.program_id_index]) is None:
                 for one in called.instructions:
-                    role = roles[one.program_id_index]
-                    if role is TOKEN or role is TOKEN_2022:
+                    if keys[one.program_id_index] in SPL_PROGRAMS:
                         return True
     except IndexError:
         return True
@@ -367,7 +388,7 @@ def _read(call: Call, token_accounts: TokenAccounts, migrations: list[Swap]) -> 
         return []
     found = program.read(call, legs, token_accounts)
     if program.name in REPORTS and len(found) == 1:
-        found = [new_swap((*found[0][:-2], *reported(call)))]
+        found = [new_swap(found[0][:-2] + reported(call))]
     if not found and b"" in swaps:
         unlisted.expect_no_exchange(call, token_accounts)
     return found

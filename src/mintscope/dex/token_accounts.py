@@ -73,6 +73,7 @@ class TokenAccounts:
 
     __slots__ = (
         "_before",
+        "_parsed_effects",
         "_tokens",
         "_transaction",
         "book",
@@ -92,19 +93,22 @@ class TokenAccounts:
         self.is_complete = False
         self._tokens: Sequence[Instruction] | None = None
         self._before: Sequence[TokenBalance] | None = None
+        self._parsed_effects: Effects | None = None
         self.opened: Opened = {}
         self.index = transaction.index
         # Loops, because a comprehension is a call of its own.
-        self.inner: dict[int, Sequence[Instruction]] = {}
+        inner: dict[int, Sequence[Instruction]] = {}
         for called in transaction.inner or ():
-            self.inner[called.index] = called.instructions
+            inner[called.index] = called.instructions
+        self.inner = inner
         signature = transaction.signature
         self.signature = signature if isinstance(signature, str) else signature_of(transaction)
         # The first key paid the fee, whatever the header says.
         self.signers = self.keys[: transaction.signer_count or 1]
-        self.book: dict[int, TokenBalance] = {}
+        book: dict[int, TokenBalance] = {}
         for balance in transaction.balances:
-            self.book[balance.account_index] = balance
+            book[balance.account_index] = balance
+        self.book = book
 
     def key(self, account: int) -> str:
         """Return the address of *account*."""
@@ -178,10 +182,12 @@ class TokenAccounts:
         return self._effects().log_messages or ()
 
     def _effects(self) -> Effects:
-        try:
-            return self._transaction.read_effects()
-        except ValueError:
-            raise Unreadable(QuarantineReason.MALFORMED) from None
+        if self._parsed_effects is None:
+            try:
+                self._parsed_effects = self._transaction.read_effects()
+            except ValueError:
+                raise Unreadable(QuarantineReason.MALFORMED) from None
+        return self._parsed_effects
 
     def instructions(self, program_id_index: int) -> Sequence[Instruction]:
         """Return every instruction of a program, at any depth, in order of execution."""
@@ -290,9 +296,10 @@ def _encode(key: bytes) -> str:
 
 def left_in(balance: TokenBalance | None) -> int | None:
     """Return the amount of *balance*; None if it is unknown."""
-    if balance is None or balance.ui_token_amount is None:
+    held = None if balance is None else balance.ui_token_amount
+    if held is None:
         return None
-    text = balance.ui_token_amount.amount
+    text = held.amount
     is_number = len(text) <= DIGITS_MAX and text.isascii() and text.isdigit()
     return int(text) if is_number else None
 

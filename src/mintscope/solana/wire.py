@@ -8,7 +8,7 @@ transactions would cost more than to parse them.
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import partial
+from types import MethodType
 from typing import Annotated, Final, Generic, TypeVar
 
 import msgspec
@@ -427,5 +427,5 @@ def read_transaction(
         meta.inner_instructions,
         meta.post_token_balances or (),
         meta.read_earlier,
-        partial(read_effects, entry),
+        MethodType(read_effects, entry),  # made faster than a `partial`
     )
