@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from mintscope.dex.decode import decode_block
 from mintscope.dex.outcome import Decoded, Moved, QuarantineReason
+from mintscope.solana.transaction import Effects, Transaction
+from mintscope.solana.wire import read_transaction
 from mintscope.solana.yellowstone.transactions import read_info
 from mintscope_devchain.stream.protobuf import to_protobuf
 from support.scenes.json_transactions import decode_transaction
@@ -118,6 +120,25 @@ def test_a_sale_that_only_the_balances_show_is_reported(callers: list[str]) -> N
     )
 
     assert answered(decode(tx)) == reported(LAUNCHPAD, Moved(WSOL, SOL))
+
+
+def test_the_balances_of_lamports_are_read_once() -> None:
+    """To read them parses the transaction again."""
+    call = launchpad(b"\x03", SOLD)
+    tx = traded([], call, curve=(2 * SOL, SOL), user=(5 * SOL, 6 * SOL - 5_000))
+    transaction = read_transaction(tx.raw(), 0)
+    assert isinstance(transaction, Transaction)
+    effects = transaction.read_effects()
+    reads: list[None] = []
+
+    def read() -> Effects:
+        reads.append(None)
+        return effects
+
+    transaction.read_effects = read
+
+    assert answered(decode_block([transaction])) == reported(LAUNCHPAD, Moved(WSOL, SOL))
+    assert len(reads) == 1
 
 
 def test_two_sales_out_of_one_curve_are_reported_without_an_amount() -> None:
