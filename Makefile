@@ -52,7 +52,7 @@ storm: $(VENV)/dev ## run the kill -9 storms at full length
 	@STORM=full $(BIN)/pytest -m storm --timeout 1800 $(ARGS)
 
 cluster: $(VENV)/dev ## run PostgreSQL, two ingests and three apis under load with every fault: ten minutes
-	@$(SCRATCH) STORM=full $(BIN)/pytest -p no:randomly -n0 tests/e2e/test_cluster.py --timeout 1800 $(ARGS)
+	@$(SCRATCH) STORM=full $(BIN)/pytest -p no:randomly tests/e2e/test_cluster.py --timeout 1800 $(ARGS)
 
 prove: $(VENV)/dev ## run every recipe at full length with its broken builds: up to an hour; resumes
 	@$(BIN)/python -m prove $(ARGS)

@@ -6,6 +6,7 @@ Collection takes ten seconds of a processor and 600 MB, which workers that are f
 import atexit
 import multiprocessing
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from _pytest.config import create_terminal_writer
 
 TESTS: Final = Path(__file__).resolve().parents[1]
 FORKING: Final = multiprocessing.get_context("fork")
+END_S: Final = 60.0  # for the fixtures of a worker that is to end
 Files = Sequence[Sequence[pytest.Item]]
 
 
@@ -115,12 +117,20 @@ class _Run:
                     self._hear(worker)
                     if self._session.shouldfail:
                         raise self._session.Failed(self._session.shouldfail)
+            for file in self._files[self._next :]:
+                self._report_lost(file, "all workers ended before it")
         finally:
-            for worker in self._workers.values():
-                assert worker.process.pid is not None
+            self._end_all()
+
+    def _end_all(self) -> None:
+        """End the workers that are left, which close their fixtures if they can."""
+        for connection, worker in self._workers.items():
+            connection.close()
+            if worker.process.is_alive() and worker.process.pid is not None:
                 os.kill(worker.process.pid, signal.SIGINT)
-            for worker in self._workers.values():
-                worker.process.join()
+        for worker in self._workers.values():
+            worker.process.join(END_S)
+            worker.process.kill()
 
     def _start(self) -> None:
         ours, theirs = FORKING.Pipe()
@@ -133,18 +143,19 @@ class _Run:
         hook = self._session.config.hook
         try:
             reports = worker.connection.recv()
-        except EOFError:
+            if reports is None:
+                number = self._next if self._next < len(self._files) else None
+                worker.connection.send(number)
+        except (EOFError, OSError):  # an end of file within a message is an OSError
             self._bury(worker)
             return
         if reports is None:
-            number = self._next if self._next < len(self._files) else None
-            worker.connection.send(number)
             if number is not None:
                 worker.left += self._files[number]
                 self._next += 1
             return
         worker.last = item = worker.left.pop(0)
-        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        # No `pytest_runtest_logstart`: the terminal would begin a line for each change of file.
         for each in reports:
             report = hook.pytest_report_from_serializable(config=self._session.config, data=each)
             hook.pytest_runtest_logreport(report=report)
@@ -158,18 +169,24 @@ class _Run:
         del self._workers[worker.connection]
         worker.process.join()
         after_the_last = [worker.last] if worker.last and worker.process.exitcode else []
-        for item in worker.left or after_the_last:
+        self._report_lost(
+            worker.left or after_the_last, f"its worker ended with {worker.process.exitcode}"
+        )
+        if worker.left and self._next < len(self._files):
+            self._start()
+
+    def _report_lost(self, items: Sequence[pytest.Item], why: str) -> None:
+        """Report *items*, which did not run to their ends, as failed."""
+        for item in items:
             report = pytest.TestReport(
                 nodeid=item.nodeid,
                 location=item.location,
                 keywords={},
                 outcome="failed",
-                longrepr=f"its worker ended with {worker.process.exitcode}",
+                longrepr=why,
                 when="call",
             )
             self._session.config.hook.pytest_runtest_logreport(report=report)
-        if worker.left and self._next < len(self._files):
-            self._start()
 
 
 class _Terminal:
@@ -204,6 +221,8 @@ def _work(
     """Run the tests of the files that the other end gives, until it gives none."""
     # Processes that multiprocessing forks call nothing at their exit before Python 3.13.
     atexit._clear()  # noqa: SLF001
+    # A shell that starts a command with `&` has it ignore the signal.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with suppress(KeyboardInterrupt):
             _run(session, files, connection, not_ours)
@@ -218,7 +237,9 @@ def _run(
         each.close()
     config = session.config
     # pytest reads it: no other worker makes folders there.
-    os.environ["PYTEST_DEBUG_TEMPROOT"] = tempfile.mkdtemp()  # noqa: TID251
+    root = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = root  # noqa: TID251
     capturing = config.pluginmanager.getplugin("capturemanager")
     for name in ("terminalreporter", "junitxml"):
         if config.pluginmanager.hasplugin(name):
@@ -233,10 +254,13 @@ def _run(
     config.pluginmanager.register(_Reporting(config, connection))
     # The next file is unknown until this one is done: at its end only fixtures of the session stay.
     last = cast("pytest.Item", session)
-    for number in _given(connection):
-        for item, following in pairwise([*files[number], last]):
-            config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-    session._setupstate.teardown_exact(None)  # noqa: SLF001 - fixtures of the session
+    try:
+        for number in _given(connection):
+            for item, following in pairwise([*files[number], last]):
+                config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is closing
+        session._setupstate.teardown_exact(None)  # noqa: SLF001 - fixtures of the session
 
 
 def _given(connection: Connection) -> Iterator[int]:

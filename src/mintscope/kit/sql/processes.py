@@ -183,6 +183,9 @@ CONNECT_AGAIN_S: Final = 5.0
 NOTICES_ANSWER_S: Final = 10.0  # for connecting and joining
 
 
+POLL_S_MIN: Final = 0.05  # every replica polls while a server recovers
+
+
 class MarketNotices:
     """Waits for notices that the market was written; not through a transaction pooler.
 
@@ -210,7 +213,7 @@ class MarketNotices:
     async def wait(self, poll_interval_s: float) -> None:
         """Wait until the market is written, for at most a second.
 
-        Without a connection, wait *poll_interval_s*.
+        Without a connection, wait *poll_interval_s*, and at least POLL_S_MIN.
         """
         try:
             if await self._has_connection():
@@ -218,7 +221,7 @@ class MarketNotices:
                 return
         except (psycopg.Error, OSError, UnusableStore) as error:
             await self._lost(error)
-        await asyncio.sleep(poll_interval_s)
+        await asyncio.sleep(max(poll_interval_s, POLL_S_MIN))
 
     async def aclose(self) -> None:
         """Close the connection."""

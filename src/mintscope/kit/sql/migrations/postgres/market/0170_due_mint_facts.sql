@@ -1,3 +1,4 @@
+-- least: 130
 -- When facts of the mint were last asked for; 0: never.  Those that are due are the first of the
 -- index, whatever the number of mints.
 ALTER TABLE mint ADD COLUMN facts_read_at_ms bigint NOT NULL DEFAULT 0;
