@@ -358,7 +358,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
         return found
 
     def note_fired(self, fired: Mapping[SignalId, FiredHour]) -> None:
-        """Store the last firing of each alert, and the number of firings in the hour of it."""
+        """Store the last firing of each alert, and the number of its firings in that hour."""
         self._db.executemany(NOTE_FIRED, [(*hour, number) for number, hour in fired.items()])
 
     def hand_over(self, giver: UserId, taker: UserId) -> None:
