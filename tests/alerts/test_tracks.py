@@ -125,8 +125,8 @@ def test_every_report_is_that_of_a_load(steps: list[tuple[object, ...]], cut: in
         before = log.seq
         take_step(log, step)
         for event in log.kept[before:]:
-            begun, traded = TRACKS.apply(event)
-            assert begun == []
+            traded = TRACKS.apply(event)
+            assert not [*TRACKS.reach()]
             if MINT in traded:
                 assert isinstance(event, Appended)
                 assert TRACKS.report(MINT) == loaded_report(log, event.seq, event.header.time)
@@ -150,6 +150,7 @@ def expect_same_again(log: FakeLog) -> None:
     assert AGAIN.take(base) == [MINT]
     for event in log.kept[base.seq :]:
         AGAIN.apply(event)
+        assert not [*AGAIN.reach()]
     AGAIN.time = TRACKS.time = log.tip_at(log.seq).time
     assert AGAIN.report(MINT) == TRACKS.report(MINT)
 
@@ -162,13 +163,28 @@ def test_a_mint_that_was_loaded_ahead_begins_there() -> None:
     assert loaded is not None
     assert TRACKS.take(loaded) == []
     assert (MINT in TRACKS, TRACKS.has(MINT)) == (False, True)
-    assert TRACKS.apply(log.kept[-1]) == ([MINT], [])
+    assert (TRACKS.apply(log.kept[-1]), [*TRACKS.reach()]) == ([], [MINT])
     log.append(21, START_S + 601, swap(MINT, 0, 4), swap(OTHER, 1, 4))
-    assert TRACKS.apply(log.kept[-1]) == ([], [MINT])
+    assert (TRACKS.apply(log.kept[-1]), [*TRACKS.reach()]) == ([MINT], [])
     assert TRACKS.take(loaded) is None
     log.untrack(MINT)
-    assert TRACKS.apply(log.kept[-1]) == ([], [])
+    assert (TRACKS.apply(log.kept[-1]), [*TRACKS.reach()]) == ([], [])
     assert not TRACKS.has(MINT)
+
+
+def test_mints_that_were_loaded_ahead_begin_one_by_one() -> None:
+    log = begun_log()
+    log.track(OTHER)
+    TRACKS.begin(log.seq, None, None)
+    log.append(20, START_S + 600, swap(MINT, 0, 3), swap(OTHER, 1, 3))
+    for mint in (MINT, OTHER):
+        loaded = log.load_at(log.seq, mint, ALL)
+        assert loaded is not None
+        TRACKS.take(loaded)
+    TRACKS.apply(log.kept[-1])
+    begun = TRACKS.reach()
+    assert (next(begun), MINT in TRACKS, OTHER in TRACKS) == (MINT, True, False)
+    assert ([*begun], OTHER in TRACKS) == ([OTHER], True)
 
 
 def test_a_hole_in_the_log_is_noticed() -> None:

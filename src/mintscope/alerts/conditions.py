@@ -113,7 +113,7 @@ class Tracks:
         if loaded.seq < self.seq:
             return None
         self._ahead[loaded.mint] = loaded
-        return self._reach()
+        return list(self.reach())
 
     def drop(self, mint: Mint) -> None:
         """Forget *mint*."""
@@ -122,8 +122,8 @@ class Tracks:
         if track is not None:
             self._free.append(track.row)
 
-    def apply(self, event: Event) -> tuple[list[Mint], list[Mint]]:
-        """Apply the next *event*; return the mints that it begins, and the mints that traded.
+    def apply(self, event: Event) -> list[Mint]:
+        """Apply the next *event*; return the mints that traded.  Run `reach` next.
 
         Raises LogTrimmed when an event before it is missing.
         """
@@ -143,7 +143,7 @@ class Tracks:
             case _:
                 pass
         self.seq = event.seq
-        return self._reach(), traded
+        return traded
 
     def ends_minute(self, event: Event) -> bool:
         """Return whether *event*, the next one, is the first slot of another minute.
@@ -202,26 +202,23 @@ class Tracks:
             if track is not None and not track.since:
                 track.base = msgspec.structs.replace(track.base, seq=seq)
 
-    def _reach(self) -> list[Mint]:
-        """Begin the mints that were loaded at this event."""
-        begun = []
+    def reach(self) -> Iterator[Mint]:
+        """Begin the mints that were loaded at this event, and yield each of them."""
         for mint, loaded in list(self._ahead.items()):
             if loaded.seq > self.seq:
                 continue
             del self._ahead[mint]
             track = self._tracks.get(mint)
-            if track is None:
-                if not self._free:
-                    continue
-                self._tracks[mint] = track = _Track(self._free.pop(), loaded)
-                self._engine.load(track.row, loaded)
-                begun.append(mint)
-            else:
+            if track is not None:
                 track.base = loaded
                 track.since = []
                 track.is_kept = False
-            track.frames = frames_of(loaded)
-        return begun
+                track.frames = frames_of(loaded)
+            elif self._free:
+                track = _Track(self._free.pop(), loaded, frames=frames_of(loaded))
+                self._tracks[mint] = track
+                self._engine.load(track.row, loaded)
+                yield mint
 
     def _append(self, event: Appended) -> list[Mint]:
         found: dict[Mint, _Since] = {}
@@ -362,7 +359,9 @@ def look(
         return _look_back(rule, state or RuleState(), value, time)
     before = None if state is None else state.side
     side = _side(rule, before, value)
-    if before is None or side is before or side is None:
+    if state is not None and side is before:
+        return state, None
+    if before is None or side is None:
         return RuleState(side), None
     direction = Direction.UP if side is RuleSide.OVER else Direction.DOWN
     waits_for = {SignalKind.ABOVE: Direction.UP, SignalKind.BELOW: Direction.DOWN}

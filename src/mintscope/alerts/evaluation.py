@@ -7,6 +7,7 @@ Webhooks are retried by signal, not by firing: after a failure all webhooks of t
 then one is tried.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
@@ -40,7 +41,8 @@ from mintscope.market.log import Event, LoadedMint, LogTip, Untracked
 from mintscope.market.report import TokenReport
 from mintscope.market.standings import Confidence
 
-LOOKS_AT_ONCE: Final = 500  # some milliseconds
+LOOKS_AT_ONCE: Final = 250  # 2 ms
+LOADS_AT_ONCE: Final = 5  # of mints: 1 ms
 FIRINGS_HOUR_MAX: Final = 30
 LISTED_FACTOR: Final = 10  # so many times the limit of an hour are listed, though not sent
 
@@ -80,12 +82,34 @@ class _Watched(msgspec.Struct, gc=False):
         return self.hour_count
 
 
+@dataclass(slots=True)
+class _OfMint:
+    """The signals of a mint: those evaluated at each report, and those of closed candles.
+
+    frames   the number of fields in each asked frame that these signals need
+    """
+
+    open: dict[SignalId, _Watched] = field(default_factory=dict)
+    closed: dict[SignalId, _Watched] = field(default_factory=dict)
+    frames: Counter[str] = field(default_factory=Counter)
+
+    def add(self, watched: _Watched) -> None:
+        """Add a signal that is not in it."""
+        (self.closed if watched.is_closed else self.open)[watched.signal_id] = watched
+        self.frames.update(_frames_of(watched))
+
+    def remove(self, watched: _Watched) -> None:
+        """Remove a signal that is in it."""
+        del (self.closed if watched.is_closed else self.open)[watched.signal_id]
+        self.frames.subtract(_frames_of(watched))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """Changes to store together.
 
     since_seq, seq   the reports after *since_seq*, up to *seq*, were evaluated
-    states           the changed states of signals, by number, with their revisions
+    changed          the signals whose states have changed, by number
     fired            the firings, in order
     held             places in *fired* of firings beyond the limit of an hour, which are not sent
     hour_max         that limit
@@ -98,7 +122,7 @@ class Outcome:
 
     since_seq: int
     seq: int
-    states: Mapping[SignalId, tuple[int, RuleState]]
+    changed: Mapping[SignalId, _Watched]
     fired: Sequence[NewFiring]
     held: frozenset[int]
     hour_max: int
@@ -124,8 +148,8 @@ def packed(outcome: Outcome) -> PackedOutcome:
     return PackedOutcome(
         outcome,
         states=[
-            (number, revision, msgspec.json.encode(state).decode())
-            for number, (revision, state) in outcome.states.items()
+            (number, watched.revision, msgspec.json.encode(watched.state).decode())
+            for number, watched in outcome.changed.items()
         ],
         bases=[MintBase(base.mint, base.seq, pack(base)) for base in outcome.bases],
     )
@@ -146,7 +170,7 @@ class Evaluation:
     held_back: int = 0
     looked_until: int = 0
     _watched: dict[SignalId, _Watched] = field(default_factory=dict, init=False)
-    _of_mint: dict[Mint, dict[SignalId, _Watched]] = field(default_factory=dict, init=False)
+    _of_mint: dict[Mint, _OfMint] = field(default_factory=dict, init=False)
     _new: dict[SignalId, _Watched] = field(default_factory=dict, init=False)  # without a state
     _changed: dict[SignalId, _Watched] = field(default_factory=dict, init=False)
     _fired: list[NewFiring] = field(default_factory=list, init=False)
@@ -169,13 +193,10 @@ class Evaluation:
 
     def timeframes(self, mint: Mint) -> Collection[str]:
         """Return the asked frames that signals of *mint* need in its reports."""
-        return {
-            frame
-            for each in self._of_mint.get(mint, {}).values()
-            for looked_at in (each.field, each.compared)
-            if looked_at is not None
-            for frame in frames_in(looked_at)
-        }
+        of_mint = self._of_mint.get(mint)
+        if of_mint is None:
+            return []
+        return [frame for frame, count in of_mint.frames.items() if count > 0]
 
     def lacks(self, mint: Mint) -> bool:
         """Return whether *mint* is still to be loaded, or to be loaded with more frames."""
@@ -230,7 +251,7 @@ class Evaluation:
                 expires_at=asked.expires_at,
             )
             self._watched[number] = watched
-            self._of_mint.setdefault(asked.mint, {})[number] = watched
+            self._of_mint.setdefault(asked.mint, _OfMint()).add(watched)
             if state is None:
                 self._new[number] = watched
 
@@ -238,7 +259,10 @@ class Evaluation:
         """Stop the evaluation of these signals; drop mints that no other signal uses."""
         for number in numbers:
             mint = self._forget(number)
-            if mint is not None and not self._of_mint[mint]:
+            if mint is None:
+                continue
+            of_mint = self._of_mint[mint]
+            if not of_mint.open and not of_mint.closed:
                 del self._of_mint[mint]
                 self.tracks.drop(mint)
                 self._dropped.append(mint)
@@ -250,9 +274,15 @@ class Evaluation:
         then, before the trades of that slot.
         """
         if event.seq > self.looked_until and self.tracks.ends_minute(event):
-            for mint in [mint for mint in self._of_mint if mint in self.tracks]:
-                yield from self._look(mint, now, is_closed=True)
-        begun, traded = self.tracks.apply(event)
+            for mint, of_mint in self._of_mint.items():
+                if of_mint.closed and mint in self.tracks:
+                    yield from self._look_with(mint, of_mint.closed.values(), now, is_closed=True)
+        traded = self.tracks.apply(event)
+        begun = []
+        for mint in self.tracks.reach():
+            begun.append(mint)
+            if len(begun) % LOADS_AT_ONCE == 0:
+                yield
         if isinstance(event, Untracked) and event.mint in self._of_mint:
             self._dropped.append(event.mint)
         if event.seq <= self.looked_until:
@@ -314,15 +344,10 @@ class Evaluation:
 
     def outcome(self, since_seq: int, *, with_idle: bool) -> Outcome:
         """Return the results to be written; they stay until `written`."""
-        states = {
-            number: (watched.revision, watched.state)
-            for number, watched in self._changed.items()
-            if watched.state is not None
-        }
         return Outcome(
             since_seq=since_seq,
             seq=self.looked_until,
-            states=states,
+            changed=self._changed.copy(),  # may be 100,000: packed in a thread
             fired=list(self._fired),
             held=frozenset(self._held),
             hour_max=self.firings_hour_max,
@@ -374,16 +399,16 @@ class Evaluation:
         self._new.pop(number, None)
         self._changed.pop(number, None)
         self._counted.pop(number, None)
-        del self._of_mint[watched.mint][number]
+        self._of_mint[watched.mint].remove(watched)
         return watched.mint
 
-    def _look(self, mint: Mint, now: UnixMs, *, is_closed: bool = False) -> Iterator[None]:
-        watched = self._of_mint.get(mint, {}).values()
-        watching = [each for each in watched if each.is_closed == is_closed]
-        yield from self._look_with(mint, watching, now, is_closed=is_closed)
+    def _look(self, mint: Mint, now: UnixMs) -> Iterator[None]:
+        of_mint = self._of_mint.get(mint)
+        if of_mint is not None:
+            yield from self._look_with(mint, of_mint.open.values(), now)
 
     def _look_with(
-        self, mint: Mint, watching: Sequence[_Watched], now: UnixMs, *, is_closed: bool = False
+        self, mint: Mint, watching: Collection[_Watched], now: UnixMs, *, is_closed: bool = False
     ) -> Iterator[None]:
         report = self.tracks.report(mint, is_closed=is_closed) if watching else None
         if report is None:
@@ -438,6 +463,13 @@ class Evaluation:
                 fired_at=now,
             )
         )
+
+
+def _frames_of(watched: _Watched) -> Iterator[str]:
+    """Yield the asked frame of each field that the signal compares."""
+    yield from frames_in(watched.field)
+    if watched.compared is not None:
+        yield from frames_in(watched.compared)
 
 
 def _value(report: TokenReport, field: Field, values: dict[Field, float | None]) -> float | None:

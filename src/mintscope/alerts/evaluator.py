@@ -254,7 +254,7 @@ class AlertEvaluator:
     async def _write(self, *, with_idle: bool) -> None:
         assert self._seq is not None, "it was begun"
         outcome = self.evaluation.outcome(self._seq, with_idle=with_idle)
-        if outcome.seq == self._seq and not (outcome.states or outcome.bases or outcome.dropped):
+        if outcome.seq == self._seq and not (outcome.changed or outcome.bases or outcome.dropped):
             return
         packed_outcome = await asyncio.to_thread(packed, outcome)
         if not await self.writer.write(packed_outcome):

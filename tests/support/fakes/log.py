@@ -195,12 +195,7 @@ class FakeLog:
 
     def swaps_at(self, seq: int, mint: Mint) -> list[Timed]:
         """Return the live swaps of *mint* since it was last tracked, as of *seq*."""
-        return [
-            (slot.header.time, swap)
-            for slot in self._followed_at(seq, mint)
-            for swap in slot.swaps
-            if swap.mint == mint
-        ]
+        return [(header.time, swap) for header, swap in self._found(seq, mint)]
 
     def tip_at(self, seq: int) -> LogTip:
         slots = self.slots_at(seq)
@@ -225,16 +220,13 @@ class FakeLog:
         """Return a load at *seq*: final slots from a fold, the others as tail."""
         if mint not in self.tracked_at(seq):
             return None
-        folded = self.folded_at(seq, mint)
-        kept, swaps = Kept(), self.swaps_at(seq, mint)
+        found = self._found(seq, mint)
+        final = self.final_at(seq) or -1
+        folded = sum(header.slot <= final for header, _ in found)
+        swaps = [(header.time, swap) for header, swap in found]
+        kept = Kept()
         kept.fold(swaps[:folded])
-        slots = [
-            slot.header.slot
-            for slot in self._followed_at(seq, mint)
-            for swap in slot.swaps
-            if swap.mint == mint
-        ]
-        loaded = kept.load(mint, seq, swaps, folded, slots)
+        loaded = kept.load(mint, seq, swaps, folded, [header.slot for header, _ in found])
         frames = frames_after(swaps[:folded], timeframes)
         standings = self.standings_at(seq, mint)
         return msgspec.structs.replace(loaded, standings=standings, frames=frames)
@@ -252,18 +244,19 @@ class FakeLog:
     def folded_at(self, seq: int, mint: Mint) -> int:
         """Return the number of its swaps in final slots since it was last tracked."""
         final = self.final_at(seq) or -1
-        return sum(
-            swap.mint == mint
-            for slot in self._followed_at(seq, mint)
-            if slot.header.slot <= final
-            for swap in slot.swaps
-        )
+        return sum(header.slot <= final for header, _ in self._found(seq, mint))
 
-    def _followed_at(self, seq: int, mint: Mint) -> list[Appended]:
-        """Return the slots alive at *seq* that came after *mint* was last tracked."""
+    def _found(self, seq: int, mint: Mint) -> list[tuple[SlotHeader, PricedSwap]]:
+        """Return the live swaps of *mint* since it was last tracked, with their slots."""
         tracked = (event.seq for event in self._until(seq) if event_tracks(event, mint))
         since = max(tracked, default=0)
-        return [slot for slot in self.slots_at(seq) if slot.seq > since]
+        return [
+            (slot.header, swap)
+            for slot in self.slots_at(seq)
+            if slot.seq > since
+            for swap in slot.swaps
+            if swap.mint == mint
+        ]
 
     def _until(self, seq: int) -> list[Event]:
         return self.kept[:seq]
