@@ -1,1 +1,1 @@
-"""Credit tokens: ledger, rotation, sign-in with a wallet."""
+"""The credits feature: credit tokens, the ledger, rotation, sign-in with a wallet."""

@@ -1,6 +1,6 @@
-"""Months of the journal: each is closed in turn, and checked again in every later walk.
+"""Closing of months of the journal, in order; every later walk checks them again.
 
-    closing    store the sums of each account and each API key as rows of the month, if each opening
+    closing    store the sums of each account and API key as rows of the month, if each opening
                balance plus its entries makes the closing balance
     months     check that the rows of each closed month still add up, and agree with the journal
 
@@ -19,7 +19,7 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Batch, Database, Row
 from mintscope.kit.time import DAY_MS, MONTHS, Month, month_of
 
-# For so long an operator may return to the version before, which expects every spend.
+# Within this time an operator may return to the previous version, which expects every spend.
 KEPT_AT_LEAST_MS: Final = 7 * DAY_MS
 
 # The balance of an account at the last close; NULL if it had no entry by then.
@@ -32,7 +32,7 @@ LAST_CLOSED: Final = """
 SELECT month, last_entry, rotated, frozen, hash FROM closed_month ORDER BY month DESC LIMIT 1
 """
 
-# Locked by the one process that continues from a place.
+# The process that continues the walk locks this row.
 HELD: Final = """
 SELECT hash FROM audit_walk WHERE number = ? AND stage = ? AND place = ? /* FOR UPDATE */
 """
@@ -136,11 +136,11 @@ log = structlog.get_logger()
 
 
 class Close(NamedTuple):
-    """The close of a month.
+    """The state of the books at the end of a closed month.
 
     last_entry        the last entry of the month
     rotated, frozen   sums of the journal up to that entry
-    hash              of all rows closed by then
+    hash              the hash of all rows closed so far
     """
 
     month: int
@@ -154,7 +154,7 @@ NOTHING: Final = Close(0, 0, 0, 0, bytes(32))
 
 
 class Place(NamedTuple):
-    """The position of a walk: in the rows of *month* after *place*."""
+    """The position of a walk through a closed month: after the row *place* of *month*."""
 
     number: int
     stage: str
@@ -163,7 +163,7 @@ class Place(NamedTuple):
 
 
 def last_close(db: Database) -> Close:
-    """Return the last close, NOTHING if no month is closed."""
+    """Return the close of the newest closed month; NOTHING if no month is closed."""
     row = db.execute(LAST_CLOSED).fetchone()
     return NOTHING if row is None else Close(*row)
 
@@ -176,26 +176,26 @@ def chained(before: bytes, kind: str, rows: Iterable[Sequence[object]]) -> bytes
 
 
 def hash_of(before: bytes, close: Close) -> bytes:
-    """Return the hash of *close*; *before* is the hash of its last row."""
+    """Return the hash of *close*; *before* is the hash of the last row of its month."""
     return chained(before, "month", [close[:4]])
 
 
 class ClosedMonths:
-    """Closes months over one connection, compares closed ones, and deletes old spends."""
+    """Closes months over one connection, checks closed months, and deletes old spends."""
 
     def __init__(self, db: Database, *, rows_a_part: int) -> None:
         self._db = db
         self._rows = rows_a_part
 
     def add_balances(self, at: Place, then: str, last: Close) -> tuple[list[Violation], bool]:
-        """Close the next accounts, before stage *then*.  Return also whether the walk can continue.
+        """Close the next accounts, before stage *then*; also return whether the walk can go on.
 
         A month whose sums contradict each other is not closed.
         """
         with self._db.transaction(beside=True):
             held = self._db.execute(HELD, at[:3]).fetchone()
             if held is None:
-                return [], True  # another process has done so
+                return [], True  # another process has closed these accounts
             until = self._db.execute(UNTIL_BALANCE, (at.place, self._rows)).get
             if until is None:
                 self._db.execute(GO_ON, (then, 0, held[0], at.month))
@@ -235,7 +235,7 @@ class ClosedMonths:
         log.info("month_closed", month=name_of(close.month), last_entry=close.last_entry)
 
     def compare_balances(self, at: Place, then: str, before: bytes) -> list[Violation]:
-        """Compare the next accounts of a closed month with the journal and the month before."""
+        """Compare the next accounts of a closed month with the journal and the previous month."""
         last_entry, _, _, _, first = self._db.execute(CLOSED_AS, (at.month,)).get
         bounds = {"month": at.month, "after": at.place, "first": first, "last": last_entry}
         with self._db.snapshot():
@@ -254,7 +254,7 @@ class ClosedMonths:
         ]
 
     def compare_keys(self, at: Place, balances: str, then: str, before: bytes) -> list[Violation]:
-        """Hash the next keys of a closed month; after the last key, compare the hash and go on.
+        """Hash the next keys of a closed month; after the last key, compare the hash and continue.
 
         balances, then   the stage of the next month's accounts, and the one after the last month
         """
@@ -271,7 +271,7 @@ class ClosedMonths:
         return [Violation(Invariant.MONTHS_ARE_CHAINED, name_of(at.month))]
 
     def begin_after(self, month: int, before: bytes, balances: str, then: str) -> None:
-        """Go to the closed month after *month*, or to stage *then* if there is none."""
+        """Continue with the closed month after *month*, or with stage *then* if there is none."""
         following = self._db.execute(NEXT_MONTH, (month,)).get
         if following is None:
             self._go_on(then, 0, b"", 0)

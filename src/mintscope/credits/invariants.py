@@ -1,8 +1,8 @@
 """Invariants between the chain, the payments and the credits; checked continuously.
 
-    chain     every payment that landed is issued, every issued one has landed for good
-    payments  each purchase has one journal entry, each such entry one purchase
-    credits   balances are what their entries say; rotations and freezes cancel out
+    chain     every payment that landed is issued, and every issued payment has landed permanently
+    payments  each purchase has one journal entry, and each such entry one purchase
+    credits   each balance is the sum of its entries; rotations and freezes cancel out
 
 A violation stops sales, never spending: credits already bought keep working.
 
@@ -48,7 +48,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Proven(msgspec.Struct, frozen=True):
-    """The contradictions in one part of the walk through all books; *is_finished* for the last."""
+    """The violations in one part of a walk through all books; *is_finished* is set for the last."""
 
     violations: Sequence[Violation]
     is_finished: bool
@@ -70,7 +70,7 @@ class Walked(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """The findings of a check of the books, and how far the check went."""
+    """The violations found by a check of the books, and the last entry that it checked."""
 
     violations: Sequence[Violation]
     entry_mark: int

@@ -40,7 +40,7 @@ FIRST: Final = CreditAccount(0)  # before every account
 
 
 class Spent(msgspec.Struct, frozen=True, gc=False):
-    """One credit was taken, durably; *balance* is what remained, >= 0."""
+    """One credit was taken, durably; the remaining *balance* is >= 0."""
 
     balance: int
 
@@ -69,11 +69,11 @@ class DayUse(msgspec.Struct, frozen=True, gc=False):
 
 
 class Statement(msgspec.Struct, frozen=True, gc=False):
-    """The sources and uses of the credits of an account, as of one moment.
+    """The credits that an account received and spent, as of one moment.
 
-    spent      in all, in requests; credits that were given back are an entry
-    entries    the newest STATEMENT_LINES that were no spends, newest first
-    days       the newest STATEMENT_DAYS on which something was spent, newest first
+    spent      total spent on requests; credits that were given back are an entry
+    entries    the newest STATEMENT_LINES entries other than spends, newest first
+    days       the newest STATEMENT_DAYS days with spends, newest first
     """
 
     balance: int
@@ -93,9 +93,9 @@ class CreditLedger(Protocol):
         """Open the account of *token* with a grant of *credit_count* (>= 1)."""
 
     async def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*; None if it has none, or was rotated.
+        """Return the account of the credit token *bearer*; None if unknown or rotated.
 
-        Malformed, mistyped and unknown texts take the same path, in the same time.
+        Malformed, mistyped and unknown tokens take the same path, in the same time.
         """
 
     async def root(self, account: CreditAccount) -> CreditAccount:
@@ -108,14 +108,14 @@ class CreditLedger(Protocol):
         """Return the credits left."""
 
     async def statement(self, account: CreditAccount) -> Statement:
-        """Return the sources and uses of the credits."""
+        """Return the credits that *account* received and spent."""
 
     async def expect_writable(self) -> None:
-        """Write something durably, or raise ServiceUnavailable."""
+        """Test that the store can write durably; raise ServiceUnavailable if it cannot."""
 
 
 class AccountLine(msgspec.Struct, frozen=True):
-    """The facts of an account for operators; *credit_count* is the total it received."""
+    """A credit account for operators; *credit_count* is the total that it received."""
 
     account: CreditAccount
     hint: str
@@ -126,7 +126,7 @@ class AccountLine(msgspec.Struct, frozen=True):
 
 
 class KindLine(msgspec.Struct, frozen=True):
-    """All entries of one kind of an account."""
+    """The sum of all entries of one kind in one account."""
 
     kind: str
     delta: int
@@ -134,7 +134,7 @@ class KindLine(msgspec.Struct, frozen=True):
     last_at: UnixMs
 
 
-KEPT_MS: Final = 10 * 60_000  # for so long an answer that was paid for is sent again
+KEPT_MS: Final = 10 * 60_000  # how long a paid answer can be sent again
 
 
 class Debit(msgspec.Struct, frozen=True, gc=False):
@@ -158,7 +158,7 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
     minute    the number of the minute that the credits paid for in advance; they are given back
               only while the store has that minute, and so at most once
     once      the name of the answer that the credits bought; the name is forgotten
-    endpoint  that of the debit
+    endpoint  the endpoint of the debit
     """
 
     account: CreditAccount
@@ -171,7 +171,7 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
 
 
 class Debited(msgspec.Struct, frozen=True, gc=False):
-    """All credits of *debit* were taken, durably, in *month*; *balance* was left, >= 0.
+    """All credits of *debit* were taken durably in *month*; the remaining *balance* is >= 0.
 
     minute      the number of the minute that the credits paid for in advance; None: they paid for
                 an answer that is sent at once
@@ -185,7 +185,7 @@ class Debited(msgspec.Struct, frozen=True, gc=False):
     is_repeat: bool = False
 
     def reversal(self, credit_count: int | None = None) -> Reversal:
-        """Return the reversal of *credit_count* of the debited credits, by default all."""
+        """Return the reversal of *credit_count* of the debited credits, or of all by default."""
         taken = self.debit
         count = credit_count
         if count is None:
@@ -223,7 +223,7 @@ class DebitLedger(Protocol):
     async def debit(self, debit: Debit) -> DebitOutcome:
         """Take all credits of *debit* or none; return once that is durable.
 
-        A caller that is cancelled by then gets its credits back, also if this process dies.
+        If the caller is cancelled before, its credits are given back, even if this process dies.
         """
 
     async def expect_cap(self, key: int, credit_count: int) -> CapReached | None:
@@ -237,30 +237,30 @@ class DebitLedger(Protocol):
         """
 
     def note_sent(self, debited: Debited) -> None:
-        """Record that something was sent of the minute *debited*, or that the minute is over.
+        """Record that part of the minute *debited* was sent, or that the minute has ended.
 
-        A later commit stores this.  If this process dies before, the minute is given back.
+        A later commit stores this.  If this process dies before it, the credits are given back.
         """
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
-        """Give back *credit_count* of the debited credits; return once that is durable.
+        """Give back *credit_count* of the debited credits; return once the refund is durable.
 
         If the store does not answer, the credits are given back as soon as it does.
         """
 
     def owe(self, reversal: Reversal) -> None:
-        """Give back *reversal* with a later commit, because its response could not be sent."""
+        """Give back *reversal* with a later commit, because the response could not be sent."""
 
 
 class Remembered(msgspec.Struct, frozen=True, gc=False):
-    """An account that is in memory; *root* is the first of its chain of rotations."""
+    """A cached account; *root* is the first account of its chain of rotations."""
 
     account: CreditAccount
     root: CreditAccount
 
 
 class DebitWaiter(Protocol):
-    """Gets the outcome of a debit once, in the event loop; a future is a DebitWaiter.
+    """Receives the outcome of a debit once, in the event loop; a future is a DebitWaiter.
 
     Its methods must return quickly, because other debits of the batch wait for them.
     """
@@ -272,7 +272,7 @@ class DebitWaiter(Protocol):
         """Report the outcome."""
 
     def set_exception(self, failure: Exception, /) -> None:
-        """Report the error that replaces the outcome."""
+        """Report the error that prevented an outcome."""
 
 
 @runtime_checkable
@@ -280,7 +280,7 @@ class InstantLedger(Protocol):
     """A CreditLedger that answers from memory for accounts it has seen before."""
 
     def recall(self, bearer: bytes) -> Remembered | None:
-        """Return the earlier results of `find` and `root` for *bearer*, from memory.
+        """Return the cached results of `find` and `root` for *bearer*.
 
         None if they are not in memory, or if the account was empty when it last spent: another
         process may have filled it since, so ask `find` then.
@@ -289,5 +289,5 @@ class InstantLedger(Protocol):
     def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
         """Take one credit if there is one; *waiter* gets the outcome once that is durable.
 
-        A waiter that is cancelled by then gets its credit back.  Raises ServiceUnavailable.
+        If the waiter is cancelled before, its credit is given back.  Raises ServiceUnavailable.
         """

@@ -67,7 +67,7 @@ CLEAR: Final = "DELETE FROM stream_minute WHERE id = ANY(?1::bigint[])"
 TAKEN_FOR: Final = f"""
 SELECT {statements.COLUMNS} FROM stream_minute AS minute WHERE id = ANY(?1::bigint[])
 """  # noqa: S608 - a constant
-# A writer that was forgotten has been dead for a day.
+# After a day, a forgotten writer is dead.
 LEFT: Final = f"""
 SELECT {statements.COLUMNS} FROM stream_minute AS minute
   LEFT JOIN credit_writer AS known ON known.id = minute.writer
@@ -132,14 +132,14 @@ DELETE FROM credit_writer AS known WHERE seen_at < {NOW} - ?1
    AND NOT EXISTS (SELECT 1 FROM credit_batch AS batch WHERE batch.writer = known.id)
 """  # noqa: S608 - a constant
 
-LOOK_UP_S: Final = 30.0  # clients are refused before that, and then get their credits back
+LOOK_UP_S: Final = 30.0  # clients are refused earlier, and get their credits back afterwards
 PAUSE_S: Final = 0.1
 SEEN_EVERY_S: Final = 10.0
-FORGETS_MAX: Final = 10  # each time: debits wait
+FORGETS_MAX: Final = 10  # per round, because debits wait
 GAP_MS: Final = 30_000  # several of those
 DEAD_MS: Final = 60_000  # longer than a look-up takes
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
-# Account, delta, balance, key, month, name, whether it is a repeat, endpoint.
+# The columns: account, delta, balance, key, month, name, whether it is a repeat, endpoint.
 Taken = tuple[int, int, int, int | None, Month, str | None, bool, int | None]
 decode_debited: Final = msgspec.json.Decoder(list[Taken]).decode
 decode_taken: Final = msgspec.json.Decoder(list[list[Any]]).decode
@@ -148,16 +148,16 @@ log = structlog.get_logger()
 
 
 class CreditBatches:
-    """Debits of one replica over one connection, for one thread."""
+    """Takes and gives back the debits of one replica, over one connection, in one thread."""
 
     def __init__(self, db: PostgresDatabase, now_s: Callable[[], float] = time.monotonic) -> None:
         self._db = db
         self._now_s = now_s
         self._writer = randbits(63)
-        self._committed: deque[int] = deque()  # batches whose rows are there, oldest first
-        self._gone_count = 0  # of those before
+        self._committed: deque[int] = deque()  # stored batches, oldest first
+        self._gone_count = 0  # batches already deleted
         self._answered_count = 0
-        self._doubted: list[tuple[int, Sequence[int]]] = []  # unknown batches, with their minutes
+        self._doubted: list[tuple[int, Sequence[int]]] = []  # of unknown outcome, and minutes
         self.sent = statements.SentMinutes()
         self._seen_at_s: float | None = None
 
@@ -193,7 +193,7 @@ class CreditBatches:
     ) -> str:
         """Return the debits that *statement* took, even if its response was lost.
 
-        minutes    that the statement begins
+        minutes    minutes of streams that the statement stores
         """
         self._tend(at)
         batch = randbits(63)
@@ -213,7 +213,7 @@ class CreditBatches:
         self._answered_count = batch_count
 
     def rest(self, at: UnixMs) -> None:
-        """Do deferred work: delete answered debits, and give back the others."""
+        """Delete answered debits, and give back uncertain debits and those of dead replicas."""
         if answered := self._answered():
             self._db.execute(ANSWERED, (answered,))
             self._forget(answered)
@@ -287,7 +287,7 @@ class CreditBatches:
         return spent
 
     def _give_back(self, batch: int, at: UnixMs, minutes: Sequence[int] = ()) -> None:
-        """Reverse the debits of *batch* and of *minutes*, at most once in total."""
+        """Give back the debits of *batch* and the credits of *minutes*, at most once."""
         with self._db.transaction():
             taken = decode_taken(self._db.execute(TAKE_BACK, (batch,)).get or "[]")
             reversals = [_reversal(each) for each in taken if each[1]]
@@ -374,7 +374,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
 
 
 class PostgresCreditLedger(GroupCreditLedger):
-    """Implements InstantLedger; used in one event loop.  Reads run in threads."""
+    """Implements InstantLedger over PostgreSQL for one event loop; reads run in threads."""
 
     def __init__(
         self, dsn: str, *, pepper: bytes, clock: Clock, patience_s: float = PATIENCE_S
@@ -390,7 +390,7 @@ class PostgresCreditLedger(GroupCreditLedger):
 
 
 class PostgresCreditAccounts(CreditAccounts):
-    """The credit accounts, for an operator."""
+    """Reads the credit accounts in PostgreSQL for operators."""
 
     def __init__(self, dsn: str, *, pepper: bytes) -> None:
         super().__init__(PostgresCreditBook(dsn, pepper=pepper), errors=DatabaseError)

@@ -1,4 +1,4 @@
-"""Moving credits to a new token: all of one token, or those a wallet proves it paid for.
+"""Rotation: moves the credits of a token, or those that a wallet bought, to a new token.
 
 The wallet signs a text of ours that names this service, the purchase and the wallet; we store
 nothing of it. The signature moves the unspent credits that the wallet itself bought; the oldest
@@ -22,22 +22,22 @@ SETTLED_MS: Final = 600_000  # a younger purchase that is in use: its buyer has 
 
 
 class RotationDenied(Enum):
-    """The reason why no credits are moved."""
+    """The reason for refusing a rotation."""
 
-    FORGED = auto()  # not a text of ours, or one for something else
+    FORGED = auto()  # not our text, or for another purchase
     EXPIRED = auto()
     SIGNATURE = auto()  # not signed by the wallet that paid
-    TOO_SOON = auto()  # rotated within a day, or just bought and in use
-    ROTATED = auto()  # the credits went to another credit token before
-    EMPTY = auto()  # there are no credits, or none that this proof is of
+    TOO_SOON = auto()  # rotated within a day, or newly bought and in use
+    ROTATED = auto()  # the credits were moved to another token before
+    EMPTY = auto()  # no credits left, or none that this wallet bought
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purchased:
-    """The present holder of the credits of a purchase.
+    """The payer of a purchase, and the account that now holds its credits.
 
-    holder        the account that holds the credits, possibly with others
-    rotated_at    None: never
+    holder        may also hold other credits
+    rotated_at    the last time that its credits were rotated; None: never
     """
 
     payer: Wallet
@@ -48,7 +48,7 @@ class Purchased:
 
 
 class RotationStore(Protocol):
-    """The store of rotations.  Raises ServiceUnavailable from every method if it is down."""
+    """Stores rotations.  Every method raises ServiceUnavailable if the store does not answer."""
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
         """Return the issued purchase of credits that the transaction *signature* paid for."""
@@ -65,7 +65,7 @@ class RotationStore(Protocol):
     ) -> int | RotationDenied:
         """Move all credits of *holder* to a new token, in one transaction; return their number.
 
-        It is denied if *holder* has no credits, or was rotated before.
+        The rotation is denied if *holder* has no credits, or was rotated before.
         """
 
     async def claim(
@@ -73,7 +73,7 @@ class RotationStore(Protocol):
     ) -> int | RotationDenied:
         """Move the credits of the payer of *purchase* to a new token; return their number.
 
-        All purchases of that payer count whose credits are on the same account. `decide` is called
+        All purchases of that payer count if their credits are in one account. `decide` is called
         in the transaction that moves the credits.
         """
 
@@ -95,7 +95,7 @@ def write_challenge(key: bytes, claim: Claim, *, now: UnixMs, nonce: bytes) -> s
 def find_flaw(
     key: bytes, claim: Claim, *, text: str, signature: bytes, now: UnixMs
 ) -> RotationDenied | None:
-    """Return the flaw in *text* and *signature*, as received, as a proof of *claim*."""
+    """Return the flaw in *text* and *signature* as a proof of *claim*; None if they prove it."""
     flaw = find_text_flaw(
         key, _body(claim), wallet=claim.wallet, text=text, signature=signature, now=now
     )
@@ -103,7 +103,7 @@ def find_flaw(
 
 
 def decide(purchased: Purchased, *, now: UnixMs) -> RotationDenied | None:
-    """Return the reason why the wallet that paid may not rotate this purchase now."""
+    """Return the reason not to rotate this purchase now for the wallet that paid, or None."""
     if purchased.rotated_at is not None and now - purchased.rotated_at < EVERY_MS:
         return RotationDenied.TOO_SOON
     if purchased.is_used and now - purchased.bought_at < SETTLED_MS:

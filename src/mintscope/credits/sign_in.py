@@ -26,7 +26,7 @@ from mintscope.kit.time import iso_time
 
 SIGN_IN: Final = "sign-in-with-x"
 VALID_S: Final = 300
-AHEAD_S: Final = 60  # the clock of the replica that wrote a challenge may be ahead by so much
+AHEAD_S: Final = 60  # the clock of the replica that wrote a challenge may be this far ahead
 DRAWN_BYTES: Final = 8
 HEADER_BYTES_MAX: Final = 4 * 1024
 STATEMENT: Final = "Spend credits of this wallet"
@@ -55,12 +55,12 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def name(self) -> str:
-        """The name of the answer bought with this nonce; the nonce cannot buy another."""
+        """The name of the answer bought with this nonce; the nonce buys no other answer."""
         return sha256(f"sign-in\n{self.nonce}".encode()).hexdigest()
 
 
 class SignInFlaw(StrEnum):
-    """The flaw of a sign-in; the values are the words of the official specification."""
+    """The reason for refusing a sign-in; the values are the words of the specification."""
 
     DOMAIN = "invalid_siwx_domain_mismatch"
     URI = "invalid_siwx_uri_mismatch"
@@ -71,7 +71,7 @@ class SignInFlaw(StrEnum):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The subject of a sign-in: the product at *path* of *origin*; *network* is CAIP-2."""
+    """The product to sign in for, at *path* of *origin*; *network* is in CAIP-2 form."""
 
     origin: str
     path: str
@@ -84,7 +84,7 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def uri(self) -> str:
-        """The URL at which it is sold, without the query."""
+        """The URL of the product, without the query."""
         return self.origin + self.path
 
 
@@ -92,9 +92,9 @@ _DECODER: Final = msgspec.json.Decoder(SignIn)
 
 
 def write_challenge(key: bytes, target: Target, *, now: UnixMs, drawn: bytes) -> dict[str, Any]:
-    """Return the challenge for *target*, as an extension of a 402.
+    """Return the challenge for *target*, as an extension of a 402 response.
 
-    drawn      DRAWN_BYTES at random
+    drawn      DRAWN_BYTES random bytes
     """
     assert len(drawn) == DRAWN_BYTES
     uri = target.uri
@@ -121,9 +121,9 @@ def decode_sign_in(header: str) -> SignIn:
 def find_flaw(
     keys: Iterable[bytes], sign_in: SignIn, target: Target, *, now: UnixMs
 ) -> SignInFlaw | None:
-    """Return the flaw of *sign_in* for *target*; None if it is valid.
+    """Return the reason to refuse *sign_in* for *target*; None if it is valid.
 
-    keys    of `write_challenge` whose challenges are still accepted
+    keys    keys of `write_challenge`; a challenge written with any of them is accepted
     """
     if sign_in.domain != target.domain:
         return SignInFlaw.DOMAIN
@@ -133,7 +133,7 @@ def find_flaw(
         return SignInFlaw.CHAIN
     if not _is_ours(keys, sign_in):
         return SignInFlaw.NONCE
-    issued_s = datetime.fromisoformat(sign_in.issued_at).timestamp()  # we wrote it: the nonce fits
+    issued_s = datetime.fromisoformat(sign_in.issued_at).timestamp()  # the nonce fits: we wrote it
     if not -AHEAD_S <= now / 1000 - issued_s <= VALID_S:
         return SignInFlaw.TOO_OLD
     return None if _is_signed(sign_in) else SignInFlaw.SIGNATURE
@@ -150,7 +150,7 @@ def text_of(sign_in: SignIn) -> str:
 
 
 def wallet_of(sign_in: SignIn) -> Wallet:
-    """Return the wallet of a sign-in in which `find_flaw` found no flaw."""
+    """Return the wallet of a sign-in that `find_flaw` has accepted."""
     return Wallet(sign_in.address)
 
 
@@ -164,7 +164,7 @@ def _nonce(key: bytes, uri: str, issued_at: str, drawn: bytes) -> str:
 def _is_ours(keys: Iterable[bytes], sign_in: SignIn) -> bool:
     """Return whether the challenge was written with one of *keys*, and is unchanged.
 
-    A nonce of ours vouches for `uri` and `issuedAt`.
+    The nonce contains a MAC of `uri` and `issuedAt`.
     """
     added = (sign_in.expiration_time, sign_in.not_before, sign_in.request_id, sign_in.resources)
     if sign_in.statement != STATEMENT or any(each is not None for each in added):
@@ -193,15 +193,15 @@ _LAST_LINE: Final = re.compile(r"Proof: (\d{1,16})-([0-9a-f]{32})-[0-9a-f]{64}")
 
 
 class ChallengeFlaw(Enum):
-    """The flaw of a text."""
+    """The reason for refusing a signed text."""
 
-    FORGED = auto()  # not a text of ours, or one for something else
+    FORGED = auto()  # not our text, or for another purpose
     EXPIRED = auto()
     SIGNATURE = auto()  # not signed by the wallet
 
 
 def write_text(key: bytes, body: str, *, now: UnixMs, nonce: bytes) -> str:
-    """Return *body* with a last line that only the holder of *key* can write."""
+    """Return *body* with a last line that only the holder of *key* can compute."""
     assert len(nonce) == NONCE_BYTES
     return _text(key, body, expires_s=now // 1000 + VALID_S, nonce=nonce.hex())
 
@@ -209,7 +209,7 @@ def write_text(key: bytes, body: str, *, now: UnixMs, nonce: bytes) -> str:
 def find_text_flaw(  # noqa: PLR0913 - one argument for each part
     key: bytes, body: str, *, wallet: Wallet, text: str, signature: bytes, now: UnixMs
 ) -> ChallengeFlaw | None:
-    """Return the flaw in *text* and *signature*, as received, as *body* signed by *wallet*."""
+    """Return the flaw in *text* and *signature* as *body* signed by *wallet*; None if valid."""
     last_line = _LAST_LINE.fullmatch(text.rpartition("\n")[2])
     if last_line is None:
         return ChallengeFlaw.FORGED

@@ -2,8 +2,8 @@
 
 SQL is the authority: any number of processes may spend, issue and read at once.
 
-Each process with stored minutes holds a shared lock until it ends.  So a process that gets the lock
-exclusively knows that every other process whose minutes are in the file has died.
+Each process with stored minutes holds a shared lock until it ends.  So if a process gets the lock
+exclusively, every other process whose minutes are in the file has died.
 """
 
 import fcntl
@@ -51,7 +51,7 @@ SELECT {statements.COLUMNS} FROM stream_minute AS minute WHERE writer <> ? AND a
  LIMIT {statements.LEFT_MAX}
 """  # noqa: S608 - constants
 EVER: Final = 2**62
-LEFT_AFTER_MS: Final = 180_000  # a minute, a slow reader, and a store that does not answer
+LEFT_AFTER_MS: Final = 180_000  # a minute, plus a slow reader, plus a silent store
 LOOK_EVERY_MS: Final = 10_000
 
 
@@ -91,7 +91,7 @@ class MinutesUnderWay:
         return len(numbers)
 
     def may_be_left(self, at: UnixMs) -> bool:
-        """Return whether it is time to look for minutes of dead processes, and any may exist."""
+        """Return whether a search for minutes of dead processes is due, and any may exist."""
         if self._looked_at is not None and abs(at - self._looked_at) < LOOK_EVERY_MS:
             return False
         self._looked_at = at
@@ -110,7 +110,7 @@ class MinutesUnderWay:
     def _hold(self) -> None:
         """Share the lock before the first minute; an exclusive holder has the write lock."""
         if not self._has_begun:
-            with suppress(OSError):  # where there are no locks, age alone counts
+            with suppress(OSError):  # without file locks, only the age counts
                 fcntl.flock(self._opened(), fcntl.LOCK_SH | fcntl.LOCK_NB)
                 self._has_begun = True
 
@@ -143,8 +143,9 @@ SELECT a.id, 'spend', -min(a.balance, asked.n), a.balance - min(a.balance, asked
  WHERE a.balance >= 1
 """
 
-# All or nothing, within the cap of the key and those it replaced; no account is asked for twice.
-# All keys that spend from an account belong to its user, so that no cap is checked twice either.
+# All or nothing, within the spending cap of the key and of the keys it replaced; each account is in
+# at most one debit.  All keys that spend from an account belong to its user, so each cap is in at
+# most one debit, too.
 DEBIT: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month, endpoint)
 SELECT a.id, 'spend', -asked.n, a.balance - asked.n, ?2, asked.api_key,
@@ -162,7 +163,7 @@ SELECT a.id, 'spend', -asked.n, a.balance - asked.n, ?2, asked.api_key,
             WHERE coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)), 0))
 """
 
-# One row for the name of an answer that is not kept, or no longer; none if it is.
+# One row if the answer of this name is not kept or no longer kept; no row if it is kept.
 KEEP: Final = """
 INSERT INTO kept_answer AS kept (name, account, at) VALUES (?1, ?2, ?3)
     ON CONFLICT (name) DO UPDATE SET at = excluded.at, repeats = 0 WHERE kept.at < ?4
@@ -175,14 +176,14 @@ SELECT json_group_array(json_array(account, delta, balance)) FROM credit_entry
  WHERE id > ? AND id <= ?
 """
 
-# A debit writes a page of the write-ahead log, of its account, and a share of the journal's.
-CHECKPOINT_DEBITS: Final = 1_000  # when there is nothing else to do
-CHECKPOINT_BYTES_MAX: Final = 64 * 1024 * 1024  # of the log, even if there is
+# A debit writes one page of the write-ahead log for its account, and part of one for the journal.
+CHECKPOINT_DEBITS: Final = 1_000  # debits before a checkpoint in an idle moment
+CHECKPOINT_BYTES_MAX: Final = 64 * 1024 * 1024  # bytes of the log, even if requests wait
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 
 
 class CreditBook(statements.CreditTables[apsw.Connection]):
-    """The credit tables over one connection, for one thread."""
+    """The credit tables over one SQLite connection, for one thread."""
 
     def __init__(self, path: Path, *, pepper: bytes) -> None:
         db = open_store(path, "money")
@@ -197,14 +198,14 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         self._forgot_at = UnixMs(0)
         self._debit_count = 0  # since the last checkpoint
         self._debits_max = CHECKPOINT_BYTES_MAX // int(db.pragma("page_size"))
-        db.wal_autocheckpoint(0)  # not in the middle of a batch
+        db.wal_autocheckpoint(0)  # never checkpoint in the middle of a batch
 
     @override
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
         self._clear_minutes_if_due(at)
-        # A statement of its own begins, changes and commits without the interpreter's lock.
+        # A single statement begins, changes and commits without the interpreter's lock.
         self._db.execute(SPEND, (apsw.carray(array("q", accounts)), at))
-        # Ids are contiguous: it held the write lock.
+        # The ids are contiguous, because the statement held the write lock.
         count = self._db.changes()
         last = self._db.last_insert_rowid()
         spent = decode_spent(self._db.execute(SPENT, (last - count, last)).get) if count else []
@@ -272,7 +273,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         return [outcomes[place] for place in range(len(debits))]
 
     def _debit(self, debits: Sequence[Debit], at: UnixMs, month: Month) -> list[DebitOutcome]:
-        """Take the credits of each debit if the balance suffices; each is of another account."""
+        """Take the credits of each debit if the balance suffices; no account occurs twice."""
         asked = [(each.account, each.credit_count, each.key, each.endpoint) for each in debits]
         self._db.execute(DEBIT, (msgspec.json.encode(asked).decode(), at, month))
         count = self._db.changes()
@@ -358,7 +359,7 @@ READ_PATIENCE_MS: Final = 100  # readers wait only for a recovery
 class SqliteCreditLedger(GroupCreditLedger):
     """Implements InstantLedger; used in one event loop.
 
-    Reads are made on the loop itself: indexed, of pages in memory, and never blocked by a writer.
+    Reads run on the event loop: they are indexed, in memory, and never blocked by a writer.
     """
 
     def __init__(
@@ -367,7 +368,7 @@ class SqliteCreditLedger(GroupCreditLedger):
         reading = CreditBook(path, pepper=pepper)
         reading.wait_at_most(READ_PATIENCE_MS)
         writing = CreditBook(path, pepper=pepper)
-        with suppress(apsw.Error):  # it is tried again
+        with suppress(apsw.Error):  # the next attempt follows
             writing.rest(clock.now())  # gives back the minutes that earlier processes left
         super().__init__(
             writing,
@@ -379,7 +380,7 @@ class SqliteCreditLedger(GroupCreditLedger):
 
 
 class SqliteCreditAccounts(CreditAccounts):
-    """The credit accounts, for an operator."""
+    """Reads the credit accounts in SQLite for operators."""
 
     def __init__(self, path: Path, *, pepper: bytes) -> None:
         super().__init__(CreditBook(path, pepper=pepper), errors=apsw.Error)

@@ -40,8 +40,8 @@ INSERT INTO credit_entry (account, kind, delta, balance, at)
 SELECT id, ?2, ?3, balance + ?3, ?4 FROM credit_account WHERE id = ?1 /* FOR UPDATE */
 """
 
-# It reduces the use of an API key in the month of the spend.
-# If the credit token was rotated since, the credits go to the token that has its credits now.
+# This also reduces the use of an API key in the month of the spend.  If the credit token was
+# rotated since, the credits go to the token that now has its credits.
 REVERSE: Final = """
 WITH RECURSIVE successors (id, rotations) AS (
     SELECT CAST(?1 AS bigint), 0 UNION ALL
@@ -61,7 +61,7 @@ RETURNING id
 """
 
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
-# Of the key and those that it replaced; NULL: it has no cap.
+# The use of the key and of the keys that it replaced; NULL: the key has no cap.
 CAP_LEFT: Final = """
 SELECT k.month_credits_max - coalesce((
        SELECT CAST(sum(m.credits) AS bigint) FROM api_key AS each_
@@ -69,15 +69,15 @@ SELECT k.month_credits_max - coalesce((
         WHERE coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)), 0)
   FROM api_key AS k WHERE k.id = ?1
 """
-# The next debit must still be covered.
+# The balance must also cover the next debit.
 LOCKED_BALANCE: Final = BALANCE + " /* FOR UPDATE */"
-# A credit token that was rotated has a successor, and is no longer accepted.
+# A rotated credit token has a successor, and is no longer accepted.
 FIND: Final = """
 SELECT id FROM credit_account WHERE token_hash = ? AND owner IS NULL AND successor IS NULL
 """
 ROOT: Final = "SELECT coalesce(root, id) FROM credit_account WHERE id = ?"
 
-# All entries but spends; then the spends, whose older entries may have been deleted.
+# All entries except spends, followed by the spends, whose older entries may have been deleted.
 # Spends that are added up by day have a day instead of a time.
 SUMMARY: Final = """
 SELECT kind, CAST(sum(delta) AS bigint), min(at), max(at) FROM credit_entry
@@ -92,7 +92,7 @@ SELECT min(first_at), max(last_at) FROM (
      WHERE account = ?1 AND kind = 'spend' AND id > (SELECT entry FROM credit_day_mark)) AS spent
 """  # noqa: S608  constants
 
-# Spends are not in the index that makes this fast: it would make them slow.
+# Spends are not in the index that makes this fast, because they would slow it down.
 ENTRIES: Final = f"""
 SELECT CASE WHEN kind = 'rotate' THEN coalesce(
             (SELECT m.kind FROM credit_move AS m WHERE m.off_entry = credit_entry.id),
@@ -135,8 +135,8 @@ SELECT day, sum(credits) FROM (
  GROUP BY day ORDER BY day DESC LIMIT {STATEMENT_DAYS}
 """  # noqa: S608  constants
 
-# The journal is folded some minutes late: an entry that is written beside others may be seen after
-# them, though its number is lower.
+# The journal is folded some minutes late, because an entry may become visible after entries with
+# higher numbers.
 FOLD_FROM: Final = "SELECT entry FROM credit_day_mark /* FOR UPDATE */"
 FOLD_TO: Final = """
 SELECT max(id) FROM (
@@ -182,7 +182,7 @@ SELECT e.account, e.at / {DAY_MS}, coalesce(e.api_key, 0), coalesce(e.endpoint, 
 """  # noqa: S608  constants
 USAGE_TO: Final = "UPDATE usage_day_mark SET entry = ?"
 USAGE_MARK: Final = "SELECT entry FROM usage_day_mark"
-# The mark is a value here, or PostgreSQL would expect a third of the journal behind it.
+# The mark is a literal value, because PostgreSQL would otherwise expect a third of the journal.
 USAGE: Final = f"""
 SELECT day, api_key, endpoint, CAST(sum(requests) AS bigint), CAST(sum(credits) AS bigint) FROM (
     SELECT day, api_key, endpoint, requests, credits
@@ -201,8 +201,8 @@ FORGET_USAGE: Final = """
 DELETE FROM usage_day WHERE account = ? AND day = ? AND api_key = ? AND endpoint = ?
 """
 
-# Contradictions: an entry continues the one before it, and the last one is the balance.
-# The journal is read after the entry :after.
+# Contradictions: an entry does not continue the previous entry, or the last entry differs from the
+# balance.  The journal is read after the entry :after.
 CHAINED: Final = """
 entry AS (
     SELECT account, delta, balance,
@@ -237,9 +237,9 @@ CREDIT_STATEMENTS_NOTHING: Final[Iterator[int]] = iter(())
 def one_by_one(
     accounts: Sequence[CreditAccount], spent: Sequence[tuple[int, int, int]]
 ) -> list[Spent | Empty]:
-    """Split the debits of each account into single credits, each with the balance it left.
+    """Split the debits of each account into single credits, each with the balance after it.
 
-    spent   the account, the change of its balance (less than 0), and its balance then
+    spent   the account, the change of its balance (less than 0), and its balance after that
     """
     left = {
         account: iter(range(balance - delta - 1, balance - 1, -1))
@@ -263,18 +263,18 @@ COLUMNS: Final = (
 )
 REMOVE: Final = "DELETE FROM stream_minute WHERE id = ? RETURNING id"
 
-# Answers that were paid for, by their names: see KEPT_MS.
+# Names of paid answers: see KEPT_MS.
 UNKEEP: Final = "DELETE FROM kept_answer WHERE name = ? AND repeats = 0 RETURNING name"
 REPEAT: Final = "UPDATE kept_answer SET repeats = repeats + 1 WHERE name = ?"
-# They are deleted in parts, because debits wait; a name past its time has no effect.
+# They are deleted in parts, because debits wait; an expired name has no effect.
 OLD_KEPT: Final = "SELECT name, at FROM kept_answer WHERE at < ? ORDER BY at LIMIT ?"
 FORGET_KEPT: Final = "DELETE FROM kept_answer WHERE name = ? AND at = ?"  # unless bought again
-FORGOTTEN_AT_ONCE: Final = 2_000  # some ten milliseconds
+FORGOTTEN_AT_ONCE: Final = 2_000  # takes about ten milliseconds
 
 PEPPER: Final = "SELECT check_hash FROM pepper"
 KEEP_PEPPER: Final = "INSERT INTO pepper (id, check_hash) VALUES (1, ?) ON CONFLICT DO NOTHING"
 
-CLEAR_EVERY_MS: Final = 1_000  # if no commit of streams clears them
+CLEAR_EVERY_MS: Final = 1_000  # if no commit for streams clears the minutes
 LEFT_MAX: Final = 1_000  # given back in one transaction
 
 log = structlog.get_logger()
@@ -294,14 +294,14 @@ class Executes(Protocol):
 
 
 class SentMinutes:
-    """Numbers of minutes whose rows a later commit removes."""
+    """Queues numbers of minutes whose rows a later commit will delete."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self._cleared_at = UnixMs(0)
 
     def is_due(self, at: UnixMs) -> bool:
-        """Return whether the numbers are worth a separate commit."""
+        """Return whether enough numbers are queued to justify a separate commit."""
         return bool(self.numbers) and abs(at - self._cleared_at) >= CLEAR_EVERY_MS
 
     def cleared(self, count: int, at: UnixMs) -> None:
@@ -313,8 +313,8 @@ class SentMinutes:
 def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
     """Give back each reversal in the current transaction; return the number of credits.
 
-    Credits of a minute, or of an answer with a name, are given back only if its row is still there.
-    Rows are locked in the order in which debits lock them: accounts by number, then minutes.
+    Credits for a minute or a named answer are given back only if its row still exists.
+    Rows are locked in the same order as by debits: accounts by number, then minutes.
     """
     left = sorted(reversals, key=lambda each: each.account)
     if any(each.minute is not None or each.once is not None for each in left):
@@ -324,7 +324,7 @@ def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
             if each.minute is not None and db.execute(REMOVE, (each.minute,)).get is None:
                 continue
             if each.once is not None and db.execute(UNKEEP, (each.once,)).get is None:
-                continue  # the answer was given to another request of its name
+                continue  # another request got the answer of this name
             found.append(each)
         left = found
     db.executemany(REVERSE, reversal_values(left, at))
@@ -332,7 +332,7 @@ def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
 
 
 def tell_given_back(credit_count: int) -> None:
-    """Count and log the credits given back for minutes that were left behind."""
+    """Count and log the credits given back for abandoned minutes."""
     if credit_count:
         DEBITS.labels("reversed").inc(credit_count)
         log.warning("minutes_given_back", credits=credit_count)
@@ -356,7 +356,7 @@ def contradictions(db: Executes) -> list[CreditAccount]:
 
 
 def forget_kept(db: Executes, at: UnixMs) -> bool:
-    """Delete names of answers that are no longer kept; return whether more may be left."""
+    """Delete expired names of answers; return whether there may be more."""
     return delete_part(db, OLD_KEPT, FORGET_KEPT, at - KEPT_MS, FORGOTTEN_AT_ONCE)
 
 
@@ -367,9 +367,9 @@ Block = Callable[[], AbstractContextManager[object]]
 class CreditTables(ABC, Generic[Db]):
     """The credit tables over one connection, for one thread; raises the errors of the engine.
 
-    transaction, snapshot   begin one on *db*
-    name                    of the store, for an operator
-    Raises                  UnusableStore for a pepper that the hashes were not made with
+    transaction, snapshot   begin a transaction or a snapshot on *db*
+    name                    the name of the store, for operators
+    Raises                  UnusableStore if the hashes were made with another pepper
     """
 
     def __init__(
@@ -407,7 +407,7 @@ class CreditTables(ABC, Generic[Db]):
         return int(self._db.execute(BALANCE, (account,)).get)
 
     def cap_left(self, key: int, month: Month) -> int | None:
-        """Return the credits that the cap of *key* leaves in *month*; None: it has no cap."""
+        """Return the credits that the cap of *key* leaves in *month*; None if it has no cap."""
         left: int | None = self._db.execute(CAP_LEFT, (key, month)).get
         return left
 
@@ -419,7 +419,7 @@ class CreditTables(ABC, Generic[Db]):
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         """Take all credits of each debit or none, first come first served, in one commit.
 
-        All of them have a name, `once`, or none has: nothing is taken for an answer that is kept.
+        Either all debits have a name, `once`, or none has.  Nothing is taken for a kept answer.
         """
 
     @abstractmethod
@@ -428,7 +428,7 @@ class CreditTables(ABC, Generic[Db]):
 
     @abstractmethod
     def note_sent(self, minutes: Sequence[int]) -> None:
-        """Record that *minutes* have ended, with a later commit."""
+        """Record that *minutes* have ended; a later commit stores this."""
 
     @abstractmethod
     def note_answered(self, batch_count: int) -> None:
@@ -436,11 +436,11 @@ class CreditTables(ABC, Generic[Db]):
 
     @abstractmethod
     def rest(self, at: UnixMs) -> None:
-        """Do deferred work while no request waits."""
+        """Do deferred work, while no request waits."""
 
     @abstractmethod
     def expect_writable(self) -> None:
-        """Write something durably, or raise."""
+        """Test that the store can write durably; raise if it cannot."""
 
     def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
         """Give back each reversal; credits of a minute only while that minute is stored."""
@@ -460,7 +460,7 @@ class CreditTables(ABC, Generic[Db]):
         return summary_of(self._db, account)
 
     def statement(self, account: CreditAccount) -> Statement:
-        """Return the sources and uses of the credits of *account*, as of one moment."""
+        """Return the credits that *account* received and spent, as of one moment."""
         with self._snapshot():
             balance = self.balance(account)
             received = int(self._db.execute(RECEIVED, (account,)).get)

@@ -1,4 +1,4 @@
-"""Credit ledger over any engine."""
+"""Credit ledger on top of either engine."""
 
 import asyncio
 from collections import deque
@@ -48,7 +48,7 @@ class GroupCreditLedger:
 
     Spends are committed in groups, in a thread.  Lookups whose results do not change are cached.
 
-    errors    of the engine; they become ServiceUnavailable
+    errors    the exceptions of the engine that become ServiceUnavailable
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class GroupCreditLedger:
         self._known: dict[bytes, CreditAccount] = {}
         self._roots: dict[CreditAccount, CreditAccount] = {}
         self._remembered: dict[bytes, Remembered] = {}
-        self._drained: set[CreditAccount] = set()  # empty when they last spent
+        self._drained: set[CreditAccount] = set()  # accounts that were empty at their last spend
         self._owed: deque[Reversal] = deque()
         self._sent: deque[int] = deque()  # minutes that have ended
-        self._answered_count = 0  # batches
+        self._answered_count = 0  # number of answered batches
         self._writing = writing
         self._reading = reading
         self._errors = errors
-        # Each is one object: a batch is of one commit, and debits with a name are another.
+        # Each is one object, because a batch shares one commit, and named debits share another.
         self._debiting = self._commit_debits
         self._debiting_once = partial(self._commit_debits)
         self._prepaying = self._commit_minutes
@@ -90,7 +90,7 @@ class GroupCreditLedger:
     async def find(self, bearer: str) -> CreditAccount | None:
         """Return the account of the credit token *bearer*, and cache it for `recall`.
 
-        The store is asked each time: another process may have rotated the token.
+        Always reads the store, because another process may have rotated the token.
         """
         with self._unavailable():
             account = await self._reading.run(lambda book: book.find(bearer))
@@ -104,7 +104,7 @@ class GroupCreditLedger:
         return account
 
     async def root(self, account: CreditAccount) -> CreditAccount:
-        """Return the first account of its chain of rotations, and cache it, as it never changes."""
+        """Return the first account of the rotations of *account*; cache it, as it never changes."""
         root = self._roots.get(account)
         if root is None:
             with self._unavailable():
@@ -125,22 +125,22 @@ class GroupCreditLedger:
         return outcome
 
     async def prepay(self, debit: Debit) -> DebitOutcome:
-        """Take all credits of *debit* or none, for a stream minute that starts then."""
+        """Take all credits of *debit* or none, for a stream minute that starts now."""
         outcome: DebitOutcome = await self._group.submit_by(self._prepaying, debit)
         return outcome
 
     def note_sent(self, debited: Debited) -> None:
-        """Record that the minute *debited* has ended; a later commit keeps it."""
+        """Record that the minute *debited* has ended; a later commit stores this."""
         assert debited.minute is not None
         self._sent.append(debited.minute)
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
-        """Give back *credit_count* of *debited*; they stay owed if the store does not respond."""
+        """Give back *credit_count* of *debited*; they stay owed if the store does not answer."""
         self._owed.append(debited.reversal(credit_count))
         await self._group.run(self._give_back_now)
 
     def owe(self, reversal: Reversal) -> None:
-        """Give back *reversal* with the next commit, or soon if no commit comes."""
+        """Give back *reversal* with the next commit, or soon if there is no commit."""
         self._owed.append(reversal)
         self._group.rest_soon()
 
@@ -167,12 +167,12 @@ class GroupCreditLedger:
         return None if left is None or left >= credit_count else CapReached(month)
 
     async def statement(self, account: CreditAccount) -> Statement:
-        """Return the sources and uses of the credits."""
+        """Return the credits that *account* received and spent."""
         with self._unavailable():
             return await self._reading.run(lambda book: book.statement(account))
 
     async def expect_writable(self) -> None:
-        """Write something durably, or raise ServiceUnavailable."""
+        """Test that the store can write durably; raise ServiceUnavailable if it cannot."""
         await self._group.run(self._expect_writable)
 
     async def close(self) -> None:
@@ -266,7 +266,7 @@ class GroupCreditLedger:
             self._give_back()
 
     def _give_back(self) -> None:
-        """Give back the owed credits; they stay owed if the store does not respond."""
+        """Give back the owed credits; they stay owed if the store does not answer."""
         answered_count = self._answered_count  # read first: later batches may still be owed
         if self._sent:
             self._writing.note_sent([self._sent.popleft() for _ in range(len(self._sent))])
@@ -300,9 +300,9 @@ T = TypeVar("T")
 
 
 class CreditAccounts:
-    """The credit accounts, for an operator; reads run in threads.
+    """Reads the credit accounts for operators; reads run in threads.
 
-    errors   of the engine; they become ServiceUnavailable
+    errors   the exceptions of the engine that become ServiceUnavailable
     """
 
     def __init__(self, listing: CreditTables[Any], *, errors: type[Exception]) -> None:

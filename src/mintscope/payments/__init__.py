@@ -1,1 +1,1 @@
-"""Payments by x402: demand, facilitator, checkout, audit, prices."""
+"""The payments feature, by x402: demands, the facilitator, checkout, audits, prices."""

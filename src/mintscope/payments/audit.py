@@ -53,7 +53,7 @@ from mintscope.payments.reconciler import BATCH, Reconciler
 class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
     """A page of finalized transactions that touched the treasury, newest first.
 
-    succeeded    the transactions that succeeded
+    succeeded    the successful transactions
     newest       the newest on the page, which may have failed; None at the end of the history
     oldest       the oldest on the page, which may have failed; None at its end
     """
@@ -72,22 +72,22 @@ class TreasuryHistory(Protocol):
     async def arrivals(
         self, asset: Mint | None = None, *, after: Signature | None, before: Signature | None
     ) -> Arrivals:
-        """Return a page of arrivals after *after* and before *before*; None is no bound.
+        """Return a page of arrivals after *after* and before *before*; None means no bound.
 
-        asset    whose treasury account; None: the payment token's
+        asset    the token of the treasury account to read; None: the payment token
         """
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
         """Return for each of *signatures* whether it is a payment to us whose fee we pay.
 
-        None if that is unknown: the node does not have the transaction yet, or it cannot be read.
+        The value is None if unknown: the node lacks the transaction, or it cannot be read.
         """
 
     async def recorded(self, signature: Signature) -> bytes | None:
-        """Return the transaction as it was sent, None if there is none to be read."""
+        """Return the transaction as it was sent; None if it cannot be read."""
 
     async def finalized_height(self) -> int:
-        """Return the height of the newest block that no fork can take back."""
+        """Return the height of the newest finalized block."""
 
 
 class ScanScope(StrEnum):
@@ -104,7 +104,7 @@ class Scan:
     mark           the arrival at which this scan ends, because the scan before began there; None:
                    it ends with the first of all
     head           the newest arrival when the scan began; None before its first page
-    cursor         the oldest arrival that was read
+    cursor         the oldest arrival read so far
     finished_at    when a scan last ended
     """
 
@@ -118,7 +118,7 @@ class Scan:
         return replace(self, head=self.head or page.newest, cursor=page.oldest)
 
     def end(self, now: UnixMs, *, scope: ScanScope) -> "Scan":
-        """Return the finished scan, from whose start the next scan continues."""
+        """Return the finished scan; the next scan ends where this scan began."""
         mark = (self.head or self.mark) if scope is ScanScope.NEW else None
         return Scan(mark=mark, finished_at=now)
 
@@ -126,14 +126,14 @@ class Scan:
 class DoubtKind(StrEnum):
     """Kinds of unresolved differences between chain and books."""
 
-    ARRIVED = "arrived"  # it touched the treasury, and is not issued
-    ISSUED = "issued"  # it is issued, and overdue to become final
+    ARRIVED = "arrived"  # touched the treasury, but not issued
+    ISSUED = "issued"  # issued, but overdue to become final
 
 
 class SoldItem(NamedTuple):
-    """An item that was sold, and the number of credits worth as much.
+    """A sold item, and its price in credits.
 
-    resource    or a kind, for any resource of that kind
+    resource    the resource, or a kind for any resource of that kind
     """
 
     resource: Resource | ResourceKind
@@ -150,19 +150,19 @@ class SoldItem(NamedTuple):
 
 
 class Recognised(NamedTuple):
-    """A payment of ours, read from its transaction alone."""
+    """A payment to us, recognised from its transaction alone."""
 
     verified: Verified
     offer: SoldItem
 
 
-Recognise = Callable[[bytes], Awaitable[Recognised | None]]  # None: it carries no quote of ours
+Recognise = Callable[[bytes], Awaitable[Recognised | None]]  # None: without a quote of ours
 
 
 class Orphan(msgspec.Struct, frozen=True):
     """A payment of ours without a row.
 
-    payer, amount, asset, bought    by its quote; None if it carries no quote of ours.  *bought* is
+    payer, amount, asset, bought    from its quote; None if it has no quote of ours.  *bought* is
                                     the path of a kind if only the kind is known
     found_at                        when an audit first found it
     """
@@ -180,8 +180,8 @@ class Acknowledgement(Enum):
 
     DONE = auto()
     DONE_BEFORE = auto()
-    HAS_ROW = auto()  # it is no longer an orphan
-    UNKNOWN = auto()  # no audit has found it
+    HAS_ROW = auto()  # the payment now has a row
+    UNKNOWN = auto()  # no audit has found the payment
 
 
 class AuditBooks(Protocol):
@@ -190,13 +190,13 @@ class AuditBooks(Protocol):
     async def check(self, *, after_entry: int | None) -> Checked:
         """Return the violations among doubts, and among the payments, entries and balances since.
 
-        after_entry   the entry after which the check begins; None: only doubts are checked
+        after_entry   the check begins after this entry; None: check only the doubts
         """
 
     async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
         """Continue the check of all books by one part, which takes a moment.
 
-        begins   begin a walk if the one before has come to its end
+        begins   begin a new walk if the last one has finished
         """
 
     async def walked(self) -> Walked:
@@ -211,32 +211,32 @@ class AuditBooks(Protocol):
         """Return payments issued before *before*, due to land by *height*, that are not final."""
 
     async def stop_sales(self, *, now: UnixMs, why: str) -> None:
-        """Stop sales until an operator resumes them; the first reason is kept."""
+        """Stop sales until an operator resumes them; an earlier reason is kept."""
 
 
 class TreasuryBooks(Protocol):
-    """The comparison of the treasury's history with payments: those in doubt, and the orphans."""
+    """Compares the treasury's history with the payments, and stores doubts and orphans."""
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
         """Return the progress of the scan of *scope*, None if there is none.
 
-        asset    whose treasury account is scanned; None: the payment token's
+        asset    the token of the scanned treasury account; None: the payment token
         """
 
     async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
         """Store the progress of the scan of *scope*."""
 
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
-        """Record that *signatures* were not found, unless they are settled by now."""
+        """Record that *signatures* were not found, except those settled meanwhile."""
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
-        """Return the arrivals due for a check; each waits as long as its doubt has lasted."""
+        """Return the arrivals due for a check; an older doubt is checked less often."""
 
     async def dismiss(self, signatures: Sequence[Signature]) -> None:
-        """Forget every doubt about *signatures*, and every doubt that is settled by now."""
+        """Forget every doubt about *signatures*, and every doubt settled meanwhile."""
 
     async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
-        """Store *orphans* as first found; return those that an operator has settled."""
+        """Store *orphans* as newly found; return those that an operator has settled."""
 
 
 def recognise(
@@ -244,13 +244,13 @@ def recognise(
 ) -> Recognised | None:
     """Return the order that the transaction *wire* paid for, if it is a payment of one of *offers*.
 
-    A quote of any age counts, because the payment is on chain: it was taken in time.
+    A quote of any age counts: the payment is on chain, so it was taken in time.
 
-    terms    of one token; payments in another are not recognised
+    terms    terms of one token; payments in other tokens are not recognised
     """
     envelope = open_envelope(wire)
     if isinstance(envelope, Refused) or str(envelope.accounts[FEE_PAYER_AT]) != terms.fee_payer:
-        return None  # before any offer is tried: they may be many
+        return None  # checked first, because there may be many offers
     if terms.treasury not in envelope.accounts:
         return None
     memo = find_memo(envelope)
@@ -270,12 +270,12 @@ def recognise(
     return None
 
 
-WALK_S: Final = 6.0  # of each minute
-PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # in one audit; the next goes on
+WALK_S: Final = 6.0  # seconds of each minute
+PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # pages in one audit; the next continues
 
 
 def compare(ours: Sequence[Payment], sponsored: Mapping[Signature, bool | None]) -> list[Violation]:
-    """Return the certain violations of arrivals: those of *ours*, and payments without a row."""
+    """Return the certain violations among arrivals: unissued *ours*, and payments without a row."""
     unknown = [signature for signature, is_ours in sponsored.items() if is_ours]
     short = [each.signature for each in ours if _is_short(each)]
     return [
@@ -292,7 +292,7 @@ def _is_short(payment: Payment) -> bool:
 class Auditor:
     """Checks new entries every minute, and all books gradually.
 
-    assets               tokens whose treasury accounts are compared; None: the payment token
+    assets               tokens of the treasury accounts to compare; None: the payment token
     spends_kept_months   months for which spends of closed months are kept; None: for ever
     """
 
@@ -312,9 +312,9 @@ class Auditor:
         Payments that landed unnoticed are issued first, because a late payment is not a violation.
         If no node answers, the books themselves are still checked.
 
-        full        compare all of the treasury's history, and begin a walk through all books
+        full        compare the treasury's whole history, and begin a walk through all books
         is_start    the process has just started: begin no walk if one has finished today
-        Raises      ChainUnavailable, if everything that could be checked is sound
+        Raises      ChainUnavailable if everything that could be checked is sound
         """
         violations: list[Violation] = []
         trouble: ChainUnavailable | None = None
@@ -353,7 +353,7 @@ class Auditor:
         return violations
 
     async def _audit_chain(self, violations: list[Violation], *, full: bool) -> None:
-        if full:  # before any question: a node that is silent only delays it
+        if full:  # first of all, because a silent node would delay it
             for asset in self.assets:
                 scan = await self.treasury.scan(ScanScope.ALL, asset)
                 if scan is None or scan.finished_at is not None:
@@ -369,7 +369,7 @@ class Auditor:
                 await self._scan(ScanScope.ALL, asset, scan, violations)
 
     async def _settle_issued(self) -> None:
-        """Check issued payments that should be final by now; doubt those that are not."""
+        """Settle issued payments that should be final by now; doubt those that are not final."""
         height = await self.history.finalized_height()
         before = UnixMs(self.clock.now() - SETTLED_AFTER_MS)
         late = await self.books.unsettled(before=before, height=height, count_max=BATCH)
@@ -402,7 +402,7 @@ class Auditor:
         settled = await self._note_orphans([s for s, is_ours in sponsored.items() if is_ours])
         reported = {s: is_ours and s not in settled for s, is_ours in sponsored.items()}
         found = compare(list(ours.values()), reported)
-        if found:  # before anything is forgotten
+        if found:  # store them before any doubt is deleted
             await self._stop(found[0])
             violations += found
         await self.treasury.dismiss([s for s, is_ours in sponsored.items() if is_ours is not None])
@@ -437,7 +437,7 @@ class Auditor:
         await self.books.stop_sales(now=self.clock.now(), why=why)
 
 
-PAUSED: Final = "paused by an administrator"  # how the reason of a pause by hand begins
+PAUSED: Final = "paused by an administrator"  # the reason of a manual pause begins with this
 _STRANGER: Final = Conduct(
     reverted=0, pending=0, sold=0, fee_lamports=0, sold_today=0, reverted_today=0
 )
@@ -449,8 +449,8 @@ _BUYER: Final = Conduct(
 class Closure(msgspec.Struct, frozen=True, kw_only=True):
     """Sales are closed.
 
-    why           in words that clients may read
-    is_for_all    to everybody, or only to payers that bought nothing within 24 hours
+    why           the reason, which clients may read
+    is_for_all    closed to everybody, or only to payers without a purchase in 24 hours
     """
 
     why: str
@@ -458,13 +458,13 @@ class Closure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def violation_of(why_stopped: str | None) -> str | None:
-    """Return the audit finding that stopped sales; None if an audit did not stop them."""
+    """Return the audit finding that stopped sales; None if sales were not stopped by an audit."""
     is_by_hand = why_stopped is None or why_stopped.startswith(PAUSED)
     return None if is_by_hand else why_stopped
 
 
 def find_closure(at_risk: FeesAtRisk, budget: Budget, *, is_stopped: bool) -> Closure | None:
-    """Return the reason why the usual payment would be refused, or None if it would not."""
+    """Return the reason why a typical payment would be refused; None if it would be accepted."""
     if is_stopped:
         return Closure(
             why="stopped by an audit or an administrator: credits go on working", is_for_all=True

@@ -1,8 +1,8 @@
-"""Checkout turns a credential or payment into a charge, and a settled charge into a receipt.
+"""Checkout: turns a credential or payment into a charge, and a settled charge into a receipt.
 
     authorize   a credit token, an API key or a payment becomes a Charge, or is refused
-    work        the answer is made, with its price; a failure costs nothing
-    settle      so many credits, or one payment on chain
+    work        produce the answer and its price; a failure costs nothing
+    settle      take the credits, or one payment on chain
 
 Nothing happens between settling and the receipt.  An interface (HTTP, MCP) parses credentials and
 payments, and turns receipts and refusals into its own format.
@@ -52,7 +52,7 @@ from mintscope.payments.protocol.verify import build
 
 
 class NothingPresented:
-    """The client has sent neither a credit token nor a payment."""
+    """The client sent neither a credit token nor a payment."""
 
 
 class NothingForSale:
@@ -70,13 +70,13 @@ class NoCredits(msgspec.Struct, frozen=True):
 
 
 class SignInRefused(msgspec.Struct, frozen=True):
-    """The wallet's signature proves nothing, or has already been used to take credits."""
+    """The wallet's signature is invalid, or has already been used to take credits."""
 
     flaw: SignInFlaw
 
 
 class KeyCapped(msgspec.Struct, frozen=True):
-    """The API key has reached its owner's monthly spending limit until *until*."""
+    """The API key has reached its owner's monthly spending limit, which resets at *until*."""
 
     until: UnixMs
 
@@ -95,10 +95,10 @@ Cause = (
 
 
 class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
-    """The payment that the client may make instead.
+    """A payment that the client may make instead.
 
-    requirements      the terms of a payment, for each token; empty: only credits are taken now
-    is_for_credits    only credits are ever taken
+    requirements      the terms of payment for each token; empty: only credits are accepted now
+    is_for_credits    only credits are ever accepted
     is_closed         sales are closed: not even credits can be bought now
     """
 
@@ -108,9 +108,9 @@ class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckoutRefused(Exception):
-    """Nothing was handed out, and nothing was charged unless *cause* says so.
+    """A refusal: nothing was delivered, and nothing charged, unless *cause* says so.
 
-    option       None if nothing can be bought now, or if nothing more is to be paid
+    option       None if nothing can be bought now, or if no further payment is due
     failure     the reason why a paying client would get no answer
     is_ready    a paying client would get an answer
     """
@@ -131,7 +131,7 @@ class CheckoutRefused(Exception):
 
 
 class Delivered(msgspec.Struct, frozen=True, gc=False):
-    """The answer and its cost: 0 credits if there is nothing to pay for."""
+    """An answer and its cost in credits, 0 if it is free."""
 
     report: ReadReport
     credit_count: int = 1
@@ -141,10 +141,10 @@ Work = Callable[[], Awaitable[Delivered]]
 
 
 class Payer(msgspec.Struct, frozen=True, gc=False):
-    """The payer of the credits.
+    """A payer in credits.
 
-    account    None: the user of the API key has never had credits
-    key        the API key that spends them, None for a credit token
+    account    the account to debit; None: the user of the API key has never had credits
+    key        the API key that spends the credits; None for a credit token
     """
 
     account: CreditAccount | None
@@ -154,10 +154,10 @@ class Payer(msgspec.Struct, frozen=True, gc=False):
 class Receipt(msgspec.Struct, frozen=True, gc=False):
     """Proof that the charge for a report has settled.
 
-    report     just read, or kept since its payment was settled before
-    balance    credits left on the account that was charged; None if no credits were charged
-    payment    None if nothing was paid, or credits were charged
-    credit_count   the cost of the report, taken now or before
+    report     newly read, or stored when its payment settled earlier
+    balance    credits left in the charged account; None if no credits were charged
+    payment    the payment on chain; None if there was none
+    credit_count   the cost of the report, taken now or earlier
     taken      refunds the credits if the report cannot be sent; None if none were taken
     """
 
@@ -168,11 +168,11 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     taken: Reversal | None = None
 
 
-UNPAYABLE: Final = 1 << 52  # credits that no account has: a debit of them asks for a name
+UNPAYABLE: Final = 1 << 52  # more credits than any account has, to look up a name by a debit
 
 
 class CreditCharge(msgspec.Struct, frozen=True, gc=False):
-    """Credits of an account, not taken yet.
+    """A charge of credits, which are not taken yet.
 
     once, endpoint   the name of the answer and the number of the endpoint, as in Debit
     """
@@ -184,7 +184,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
     endpoint: int | None = None
 
     async def settle(self, work: Work) -> Receipt:
-        """Do *work*, then take the credits that it costs, all or none.
+        """Do *work*, then take all the credits that it costs, or none.
 
         Raises CheckoutRefused if there are fewer, and the errors of *work*; if there are no credits
         at all, that is reported before an error of *work*.
@@ -210,9 +210,9 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
         return Receipt(delivered.report, debited.balance, None, delivered.credit_count, taken)
 
     async def expect(self, credit_count: int) -> None:
-        """Raise CheckoutRefused if the balance or the cap is below *credit_count*, before the work.
+        """Raise CheckoutRefused if the balance or the cap is below *credit_count*.
 
-        An answer that was already bought under the same name is sent again, whatever is left.
+        An answer that was already bought under the same name is sent again, whatever the balance.
         """
         account = self.payer.account
         key = self.payer.key
@@ -231,7 +231,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
         raise await self._refuse(NoCredits(balance, credit_count))
 
     async def prepay(self, credit_count: int) -> Debited:
-        """Take *credit_count* credits, all or none, for the next minute of a stream.
+        """Take all *credit_count* credits, or none, for the next minute of a stream.
 
         Credits of an undelivered answer are given back by `DebitLedger.give_back`.
         Raises CheckoutRefused.
@@ -261,7 +261,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
 
 
 class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
-    """A valid payment that was not sent yet, or one settled before."""
+    """A valid payment that was not sent yet, or a payment that settled earlier."""
 
     checkout: "Checkout"
     merchant: Merchant
@@ -269,9 +269,9 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
     payment: VerifiedPayment | ports.Settled
 
     async def settle(self, work: Work) -> Receipt:
-        """Do *work*, then take the payment; if it settled before, return its report again.
+        """Do *work*, then take the payment; if it settled earlier, return its report again.
 
-        If the work costs nothing, the payment is not sent and can be used later.
+        If the work is free, the payment is not sent and can be used later.
         Raises CheckoutRefused, and the errors of *work*.
         """
         clock = self.merchant.facilitator.clock
@@ -281,7 +281,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
 
         async def report() -> PaidReport:
             assert delivered is not None
-            assert delivered.credit_count == 1  # the payment is what one credit costs
+            assert delivered.credit_count == 1  # the payment is the price of one credit
             return PaidReport(body=_pack(delivered.report, now=clock.now()))
 
         settled = await self.pay(report)
@@ -290,14 +290,14 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
         return Receipt(_unpack(settled.payment.purchase.body, now=clock.now()), None, settled)
 
     async def pay(self, wanted: Callable[[], Awaitable[Wanted]]) -> ports.Settled:
-        """Take the payment for the result of *wanted*, unless it was taken before.
+        """Take the payment for the result of *wanted*, unless it was taken earlier.
 
         Raises CheckoutRefused, and the errors of *wanted*.
         """
         if isinstance(self.payment, ports.Settled):
             return self.payment
         outcome = await self.payment.settle(await wanted())
-        await self.checkout.next_iteration()  # many are confirmed in the same block
+        await self.checkout.next_iteration()  # many payments confirm in the same block
         return await self.checkout.expect_settled(self.merchant, self.order, outcome)
 
 
@@ -305,10 +305,10 @@ Charge = CreditCharge | PaymentCharge
 
 
 class Checkout(msgspec.Struct, frozen=True, kw_only=True):
-    """Takes credits or one payment for an order.
+    """Charges credits or one payment for an order.
 
-    debits        takes several credits at once, and those of API keys; None if none are taken
-    merchant      None if only credits are taken
+    debits        debits several credits at once, also by API key; None if credits are not accepted
+    merchant      None if only credits are accepted
     next_iteration  awaited around costly steps, so that other requests are served between them
     on_outcome    called with the outcome of each payment
     """
@@ -322,7 +322,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     def authorize_credit(
         self, order: Order, payer: Payer, *, once: str | None = None, endpoint: int | None = None
     ) -> CreditCharge:
-        """Return a charge of credits of *payer*, for an answer of *endpoint* named *once*."""
+        """Return a charge of credits of *payer*, for the answer named *once* of *endpoint*."""
         return CreditCharge(self, order, payer, once, endpoint)
 
     def expect_debits(self) -> DebitLedger:
@@ -333,16 +333,16 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     async def authorize_payment(
         self, order: Order, presented: Presented, *, key: str | None, address: str
     ) -> PaymentCharge:
-        """Return a charge for a valid payment, or for one settled before.
+        """Return a charge for a valid payment, or for a payment that settled earlier.
 
-        key        the client's redelivery key, None if it sent none
-        address    the client's, for the failure budget
+        key        the client's redelivery key; None if it has sent none
+        address    the client's address, for the failure budget
         Raises     CheckoutRefused, PriceUnavailable
         """
         merchant = self.merchant
         if merchant is None:
             raise CheckoutRefused(NothingForSale())
-        await self.next_iteration()  # for the signature is checked here
+        await self.next_iteration()  # the signature check is costly
         demand = Demand(resource=order.resource, key=key, address=address)
         found = await merchant.facilitator.present(presented, demand)
         if isinstance(found, VerifiedPayment):
@@ -358,7 +358,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def refuse_unpaid(self, order: Order, work: Work) -> CheckoutRefused:
-        """Return the refusal for a client that presents nothing, with its payment option."""
+        """Return the refusal for a client that has sent no payment, with its payment option."""
         failure = None
         try:
             await work()
@@ -372,7 +372,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def option(self, order: Order) -> PaymentOption | None:
-        """Return the payment for *order*; None if nothing is sold now."""
+        """Return the payment option for *order*; None if nothing is sold now."""
         if self.merchant is not None:
             with suppress(PriceUnavailable):
                 requirements = await self.merchant.quote(order)
@@ -409,7 +409,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _pack(report: ReadReport, *, now: UnixMs) -> bytes:
-    """Return a paid report in its stored form: its slot, its time, its body."""
+    """Return a paid report as it is stored: its slot, its time, its body."""
     return b"%d %d\n%b" % (report.slot, now - report.age_ms, report.body)
 
 
@@ -421,7 +421,7 @@ def _unpack(packed: bytes, *, now: UnixMs) -> ReadReport:
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A payment that would succeed now; *transaction* lacks both signatures."""
+    """A payment that would succeed now; *transaction* still lacks both signatures."""
 
     requirement: Requirement
     transaction: bytes
@@ -430,11 +430,11 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 class NotProposed(Enum):
     """The reason why no payment is proposed to a wallet."""
 
-    OURS = auto()  # it is the wallet that is paid, or that pays the fees
-    UNFUNDED = auto()  # it has no account for the payment token, or too little in it
-    REJECTED = auto()  # the chain would not take the payment
-    CHAIN = auto()  # the chain does not answer, or is behind
-    TREASURY = auto()  # the seller's account takes no payments
+    OURS = auto()  # the wallet is the payee or our fee payer
+    UNFUNDED = auto()  # the wallet has too little of the payment token
+    REJECTED = auto()  # the chain would reject the payment
+    CHAIN = auto()  # the node does not answer, or is behind
+    TREASURY = auto()  # the seller's account accepts no payments
 
 
 async def propose(
@@ -442,7 +442,7 @@ async def propose(
 ) -> Proposal | NotProposed:
     """Build the payment of *order* by the wallet *payer* in *asset*, and simulate it.
 
-    address    the client's, whose proposals are limited, because anyone can name any wallet
+    address    the client's; limits count by it, because anyone can name any wallet
     Raises     PriceUnavailable
     """
     requirement, chain = await merchant.quote_in(order, asset), merchant.facilitator.chain

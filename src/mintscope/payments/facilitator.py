@@ -1,14 +1,14 @@
 """Facilitator: verifies and settles payments.
 
-    row       if the payment is known, join it, send its answer again, or refuse it as used
-    check     the transaction, strictly and without any node
-    work      of the caller; if it fails, the payment is not sent and costs nothing
-    simulate  the unsigned transaction: would it succeed, and what is left in the payer's account?
-    sign      in memory, because the row needs the signature; nothing signed is sent yet
+    row       if the payment is known: join it, repeat its answer, or refuse it as used
+    check     check the transaction strictly, without a node
+    work      run the caller's work; if it fails, the payment is not sent and costs nothing
+    simulate  find out if the unsigned transaction would succeed, and the payer's balance after it
+    sign      sign in memory, because the row needs the signature; nothing is sent yet
     begin     store the payment as pending, with its signature and its share of the budgets
     broadcast and wait until it is confirmed, with its amount; broadcast again until its blockhash
               has expired; then search the whole history, so that absence is evidence
-    resolve   in the store, whose answer decides the outcome
+    resolve   resolve the row; the answer of the store decides the outcome
 
 If a process dies between two steps, the reconciler continues from the row.  After `begin`, no
 payment is refused because its outcome is unknown.
@@ -63,7 +63,7 @@ from mintscope.solana.pace import BLOCKHASH_BLOCKS
 
 
 class Credits(msgspec.Struct, frozen=True):
-    """Credits on a new token."""
+    """A purchase of credits on a new token."""
 
     count: int
 
@@ -72,10 +72,10 @@ Wanted = PaidReport | Credits | TopUp
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
-    """The purchase of a request and its sender.
+    """A requested purchase and its sender.
 
-    key        the client's own redelivery key, None if it sent none
-    address    the client's, for the failure budget
+    key        the client's own redelivery key; None if it has sent none
+    address    the client's address, for the failure budget
     """
 
     resource: Resource
@@ -94,7 +94,7 @@ def make_payment(  # noqa: PLR0913  one argument per source of its columns
     last_valid_height: int,
     now: UnixMs,
 ) -> Payment:
-    """Return the pending payment *verified* for *wanted*, of the holder of *key*."""
+    """Return the pending payment *verified* for *wanted*, owned by the holder of *key*."""
     envelope = verified.envelope
     purchase: PaidItem
     if isinstance(wanted, Credits):
@@ -120,20 +120,20 @@ def make_payment(  # noqa: PLR0913  one argument per source of its columns
 
 
 async def no_worth(asset: Mint, atoms: int) -> int | None:  # noqa: ARG001 - a port
-    """Return None: no price is known."""
+    """Return None, because no price is known."""
     return None
 
 
 class Contradiction(Exception):
-    """A stored row is inconsistent, so that nothing is handed out because of it."""
+    """A stored row is inconsistent, so nothing is delivered because of it."""
 
 
 def answer(
     payment: Payment, key: str, secrets: Secrets, *, is_key_ours: bool = False
 ) -> ports.Outcome:
-    """Return the outcome of *payment*, as stored, for the holder of *key*.
+    """Return the stored outcome of *payment* for the holder of *key*.
 
-    is_key_ours    the client has sent no key, and gets ours only if it needs it
+    is_key_ours    the client has sent no key, and gets ours only if needed
     """
     match payment.state:
         case State.ISSUED:
@@ -149,7 +149,7 @@ def answer(
 def settled(
     payment: Payment, key: str, secrets: Secrets, *, redelivered: bool = False
 ) -> ports.Settled:
-    """Return the issued *payment* as an answer for the holder of *key*."""
+    """Return the outcome of the issued *payment* for the holder of *key*."""
     token = None
     if isinstance(payment.purchase, NewToken):
         token = secrets.token_of(payment.message_hash, key, payment.purchase.token_hash)
@@ -158,17 +158,17 @@ def settled(
     return ports.Settled(payment=payment, token=token, redelivered=redelivered)
 
 
-PATIENCE_PARTS: Final = (1 / 15, 2 / 15, 4 / 15, 8 / 15)  # of a blockhash's life: broadcasts
-LOOK_SLOTS: Final = 5  # between two checks of a payment whose blockhash has expired
-TIMEOUT_S_MIN: Final = 3  # of a demand, on a chain so fast that it is less than a buyer needs
-LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler steps in
+PATIENCE_PARTS: Final = (1 / 15, 2 / 15, 4 / 15, 8 / 15)  # of a blockhash's life: pauses
+LOOK_SLOTS: Final = 5  # between two checks of a payment with an expired blockhash
+TIMEOUT_S_MIN: Final = 3  # the least timeout of a demand, for very fast chains
+LEASE_MARGIN_S: Final = 15.0  # after the longest wait, until the reconciler takes over
 
 
 class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
-    """A valid payment that has not been sent.
+    """A valid payment that this process has not sent.
 
-    mark      of the lookup that did not find it
-    landed    it was sent before, and its row is missing because the store was restored
+    mark      the mark of the lookup that did not find the payment
+    landed    set if the payment was sent before; its row is missing because the store was restored
     """
 
     facilitator: "Facilitator"
@@ -186,14 +186,14 @@ class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facilitator:
-    """Takes payments; holds no state of its own.
+    """Takes payments; keeps no state of its own.
 
     trials      limits payments that fail before they are sent; None: no limit
-    also        terms of tokens that are taken beside the payment token
-    entropy     returns so many bytes from a cryptographic generator
-    slot_s      returns how long a slot takes now, as measured
-    patience_s  the longest time that an answer is held open
-    worth       returns the worth of so many atoms now, in micro-USD; None if no price is known
+    also        terms of the other tokens that are accepted besides the payment token
+    entropy     returns the given number of cryptographically random bytes
+    slot_s      returns the measured duration of a slot, in seconds
+    patience_s  the longest time that a response waits for the chain
+    worth       returns the current value of an amount, in micro-USD; None if no price is known
     """
 
     terms: Terms
@@ -214,7 +214,7 @@ class Facilitator:
     def require(
         self, resource: Resource, amount: int, key: str | None = None, terms: Terms | None = None
     ) -> Requirement:
-        """Quote *amount* atoms of the payment token for *resource*, to the holder of *key*."""
+        """Quote *amount* atoms of a token for *resource*, to the holder of *key*."""
         now = self.clock.now()
         secrets = self.secrets.at(now)
         requirement = quote(
@@ -227,7 +227,7 @@ class Facilitator:
         )
         recent = self.chain.offer()
         blocks = BLOCKHASH_BLOCKS if recent is None else recent.blocks_left
-        left_s = int(blocks * self.slot_s())  # rounded down: a payment must not come too late
+        left_s = int(blocks * self.slot_s())  # rounded down, so that no payment comes too late
         return msgspec.structs.replace(
             requirement, max_timeout_s=min(max(left_s, TIMEOUT_S_MIN), HELD_OPEN_S), recent=recent
         )
@@ -262,7 +262,7 @@ class Facilitator:
     def _verify(
         self, envelope: Envelope, terms: Terms, demand: Demand, presented: Presented
     ) -> tuple[Asked, Verified | Refused]:
-        """Return the demand that a payment was checked against, and the result."""
+        """Return the demand that a payment was checked against, and the result of the check."""
         now = self.clock.now()
         keys = [each.quote for each in self.secrets.in_force(now)]
         asked = Asked(
@@ -284,7 +284,7 @@ class Facilitator:
     async def refuse(
         self, candidate: VerifiedPayment, why: ports.Outcome
     ) -> VerifiedPayment | ports.Outcome:
-        """Return *why*, or the outcome if the payment turns out to be on chain."""
+        """Return *why*, or the outcome if the payment is on chain after all."""
         payer = candidate.verified.envelope.payer
         if not await self.may_try(candidate.demand.address, payer):
             return ports.Unavailable(ports.Obstacle.CHAIN)
@@ -303,14 +303,14 @@ class Facilitator:
         return why if found is None or is_behind else found
 
     async def may_try(self, address: str, payer: Wallet | None = None) -> bool:
-        """Return whether one more payment may be tried on the chain; it counts as failed.
+        """Return whether another payment may be simulated; it counts as failed until it succeeds.
 
         address, payer    as in `Trials.take`
         """
         return self.trials is None or await self.trials.take(address, payer) is not None
 
     async def _try(self, candidate: VerifiedPayment) -> ports.Trial:
-        """Simulate a payment; count only one that would fail.  Raises ChainUnavailable."""
+        """Simulate a payment; count it only if it would fail.  Raises ChainUnavailable."""
         envelope = candidate.verified.envelope
         counted = None
         if self.trials is not None:
@@ -377,9 +377,9 @@ class Facilitator:
     async def adopt(
         self, candidate: VerifiedPayment, landed: Landed, wanted: Wanted
     ) -> ports.Outcome:
-        """Restore the row of a payment that landed and whose row was lost; return its outcome."""
+        """Restore the lost row of a payment that landed; return its outcome."""
         key = candidate.demand.key
-        assert key is not None  # or nothing would be proven
+        assert key is not None  # without a key nothing is proven
         envelope = candidate.verified.envelope
         payment = make_payment(
             candidate.verified,
@@ -407,29 +407,30 @@ class Facilitator:
             or payment.resource != demand.resource
             or not self.secrets.holds(key, payment.payer, payment.key_hash)
         ):
-            # A failure is public; everything else belongs to the holder of the key.
+            # A failure is public; any other outcome belongs to the holder of the key.
             if payment.state is State.FAILED and payment.reason is not None:
                 return Refused(payment.reason, payment.signature)
             return ports.AlreadyUsed(ports.Used.PAYMENT)
         if payment.state is State.ISSUED:
             return self._redeliver(payment, key)
         if not payment.final:
-            payment = await self._look(payment)  # one that is dead is not waited for
+            payment = await self._look(payment)  # do not wait for a dead payment
         if payment.state is State.PENDING and envelope.lacks_only(self.fee_payer.pubkey()):
             payment = await self._send(payment, envelope.sign(self.fee_payer))
         return answer(payment, key, self.secrets)
 
     def _redeliver(self, payment: Payment, key: str) -> ports.Outcome:
         is_old = self.clock.now() - payment.begun_at > REDELIVERY_MS
-        if payment.touched or is_old or payment.purchase == PaidReport(body=b""):  # forgotten
+        if payment.touched or is_old or payment.purchase == PaidReport(body=b""):  # it was dropped
             return ports.AlreadyUsed(ports.Used.PAYMENT)
         return settled(payment, key, self.secrets, redelivered=True)
 
     async def _send(self, payment: Payment, signed: Signed) -> Payment:
         """Broadcast a pending payment and wait until its outcome on chain is known.
 
-        Broadcast again while its blockhash is valid, because a node may lose it.  After each wait
-        without an outcome, search the whole history, to report its expiry as soon as it is final.
+        Repeat the broadcast while the blockhash is valid, because a node may lose the payment.
+        After each wait without an outcome, search the whole history, to report its expiry as soon
+        as it is final.
         """
         end_s = self.clock.monotonic_s() + self.patience_s
         for pause_s in self._pauses_s(end_s):
@@ -474,4 +475,4 @@ class Facilitator:
         try:
             return await self.store.resolve(name, evidence, now=now, again_ms=again_ms)
         except ServiceUnavailable:
-            return payment  # still pending, as far as can be proven
+            return payment  # no proof of its outcome yet

@@ -1,8 +1,8 @@
-"""Background work on payments that runs beside the api.
+"""Background work on payments, in the api process.
 
-always   the reconciler finishes what a crash or a timeout left; 402s get a young blockhash
-60 s     a check of the fee payer; an audit of new rows, on a new day of all rows.
-         A violation stops sales, and so does a fee payer that runs out, until it has more
+always   the reconciler finishes interrupted payments; 402s get a recent blockhash
+60 s     a check of the fee payer; an audit of new rows, and of all rows once a day.
+         Sales stop on a violation, and while the fee payer has too few lamports
 """
 
 import asyncio
@@ -43,11 +43,11 @@ NOT_YET: Final = -1
 class PaymentMaintenance:
     """Maintains the payments of one installation.
 
-    is_auditor           returns whether this process is the one that audits
-    slot_s               returns how long a slot takes now, in seconds
-    lamports_min         below it, a warning says that the fee payer runs low
-    budget               greatest loss in an hour, and least balance of the fee payer
-    closure              to whom sales are closed, as of the last check
+    is_auditor           returns whether this process makes the audits
+    slot_s               returns the current duration of a slot, in seconds
+    lamports_min         below this balance of the fee payer a warning is logged
+    budget               the greatest loss in an hour, and the least balance of the fee payer
+    closure              the closure of sales as of the last check
     """
 
     chain: PaymentChain
@@ -63,10 +63,10 @@ class PaymentMaintenance:
     lamports_min: int
     budget: Budget
     closure: Closure | None = None
-    _no_audit: str = ""  # why the last audit failed
-    _day: int = NOT_YET  # of the last full audit
-    _reported: set[Signature] = field(default_factory=set)  # orphans
-    _forgotten_on: int = NOT_YET  # the day when old reports were last dropped
+    _no_audit: str = ""  # the reason why the last audit failed
+    _day: int = NOT_YET  # the day of the last full audit
+    _reported: set[Signature] = field(default_factory=set)  # orphans that were reported
+    _forgotten_on: int = NOT_YET  # the last day on which old reports were dropped
     _started_s: float = field(init=False)  # Unix time when monotonic time was 0
 
     def __post_init__(self) -> None:
@@ -88,7 +88,7 @@ class PaymentMaintenance:
             await asyncio.sleep(AUDIT_S)
 
     async def look(self) -> None:
-        """Run all checks once; a failed check does not stop the others."""
+        """Run all checks once; a failed check does not prevent the others."""
         try:
             await self.look_at_fees()
         except (ChainUnavailable, ServiceUnavailable) as trouble:
@@ -108,7 +108,7 @@ class PaymentMaintenance:
             raise ServiceUnavailable(f"the last audit of the books failed: {self._no_audit}")
 
     async def look_at_fees(self) -> int:
-        """Store the balance of the fee payer, in lamports, and warn if it is low."""
+        """Store the balance of the fee payer, in lamports; log a warning if it is low."""
         mark = await self.books.fund_mark()
         lamports = await self.chain.lamports(self.fee_payer)
         await self.books.fill_fund(lamports, mark=mark)
@@ -125,7 +125,7 @@ class PaymentMaintenance:
             await asyncio.sleep(AUDIT_S)
 
     async def _refresh_prices(self) -> None:
-        """Keep the price cache fresh, so that no client waits for a price or sees an old one."""
+        """Keep the price cache fresh, so that no client waits for a price or gets an old price."""
         while True:
             for each in self.price_caches:
                 with suppress(PriceUnavailable):
@@ -133,9 +133,9 @@ class PaymentMaintenance:
             await asyncio.sleep(RETRY_S)
 
     async def _refresh_offer(self) -> None:
-        """Keep the blockhash for 402s recent, so that no 402 has to request one from a node."""
+        """Keep the blockhash for 402s recent, so that no 402 waits for a node."""
         while True:
-            with suppress(ChainUnavailable):  # then 402s soon carry none
+            with suppress(ChainUnavailable):  # then 402s soon have no blockhash
                 await self.chain.refresh_offer()
             await asyncio.sleep(REFRESH_SLOTS * self.slot_s())
 
@@ -161,7 +161,7 @@ class PaymentMaintenance:
             await self._forget_reports(today)
 
     async def _forget_reports(self, today: int) -> None:
-        """Drop reports a day old by a steady clock; skip this while the wall clock is wrong."""
+        """Drop reports a day old by a monotonic clock; skip this while the wall clock is wrong."""
         try:
             skew_s = self.clock.now() / 1000 - await self.chain.block_time_s()
         except ChainUnavailable:
@@ -188,12 +188,12 @@ class PaymentMaintenance:
 
     async def _watch_sales(self) -> None:
         while True:
-            with suppress(ServiceUnavailable):  # an audit says so
+            with suppress(ServiceUnavailable):  # an audit reports it
                 await self.look_at_sales()
             await asyncio.sleep(RETRY_S)
 
     async def look_at_sales(self) -> None:
-        """Update whether sales are closed and to which payers, and log changes."""
+        """Update whether sales are closed, and to which payers; log changes."""
         is_stopped = await self.books.why_stopped() is not None
         at_risk = await self.books.fees_at_risk(now=self.clock.now())
         before = self.closure
@@ -206,7 +206,7 @@ class PaymentMaintenance:
             log.info("sales are open again")
 
     async def _tell_orphans(self) -> None:
-        """Report each payment without a row once, until it is settled."""
+        """Log each payment without a row once, until it is settled."""
         orphans = await self.books.orphans()
         metrics.ORPHANS.set(len(orphans))
         for each in orphans:
@@ -222,7 +222,7 @@ class PaymentMaintenance:
 
 
 def tell_unreadable(payment: Payment, why: str) -> None:
-    """Log an alert for a payment that is on chain but cannot be read."""
+    """Log an error for a payment that is on chain but cannot be read."""
     metrics.UNREADABLE.inc()
     log.error("a payment cannot be read", signature=payment.signature, reason=why)
 

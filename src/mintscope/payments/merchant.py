@@ -1,10 +1,10 @@
 """Merchant: orders, adopted payments, signed receipts.
 
 The credits of an adopted payment are on a credit token whose text is unknown.  The wallet that paid
-can move them to a token of its own (`credits.rotation`).
+can move the credits to a new token (`credits.rotation`).
 
 A receipt is a JWS of EdDSA.  `kid` names its key in the DID document of the origin that sold.
-The same payment gives the same receipt again, byte for byte.
+The receipt of a payment is always the same, byte for byte.
 
 Source    x402 v2, specs/extensions/extension-offer-and-receipt.md; did:web; RFC 7515, RFC 8037
 """
@@ -53,11 +53,11 @@ from mintscope.payments.reconciler import (
 class Order:
     """A resource and its price.
 
-    price               in atoms of the token whose prices are given
-    usd                 the same in USD, exact
-    fee_lamports_max    the most that landing its payment may cost us; None for any fee
-    key                 the redelivery key of the client that asks, None if it sent none
-    is_for_credits      only credits are taken, because the cost is known only after the work
+    price               in atoms of the token that is paid
+    usd                 the price in USD, exact
+    fee_lamports_max    the highest acceptable network fee of its payment; None: any fee
+    key                 the redelivery key of the client; None if it has sent none
+    is_for_credits      only credits are accepted, because the cost is known only after the work
     """
 
     resource: Resource
@@ -74,7 +74,7 @@ class Order:
 
 
 def report_order(resource: Resource) -> Order:
-    """Return the order of one report, named *resource* at the front that sells it."""
+    """Return the order of one report, named *resource* by the interface that sells it."""
     return Order(
         resource,
         price=lambda price_list: price_list.request,
@@ -83,32 +83,32 @@ def report_order(resource: Resource) -> Order:
 
 
 def bundle_order(resource: Resource, bundle: Bundle) -> Order:
-    """Return the order of *bundle*, named *resource* at the front that sells it."""
+    """Return the order of *bundle*, named *resource* by the interface that sells it."""
     return Order(resource, lambda price_list: price_list.price(bundle).price, usd=bundle.usd)
 
 
 class NotAdopted(Enum):
-    """The reason why a payment gets no row."""
+    """The reason why a payment is not adopted."""
 
     NOT_FOUND = auto()  # the chain has no such transaction
-    NOT_FINAL = auto()  # a fork may take it back, or it failed
-    NO_QUOTE = auto()  # it carries no quote of ours
+    NOT_FINAL = auto()  # a fork may still undo it, or it failed
+    NO_QUOTE = auto()  # it has no quote of ours
     OTHER_PAYER = auto()
     ACKNOWLEDGED = auto()
 
 
 class Records(Protocol):
-    """Transactions as the chain has recorded them.  Raises ChainUnavailable."""
+    """Reads transactions as the chain has recorded them.  Raises ChainUnavailable."""
 
     async def recorded(self, signature: Signature) -> bytes | None:
-        """Return the transaction as it was sent, None if there is none to be read."""
+        """Return the transaction as it was sent; None if it cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adopter:
     """Adopts payments by their signatures.
 
-    entropy    returns so many bytes from a cryptographic generator
+    entropy    returns the given number of cryptographically random bytes
     """
 
     records: Records
@@ -123,7 +123,7 @@ class Adopter:
     async def adopt(
         self, signature: Signature, *, by: Actor, payer: Wallet | None = None
     ) -> Payment | NotAdopted:
-        """Return the payment *signature*, which has a row from now on.
+        """Store a row for the payment *signature*, and return the payment.
 
         payer     if given, only a payment of this wallet
         Raises    ChainUnavailable, ServiceUnavailable
@@ -145,7 +145,7 @@ class Adopter:
             return NotAdopted.NOT_FINAL
         payment = self._payment(signature, recognised)
         adopted = await self.adoptions.adopt(payment, sighting, by=by, now=payment.begun_at)
-        assert not isinstance(adopted, KeyTaken)  # the key was drawn just now
+        assert not isinstance(adopted, KeyTaken)  # the key is new and random
         return NotAdopted.ACKNOWLEDGED if isinstance(adopted, Acknowledged) else adopted
 
     def _payment(self, signature: Signature, recognised: Recognised) -> Payment:
@@ -191,7 +191,7 @@ def public_key(seed: bytes) -> bytes:
 
 
 def sign_receipt(seed: bytes, payment: Payment, *, origin: str, network: str) -> str:
-    """Return the receipt of *payment*, which has settled, as a compact JWS.
+    """Return the receipt of *payment*, which must have settled, as a compact JWS.
 
     seed       32 bytes, the private key
     network    CAIP-2
@@ -206,20 +206,20 @@ def sign_receipt(seed: bytes, payment: Payment, *, origin: str, network: str) ->
         "transaction": payment.signature,
         "version": RECEIPT_VERSION,
     }
-    # Sorted and without spaces: the form that RFC 8785 has for these values.
+    # Sorted and without spaces: RFC 8785 gives these values the same form.
     body = msgspec.json.encode(claims, order="deterministic")
     signed = f"{_base64(msgspec.json.encode(head))}.{_base64(body)}"
     return f"{signed}.{_base64(bytes(key.sign_message(signed.encode())))}"
 
 
 def receipt_extension(receipt: str) -> dict[str, Any]:
-    """Return *receipt* as an extension of a settlement response."""
+    """Return *receipt* as an extension of an x402 settlement response."""
     info = {"receipt": {"format": "jws", "signature": receipt}}
     return {OFFER_RECEIPT: {"info": info, "schema": _SCHEMA}}
 
 
 def did_document(origin: str, public_keys: Iterable[bytes]) -> dict[str, Any]:
-    """Return the DID document of *origin*, which names *public_keys*, 32 bytes each.
+    """Return the DID document of *origin* with *public_keys*, 32 bytes each.
 
     Source    DID Core 1.0, JsonWebKey
     """
@@ -251,9 +251,9 @@ def _base64(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedToken:
-    """A token that payments are taken in, and its price.
+    """A token that payments may be made in, and its price.
 
-    name, symbol    for clients
+    name, symbol    shown to clients
     """
 
     terms: Terms
@@ -266,9 +266,9 @@ class AcceptedToken:
 class Merchant:
     """Sells requests and credits.
 
-    payment_tokens    the payment token, then those that are taken beside it
-    origin            this service as its clients reach it, `https://api.example`
-    closure           returns to whom sales are closed, as of the last check
+    payment_tokens    all accepted tokens, the payment token first
+    origin            the origin at which clients reach this service, `https://api.example`
+    closure           returns the closure of sales as of the last check
     """
 
     facilitator: Facilitator
@@ -284,14 +284,14 @@ class Merchant:
         return closure is not None and closure.is_for_all
 
     def payment_token(self, asset: str) -> AcceptedToken:
-        """Return the token whose mint is *asset*, or the payment token if there is none."""
+        """Return the accepted token with mint *asset*; the payment token if there is none."""
         found = (each for each in self.payment_tokens if each.terms.asset == asset)
         return next(found, self.payment_tokens[0])
 
     async def priced(self) -> Sequence[tuple[AcceptedToken, PriceList]]:
-        """Return the tokens that have a price now, with the prices of this minute.
+        """Return the tokens that have a price now, with their prices of this minute.
 
-        Raises PriceUnavailable if none has.
+        Raises PriceUnavailable if no token has a price.
         """
         priced = []
         doubts = []
@@ -305,9 +305,9 @@ class Merchant:
         return priced
 
     async def quote(self, order: Order) -> Sequence[Requirement]:
-        """Return the terms on which *order* can be paid for.
+        """Return the terms for paying *order* in each token.
 
-        None if only credits are taken, or while sales are closed.  Raises PriceUnavailable.
+        Empty if only credits are accepted, or while sales are closed.  Raises PriceUnavailable.
         """
         if order.is_for_credits or self.is_closed():
             return []
@@ -330,16 +330,16 @@ class Merchant:
         raise PriceUnavailable(NO_PRICE)
 
     def sign_receipt(self, payment: Payment) -> str:
-        """Return the signed receipt of *payment*, which has settled."""
+        """Return the signed receipt of *payment*, which must have settled."""
         secrets = self.facilitator.secrets.at(payment.begun_at)
         network = self.facilitator.terms.network
         return sign_receipt(secrets.receipt, payment, origin=self.origin, network=network)
 
     def receipt_keys(self) -> Sequence[bytes]:
-        """Return the public keys of signed receipts, newest first, 32 bytes each."""
+        """Return the public keys for signed receipts, newest first, 32 bytes each."""
         return [public_key(each.receipt) for each in self.facilitator.secrets.all()]
 
     def distrust_prices(self) -> None:
-        """Discard the prices of every token, so that they are read again before the next sale."""
+        """Discard the prices of every token; they are read again before the next sale."""
         for each in self.payment_tokens:
             each.price_cache.distrust()

@@ -1,6 +1,6 @@
-"""Requests about payments to a node, over several endpoints.
+"""RPC requests about payments, to one endpoint of a node each.
 
-Clients wait for their payments, so a request that was answered is not repeated.
+Clients wait for their payments, so an answered request is not repeated.
 """
 
 import asyncio
@@ -25,9 +25,9 @@ from mintscope.solana.blocks import Endpoint
 from mintscope.solana.finality_meter import CONFIRMED, FINALIZED, INVALID_PARAMS, as_final
 from mintscope.solana.pace import Pace, pace_of_samples
 
-ATOMS_MAX: Final = 2**63 - 1  # more cannot be stored, and no token of any worth has as many
+ATOMS_MAX: Final = 2**63 - 1  # the most that can be stored; no token of value has as many
 
-Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # of slots and blocks
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # a slot or a block height
 Lamports = Annotated[int, msgspec.Meta(ge=0, le=ATOMS_MAX)]
 SignatureText = Annotated[str, msgspec.Meta(min_length=1, max_length=88)]
 
@@ -40,12 +40,12 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether two thirds of the stake have voted for its block."""
+        """Whether two thirds of the stake have voted for the transaction's block."""
         return self.confirmation_status in {"confirmed", "finalized"}
 
     @property
     def is_final(self) -> bool:
-        """Whether no fork can take it back."""
+        """Whether the transaction is finalized: no fork can undo it."""
         return self.confirmation_status == "finalized"
 
 
@@ -57,7 +57,7 @@ class EpochInfo(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PerformanceSample(msgspec.Struct, frozen=True, rename="camel"):
-    """The number of slots of the chain in so many seconds."""
+    """The number of slots of the chain in a number of seconds."""
 
     num_slots: Number
     sample_period_secs: Number
@@ -68,7 +68,7 @@ class _AnswerContext(msgspec.Struct, frozen=True):
 
 
 class Statuses(msgspec.Struct, frozen=True):
-    """Statuses of some signatures at a node that had reached the slot of *context*."""
+    """Statuses of signatures at a node that had reached the slot of *context*."""
 
     context: _AnswerContext
     value: list[Status | None]
@@ -114,7 +114,7 @@ class ConfirmedTransaction(msgspec.Struct, frozen=True):
 
 
 class RecordedTransaction(msgspec.Struct, frozen=True):
-    """A transaction in a block as it was sent: its text, and the encoding, base64."""
+    """A transaction in a block as it was sent: its text, and its encoding, base64."""
 
     transaction: tuple[str, str]
 
@@ -124,7 +124,7 @@ class _Simulated(msgspec.Struct, frozen=True):
         """The node's status of the transaction."""
 
         class Account(msgspec.Struct, frozen=True):
-            """An account as the transaction would leave it."""
+            """An account as the transaction would change it."""
 
             data: tuple[str, str]
 
@@ -228,17 +228,17 @@ def _atoms(entry: AccountTokenBalance) -> int:
 T = TypeVar("T")
 log = structlog.get_logger()
 
-CALL_S: Final = 5.0  # a question that takes longer counts as unanswered
-# A pool looks through all its connections, squared, at every request: many small ones are cheap.
+CALL_S: Final = 5.0  # a request that takes longer counts as unanswered
+# A pool searches its connections at each request, in quadratic time: small pools are cheap.
 POOLS: Final = 16
 CONNECTIONS_PER_POOL: Final = 4
 CLOSED_MEANWHILE: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
-SAMPLES_MAX: Final = 5  # of a minute each
-STATUSES_MAX: Final = 256  # signatures in one question, fixed by the validator
-PAGE: Final = 1_000  # signatures in one answer about an address, fixed likewise
+SAMPLES_MAX: Final = 5  # samples, of one minute each
+STATUSES_MAX: Final = 256  # signatures in one request; a limit of the validator
+PAGE: Final = 1_000  # signatures in one page of an address; a limit of the validator
 READS_AT_ONCE: Final = 12
-# Errors of a simulation that are no fault of the payer's: our fee payer is short, the node not up.
+# Errors of a simulation that are not the payer's fault: we lack funds, or the node is not ready.
 NOT_THE_PAYERS: Final = frozenset(
     {"AccountNotFound", "InsufficientFundsForFee", "InvalidAccountForFee", "ClusterMaintenance"}
 )
@@ -248,20 +248,20 @@ _AMOUNT: Final = slice(64, 72)  # of a token account's data
 
 
 class _ParamsRefused(ChainUnavailable):
-    """The node rejects the parameters of a request."""
+    """The node rejected the parameters of a request."""
 
 
 _TROUBLES: Final[dict[int, type[ChainUnavailable]]] = {
-    -32015: Unintelligible,  # a transaction of a version we do not know
+    -32015: Unintelligible,  # a transaction of an unknown version
     INVALID_PARAMS: _ParamsRefused,
 }
 
 
 class SimulatedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a transaction at a node.
+    """The result of a simulation at a node.
 
-    slot      of the block that it was tried on
-    result    atoms left in the payer's account, or the chain's word for why it would fail
+    slot      the slot of the block that the simulation started from
+    result    atoms left in the payer's account, or the chain's error
     """
 
     slot: int
@@ -271,7 +271,7 @@ class SimulatedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class PaymentNode:
     """A client of one endpoint.  Raises ChainUnavailable from every method.
 
-    A node that does not know the level `confirmed` is asked for `finalized` instead, as `Rpc` does.
+    If the node does not support the level `confirmed`, `finalized` is used, as in `Rpc`.
     """
 
     def __init__(self, endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> None:
@@ -286,9 +286,9 @@ class PaymentNode:
             for _ in range(POOLS)
         ]
         self._next_pool = cycle(self._pools)
-        self._queue = FairQueue()  # a question is half a millisecond's work for the loop
+        self._queue = FairQueue()  # a request takes the event loop half a millisecond
         self._reads = asyncio.Semaphore(READS_AT_ONCE)
-        self._where = httpx.URL(endpoint.url).host  # never the path: it may hold a key
+        self._where = httpx.URL(endpoint.url).host  # never the path, which may contain a key
         self._knows_confirmed = True
 
     @property
@@ -301,7 +301,7 @@ class PaymentNode:
         await asyncio.gather(*(pool.aclose() for pool in self._pools))
 
     async def latest(self) -> tuple[Hash, LatestBlockhash]:
-        """Return the newest confirmed blockhash, and the node's answer about it."""
+        """Return the newest confirmed blockhash, and the node's answer with it."""
         options = {"commitment": CONFIRMED}
         found = await self._ask("getLatestBlockhash", [options], BLOCKHASH)
         try:
@@ -310,7 +310,7 @@ class PaymentNode:
             raise Unintelligible("getLatestBlockhash: expected a hash in base58") from cause
 
     async def simulate(self, wire: bytes, source: Pubkey) -> SimulatedAnswer:
-        """Return the balance of *source* after the transaction, or the reason for its failure.
+        """Return the balance of *source* after the transaction, or the error of the simulation.
 
         The node does not check signatures: the payer's is checked already, and ours is missing.  So
         if the node refuses to simulate, the payer is not at fault.
@@ -344,7 +344,7 @@ class PaymentNode:
         await self._ask("sendTransaction", [b64encode(wire).decode(), options], TEXT)
 
     async def pace(self) -> Pace | None:
-        """Return the pace of the chain from the node's samples, or None if it has none."""
+        """Return the pace of the chain from the node's samples; None if it has none."""
         found = await self._ask("getRecentPerformanceSamples", [SAMPLES_MAX], SAMPLES)
         return pace_of_samples((each.num_slots, each.sample_period_secs) for each in found)
 
@@ -353,11 +353,11 @@ class PaymentNode:
         return await self._ask("getBlockHeight", [{"commitment": commitment}], NUMBER)
 
     async def tip(self, commitment: str) -> EpochInfo:
-        """Return slot and height at *commitment*, of the same block."""
+        """Return the slot and the height of the newest block at *commitment*."""
         return await self._ask("getEpochInfo", [{"commitment": commitment}], TIP)
 
     async def statuses(self, signatures: Sequence[Signature], *, search: bool) -> Statuses:
-        """Return the status of each signature; *search* looks beyond the last 150 blocks."""
+        """Return the status of each signature; *search* looks further back than 150 blocks."""
         params = [list(signatures), {"searchTransactionHistory": search}]
         found = await self._ask("getSignatureStatuses", params, STATUSES)
         if len(found.value) != len(signatures):
@@ -365,7 +365,7 @@ class PaymentNode:
         return found
 
     async def transaction(self, signature: Signature) -> ConfirmedTransaction | None:
-        """Return the transaction if it is confirmed, else None."""
+        """Return the transaction if it is confirmed; None otherwise."""
         options = {
             "encoding": "json",
             "commitment": CONFIRMED,
@@ -375,7 +375,7 @@ class PaymentNode:
             return await self._ask("getTransaction", [signature, options], TRANSACTION)
 
     async def wire(self, signature: Signature) -> bytes | None:
-        """Return the confirmed transaction as it was sent, or None if there is none yet."""
+        """Return the confirmed transaction as it was sent; None if it is not confirmed."""
         options = {
             "encoding": "base64",
             "commitment": CONFIRMED,
@@ -385,7 +385,7 @@ class PaymentNode:
         return None if found is None else _data("getTransaction", found.transaction)
 
     async def account(self, address: str) -> AccountState | None:
-        """Return the account at *address*."""
+        """Return the account at *address*; None if it does not exist."""
         params = [address, {"commitment": CONFIRMED, "encoding": "base64"}]
         found = (await self._ask("getAccountInfo", params, ACCOUNT)).value
         if found is None:
@@ -393,7 +393,7 @@ class PaymentNode:
         return AccountState(owner=Wallet(found.owner), data=_data("getAccountInfo", found.data))
 
     async def genesis_hash(self) -> str:
-        """Return the name of the cluster."""
+        """Return the genesis hash, which identifies the chain."""
         return await self._ask("getGenesisHash", [], TEXT)
 
     async def block_time_s(self) -> int:
@@ -419,7 +419,7 @@ class PaymentNode:
         return await self._ask("getSignaturesForAddress", params, ARRIVALS)
 
     async def _ask(self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[T]") -> T:
-        """Return the result of *method*, at the level `finalized` if the node knows no other."""
+        """Return the result of *method*, at level `finalized` if the node lacks `confirmed`."""
         if not self._knows_confirmed:
             return await self._ask_at(method, as_final(params), decoder)
         try:
@@ -467,7 +467,7 @@ class PaymentNode:
     async def _post_again(self, method: str, request: bytes) -> bytes:
         """Post, and retry once if the node had just closed the reused connection.
 
-        Every request may be sent twice, because a transaction that is sent twice still lands once.
+        Every request may be sent twice: a transaction that is sent twice lands only once.
         """
         try:
             return await self._post(method, request)
@@ -493,7 +493,7 @@ def _data(method: str, data: tuple[str, str]) -> bytes:
 
 
 def _is_ours(error: str | dict[str, Any]) -> bool:
-    """Return whether our lack of funds, or a node that is not ready, made a simulation fail."""
+    """Return whether a simulation failed because we lack funds or the node is not ready."""
     if isinstance(error, dict):  # the fee payer is the first account of every payment
         return error.get("InsufficientFundsForRent") == {"account_index": 0}
     return error in NOT_THE_PAYERS

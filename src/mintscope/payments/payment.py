@@ -1,10 +1,10 @@
-"""One payment from the moment it is pending: its states, and the evidence that moves it.
+"""One payment from the moment it is pending: its states, and the evidence that changes them.
 
     pending -> issued    it landed and paid enough
-    pending -> failed    it landed and reverted, or the chain says that it never can land
-    failed  -> issued    it landed after all: landing always wins
+    pending -> failed    it landed and reverted, or the chain shows that it never can land
+    failed  -> issued    it landed after all: landing always decides
     issued  -> frozen    it vanished after it was confirmed, and was missed twice
-    frozen  -> issued    and came back
+    frozen  -> issued    it was found again
     any     -> frozen    it landed with less than was agreed
 
 Only evidence from the chain changes the state of a payment, never the time.  A state is `final` if
@@ -27,7 +27,7 @@ from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wal
 from mintscope.payments.pricing import BUNDLES, MICRO, REQUEST_USD
 from mintscope.payments.protocol.envelope import MessageHash, RefusalReason, Resource
 
-MISSED_BLOCKS: Final = 32  # finalized between two looks in vain
+MISSED_BLOCKS: Final = 32  # finalized blocks between two failed lookups
 
 
 class State(StrEnum):
@@ -40,13 +40,13 @@ class State(StrEnum):
 
 
 class PaidReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished answer, bought by a single request."""
+    """An answer that was bought by a single request."""
 
     body: bytes
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
-    """Credits on a new token, whose plain text is derived and never stored."""
+    """Credits on a new token, whose text is derived and never stored."""
 
     credits: int
     token_hash: CredentialHash
@@ -65,18 +65,18 @@ PaidItem = PaidReport | NewToken | TopUp
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payment:
-    """The facts of one payment.
+    """One payment.
 
-    message_hash       identifies the payment
-    signature          of the transaction, known before it was broadcast
-    address            of the client, whose failures are limited like those of the payer
-    key_hash           of the redelivery key
+    message_hash       the identifier of the payment
+    signature          the signature of the transaction, known before its broadcast
+    address            the client's address; failures are limited by it and by payer
+    key_hash           the hash of the redelivery key
     fee_lamports       upper bound for our network fee
-    last_valid_height  above this finalized block height the payment can never land
-    asset              the token of its atoms; None: begun before two tokens were accepted
-    paid               atoms that arrived; 0 before that
+    last_valid_height  above this finalized block height the payment cannot land
+    asset              the token of its atoms; None: begun before several tokens were accepted
+    paid               atoms that arrived; 0 until then
     reason             why it failed or is frozen
-    final              its block is finalized
+    final              the state is final
     touched            the balance of the new token that it bought has changed
     missed_height      finalized height at which it was first missed since it was issued; 0: never
     """
@@ -109,7 +109,7 @@ class Landed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reverted(msgspec.Struct, frozen=True, kw_only=True):
-    """The transaction is in a block and failed: the fee is gone, nothing was paid."""
+    """The transaction is in a block and failed: its fee was charged, nothing was paid."""
 
     final: bool
 
@@ -117,7 +117,7 @@ class Reverted(msgspec.Struct, frozen=True, kw_only=True):
 class Unseen(msgspec.Struct, frozen=True, kw_only=True):
     """The transaction was not found.
 
-    height    finalized block height read *before* looking, with the whole history
+    height    finalized block height read *before* the lookup, with the whole history
               searched; 0 if only recent blocks were, which proves nothing
     """
 
@@ -125,13 +125,13 @@ class Unseen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnreadablePayment(msgspec.Struct, frozen=True, kw_only=True):
-    """The transaction is in a block but cannot be read; *why* is for the operator."""
+    """The transaction is in a block but cannot be read; *why* is the reason, for the operator."""
 
     why: str
 
 
 class Dead(msgspec.Struct, frozen=True, kw_only=True):
-    """The transaction was not found at finalized *height*, where it could no longer land."""
+    """At finalized *height* the transaction was not found, and it can no longer land."""
 
     height: int
 
@@ -141,7 +141,7 @@ Evidence = Landed | Reverted | Dead
 
 
 def weigh(payment: Payment, sighting: Sighting) -> Evidence | None:
-    """Return the evidence of *sighting* about *payment*; None if it proves nothing."""
+    """Return the evidence that *sighting* gives about *payment*; None if it proves nothing."""
     match sighting:
         case Landed() | Reverted():
             return sighting
@@ -152,7 +152,7 @@ def weigh(payment: Payment, sighting: Sighting) -> Evidence | None:
 
 
 def apply(payment: Payment, evidence: Evidence) -> Payment:
-    """Return *payment* in the state that *evidence* puts it in; the only transition function."""
+    """Return *payment* in the state that follows from *evidence*; the only transition function."""
     match evidence:
         case Landed():
             return _land(payment, evidence)
@@ -164,7 +164,7 @@ def apply(payment: Payment, evidence: Evidence) -> Payment:
 
 def _land(payment: Payment, landed: Landed) -> Payment:
     if payment.final and not landed.final:
-        # Either this is old, or a node was wrong about finality: check again, and change nothing.
+        # The evidence is old, or a node was wrong about finality: check again, change nothing.
         return payment if payment.state is State.ISSUED else replace(payment, final=False)
     landed_payment = replace(payment, paid=landed.paid, final=landed.final, missed_height=0)
     if landed.paid < payment.amount:
@@ -173,7 +173,7 @@ def _land(payment: Payment, landed: Landed) -> Payment:
 
 
 def _miss(payment: Payment, height: int) -> Payment:
-    """Void an unsold payment at once, but an issued one only when it is missing twice."""
+    """Void a pending payment at once, but an issued payment only if it is missing twice."""
     if payment.state is State.ISSUED and not payment.final:
         if payment.missed_height == 0:
             return replace(payment, missed_height=height)
@@ -200,7 +200,7 @@ Place = tuple[UnixMs, Signature]
 
 
 class Coin(NamedTuple):
-    """The name of an asset, and the decimals of one whole token."""
+    """An asset: its name, and the decimals of one whole token."""
 
     symbol: str
     decimals: int
@@ -209,8 +209,8 @@ class Coin(NamedTuple):
 class Assets(NamedTuple):
     """The accepted tokens.
 
-    own      of payments that were begun before two tokens were accepted at once
-    others   by their mints, including *own*
+    own      the token of payments without one, begun before several tokens were accepted
+    others   the tokens by mint, including *own*
     """
 
     own: Coin
@@ -239,13 +239,13 @@ NO_ASSETS: Final = Assets(Coin("", 0), {})
 
 
 class Takings(NamedTuple):
-    """The sum paid on one day in one asset for one bundle.
+    """The income of one day in one asset from one bundle.
 
-    day       since 1970-01-01, UTC
-    credits   of the bundle; 0: answers that were paid one by one
+    day       UTC days since 1970-01-01
+    credits   size of the bundle; 0: answers paid one by one
     paid      atoms of *asset* that arrived
-    valued    payments of which the worth is known
-    worth     their sum in micro-USD, at the price of the asset when each began
+    valued    number of payments with a known value in USD
+    worth     their total value in micro-USD, at the price when each payment began
     """
 
     day: int
@@ -258,14 +258,14 @@ class Takings(NamedTuple):
 
     @property
     def usd(self) -> Decimal:
-        """The total worth in USD when it was paid."""
+        """The total value in USD at the time of payment."""
         return sum_usd(self.credits, self.payments - self.valued, self.worth)
 
 
 class WalletSum(NamedTuple):
-    """The sum that one wallet has paid in one asset for one bundle; fields are as in Takings.
+    """The sum that one wallet paid in one asset for one bundle; fields as in Takings.
 
-    last_at    the beginning of the newest payment
+    last_at    the time when the newest payment began
     """
 
     wallet: Wallet
@@ -279,33 +279,33 @@ class WalletSum(NamedTuple):
 
     @property
     def usd(self) -> Decimal:
-        """The total worth in USD when it was paid."""
+        """The total value in USD at the time of payment."""
         return sum_usd(self.credits, self.payments - self.valued, self.worth)
 
 
 def sum_usd(credit_count: int, unvalued: int, worth: int) -> Decimal:
-    """Return micro-USD *worth* as USD, plus the list price of payments without a known worth.
+    """Return micro-USD *worth* in USD, plus the list price of payments of unknown value.
 
-    credit_count    that each payment bought
-    unvalued        payments without a known worth
+    credit_count    credits that each payment bought
+    unvalued        number of payments of unknown value
     """
     return price_usd(credit_count) * unvalued + Decimal(worth) / MICRO
 
 
 def worth_usd(credit_count: int, worth: int | None) -> Decimal:
-    """Return the worth of one payment in USD; the list price if *worth*, in micro-USD, is None."""
+    """Return the value of a payment in USD: *worth*, in micro-USD, or the list price if None."""
     return sum_usd(credit_count, 1, 0) if worth is None else sum_usd(credit_count, 0, worth)
 
 
 def price_usd(credit_count: int) -> Decimal:
-    """Return the price of *credit_count* credits in US dollars; 0 means one answer."""
+    """Return the list price of *credit_count* credits in USD; 0 credits means one answer."""
     if credit_count == 0:
         return REQUEST_USD
     return BUNDLE_USD.get(credit_count, REQUEST_USD * credit_count)
 
 
 def usd_words(usd: Decimal) -> str:
-    """Return *usd* as text: $1,234.50; below one dollar, with fractions of a cent."""
+    """Return *usd* as text: $1,234.50; below one dollar with fractions of a cent."""
     if usd == 0 or usd >= 1:
         return f"${usd:,.2f}"
     digits = f"{usd:f}".rstrip("0").partition(".")[2]

@@ -1,10 +1,10 @@
 """Ports of payments: the store, the chain, and the outcomes of a payment.
 
-Settled        200 or 201     the purchase
-Refused        402            PAYMENT_FAILED, and a fresh requirement
+Settled        200 or 201     the purchase, delivered
+Refused        402            PAYMENT_FAILED, with a new requirement
 AlreadyUsed    409            PAYMENT_ALREADY_USED
 Unresolved     503            PAYMENT_PENDING: send the same payment again, with its key
-Unavailable    503            PAYMENT_UNAVAILABLE: this request sent nothing, charged nothing
+Unavailable    503            PAYMENT_UNAVAILABLE: nothing was sent or charged
 """
 
 from collections.abc import Sequence
@@ -30,20 +30,20 @@ from mintscope.payments.protocol.envelope import (
     Signed,
 )
 
-LEASE_MS_MAX: Final = 2 * HOUR_MS  # a longer one was given before the clock was set back
-FINAL_AFTER_SLOTS: Final = 40  # after a resolution, its finality is checked
-FEE_SHARES: Final = 10  # how many must lose fees at once before all sales stop
-WALLET_LAMPORTS_MIN: Final = 890_880  # a wallet with less than the rent of its account cannot pay
-SPARE_LAMPORTS: Final = 2_000_000  # a hundred payments at the highest fee
+LEASE_MS_MAX: Final = 2 * HOUR_MS  # a longer lease was made before the clock was set back
+FINAL_AFTER_SLOTS: Final = 40  # slots from a resolution to the check of its finality
+FEE_SHARES: Final = 10  # payers that must lose fees at once before all sales stop
+WALLET_LAMPORTS_MIN: Final = 890_880  # the rent of an account: a wallet with less cannot pay
+SPARE_LAMPORTS: Final = 2_000_000  # enough for a hundred payments at the highest fee
 
 
 def final_after_ms(slot_s: float) -> int:
-    """Return the time from a resolution to the check of its finality, at *slot_s* a slot."""
+    """Return the ms from a resolution to the check of its finality, at *slot_s* seconds a slot."""
     return int(FINAL_AFTER_SLOTS * slot_s * 1000)
 
 
 class Inconsistent(ServiceUnavailable, code=ErrorCode.SERVICE_UNAVAILABLE):
-    """The store refuses a change that contradicts its data; only that change is lost."""
+    """The store refused a change that contradicts its data; only that change is lost."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -58,14 +58,14 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """The amounts that may be lost in any hour, by accident or to an attacker.
+    """Limits of the losses in any hour, by accident or to an attacker.
 
     failures                  payments of a payer that landed and reverted; of an address, which
                               many payers may share: so many more than its good payments
     in_flight_new_payer       pending payments of a payer that has bought nothing within the day
     in_flight_payer           pending and reverted payments of a payer, and one more for each
                               purchase within the hour
-    in_flight_address         likewise of a client address
+    in_flight_address         the same for a client address
     fee_lamports              network fees of payments that reverted; payers that revert more often
                               than they buy share half of it; one payer or address may use a tenth,
                               including the fees of its pending payments
@@ -84,17 +84,17 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fee_lamports_each(self) -> int:
-        """The part of *fee_lamports* that one payer, or one address, may put at risk."""
+        """The part of *fee_lamports* that one payer or one address may put at risk."""
         return self.fee_lamports // FEE_SHARES
 
 
 class Conduct(msgspec.Struct, frozen=True):
-    """Payments of a payer, or an address, within the hour and in flight.
+    """The payments of a payer or an address in the last hour, and those in flight.
 
     sold            payments that were issued
-    fee_lamports    of its pending and reverted payments
+    fee_lamports    fees of the pending and the reverted payments
     sold_today      payments that were issued within 24 hours
-    reverted_today  of a payer: payments that reverted within 24 hours; of an address 0
+    reverted_today  payments of a payer that reverted within 24 hours; 0 for an address
     """
 
     reverted: int
@@ -106,20 +106,20 @@ class Conduct(msgspec.Struct, frozen=True):
 
     @property
     def is_new_payer(self) -> bool:
-        """Whether there was no purchase within the day."""
+        """Whether there was no purchase within 24 hours."""
         return self.sold_today == 0
 
     @property
     def is_one_more_covered(self) -> bool:
-        """Whether purchases within the day outnumber reverted and pending payments."""
+        """Whether purchases within 24 hours outnumber reverted and pending payments."""
         return self.reverted_today + self.pending < self.sold_today
 
     def find_excess(
         self, budget: Budget, *, fee_lamports: int, is_address: bool
     ) -> RefusalReason | None:
-        """Return the reason to refuse one more payment that costs *fee_lamports*, or None."""
+        """Return the reason to refuse a payment with a fee of *fee_lamports*, or None."""
         in_flight = budget.in_flight_address if is_address else budget.in_flight_payer
-        # One payer that fails must not stop all who share its address.
+        # A single failing payer must not stop all payers that share its address.
         failures_max = budget.failures + self.sold if is_address else budget.failures - 1
         if self.reverted > failures_max:
             return RefusalReason.TOO_MANY_FAILURES
@@ -135,8 +135,8 @@ class Conduct(msgspec.Struct, frozen=True):
 class FeesAtRisk(msgspec.Struct, frozen=True):
     """Network fees of all payers together, in lamports, already burned or still at risk.
 
-    reverted     of payments that reverted within the hour
-    uncovered    of those of payers that reverted more often within the day than they bought
+    reverted     fees of payments that reverted within the hour
+    uncovered    the part from payers that reverted more often than they bought within a day
     pending      of those under way
     new_payers   of those under way whose payers have bought nothing within the day
     fund         balance of the fee payer beyond *pending*, None before the first look
@@ -149,7 +149,7 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
     fund: int | None
 
     def allow(self, budget: Budget, payer: Conduct, *, fee_lamports: int) -> bool:
-        """Return whether one more payment of *payer* that costs *fee_lamports* may begin.
+        """Return whether another payment of *payer* with a fee of *fee_lamports* may begin.
 
         A payment that never lands or reverts costs its sender nothing, so new payers have
         half of what may be reserved, and payers that revert more often than they buy have
@@ -163,7 +163,7 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
         half = budget.fee_lamports // 2
         if not is_covered and self.uncovered + fee_lamports > half:
             return False
-        # More may be uncovered than may be burned, if pending payments have reverted since.
+        # The uncovered fees may exceed the limit, if pending payments have reverted since.
         counted = self.reverted - self.uncovered + min(self.uncovered, half)
         return counted + fee_lamports <= budget.fee_lamports
 
@@ -178,13 +178,13 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingPayment:
-    """A payment to begin, and the conditions for it.
+    """A payment to begin, and its conditions.
 
-    quote          the quote that the payment answers; no other payment may have the same
-    mark           of the lookup that preceded the simulation
-    balance_after  of the payer's token account, by that simulation
-    lease_until    until then the process that began the payment also follows it
-    worth          of its amount now, in micro-USD; None if no price is known
+    quote          the quote that is paid; no other payment may have the same quote
+    mark           the mark of the lookup before the simulation
+    balance_after  the balance of the payer's token account, from the simulation
+    lease_until    until this time the process that began the payment watches it
+    worth          the value of the amount in micro-USD; None if no price is known
     """
 
     payment: Payment
@@ -211,7 +211,7 @@ class KeyTaken:
 
 
 class QuoteUsed:
-    """Another payment was begun with the same quote, whatever its outcome."""
+    """Another payment was begun with the same quote, whatever its outcome was."""
 
 
 class Overdrawn(msgspec.Struct, frozen=True):
@@ -221,7 +221,7 @@ class Overdrawn(msgspec.Struct, frozen=True):
 
 
 class SalesClosed:
-    """No payment may begin because of a violated invariant, the hour's fees, or the fee payer."""
+    """No payment may begin: an invariant is violated, or fees or the fee payer are exhausted."""
 
 
 Objection = KeyTaken | QuoteUsed | Overdrawn | SalesClosed
@@ -229,15 +229,15 @@ Beginning = Begun | KnownPayment | Objection
 
 
 class PaymentStore(Protocol):
-    """The stored payments.  Every method raises ServiceUnavailable if the store does not answer."""
+    """Stores payments.  Every method raises ServiceUnavailable if the store does not answer."""
 
     async def find(self, message_hash: MessageHash) -> Found:
-        """Return the payment of *message_hash*, if there is one."""
+        """Return the payment of *message_hash*, if there is one, and the current mark."""
 
     async def begin(self, pending: PendingPayment) -> Beginning:
-        """Make the payment pending, unless it exists or there is an objection.
+        """Store the payment as pending, unless it exists or there is an objection.
 
-        *balance_after* must cover every other payment of that payer that is pending, or was
+        *balance_after* must cover every other payment of that payer that is pending or was
         resolved after *mark*: the simulation cannot have seen those.
         """
 
@@ -249,7 +249,7 @@ class PaymentStore(Protocol):
         now: UnixMs,
         again_ms: int,
     ) -> Payment:
-        """Apply *evidence*, hand out or freeze the purchase, and return the updated payment.
+        """Apply *evidence*, deliver or freeze the purchase, and return the updated payment.
 
         again_ms    the time until the payment is leased again, to check whether it is final
         Raises      Inconsistent if the payment was never begun, or if the books refuse the change
@@ -258,7 +258,7 @@ class PaymentStore(Protocol):
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
         """Lease payments that are not final and whose lease has ended at *now*.
 
-        A lease of more than LEASE_MS_MAX from *now* has ended, too: the clock was set back.
+        A lease of more than LEASE_MS_MAX from *now* counts as ended: the clock was set back.
         """
 
     async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
@@ -272,18 +272,18 @@ class PaymentStore(Protocol):
 
 
 class ChainUnavailable(Exception):
-    """No node answered in time with a usable answer."""
+    """No node gave a usable answer in time."""
 
 
 class Unintelligible(ChainUnavailable):
-    """A node has answered this question, but the answer cannot be understood."""
+    """A node has answered, but the answer cannot be understood."""
 
 
 class Simulated(msgspec.Struct, frozen=True, kw_only=True):
     """The transaction would succeed now.
 
     balance_after        atoms left in the payer's account
-    last_valid_height    above this block height the transaction can never land: at most
+    last_valid_height    above this block height the transaction cannot land: at most
                          BLOCKHASH_BLOCKS above the block that it was simulated on
     """
 
@@ -294,7 +294,7 @@ class Simulated(msgspec.Struct, frozen=True, kw_only=True):
 class Rejected(msgspec.Struct, frozen=True):
     """The transaction would fail now.
 
-    error          the error as the chain names it
+    error          the chain's name for the error
     is_unfunded    the payer's token account does not exist, or holds too little
     """
 
@@ -324,7 +324,7 @@ Trial = Simulated | Failing
 
 
 class Settlement(Protocol):
-    """The steps of a payment on the chain.
+    """Simulates, sends and watches payments on the chain.
 
     Every method raises ChainUnavailable, and ends within its own time limit.
     """
@@ -345,11 +345,11 @@ class Settlement(Protocol):
         """Wait for a freshly broadcast transaction to be confirmed, for *patience_s* at most."""
 
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
-        """Search the whole history for *signatures*, and answer in their order."""
+        """Search the whole history for *signatures*; return the results in the same order."""
 
 
 class PaymentChain(Protocol):
-    """Facts of the chain that selling needs before the first payment.
+    """Facts of the chain that are needed before the first sale.
 
     Every method raises ChainUnavailable, and ends within its own time limit.
     """
@@ -360,11 +360,11 @@ class PaymentChain(Protocol):
     async def expect_usable(self, asset: Mint | None = None) -> None:
         """Check an accepted token and its treasury against the terms.
 
-        asset    its mint; None: the payment token.  Raises UnusablePaymentToken.
+        asset    the mint of the token; None: the payment token.  Raises UnusablePaymentToken.
         """
 
     async def genesis_hash(self) -> str:
-        """Return the name of the chain that payments settle on."""
+        """Return the genesis hash of the chain that payments settle on."""
 
     async def block_time_s(self) -> int:
         """Return the time of the newest confirmed block, in Unix seconds."""
@@ -374,10 +374,10 @@ class PaymentChain(Protocol):
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
-    """The payment has arrived and its purchase is handed out.
+    """The payment has arrived and its purchase is delivered.
 
-    token          the new credit token that it bought, in plain text, if any
-    redelivered    the payment had settled before, and its answer was lost
+    token          the text of the new credit token that it bought, if any
+    redelivered    the payment had settled earlier, and its answer was lost
     """
 
     payment: Payment
@@ -386,24 +386,24 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Used(Enum):
-    """The part of the payment that was used before."""
+    """The part of a payment that was already used."""
 
     PAYMENT = auto()
-    KEY = auto()  # for another payment
-    LOST = auto()  # on chain, unknown to a restored store, and not proven to be the sender's
-    ACKNOWLEDGED = auto()  # settled by an operator
+    KEY = auto()  # the redelivery key, by another payment
+    LOST = auto()  # the payment: on chain, lost from the store, and not proven to be the sender's
+    ACKNOWLEDGED = auto()  # the payment: settled by an operator
 
 
 class AlreadyUsed(msgspec.Struct, frozen=True):
-    """The sender does not prove that it owns the answer."""
+    """The payment was used already, and the sender does not prove that it owns the answer."""
 
     what: Used
 
 
 class Unresolved(msgspec.Struct, frozen=True, kw_only=True):
-    """The payment is on its way, and its outcome is not known yet.
+    """The payment was sent, and its outcome is not known yet.
 
-    key    to send the same payment again with; only for a client that chose none
+    key    the key for sending the payment again; only for a client that sent none
     """
 
     payment: Payment
@@ -414,14 +414,14 @@ class Obstacle(Enum):
     """The reason why no payment can be taken now."""
 
     CHAIN = auto()
-    NODE_BEHIND = auto()  # it does not know the blockhash, and is short of what others know
+    NODE_BEHIND = auto()  # it does not know the blockhash, and lags behind other nodes
     SALES_CLOSED = auto()
-    TREASURY = auto()  # its token account takes no payments
-    UNSETTLED = auto()  # it may have been sent before, and its outcome is not final yet
+    TREASURY = auto()  # our token account accepts no payments
+    UNSETTLED = auto()  # the payment may have been sent before, and is not final yet
 
 
 class Unavailable(msgspec.Struct, frozen=True):
-    """This request sent nothing and charged nothing."""
+    """No payment can be taken now: this request sent nothing and charged nothing."""
 
     obstacle: Obstacle
 
@@ -443,7 +443,7 @@ def not_begun(why: Objection) -> Outcome:
 
 
 def not_simulated(trial: Failing) -> Outcome:
-    """Return the outcome of a payment that would not succeed now, by the party at fault."""
+    """Return the outcome of a payment that would fail now, by the party at fault."""
     match trial:
         case TreasuryUnusable():
             return Unavailable(Obstacle.TREASURY)

@@ -1,4 +1,4 @@
-"""Price of the payment token for a minute, and its own market."""
+"""The price of the payment token, cached for a minute, and the token's own market."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -28,10 +28,10 @@ from mintscope.payments.pricing import (
 from mintscope.payments.protocol.headers import AMOUNT_MAX
 from mintscope.solana.blocks import DOLLARS, LAMPORTS_PER_SOL, WSOL
 
-RETRY_S: Final = 5.0  # until a source in doubt is read again
-# Nothing is sold at an older price.  Reading its successor takes 15 s at most.
+RETRY_S: Final = 5.0  # pause before a doubtful source is read again
+# Nothing is sold at an older price.  Reading the next price takes 15 s at most.
 QUOTE_S_MAX: Final = SNAPSHOT_S + 15.0
-STEP_S_MAX: Final = 5.0  # if the wall clock is set by more, the price is read again at once
+STEP_S_MAX: Final = 5.0  # if the wall clock steps further, the price is read again at once
 
 NO_PRICE: Final = (
     "The payment token has no reliable price right now; nothing was charged."
@@ -63,19 +63,19 @@ class SolSource(Protocol):
 
 
 class PinnedPrice:
-    """A price fixed by the operator: of a stable coin, or of a devchain's token."""
+    """A price fixed by the operator, for a stablecoin or a devchain's token."""
 
     def __init__(self, usd: Decimal) -> None:
         self._usd = usd
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
-        """Return the same price, always."""
+        """Return the fixed price."""
         return Quote(usd=self._usd, observed_at=now)
 
 
 @dataclass(eq=False, repr=False)
 class PriceCache:
-    """Reads the source at most once a minute, so that the price list and all demands agree.
+    """Caches the price for a minute, so that the price list and all demands agree.
 
     Requests that come while the source is being read use the last price, unless it is too old.
     """
@@ -84,13 +84,13 @@ class PriceCache:
     _: KW_ONLY
     decimals: int
     clock: Clock
-    sol: SolSource | None = None  # without it network fees are not compared with prices
+    sol: SolSource | None = None  # None: network fees are not compared with prices
     fee_share_max: Decimal = FEE_SHARE_MAX
     doubt: Doubt | None = field(default=Doubt.NO_ANSWER, init=False)
 
     def __post_init__(self) -> None:
         self._price_list: PriceList | None = None  # the current one
-        self._previous: Quote | None = None  # of the last price list
+        self._previous: Quote | None = None  # the quote of the last price list
         self._read_at_s = 0.0
         self._read_again_s = 0.0
         self._ahead_s = self._wall_ahead_s()
@@ -99,7 +99,7 @@ class PriceCache:
         """Return the prices of this minute.  Raises PriceUnavailable."""
         now_s = self.clock.monotonic_s()
         if now_s >= self._read_again_s or self._has_stepped():
-            self._read_again_s = now_s + RETRY_S  # no other request reads meanwhile
+            self._read_again_s = now_s + RETRY_S  # so that no other request reads meanwhile
             self._ahead_s = self._wall_ahead_s()
             await self._read()
         price_list = self.latest()
@@ -108,12 +108,12 @@ class PriceCache:
         return price_list
 
     def latest(self) -> PriceList | None:
-        """Return the prices as they were last read, None if there are none or they are old."""
+        """Return the last prices that were read; None if there are none or they are too old."""
         age_s = self.clock.monotonic_s() - self._read_at_s
         return self._price_list if age_s < QUOTE_S_MAX else None
 
     def distrust(self) -> None:
-        """Forget the prices, so that the next request reads the source again."""
+        """Discard the prices, so that the next request reads the source again."""
         self._price_list = None
         self._read_again_s = 0.0
 
@@ -148,7 +148,7 @@ class PriceCache:
         return self.clock.now() / 1000 - self.clock.monotonic_s()
 
     def _has_stepped(self) -> bool:
-        """Return whether the wall clock was set since it was last compared."""
+        """Return whether the wall clock was set since the last comparison."""
         return abs(self._wall_ahead_s() - self._ahead_s) > STEP_S_MAX
 
 
@@ -159,7 +159,7 @@ class TokenReserves(msgspec.Struct, frozen=True, kw_only=True):
     """The reserves of the pools of a token, in atoms.
 
     base     of the token
-    quotes   of the tokens it is traded for, by mint
+    quotes   reserves of the tokens that it is traded for, by mint
     """
 
     base: int
@@ -170,14 +170,14 @@ class PoolReserves(Protocol):
     """Reads the reserves of the payment token's pools."""
 
     async def read(self) -> TokenReserves:
-        """Return the reserves of all the pools together.
+        """Return the total reserves of all the pools.
 
         Raises ChainUnavailable, and UnusablePaymentToken for a pool of another token.
         """
 
 
 def minutes_of(loaded: LoadedMint) -> Sequence[Minute]:
-    """Return the minutes with a price, oldest first: stored ones, and ones not folded yet."""
+    """Return the minutes with a price, oldest first, both stored and not folded yet."""
     closes: dict[UnixS, float] = {}
     volumes: dict[UnixS, int] = {}
     for row in loaded.candles[Timeframe.M1]:
@@ -203,13 +203,13 @@ def market_of(  # noqa: PLR0913 - one argument for each part
     lag_s: float,
     dollars: frozenset[Mint] = DOLLARS,
 ) -> TokenMarket:
-    """Return the market of *token*; its sides are worth nothing if there is no price.
+    """Return the market of *token*; without a price both sides have the value 0.
 
-    dollars   the mints of which one is worth a dollar, each of 6 decimals
+    dollars   mints of tokens worth one dollar each, of 6 decimals
     """
     minutes = minutes_of(token)
     price = minutes[-1].close if minutes else 0.0
-    # The last trade of a minute may be made by anyone, at any price; those of most minutes are not.
+    # Anyone can make the last trade of one minute, at any price, but not those of most minutes.
     sol_closes = [each.close for each in minutes_of(sol)[-TWAP_MINUTES:]]
     sol_usd = median(sol_closes) if sol_closes else 0.0
     return TokenMarket(

@@ -1,4 +1,4 @@
-"""Sources of the payment token's price: feeds, and reserves of pools."""
+"""Sources of the payment token's price: feeds, and the reserves of pools."""
 
 import asyncio
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ FIGURE_LENGTH_MAX: Final = 64  # digits of a price
 
 @dataclass(eq=False, repr=False)
 class MarketPrice:
-    """Implements PriceSource with the token's own market."""
+    """A PriceSource that reads the token's own market."""
 
     reader: LogReader
     reserves: PoolReserves
@@ -93,7 +93,7 @@ class _Pyth(msgspec.Struct, frozen=True):
         """One price id."""
 
         class Price(msgspec.Struct, frozen=True):
-            """A number as *price* x 10^*expo*, at *publish_time* in seconds."""
+            """A number: *price* x 10^*expo*, at *publish_time* in Unix seconds."""
 
             price: Annotated[str, msgspec.Meta(max_length=FIGURE_LENGTH_MAX)]
             expo: int
@@ -108,7 +108,7 @@ _PYTH: Final = msgspec.json.Decoder(_Pyth)
 
 
 class FeedPrice:
-    """Implements PriceSource with an address that answers like Pyth's Hermes."""
+    """A PriceSource that reads a URL with the API of Pyth's Hermes."""
 
     def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._url = url
@@ -135,7 +135,7 @@ class FeedPrice:
 
 
 def _reading(body: bytes) -> FeedReading | None:
-    """Return the reading of a feed of one price, or None if *body* is not one."""
+    """Return the reading of a feed of one price; None if *body* is invalid."""
     parsed = decode_json(body, _PYTH).parsed
     if len(parsed) != 1 or abs(parsed[0].price.expo) > EXPONENT_MAX:
         return None
@@ -145,13 +145,13 @@ def _reading(body: bytes) -> FeedReading | None:
 
 
 class SolPrice:
-    """Implements SolSource with SOL's own market, as followed here."""
+    """A SolSource that reads SOL's own market, as tracked here."""
 
     def __init__(self, reader: LogReader) -> None:
         self._reader = reader
 
     async def read(self, now: UnixMs) -> Decimal | None:
-        """Return the last price while it is at most an hour old."""
+        """Return the last price if it is at most an hour old."""
         try:
             async with asyncio.timeout(READ_S):
                 loaded = await self._reader.load(WSOL)
@@ -165,9 +165,9 @@ class SolPrice:
 
 
 class TrueClock:
-    """A price source that gives no price while the clock differs from the newest block's time.
+    """A price source without a price while the clock differs from the newest block's time.
 
-    Quotes expire by this clock.  A node that does not answer changes nothing.
+    Quotes expire by this clock.  A silent node is no reason for doubt.
     """
 
     def __init__(self, source: PriceSource, chain: PaymentChain, clock: Clock) -> None:
@@ -198,9 +198,9 @@ class TrueClock:
 
 
 class OwnChain:
-    """A price source that gives no price while payments settle on another chain than the market's.
+    """A price source without a price while payments settle on another chain than the market's.
 
-    A node that does not answer changes nothing, and neither does a log that names no chain.
+    A silent node is no reason for doubt, and neither is a log that names no chain.
     """
 
     def __init__(self, source: PriceSource, chain: PaymentChain, reader: LogReader) -> None:
@@ -223,9 +223,9 @@ class OwnChain:
 
 
 async def other_chain(chain: PaymentChain, reader: LogReader) -> str | None:
-    """Return a message if payments settle on another chain than the log's, else None.
+    """Return a message if payments settle on another chain than the log's; None if not.
 
-    Raises ChainUnavailable, ServiceUnavailable; UnusableStore before ingest has made the log
+    Raises ChainUnavailable, ServiceUnavailable; UnusableStore if ingest has not created the log yet
     """
     followed = (await reader.tip()).genesis_hash
     if followed is None:
@@ -240,9 +240,9 @@ async def other_chain(chain: PaymentChain, reader: LogReader) -> str | None:
 
 
 class UsableToken:
-    """A price source that first checks whether the chain is fit for payments in a token.
+    """A price source that first checks whether the chain can take payments in a token.
 
-    asset    its mint; None: the payment token's, whose price is measured
+    asset    the mint of the token; None: the payment token
     """
 
     def __init__(self, source: PriceSource, chain: PaymentChain, asset: Mint | None = None) -> None:
@@ -264,7 +264,7 @@ class UsableToken:
         return found
 
     async def _look(self) -> None:
-        """Check the chain; no answer from the node changes nothing."""
+        """Check the chain; a silent node changes nothing."""
         try:
             await self._chain.expect_usable(self._asset)
         except UnusablePaymentToken as trouble:
@@ -281,16 +281,16 @@ _AMOUNT: Final = slice(64, 72)
 
 
 class Vaults(NamedTuple):
-    """The two token accounts of a pool: of the token, and of the token it is traded for."""
+    """The two token accounts of a pool: for the token, and for the token it is traded for."""
 
     base: Wallet
     quote: Wallet
 
 
 class RpcReserves:
-    """Reads the vaults of *pools*, which trade *base*; lives in one event loop.
+    """Reads the vaults of *pools*, which trade *base*; used in one event loop.
 
-    dollars   the mints beside SOL that *base* may be traded for, each of 6 decimals
+    dollars   mints besides SOL that *base* may be traded for, each of 6 decimals
     """
 
     def __init__(
@@ -308,9 +308,9 @@ class RpcReserves:
         self._quotes = dollars | {WSOL}
 
     async def read(self) -> TokenReserves:
-        """Return the reserves of all the pools together.
+        """Return the total reserves of all the pools.
 
-        Raises    ChainUnavailable; UnusablePaymentToken if it is not such a vault
+        Raises    ChainUnavailable; UnusablePaymentToken if an account is not such a vault
         """
         held = await asyncio.gather(
             *(self._balance(vault) for pool in self._pools for vault in pool)

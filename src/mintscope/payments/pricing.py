@@ -1,8 +1,8 @@
 """Price of the payment token, and the products that are sold.
 
-Its market may be thin, and a trader that moves it moves our prices.  So a price
+The token's market may be thin, and a trader that moves it moves our prices.  So a price
 needs liquidity on both sides, recent trades, two averages that agree, even pools and
-no jump.  Trades in a pool that a trader opened to trade with itself set no price (see
+no jump.  Trades in pools that traders open to trade with themselves set no price (see
 `market.standing`).  Of the two averages the lower one counts, so that lifting the
 market for a moment never makes credits cheap.
 """
@@ -30,16 +30,16 @@ SIDES_RATIO_MAX: Final = 2.0
 TRADE_AGE_S_MAX: Final = DAY_S
 LAG_S_MAX: Final = 60.0
 FEED_AGE_MS_MAX: Final = MINUTE_MS
-# Of one whole token: beyond these no source is believed, and no arithmetic is exact.
+# USD per whole token: beyond these limits no source is believed, and no arithmetic is exact.
 USD_MIN: Final = Decimal("1e-30")
 USD_MAX: Final = Decimal("1e30")
-MICRO: Final = 10**6  # of a dollar
+MICRO: Final = 10**6  # micro-USD in a dollar
 WORTH_MAX: Final = 10**15  # micro-USD: thousands of payments add up in 64 bits
 FEED_AHEAD_MS_MAX: Final = 5_000
 
 SKEW_S_MAX: Final = 5.0
-# The newest block is always late: its time is rounded down to a second and is a median of the
-# validators, the block is confirmed a second later, and the answer takes time.
+# The newest block always seems late: its time is a median of the validators, rounded down to a
+# second; the block is confirmed a second later; and the answer takes time.
 BLOCK_LATE_S_MAX: Final = 5.0
 
 
@@ -47,9 +47,9 @@ SNAPSHOT_S: Final = 60.0
 
 
 class Quote(msgspec.Struct, frozen=True, kw_only=True):
-    """The price of one whole token in USD, finite and > 0, and its time.
+    """The price of one whole token in USD, finite and > 0, and the time of the price.
 
-    lasts_s   how long it is sold at
+    lasts_s   how long sales may use the price, in seconds
     """
 
     usd: Decimal
@@ -62,7 +62,7 @@ class Quote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Doubt(StrEnum):
-    """The reason why there is no price; for the operator, and in a metric."""
+    """The reason why there is no price, for the operator and for a metric."""
 
     NO_ANSWER = "the source does not answer"
     BROKEN = "a bug, or an unforeseen answer"
@@ -82,7 +82,7 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minute:
-    """A minute in which the token was traded, with the parts of its candle that a price needs.
+    """A minute with trades of the token: the parts of its candle that a price needs.
 
     close       USD per whole token, finite and > 0
     volume      micro-USD
@@ -98,9 +98,9 @@ class TokenMarket:
     """The payment token's own market at one moment.
 
     minutes        with trades, oldest first: the last one before TWAP_MINUTES ago, and all since
-    base_usd       worth of its tokens in all its pools
-    quote_usd      worth of the other side of its pools
-    lag_s          how far the market data is behind the chain
+    base_usd       value of the token in all its pools
+    quote_usd      value of the other side of its pools
+    lag_s          how far the market data lags behind the chain, in seconds
     """
 
     minutes: Sequence[Minute]
@@ -110,7 +110,7 @@ class TokenMarket:
 
 
 class FeedReading(msgspec.Struct, frozen=True, kw_only=True):
-    """A price from a feed, as USD per whole token."""
+    """A price from a feed, in USD per whole token."""
 
     usd: Decimal
     observed_at: UnixMs
@@ -119,7 +119,7 @@ class FeedReading(msgspec.Struct, frozen=True, kw_only=True):
 def price_of_market(market: TokenMarket, now: UnixMs) -> Quote | Doubt:
     """Return the lower of two averages that agree, or the reason for doubt."""
     now_s = UnixS(now // 1000)
-    # Written so that a NaN is a doubt too.
+    # Written so that a NaN becomes a doubt, too.
     if not market.lag_s <= LAG_S_MAX:
         return Doubt.LAGGING
     if not market.minutes or now_s - market.minutes[-1].start > TRADE_AGE_S_MAX:
@@ -150,7 +150,7 @@ def is_jump(quote: Quote, previous: Quote) -> bool:
 
 
 def vwap(minutes: Sequence[Minute], now: UnixS) -> float:
-    """Return USD over tokens of the last VWAP_MINUTES, or the last price without trades."""
+    """Return USD over tokens of the last VWAP_MINUTES; the last price if there were no trades."""
     recent = [each for each in minutes if each.start > now - VWAP_MINUTES * MINUTE_S]
     tokens = sum(each.volume / each.close for each in recent)
     return sum(each.volume for each in recent) / tokens if tokens else minutes[-1].close
@@ -159,7 +159,7 @@ def vwap(minutes: Sequence[Minute], now: UnixS) -> float:
 def twap(minutes: Sequence[Minute], now: UnixS) -> float:
     """Return the mean price of the last TWAP_MINUTES, each close holding until the next trade.
 
-    A token that is younger than that is averaged over its life.
+    For a younger token it is the mean over its life.
     """
     total = 0.0
     weight = 0
@@ -177,7 +177,7 @@ def twap(minutes: Sequence[Minute], now: UnixS) -> float:
 
 
 def _is_even(market: TokenMarket, price: float) -> bool:
-    """Return whether the reserves of the named pools are balanced at about *price*."""
+    """Return whether the reserves of the price pools are balanced at about *price*."""
     base_usd = market.base_usd / market.minutes[-1].close * price
     low, high = sorted((base_usd, market.quote_usd))
     return high <= SIDES_RATIO_MAX * low
@@ -190,12 +190,12 @@ def _quote(usd: Decimal, observed_at: UnixMs) -> Quote | Doubt:
 
 
 def is_clock_right(skew_s: float) -> bool:
-    """Return whether a clock *skew_s* ahead of the newest block's time is plausible."""
+    """Return whether it is plausible that a clock is *skew_s* ahead of the newest block's time."""
     return -SKEW_S_MAX <= skew_s <= SKEW_S_MAX + BLOCK_LATE_S_MAX
 
 
 REQUEST_USD: Final = Decimal("0.0025")
-FEE_SHARE_MAX: Final = Decimal(1)  # beyond it a request costs us more than it brings
+FEE_SHARE_MAX: Final = Decimal(1)  # above 1 a request costs us more than it earns
 BUNDLE_SHOWN_MAX: Final = 20
 
 
@@ -207,12 +207,12 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def usd_per_credit(self) -> Decimal:
-        """The discounted price, exact."""
+        """The discounted price of one credit, exact."""
         return REQUEST_USD * (100 - self.discount_percent) / 100
 
     @property
     def usd(self) -> Decimal:
-        """The total price, exact."""
+        """The total price of the bundle, exact."""
         return self.usd_per_credit * self.credits
 
 
@@ -225,7 +225,7 @@ BUNDLES: Final = (
 
 
 def parse_bundle(text: str | None) -> Bundle:
-    """Return the bundle that *text*, a number in plain decimal digits, names.
+    """Return the bundle of the size in *text*, in decimal digits.
 
     Raises    InvalidBundle
     """
@@ -238,7 +238,7 @@ def parse_bundle(text: str | None) -> Bundle:
 
 
 class BundlePrice(msgspec.Struct, frozen=True, kw_only=True):
-    """A bundle at one quote, in atoms; the total divided by the unit price is the bundle's size."""
+    """The price of a bundle at one quote, in atoms; the total is the unit price times the size."""
 
     per_credit: int
     price: int
@@ -255,7 +255,7 @@ def atoms_for_usd(usd: Decimal, quote: Quote, *, decimals: int) -> int:
 
 
 def worth_of_atoms(atoms: int, quote: Quote, *, decimals: int) -> int:
-    """Return the worth of *atoms* (>= 0) of a token with *decimals*, in micro-USD, <= WORTH_MAX.
+    """Return the value of *atoms* (>= 0) of a token with *decimals*, in micro-USD, <= WORTH_MAX.
 
     Exact: a product of fractions, rounded half up once.
     """
@@ -264,10 +264,10 @@ def worth_of_atoms(atoms: int, quote: Quote, *, decimals: int) -> int:
 
 
 class PriceList(msgspec.Struct, frozen=True, kw_only=True):
-    """Every price at one quote, so that the list and the demand for payment agree.
+    """All prices at one quote, so that the price list and each demand for payment agree.
 
     sol_usd          price of SOL for network fees; None if it is unknown
-    fee_share_max    the share of a request's price that the network fee of its payment may take
+    fee_share_max    the greatest share of a request's price that its network fee may cost
     """
 
     quote: Quote
@@ -282,12 +282,12 @@ class PriceList(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def request_fee_lamports_max(self) -> int | None:
-        """The highest fee for landing the payment of one request; None for any fee."""
+        """The highest network fee for the payment of one request, in lamports; None: any fee."""
         if self.sol_usd is None:
             return None
         return int(REQUEST_USD * self.fee_share_max * LAMPORTS_PER_SOL / self.sol_usd)
 
     def price(self, bundle: Bundle) -> BundlePrice:
-        """Return the price of *bundle*, rounded up per credit, so that its total is a multiple."""
+        """Return the price of *bundle*, rounded up per credit: its total is a multiple of that."""
         per_credit = atoms_for_usd(bundle.usd_per_credit, self.quote, decimals=self.decimals)
         return BundlePrice(per_credit=per_credit, price=per_credit * bundle.credits)

@@ -10,9 +10,9 @@ The reconciler never broadcasts, because the buyer may have given up and paid in
 payment is broadcast again only if its buyer sends it again.  It may run in any number of processes,
 beside the handler of the same payment.
 
-Lost payments.  Only we can have sent them, because each needs our signature.  A quote counts at any
-age.  The key or the payer's wallet proves whose payment it is.  A purchase is issued only if no
-fork can undo it, once, through a row like any other.
+Lost payments.  Only we can have sent a lost payment, because it needs our signature.  A quote
+counts at any age.  The key or the payer's wallet proves whose payment it is.  A purchase is issued
+once, if no fork can undo the payment, through a row like any other.
 
 Recent blockhashes.  A buyer that signs with the blockhash of a 402 needs no Solana node.  A
 blockhash is valid for BLOCKHASH_BLOCKS blocks, so only a young one leaves its buyer enough time.
@@ -57,7 +57,7 @@ GENERATED_KEY_BYTES: Final = 24
 _KEY_MAC_BYTES: Final = 16
 REDELIVERY_MS: Final = DAY_MS
 EVER: Final = UnixMs(0)
-OVERLAP_MS: Final = 10 * 60 * 1000  # quotes live for two minutes, texts that wallets sign for five
+OVERLAP_MS: Final = 10 * 60 * 1000  # quotes last two minutes, texts that wallets sign five
 _TOKEN_ENTROPY_BYTES: Final = 28
 
 
@@ -68,11 +68,11 @@ class Secrets:
     quote      signs quotes
     redeem     hashes redelivery keys
     token      derives credit tokens
-    rotation   signs the texts that wallets sign
-    receipt    signs receipts: the seed of a pair of keys, whose public key anyone may know
+    rotation   adds the proof to texts that wallets sign
+    receipt    signs receipts: the seed of a key pair, whose public key is published
     pepper     hashes credit tokens, shared with the ledger
-    since      when these keys began to sign
-    newer      the sets of keys that replace this one in turn, newest first
+    since      the time when these keys began to sign
+    newer      the sets of keys that replace this set in turn, newest first
     """
 
     quote: bytes
@@ -118,11 +118,11 @@ class Secrets:
         return (*self.newer, self)
 
     def at(self, now: UnixMs) -> "Secrets":
-        """Return the set of keys that signs at *now*."""
+        """Return the set of keys that signs at the time *now*."""
         return next((each for each in self.newer if each.since <= now), self)
 
     def in_force(self, now: UnixMs) -> "Sequence[Secrets]":
-        """Return the sets of keys whose signatures count at *now*, the signing set first.
+        """Return the sets of keys whose signatures are accepted at *now*, the signing set first.
 
         Newer sets count, too, because another process may already sign with them by its clock, and
         sets that were replaced less than OVERLAP_MS ago.
@@ -148,11 +148,11 @@ class Secrets:
         return any(hmac.compare_digest(each.key_hash(key, payer), key_hash) for each in self.all())
 
     def one_time_key(self, message_hash: MessageHash, drawn: bytes) -> str:
-        """Return a key for a client that has none; *drawn* is GENERATED_KEY_BYTES at random."""
+        """Return a key for a client without one; *drawn* is GENERATED_KEY_BYTES random bytes."""
         return (drawn + self._key_mac(message_hash, drawn)).hex()
 
     def made_key(self, key: str, message_hash: MessageHash) -> bool:
-        """Return whether *key* is a one-time key that we made for the payment *message_hash*."""
+        """Return whether *key* is our one-time key for the payment *message_hash*."""
         try:
             made = bytes.fromhex(key)
         except ValueError:
@@ -187,7 +187,7 @@ class Secrets:
 
 LEASE_SLOTS: Final = 25  # between two checks of one payment
 APART_MS_MAX: Final = HOUR_MS  # between two checks of a payment that cannot be read
-BATCH: Final = 256  # signatures that one status request takes
+BATCH: Final = 256  # most signatures in one status request
 PAUSE_SLOTS: Final = 2.5
 
 Pause = Callable[[float], Awaitable[None]]
@@ -196,9 +196,9 @@ Alarm = Callable[[Payment, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciler:
-    """Brings every payment to the outcome that the chain shows.
+    """Updates every payment to its outcome on the chain.
 
-    slot_s           returns how long a slot takes now, as measured
+    slot_s           returns the measured duration of a slot, in seconds
     on_unreadable    called at each check of a landed payment that cannot be read, or whose change
                      the store refuses
     """
@@ -228,7 +228,7 @@ class Reconciler:
         return len(payments)
 
     async def issue_arrived(self, arrived: Sequence[Signature]) -> Sequence[Payment]:
-        """Issue the *arrived* (<= BATCH) payments not yet issued; return our payments among them.
+        """Issue the *arrived* (<= BATCH) payments not yet issued; return those that are ours.
 
         This finds payments that everything else has missed, such as one that a node has declared
         dead.
@@ -241,7 +241,7 @@ class Reconciler:
         return await self.store.find_signatures(arrived)
 
     async def look_at(self, signatures: Sequence[Signature]) -> None:
-        """Check these payments (<= BATCH) now, leased or not."""
+        """Check these payments (<= BATCH) now, even if another process leases them."""
         await self._examine(await self.store.find_signatures(signatures))
 
     async def _examine(self, payments: Sequence[Payment]) -> None:
@@ -267,7 +267,7 @@ class Reconciler:
             await self._set_aside(payment, str(refusal))
 
     async def _set_aside(self, payment: Payment, why: str) -> None:
-        """Raise an alert, and postpone the next check by the age of the payment."""
+        """Log an error, and postpone the next check by the age of the payment."""
         self.on_unreadable(payment, why)
         now = self.clock.now()
         apart_ms = min(max(now - payment.begun_at, self._lease_ms()), APART_MS_MAX)
@@ -277,12 +277,12 @@ class Reconciler:
         return int(LEASE_SLOTS * self.slot_s() * 1000)
 
 
-ALREADY_PROCESSED: Final = "AlreadyProcessed"  # the chain's own word
+ALREADY_PROCESSED: Final = "AlreadyProcessed"  # the chain's name for the error
 LANDED_HEIGHT: Final = 1  # `last_valid_height` of a payment that has already landed
 
 
 class Acknowledged:
-    """An operator has settled the payment in another way, so that it buys nothing."""
+    """An operator has settled the payment in another way, so it buys nothing."""
 
 
 Adoption = Payment | ports.KeyTaken | Acknowledged
@@ -292,9 +292,9 @@ class AdoptionStore(Protocol):
     """Stores adopted payments.  Raises ServiceUnavailable if the store does not answer."""
 
     async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
-        """Begin and issue *payment*, which has *landed* finally, in one transaction; return it.
+        """Begin and issue *payment*, which has *landed* for good, in one transaction; return it.
 
-        It is paid, so no budget is checked.  If the payment has a row, that row is returned.
+        No budget is checked, because it is paid.  If the payment has a row, return that row.
 
         by    the actor, for the audit log
         """
@@ -308,9 +308,9 @@ async def look(
     secrets: Sequence[Secrets],
     chain: ports.Settlement,
 ) -> Landed | ports.Outcome | None:
-    """Return None if the chain does not know the payment *verified*, else its outcome.
+    """Return the outcome of the payment *verified*; None if the chain does not know it.
 
-    Landed    the payment is final, and *key* is its sender's
+    Landed    Landed is returned if the payment is final and *key* is its sender's
     """
     try:
         (sighting,) = await chain.look([signature])
@@ -330,7 +330,7 @@ async def look(
 def may_be_lost(trial: ports.Rejected | ports.UnknownBlockhash) -> bool:
     """Return whether a payment that is refused now may have landed.
 
-    As long as a chain knows the blockhash, it checks first whether it already has the payment.
+    While the chain knows the blockhash, it first checks if it already has the payment.
     """
     return isinstance(trial, ports.UnknownBlockhash) or trial.error == ALREADY_PROCESSED
 
@@ -338,7 +338,7 @@ def may_be_lost(trial: ports.Rejected | ports.UnknownBlockhash) -> bool:
 def _owns(key: str | None, verified: Verified, secrets: Sequence[Secrets]) -> bool:
     """Return whether *key* belongs to the sender of the payment.
 
-    A quote beside the transaction proves nothing, because anyone can ask for one.
+    A quote outside the transaction proves nothing, because anyone can ask for a quote.
     """
     return key is not None and any(
         each.made_key(key, verified.envelope.message_hash)
@@ -347,9 +347,9 @@ def _owns(key: str | None, verified: Verified, secrets: Sequence[Secrets]) -> bo
     )
 
 
-YOUNG_BLOCKS: Final = BLOCKHASH_BLOCKS // 5  # how old a blockhash may be that is offered
-REFRESH_SLOTS: Final = 20  # between two questions, so that one may fail
-KEPT: Final = 64  # the newest, of some lives of a blockhash
+YOUNG_BLOCKS: Final = BLOCKHASH_BLOCKS // 5  # age limit of offered blockhashes
+REFRESH_SLOTS: Final = 20  # between two requests, so that one of them may fail
+KEPT: Final = 64  # blockhashes remembered: more than one lifetime of a blockhash
 
 
 class _Named(NamedTuple):
@@ -360,7 +360,7 @@ class _Named(NamedTuple):
 
 
 class RecentBlockhashes:
-    """The blockhashes that nodes returned recently; makes no request and reads no clock."""
+    """The recent blockhashes of nodes; makes no request and reads no clock."""
 
     def __init__(self) -> None:
         self._named: dict[str, _Named] = {}
@@ -368,10 +368,10 @@ class RecentBlockhashes:
         self._newest_since_s = 0.0
 
     def note(self, recent: RecentBlockhash, *, now_s: float, slot_s: float) -> None:
-        """Remember *recent*; a lagging node's blockhash does not replace a newer one.
+        """Remember *recent*; the blockhash of a lagging node does not replace a newer one.
 
-        now_s     on a monotonic clock
-        slot_s    the measured length of a slot
+        now_s     seconds of a monotonic clock
+        slot_s    the measured duration of a slot
         """
         before = self._named.pop(recent.blockhash, None)
         since_s = now_s if before is None else before.since_s
@@ -388,16 +388,16 @@ class RecentBlockhashes:
             self._newest_since_s = since_s
 
     def last_valid_height(self, blockhash: str) -> int | None:
-        """Return the last height at which *blockhash* is valid, or None if it is not remembered."""
+        """Return the last height at which *blockhash* is valid; None if it is not remembered."""
         named = self._named.get(blockhash)
         return None if named is None else named.last_valid_height
 
     def young(self, *, now_s: float, slot_s: float, height: int = 0) -> RecentBlockhash | None:
-        """Return the newest blockhash if it is at most YOUNG_BLOCKS old, else None.
+        """Return the newest blockhash if it is at most YOUNG_BLOCKS old; None otherwise.
 
-        Its age is that by *height* or that by the time since it was named, whichever is more.
+        Its age follows from *height* or from the time since it was first seen; the greater counts.
 
-        height    of the newest confirmed block that is known of; 0: unknown
+        height    height of the newest known confirmed block; 0: unknown
         """
         newest = self._newest
         if newest is None or not self._is_young(now_s, slot_s):
@@ -413,5 +413,5 @@ class RecentBlockhashes:
         )
 
     def _is_young(self, now_s: float, slot_s: float) -> bool:
-        """Return whether the newest blockhash was first seen recently; a stalled node repeats."""
+        """Return whether the newest blockhash was first seen recently; stalled nodes repeat it."""
         return now_s - self._newest_since_s <= YOUNG_BLOCKS * slot_s

@@ -1,6 +1,6 @@
 """One payment for support: its record, its transaction on chain, and advice.
 
-Nothing here changes anything: the advice is a sentence, with a text for the customer.
+This module changes nothing: the advice is a sentence, with a text for the customer.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from mintscope.payments.audit import Orphan
 from mintscope.payments.payment import Landed, Reverted, Sighting, State, UnreadablePayment, Unseen
 from mintscope.payments.protocol.envelope import RefusalReason, Resource
 
-FOUND_MAX: Final = 20  # payments of one search; the node is asked about each
+FOUND_MAX: Final = 20  # payments of one search; each takes a request to the node
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +24,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
     hint      last eight characters of its credit token; "" for the account of a user
     owner     the user of the account, None for a credit token
-    balance   all its credits, with those of other payments
+    balance   all credits of the account, including those of other payments
     """
 
     hint: str
@@ -33,17 +33,17 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptPayment(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of a payment.
+    """The stored facts of a payment.
 
     amount, paid    atoms of *asset* that were requested, and that arrived; paid is 0 until then
-    asset           None: begun before two tokens were accepted at once
+    asset           None: begun before several tokens were accepted
     credit_count    0: it bought an answer
     hint            last eight characters of the credit token that it bought or topped up, ""
                     without one
-    frozen          credits that were taken back
-    holder          None: nothing was issued, or it bought an answer
-    resolved_at     the last change of its state, None: never
-    worth           of *amount* when it began, in micro-USD; None: not known
+    frozen          number of credits that were taken back
+    holder          None: no credits were issued
+    resolved_at     the last change of its state; None: never
+    worth           the value of *amount* when the payment began, in micro-USD; None: unknown
     """
 
     signature: Signature
@@ -67,7 +67,7 @@ class KeptPayment(msgspec.Struct, frozen=True, kw_only=True):
 class KeptOrphan(Orphan, frozen=True):
     """An orphan with its settlement.
 
-    note    of the operator who settled it, at *acknowledged_at*; None: it is open
+    note    the note of the operator who settled it at *acknowledged_at*; None: unsettled
     """
 
     acknowledged_at: UnixMs | None
@@ -77,7 +77,7 @@ class KeptOrphan(Orphan, frozen=True):
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """A search for payments, which matches if any field does.
 
-    hint    all eight last characters of a credit token
+    hint    the last eight characters of a credit token
     limit   the most payments to find, and the most orphans
     """
 
@@ -89,7 +89,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """The results of a search, newest first, at most the limit of each.
+    """The results of a search, newest first, up to the limit of each kind.
 
     payment_count, orphan_count, token_count    payments, orphans and credit tokens in the store
     """
@@ -112,8 +112,8 @@ class Finding(StrEnum):
     REVERTED = "reverted"
     TAKEN_BACK = "taken_back"
     UNDERPAID = "underpaid"
-    LOST_ROW = "lost_row"  # ours, on chain, and unknown to this store
-    NO_QUOTE = "no_quote"  # an orphan without a quote
+    LOST_ROW = "lost_row"  # ours, on chain, but not in this store
+    NO_QUOTE = "no_quote"  # an orphan without a quote of ours
     SETTLED_BY_HAND = "settled_by_hand"
     NOT_OURS = "not_ours"
     NOT_FINAL = "not_final"
@@ -124,8 +124,8 @@ class Finding(StrEnum):
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a payment, and advice about it.
 
-    do      for the operator
-    text    to send to the customer
+    do      advice for the operator
+    text    a text to send to the customer
     """
 
     finding: Finding
@@ -134,9 +134,9 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction as the node reports it; without a row, also whether it is our payment.
+    """A transaction as reported by the node.
 
-    bought    the offer that its quote names, None: it carries no quote of ours
+    bought    the offer in its quote, read only without a row; None: it has no quote of ours
     """
 
     sighting: Sighting
@@ -144,7 +144,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chain_says(sighting: Sighting | None, why_not: str) -> str:
-    """Return *sighting* as text; *why_not* explains why the node was not asked."""
+    """Return *sighting* as text; *why_not* is the reason why the node was not asked."""
     match sighting:
         case None:
             return f"not asked: {why_not}"
@@ -159,7 +159,7 @@ def chain_says(sighting: Sighting | None, why_not: str) -> str:
 
 
 def advise(payment: KeptPayment, sighting: Sighting | None, now: UnixMs) -> Advice:
-    """Return the outcome of a payment with a row."""
+    """Return the advice for a payment with a row."""
     match payment.state:
         case State.ISSUED:
             return _issued(payment, now)

@@ -1,7 +1,7 @@
 """Settlement over JSON-RPC, and the treasury on chain.
 
-A transaction in a block may have failed, so `err` is read first.  The amount that a payment brought
-is measured: the treasury's balance before and after that transaction.
+A transaction in a block may have failed, so `err` is read first.  The amount that arrived is
+measured: the treasury's balance after that transaction, less the balance before.
 """
 
 import asyncio
@@ -41,13 +41,13 @@ from mintscope.solana.pace import BLOCKHASH_BLOCKS, SLOT_S_MAX, SLOT_S_MIN, Pace
 
 Answer = TypeVar("Answer")
 
-AUDITS_AT_ONCE: Final = 4  # transactions, so that waiting payments are served between them
+AUDITS_AT_ONCE: Final = 4  # transactions read at once, so that waiting payments are not delayed
 
 
 class RpcTreasury:
     """Implements TreasuryHistory; lives in one event loop.
 
-    terms    of every token that may have been paid with, the payment token's first
+    terms    the terms of every token that payments may be in, the payment token's first
     """
 
     def __init__(self, node: PaymentNode, terms: Sequence[Terms]) -> None:
@@ -68,14 +68,14 @@ class RpcTreasury:
         )
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
-        """Return for each whether we signed it and it paid us; None if that cannot be read."""
+        """Return for each whether we signed it and it paid us; None if it cannot be read."""
         said = await asyncio.gather(
             *(self._is_sponsored(each) for each in signatures), return_exceptions=True
         )
         return dict(zip(signatures, answered(said, or_else=None), strict=True))
 
     async def recorded(self, signature: Signature) -> bytes | None:
-        """Return the transaction as it was sent, None if there is none to be read."""
+        """Return the transaction as it was sent; None if it cannot be read."""
         try:
             async with self._audits:
                 return await self._node.wire(signature)
@@ -83,7 +83,7 @@ class RpcTreasury:
             return None
 
     async def finalized_height(self) -> int:
-        """Return the height of the newest block that no fork can take back."""
+        """Return the height of the newest finalized block."""
         return await self._node.height("finalized")
 
     async def _is_sponsored(self, signature: Signature) -> bool | None:
@@ -96,7 +96,7 @@ class RpcTreasury:
             return None
         if found.transaction.message.account_keys[:1] != [self._terms[0].fee_payer]:
             return False
-        try:  # the fee payer may have opened the treasury's account, which is no payment
+        try:  # opening the treasury's account is no payment
             return self._received(found) > 0
         except ValueError:
             return None
@@ -106,7 +106,7 @@ class RpcTreasury:
         return next(each for each in self._terms if asset in {None, each.asset})
 
     def _received(self, found: ConfirmedTransaction) -> int:
-        """Return the atoms that arrived; our payments carry only one token.
+        """Return the atoms that arrived; our payments are in one token only.
 
         Raises    ValueError for invalid amounts, and for several tokens
         """
@@ -122,7 +122,7 @@ class RpcTreasury:
 def answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> list[Answer]:
     """Return *answers*, with *or_else* in place of each failed one.
 
-    Raises    ChainUnavailable if none was answered, and whatever else was raised
+    Raises    ChainUnavailable if all have failed, and any other error at once
     """
     troubles = [each for each in answers if isinstance(each, BaseException)]
     for trouble in troubles:
@@ -132,17 +132,17 @@ def answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> l
 
 
 POLL_S: Final = 0.05
-PATIENT_POLL_SLOTS: Final = 2.5  # if no payment is fresh
+PATIENT_POLL_SLOTS: Final = 2.5  # between polls, if no payment is fresh
 FRESH_SLOTS: Final = 50
 POLLS_IN_FLIGHT_MAX: Final = 4
-TIP_SLOTS: Final = 5  # how old the tip may be that many payments share
-AHEAD_SLOTS: Final = 2  # a payer's node is commonly ahead of ours by so many
-MARK_SLOTS: Final = 100  # over which the pace of a node is measured; fewer measure it roughly
+TIP_SLOTS: Final = 5  # age limit of the cached tip that payments share
+AHEAD_SLOTS: Final = 2  # how far a payer's node is commonly ahead of ours
+MARK_SLOTS: Final = 100  # the span for measuring a node's pace; a shorter span is inaccurate
 MARK_SLOTS_MIN: Final = 10
 MARKS_MAX: Final = 16
-SLOT_S_UNKNOWN: Final = 0.1  # for the first seconds, on a node that gives no samples
-TRIES: Final = 8  # one per slot, if the node does not know the blockhash
-# The node's error of the third instruction, which is the transfer.
+SLOT_S_UNKNOWN: Final = 0.1  # in the first seconds, if the node has no samples
+TRIES: Final = 8  # one each slot, while the node does not know the blockhash
+# The node's name for an error of the third instruction, which is the transfer.
 TRANSFER_FAILED: Final = '{"InstructionError":[2,'
 TOO_LITTLE: Final = TRANSFER_FAILED + '{"Custom":1}]}'
 UNKNOWN_BLOCKHASH: Final = "BlockhashNotFound"
@@ -160,7 +160,7 @@ class RpcSettlement(RpcTreasury):
 
     pace             returns the pace of the chain that another source has measured; None: none has,
                      so the answers of this node are measured
-    followed_slot    returns the newest confirmed slot that another source knows of; 0: none
+    followed_slot    returns the newest confirmed slot that another source has seen; 0: none
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
@@ -213,7 +213,7 @@ class RpcSettlement(RpcTreasury):
         return SLOT_S_UNKNOWN if pace is None else pace.slot_s
 
     def _measured(self, slots_min: int) -> Pace | None:
-        """Return the pace at which this node advances; None below *slots_min* slots."""
+        """Return the pace at which this node advances; None if measured below *slots_min* slots."""
         if not self._marks:
             return None
         first, at_s = self._marks[0]
@@ -233,14 +233,14 @@ class RpcSettlement(RpcTreasury):
         )
 
     async def refresh_offer(self) -> None:
-        """Request a newer blockhash to offer with 402s; that of a lagging node is not offered."""
+        """Request a newer blockhash to offer with 402s; that of a lagging node is not used."""
         if (self._pace() or self._sampled) is None:
             with suppress(ports.ChainUnavailable):
                 self._sampled = await self._node.pace()
         await self.recent_blockhash(slot_min=await self._followed_slot() - YOUNG_BLOCKS)
 
     async def recent_blockhash(self, *, slot_min: int = 0) -> Hash:
-        """Return the newest confirmed blockhash; also offer it if it is of *slot_min* or later."""
+        """Return the newest confirmed blockhash; also offer it if its slot is >= *slot_min*."""
         blockhash, found = await self._node.latest()
         if not self._marks or found.context.slot > self._marks[-1][0]:
             self._marks.append((found.context.slot, self._clock.monotonic_s()))
@@ -263,7 +263,7 @@ class RpcSettlement(RpcTreasury):
         if isinstance(tried.result, str):
             terms = next(each for each in self._terms if each.treasury in envelope.accounts)
             return await self._explain(tried.result, source, terms)
-        # A slot has one block at most, which bounds the height of the simulated block.
+        # A slot has at most one block, which bounds the height of the simulated block.
         height = tip.block_height + max(tried.slot - tip.absolute_slot, 0)
         named = self._recents.last_valid_height(str(envelope.message.recent_blockhash))
         last = height + BLOCKHASH_BLOCKS
@@ -303,7 +303,7 @@ class RpcSettlement(RpcTreasury):
     async def _explain(
         self, error: str, source: Pubkey, terms: Terms
     ) -> ports.Rejected | ports.TreasuryUnusable:
-        """Return whether the payer's account or ours would make the transfer fail."""
+        """Return the outcome of a failed transfer, by its cause: the payer's account or ours."""
         if error == TOO_LITTLE:
             return ports.Rejected(error, is_unfunded=True)
         if not error.startswith(TRANSFER_FAILED):
@@ -320,7 +320,7 @@ class RpcSettlement(RpcTreasury):
         return ports.Rejected(error, is_unfunded=payers is None)
 
     async def _confirmed_tip(self) -> EpochInfo:
-        """Return a tip at most some slots old; many payments share one request."""
+        """Return a tip that is at most TIP_SLOTS old; many payments share one request."""
         now_s = self._clock.monotonic_s()
         tip = self._tip
         is_old = now_s - self._tip_at_s >= TIP_SLOTS * self.slot_s()
@@ -333,7 +333,7 @@ class RpcSettlement(RpcTreasury):
         return found
 
     def _is_seen_lately(self) -> bool:
-        """Return whether the highest tip was seen within the life of a blockhash."""
+        """Return whether the highest tip was seen within the lifetime of a blockhash."""
         return self._clock.monotonic_s() - self._seen_at_s <= BLOCKHASH_BLOCKS * self.slot_s()
 
     async def broadcast(self, signed: Signed) -> None:
@@ -363,9 +363,9 @@ class RpcSettlement(RpcTreasury):
             )
 
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
-        """Search the whole history, after reading the height, so that absence is evidence.
+        """Read the height, then search the whole history, so that absence is evidence.
 
-        The two requests may reach two nodes: absence at the one that lags behind proves nothing.
+        The two requests may reach two nodes: absence at a lagging node proves nothing.
         """
         if len(signatures) > STATUSES_MAX:
             raise ValueError(f"expected {STATUSES_MAX} signatures at most; was {len(signatures)}")
@@ -394,7 +394,7 @@ class RpcSettlement(RpcTreasury):
         expect_usable_treasury(treasury, terms)
 
     async def genesis_hash(self) -> str:
-        """Return the name of the chain that payments settle on."""
+        """Return the genesis hash of the chain that payments settle on."""
         return await self._node.genesis_hash()
 
     async def block_time_s(self) -> int:
@@ -406,7 +406,7 @@ class RpcSettlement(RpcTreasury):
         return await self._node.lamports(wallet)
 
     async def _poll(self) -> None:
-        """Request the statuses for all waiters at a steady pace, however slow answers are."""
+        """Request the statuses for all waiters at a steady pace, even if answers are slow."""
         while self._waiting:
             if len(self._tasks) < POLLS_IN_FLIGHT_MAX + len(self._reading):
                 for start in range(0, len(self._waiting), STATUSES_MAX):
@@ -418,7 +418,7 @@ class RpcSettlement(RpcTreasury):
         try:
             statuses = await self._node.statuses(signatures, search=False)
         except ports.ChainUnavailable:
-            return  # the next question comes soon
+            return  # the next poll follows soon
         for signature, status in zip(signatures, statuses.value, strict=True):
             if status is None or signature not in self._waiting:
                 continue
@@ -454,7 +454,7 @@ class RpcSettlement(RpcTreasury):
         if status is None:
             return Unseen(height=height)
         if not status.is_confirmed:
-            return Unseen()  # it is on its way
+            return Unseen()  # the payment is on its way
         if status.err is not None:
             return Reverted(final=status.is_final)
         return await self._measure(signature, is_final=status.is_final) or Unseen()
@@ -462,7 +462,7 @@ class RpcSettlement(RpcTreasury):
     async def _measure(
         self, signature: Signature, *, is_final: bool
     ) -> Landed | Reverted | UnreadablePayment | None:
-        """Read the confirmed transaction and its amount; None if there is none yet."""
+        """Read the confirmed transaction and its amount; None if it is not available yet."""
         try:
             found = await self._node.transaction(signature)
         except ports.Unintelligible as trouble:

@@ -1,6 +1,6 @@
 """Limits on failing payments that reach the chain, by sender.
 
-The node simulates a payment before it is known to be good, and payers can be made up.  So failed
+The node simulates a payment before it is known to be valid, and payers can be invented.  So failed
 trials are limited, in three parts of the trials of a minute:
 
     all       a half, for anyone; one network may use at most a tenth of the whole
@@ -20,32 +20,32 @@ from mintscope.kit.limits import Limit, Limiter, LimitKey, Limits, take_all
 from mintscope.kit.primitives import Wallet
 from mintscope.kit.time import HOUR_S, MINUTE_S
 
-KEPT_PARTS: Final = 4  # of the whole, one is kept for buyers and one for others
-NETWORK_PARTS: Final = 10  # of the whole, one for a network
+KEPT_PARTS: Final = 4  # parts of the total; one is for buyers, one for others
+NETWORK_PARTS: Final = 10  # parts of the total; one network may use one part
 NETWORK_COUNT_MIN: Final = 10
-BUYER_TRIALS: Final = 3  # an hour, of a wallet or an address that has paid
-NETWORK_TRIALS: Final = 2  # an hour, of a network from which no client has paid
-REGION_TRIALS: Final = 20  # an hour, of all networks that one holder may have
+BUYER_TRIALS: Final = 3  # per hour, for a wallet or an address that has paid
+NETWORK_TRIALS: Final = 2  # per hour, for a network without paying clients
+REGION_TRIALS: Final = 20  # per hour, for all networks of one possible holder
 ALL: Final = "all"
 
 Windows = Sequence[tuple[Limiter, LimitKey]]
 
 
 class Buyers(Protocol):
-    """Knows who has paid before.  Raises ServiceUnavailable if the store does not answer."""
+    """Looks up earlier buyers.  Raises ServiceUnavailable if the store does not answer."""
 
     async def has_bought(self, payer: Wallet) -> bool:
-        """Return whether the wallet ever made a good payment."""
+        """Return whether the wallet ever made a payment that was issued."""
 
     async def has_bought_from(self, address: str) -> bool:
-        """Return whether this client address ever made a good payment."""
+        """Return whether this client address ever made a payment that was issued."""
 
 
 class Networks(NamedTuple):
     """The networks that a client address belongs to, as text.
 
-    near    of one customer, possibly: an IPv4 /24, an IPv6 /48
-    wide    of one provider, possibly: an IPv4 /16, an IPv6 /32
+    near    possibly of one customer: an IPv4 /24 or an IPv6 /48
+    wide    possibly of one provider: an IPv4 /16 or an IPv6 /32
     """
 
     near: str
@@ -53,7 +53,7 @@ class Networks(NamedTuple):
 
 
 def networks_of(address: str) -> Networks:
-    """Return the networks of *address*, IPv4 or IPv6 /64; for other text, the text itself."""
+    """Return the networks of *address*, an IPv4 or an IPv6 /64; for other text, the text itself."""
     try:
         network = ip_network(address)
     except ValueError:
@@ -77,7 +77,7 @@ class Counted:
 class Trials:
     """Counts trials by sender.
 
-    per_minute    failed trials that are allowed in a minute, of all clients together
+    per_minute    number of failed trials allowed in a minute, for all clients together
     on_refused    called for each trial that is refused
     """
 
@@ -96,7 +96,7 @@ class Trials:
 
         self._all = limiter("of all", per_minute - 2 * kept)
         self._network = limiter("of a network", max(per_minute // NETWORK_PARTS, NETWORK_COUNT_MIN))
-        self._keeps_some = bool(kept)  # no limiter has a count of zero
+        self._keeps_some = bool(kept)  # a limiter needs a count above zero
         self._of_buyers = limiter("of buyers", max(kept, 1))
         self._of_others = limiter("of others", max(kept, 1))
         self._buyer = limiter("of a buyer", BUYER_TRIALS, HOUR_S)
@@ -106,11 +106,11 @@ class Trials:
         self._on_refused = on_refused
 
     async def take(self, address: str, payer: Wallet | None = None) -> Counted | None:
-        """Count one trial; return None if the limit is reached.
+        """Count one trial and return it; None if the limit is reached.
 
-        address    the client's, as limits know it
-        payer      the wallet whose signature was checked; None if a wallet is only named
-        Raises     ServiceUnavailable when the store does not say who has bought
+        address    the client's address, in the form used by limits
+        payer      the wallet, if its signature was checked; None otherwise
+        Raises     ServiceUnavailable if the store does not answer
         """
         common: Windows = [(self._network, networks_of(address).near), (self._all, ALL)]
         if await take_all(common) is None:

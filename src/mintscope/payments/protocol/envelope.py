@@ -1,4 +1,4 @@
-"""A payment's bytes, its resource, and the reasons for refusal.
+"""The bytes of a payment, its resource, and the reasons for refusal.
 
 Source    x402 v2, specs/x402-specification-v2.md, section 9; its packages for `exact` on Solana
 """
@@ -23,7 +23,7 @@ from mintscope.solana.pace import BLOCKHASH_BLOCKS
 
 
 class RefusalReason(StrEnum):
-    """One word for each rule, which shows a client how to correct its payment."""
+    """The reasons for refusal, one for each rule; they show a client how to correct its payment."""
 
     # read from the header
     NO_MATCHING_REQUIREMENT = "no_matching_requirement"
@@ -114,10 +114,10 @@ _OFFICIAL: Final = {
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """The payment is not accepted, and the payer has not been charged for it.
+    """The payment is refused, and the payer was not charged.
 
-    signature    of the transaction on chain, if one was broadcast
-    version      of the transaction, if its version is the reason
+    signature    the signature of the transaction on chain, if it was broadcast
+    version      the version of the transaction, if that is the reason
     """
 
     reason: RefusalReason
@@ -127,19 +127,19 @@ class Refused(msgspec.Struct, frozen=True):
 
 Resource = NewType("Resource", str)  # path and query, as in "/v1/credits/purchase?bundle=50"
 
-_KIND_PARTS: Final = 3  # of a path, the empty one before its first slash included
+_KIND_PARTS: Final = 3  # parts of a path, including the empty part before the first slash
 MAINNET: Final = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
 SCHEME: Final = "exact"
 TOKEN_PROGRAM: Final = Wallet("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
 TOKEN_2022_PROGRAM: Final = Wallet("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
-HELD_OPEN_S: Final = 60  # the most that an answer waits for the chain
-TRANSACTION_VERSIONS: Final = (0,)  # of payments; unversioned ones are taken, too
+HELD_OPEN_S: Final = 60  # longest time that a response waits for the chain
+TRANSACTION_VERSIONS: Final = (0,)  # of payments; unversioned ones are accepted, too
 
 
 class ResourceKind(msgspec.Struct, frozen=True):
     """Resources whose paths begin with the same two parts, such as "/v1/token".
 
-    A quote is known to be for a kind even if the resource itself is no longer known.
+    A quote shows its kind even if its resource is no longer known.
     """
 
     path: str
@@ -158,8 +158,8 @@ class Terms:
     network        CAIP-2
     asset          the payment token's mint, pinned; never looked up by name
     token_program  the program that owns the mint, pinned
-    pay_to         who owns the treasury account; its key is not on this machine
-    fee_payer      who pays the network fee: our hot wallet, never pay_to
+    pay_to         the wallet that owns the treasury account; its key is not on this machine
+    fee_payer      the wallet that pays the network fee: our hot wallet, never pay_to
     """
 
     network: str = MAINNET
@@ -185,22 +185,22 @@ class Terms:
 
     @cached_property
     def treasury(self) -> Pubkey:
-        """The token account that payments arrive in."""
+        """The token account that receives payments."""
         return self.token_account(self.pay_to_key)
 
     def token_account(self, owner: Pubkey) -> Pubkey:
-        """Return the account in which *owner* keeps the payment token."""
+        """Return the payment token's account of *owner*."""
         program = Pubkey.from_string(self.token_program)
         return get_associated_token_address(owner, self.asset_key, program)
 
 
 class RecentBlockhash(msgspec.Struct, frozen=True, kw_only=True):
-    """A blockhash to sign a payment with.
+    """A recent blockhash for signing a payment.
 
     blockhash            in base58
     slot                 of the confirmed block that the node answered from
-    last_valid_height    above this block height no payment that names it can land
-    blocks_left          how many blocks were still to come until then when it was offered
+    last_valid_height    above this block height no payment with this blockhash can land
+    blocks_left          number of blocks left until that height at the time of the offer
     """
 
     blockhash: str
@@ -214,8 +214,8 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
 
     amount           in atoms, to be paid exactly
     memo             the signed quote that the payment must carry (`memo`)
-    max_timeout_s    for how long a payment signed now may land, in seconds, at most HELD_OPEN_S
-    recent           a blockhash to sign it with; None: the buyer asks a node for one
+    max_timeout_s    how long a payment signed now can land, in seconds, at most HELD_OPEN_S
+    recent           a blockhash for signing; None: the buyer asks a node for one
     """
 
     terms: Terms
@@ -228,9 +228,9 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
 
 MessageHash = NewType("MessageHash", bytes)  # SHA-256
 
-TRANSACTION_BYTES_MAX: Final = 1232  # what fits one packet: the network carries no more
+TRANSACTION_BYTES_MAX: Final = 1232  # the size of one network packet
 SIGNATURE_BYTES: Final = 64
-VERSIONED: Final = b"\x80"  # the bit that sets a version apart from a count
+VERSIONED: Final = b"\x80"  # the bit that distinguishes a version from a count
 SIGNER_COUNT: Final = 2
 FEE_PAYER_AT: Final = 0
 PAYER_AT: Final = 1
@@ -247,7 +247,7 @@ class Signed(msgspec.Struct, frozen=True, kw_only=True):
 class Envelope:
     """A transaction in canonical form, with two signatures and distinct accounts.
 
-    The first signature's slot is ours to fill, and anyone can change it, so
+    The first signature's slot is left for us, and anyone can change it, so
     the message alone, not the whole transaction, identifies a payment.
     """
 
@@ -275,12 +275,12 @@ class Envelope:
         return Wallet(str(self.accounts[PAYER_AT]))
 
     def is_signed_by_payer(self) -> bool:
-        """Return whether the payer's signature is valid, without asking any node."""
+        """Return whether the payer's signature is valid; asks no node."""
         return self.payer_signature.verify(self.accounts[PAYER_AT], self.signed_bytes)
 
     @property
     def unsigned(self) -> bytes:
-        """The transaction without our signature, which cannot be sent like this."""
+        """The transaction without our signature; it cannot be sent in this form."""
         return self._wire(Ed25519.default())
 
     def is_sponsored_by(self, fee_payer: Pubkey) -> bool:
@@ -342,13 +342,13 @@ def _open(transaction: bytes) -> Envelope | Refused:
     if not len(parsed.signatures) == message.header.num_required_signatures == SIGNER_COUNT:
         return Refused(RefusalReason.SIGNERS)
     if getattr(message, "address_table_lookups", ()):
-        return Refused(RefusalReason.LOOKUP_TABLES)  # accounts that the bytes do not name
+        return Refused(RefusalReason.LOOKUP_TABLES)  # their accounts are not in the bytes
     envelope = Envelope(message, parsed.signatures[PAYER_AT])
     return envelope if _is_sound(envelope) else Refused(RefusalReason.ACCOUNTS)
 
 
 def _is_sound(envelope: Envelope) -> bool:
-    """Return whether every index points at an account and no account is named twice."""
+    """Return whether every index refers to an account and no account occurs twice."""
     header = envelope.message.header
     accounts = envelope.accounts
     return (

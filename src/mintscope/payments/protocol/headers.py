@@ -1,6 +1,6 @@
 """The three headers of x402 v2.
 
-Each is the standard base64 of compact JSON.  The models are those of the `x402` package.  Its
+Each one is the standard base64 of compact JSON.  The models are those of the `x402` package.  Its
 decoder is not used, because it skips foreign characters and also reads version 1.
 """
 
@@ -34,11 +34,11 @@ DESCRIPTION_LENGTH_MAX: Final = 500
 
 
 class Advert(msgspec.Struct, frozen=True, kw_only=True):
-    """The product and its seller; a payment is bound only by its quote.
+    """The product and its seller, for information: a payment is bound only by its quote.
 
     service_name    at most 32 ASCII characters
     tags            at most 5, of at most 32 ASCII characters
-    bazaar          x402's extension of that name: the form of requests, and of answers if it fits
+    bazaar          x402's extension of that name: the schema of requests, and of answers if it fits
     """
 
     description: str
@@ -52,7 +52,7 @@ PAYMENT_REQUIRED: Final = "PAYMENT-REQUIRED"
 PAYMENT_SIGNATURE: Final = "PAYMENT-SIGNATURE"
 PAYMENT_RESPONSE: Final = "PAYMENT-RESPONSE"
 HEADER_BYTES_MAX: Final = 8 * 1024
-AMOUNT_MAX: Final = 2**63 - 1  # what a database integer holds; the chain's own limit is twice that
+AMOUNT_MAX: Final = 2**63 - 1  # the limit of a database integer; the chain's limit is twice that
 VERSION: Final = 2
 IDENTIFIER: Final = "payment-identifier"
 BAZAAR: Final = "bazaar"
@@ -78,18 +78,18 @@ _IDENTIFIER_OFFER: Final = {
         },
     }
 }
-# Beside several assets: the form of the id is checked anyway.
+# For resources sold in several assets: the form of the id is checked anyway.
 _SHORT_OFFER: Final = {IDENTIFIER: {"info": {"required": False}, "schema": {"type": "object"}}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presented:
-    """A payment as its sender describes it: well formed, but not verified.
+    """A payment as its sender describes it: well-formed, but not verified.
 
-    transaction    the bytes, as they were signed by the payer
+    transaction    the bytes that the payer signed
     amount         in atoms
     identifier     the sender's secret name for this payment, if it has one
-    quote          `extra.memo` of the requirement that it answers, if that is one of ours
+    quote          `extra.memo` of the paid requirement, if that memo has the form of our quotes
     """
 
     transaction: bytes
@@ -102,7 +102,7 @@ class Presented:
     quote: bytes | None = None
 
     def matches(self, terms: Terms) -> bool:
-        """Return whether the payment was signed in answer to a requirement of *terms*."""
+        """Return whether the payment was signed for a requirement with *terms*."""
         return (self.scheme, self.network, self.asset, self.pay_to) == (
             SCHEME,
             terms.network,
@@ -114,7 +114,7 @@ class Presented:
 def decode_payment(header: str) -> Presented:
     """Read PAYMENT-SIGNATURE.
 
-    Raises    InvalidPayment, whatever the text, unless it is a v2 payment
+    Raises    InvalidPayment for any text that is not a v2 payment
     """
     if len(header) > HEADER_BYTES_MAX:
         raise _invalid(f"at most {HEADER_BYTES_MAX} characters; was {len(header)}")
@@ -162,13 +162,13 @@ def encode_required(
     more: Mapping[str, Any] = NO_MORE,
     is_bare: bool = False,
 ) -> str:
-    """Return PAYMENT-REQUIRED: the ways to pay for a resource, the seller's preferred one first.
+    """Return PAYMENT-REQUIRED: the ways to pay for a resource, in the seller's order of preference.
 
-    If there are several, only the body describes the resource, because proxies limit headers.
+    With several ways, only the body describes the resource, because proxies limit headers.
 
-    origin    as in `https://api.example`, from configuration
+    origin    from the configuration, such as `https://api.example`
     more      further extensions
-    is_bare   without any extension, beside challenges of MPP
+    is_bare   without extensions, if there are MPP challenges, too
     """
     is_short = is_bare or len(requirements) > 1
     adverts = {} if advert is None else {BAZAAR: advert.bazaar}
@@ -194,7 +194,7 @@ def _accepted(requirement: Requirement) -> PaymentRequirements:
     }
     if recent is not None:
         extra["recentBlockhash"] = recent.blockhash
-        extra["lastValidBlockHeight"] = str(recent.last_valid_height)  # as text, as x402 has it
+        extra["lastValidBlockHeight"] = str(recent.last_valid_height)  # text, as in x402
     return PaymentRequirements(
         scheme=SCHEME,
         network=terms.network,

@@ -1,6 +1,6 @@
 """Memo of a payment (the quote), and checks of mints for payments.
 
-The quote: 32 ASCII characters that a payment carries on chain, and that only we can write.
+The quote: 32 ASCII characters in a payment on chain, which only we can write.
 
     1 byte    version
     4 bytes   expiry, Unix seconds, big-endian
@@ -10,12 +10,12 @@ The quote: 32 ASCII characters that a payment carries on chain, and that only we
     5 bytes   of the HMAC-SHA-256 over the same with the resource in place of its kind
 
 as base64url.  The kind shows the value of a payment on chain if its resource can no longer be
-found by trying.  In version 1, all 11 bytes were the HMAC with the resource.
+found by comparison.  In version 1, all 11 bytes were the HMAC with the resource.
 
-A quote needs no storage: every replica with the key accepts it, whatever the price did since, even
-if the price feed is down.  It holds no secret, because the chain is public.
+A quote needs no storage: every replica with the key accepts it, even if the price has changed or
+the price feed is down.  It holds no secret, because the chain is public.
 
-A transfer must bring its stated amount.  So mints are refused if their extensions take a fee, run
+A transfer must deliver its stated amount.  So mints are refused if their extensions take a fee, run
 foreign code, let another party take tokens back, or hide amounts.
 """
 
@@ -41,7 +41,7 @@ from mintscope.payments.protocol.envelope import (
 
 VALID_S: Final = 120
 NONCE_BYTES: Final = 8
-MEMO_BYTES: Final = 32  # more do not fit the 20,000 compute units that clients ask for
+MEMO_BYTES: Final = 32  # a longer memo exceeds the 20,000 compute units of clients
 _VERSION: Final = b"\x02"
 _VERSION_WITHOUT_KIND: Final = b"\x01"
 _EXPIRY: Final = slice(1, 5)
@@ -52,7 +52,7 @@ _KIND_MAC_BYTES: Final = 6
 
 
 class Flaw(Enum):
-    """The reason why a memo is not our quote."""
+    """The reason why a memo is not accepted as our quote."""
 
     FORGED = auto()  # or written for another resource, amount, asset or payee
     EXPIRED = auto()
@@ -86,10 +86,10 @@ def find_flaw(  # noqa: PLR0913  as above
     amount: int,
     now: UnixMs | None,
 ) -> Flaw | None:
-    """Return the flaw of *memo*, if it has one.
+    """Return the reason to refuse *memo* as a quote for *amount*; None if it is valid.
 
     resource    if it is a kind, the quote may be for any resource of that kind
-    now         None: the expiry is ignored, for a payment that is on chain already
+    now         None: ignore the expiry, for a payment that is already on chain
     """
     if len(memo) != MEMO_BYTES:
         return Flaw.FORGED
@@ -97,7 +97,7 @@ def find_flaw(  # noqa: PLR0913  as above
         quote = urlsafe_b64decode(memo)
     except ValueError:
         return Flaw.FORGED
-    if urlsafe_b64encode(quote) != memo:  # one spelling only
+    if urlsafe_b64encode(quote) != memo:  # accept one spelling only
         return Flaw.FORGED
     head = quote[:_MAC_AT]
     mac = quote[_MAC_AT:]
@@ -120,13 +120,13 @@ def has_form_of_ours(memo: bytes) -> bool:
 
 
 def quoted_at(memo: bytes) -> UnixMs:
-    """Return the time of *memo*, a valid quote, to the second."""
+    """Return the time at which the valid quote *memo* was made, to the second."""
     expiry_s = int.from_bytes(urlsafe_b64decode(memo)[_EXPIRY], "big")
     return UnixMs((expiry_s - VALID_S) * 1000)
 
 
 def nonce_of(memo: bytes) -> bytes:
-    """Return the nonce of *memo*, a valid quote."""
+    """Return the nonce of the valid quote *memo*."""
     return urlsafe_b64decode(memo)[_NONCE]
 
 
@@ -156,10 +156,10 @@ TOKEN_ACCOUNT_BYTES: Final = 165
 DECIMALS_AT: Final = 44
 IS_INITIALIZED_AT: Final = 45
 ACCOUNT_STATE_AT: Final = 108
-USABLE, FROZEN = 1, 2  # states of a token account; 0 is one that was never set up
-EXTENSIONS_AT: Final = TOKEN_ACCOUNT_BYTES + 1  # after the account type
+USABLE, FROZEN = 1, 2  # states of a token account; 0: not initialized
+EXTENSIONS_AT: Final = TOKEN_ACCOUNT_BYTES + 1  # offset, after the account type
 ACCOUNT_TYPE_MINT: Final = b"\x01"
-# Extension types of Token-2022 with which a payment may not arrive, or not stay.
+# Extension types of Token-2022 that may prevent a payment from arriving or staying.
 FORBIDDEN: Final = {
     1: "a transfer fee",
     4: "confidential transfers",
@@ -173,18 +173,18 @@ FORBIDDEN: Final = {
 
 
 class UnusablePaymentToken(NeedsOperator):
-    """The service must not start selling; the message explains how to fix this."""
+    """Sales must not start; the message explains how to fix the problem."""
 
 
 class AccountState(msgspec.Struct, frozen=True, kw_only=True):
-    """An account as it is on chain."""
+    """An account on chain."""
 
     owner: Wallet
     data: bytes
 
 
 def expect_usable_mint(account: AccountState | None, terms: Terms) -> None:
-    """Compare the payment token's mint with *terms*.  Raises UnusablePaymentToken."""
+    """Check the payment token's mint against *terms*.  Raises UnusablePaymentToken."""
     where = f"payment token {terms.asset}"
     if account is None:
         raise UnusablePaymentToken(f"{where}: expected a mint; the chain has no such account")

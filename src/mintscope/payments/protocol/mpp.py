@@ -1,4 +1,4 @@
-"""The `charge` of MPP, the Machine Payments Protocol, on Solana: another form of x402 payments.
+"""The `charge` of MPP, the Machine Payments Protocol, on Solana: another form of payment.
 
 If `Accept-Payment` names `solana/charge`, the 402 has a challenge in `WWW-Authenticate`.  Its
 `externalId` is the quote, which the client writes as the memo of its transaction.  The credential
@@ -67,7 +67,7 @@ _Form = TypeVar("_Form", _Credential, _Request)
 
 
 def accepts_charge(accept_payment: str) -> bool:
-    """Return whether *accept_payment*, the value of `Accept-Payment`, accepts `solana/charge`."""
+    """Return whether *accept_payment*, the value of `Accept-Payment`, includes `solana/charge`."""
     for entry in accept_payment.split(","):
         name, *parameters = (part.strip() for part in entry.split(";"))
         if name in _TAKEN:
@@ -105,7 +105,7 @@ def encode_challenge(requirement: Requirement, *, realm: str) -> str:
 def decode_credential(header: str) -> Presented:
     """Parse the value of `Authorization: Payment`.
 
-    Raises    InvalidPayment for any text that does not have the form of an answer to our challenge
+    Raises    InvalidPayment for any text that is not in the form of a credential for our challenge
     """
     if len(header) > HEADER_BYTES_MAX:
         raise _invalid(f"at most {HEADER_BYTES_MAX} characters; was {len(header)}")
@@ -126,14 +126,14 @@ def decode_credential(header: str) -> Presented:
         pay_to=request.recipient,
         amount=parse_amount(request.amount),
         identifier=None,
-        quote=None,  # the memo is the quote itself: a client of MPP writes `externalId`
+        quote=None,  # the memo is the quote: MPP clients write `externalId` there
     )
 
 
 def encode_receipt(*, signature: str, settled_at: str) -> str:
     """Return `Payment-Receipt` for a payment that has arrived.
 
-    settled_at    as in `2026-01-02T03:04:05Z`
+    settled_at    such as `2026-01-02T03:04:05Z`
     """
     return _encoded(
         {"method": METHOD, "reference": signature, "status": "success", "timestamp": settled_at}
@@ -141,7 +141,7 @@ def encode_receipt(*, signature: str, settled_at: str) -> str:
 
 
 def _encoded(value: dict[str, Any]) -> str:
-    """Return *value*, whose keys are sorted, as base64url of canonical JSON (RFC 8785)."""
+    """Return *value*, with sorted keys, as base64url of canonical JSON (RFC 8785)."""
     return urlsafe_b64encode(msgspec.json.encode(value)).decode().rstrip("=")
 
 

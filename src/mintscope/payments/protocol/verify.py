@@ -1,6 +1,6 @@
-"""Strict check of a payment, and the transaction that passes the check.
+"""The strict check of a payment, and the construction of a transaction that passes it.
 
-The check accepts any bytes, and asks no node.  It expects these instructions:
+The check takes any bytes, and asks no node.  It expects these instructions:
 
     0, 1   ComputeBudget SetComputeUnitLimit and SetComputeUnitPrice; clients of MPP write them the
            other way round
@@ -49,9 +49,9 @@ INSTRUCTION_COUNT_MAX: Final = 7
 COMPUTE_UNITS_MAX: Final = 400_000
 PRIORITY_LAMPORTS_MAX: Final = 10_000
 LAMPORTS_PER_SIGNATURE: Final = 5_000
-FEE_LAMPORTS_MIN: Final = 2 * LAMPORTS_PER_SIGNATURE  # what no payment can do without
-FEE_LAMPORTS_USUAL: Final = FEE_LAMPORTS_MIN + 1  # official clients ask for a lamport's priority
-OWN_MEMO_BYTES: Final = range(16, 65)  # official clients before 2.10 write 32 hexadecimal digits
+FEE_LAMPORTS_MIN: Final = 2 * LAMPORTS_PER_SIGNATURE  # two signatures: no fee is lower
+FEE_LAMPORTS_USUAL: Final = FEE_LAMPORTS_MIN + 1  # official clients add one lamport of priority fee
+OWN_MEMO_BYTES: Final = range(16, 65)  # official clients before 2.10 write 32 hex digits
 MICRO: Final = 1_000_000
 _LIMIT_KIND: Final = b"\x02"
 _PRICE_KIND: Final = b"\x03"
@@ -62,7 +62,7 @@ _TRANSFER_ACCOUNTS: Final = 4
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """A payment that would fulfil the demand exactly if it landed.
+    """A payment that would meet the demand exactly if it landed.
 
     source           the payer's token account
     fee_lamports     upper bound for our network fee
@@ -85,7 +85,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The demand that the payment must meet, and the time of the check.
+    """A demand that the payment must meet, and the time of the check.
 
     resource    if it is a kind, the payment may be for any resource of that kind
     now         None: a quote of any age counts
@@ -102,14 +102,14 @@ class Asked:
 
 
 class _Wrong(Exception):
-    """Carries a reason out of a nested rule, and is caught in this module."""
+    """Carries the reason for refusal out of a nested rule; caught in this module."""
 
     def __init__(self, reason: RefusalReason) -> None:
         self.reason = reason
 
 
 def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
-    """Apply every rule that needs no chain, with the signature last."""
+    """Apply every rule that needs no chain; check the signature last."""
     try:
         fee_lamports = _check_fee(envelope, asked.terms)
         source = _check_transfer(envelope, asked)
@@ -133,21 +133,21 @@ def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
 
 
 def find_memo(envelope: Envelope) -> bytes | None:
-    """Return the text of the only memo of *envelope*, or None if there is not exactly one."""
+    """Return the text of the only memo of *envelope*; None if it has no memo or several."""
     instructions = envelope.message.instructions
     memos = [bytes(each.data) for each in instructions if _program(envelope, each) == MEMO]
     return memos[0] if len(memos) == 1 else None
 
 
 def transferred(envelope: Envelope) -> int | None:
-    """Return the atoms of the transfer in *envelope*, None if there is none in its place."""
+    """Return the atoms of the transfer in *envelope*; None if its place has no transfer."""
     instructions = envelope.message.instructions
     data = bytes(instructions[2].data) if len(instructions) >= INSTRUCTION_COUNT_MIN else b""
     return int.from_bytes(data[1:9], "little") if len(data) == _TRANSFER_BYTES else None
 
 
 def _check_fee(envelope: Envelope, terms: Terms) -> int:
-    """Refuse anything that could cost the fee payer more than one small fee; return that fee."""
+    """Refuse a transaction that could cost the fee payer more than a small fee; return the fee."""
     instructions = envelope.message.instructions
     if str(envelope.accounts[FEE_PAYER_AT]) != terms.fee_payer:
         raise _Wrong(RefusalReason.FEE_PAYER)
@@ -182,7 +182,7 @@ def _budget(
 
 
 def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
-    """Check that the transfer is exactly the demanded one; return its source."""
+    """Check that the transfer matches the demand exactly; return its source."""
     instruction = envelope.message.instructions[2]
     terms = asked.terms
     data = bytes(instruction.data)
@@ -200,10 +200,10 @@ def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
         raise _Wrong(RefusalReason.RECIPIENT)
     if accounts[3] != PAYER_AT:
         raise _Wrong(RefusalReason.AUTHORITY)
-    # One account per payer, so that its pending payments are covered by that account.
+    # Each payer has one token account, so that its balance covers all pending payments.
     if source != terms.token_account(envelope.accounts[PAYER_AT]):
         raise _Wrong(RefusalReason.SOURCE)
-    if source == destination:  # the treasury pays itself: nothing would arrive
+    if source == destination:  # if the treasury paid itself, nothing would arrive
         raise _Wrong(RefusalReason.RECIPIENT)
     if int.from_bytes(data[1:9], "little") != asked.amount:
         raise _Wrong(RefusalReason.AMOUNT)
@@ -211,7 +211,7 @@ def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
 
 
 def _check_rest(envelope: Envelope) -> bytes | None:
-    """Check that the rest is at most one memo and wallet guards; return the memo."""
+    """Check that the other instructions are at most one memo and wallet guards; return the memo."""
     rest = [
         (_program(envelope, instruction), bytes(instruction.data))
         for instruction in envelope.message.instructions[3:]
@@ -246,7 +246,7 @@ def _check_quote(memo: bytes | None, asked: Asked) -> bytes:
 
 
 def _is_clients_own(memo: bytes) -> bool:
-    """Return whether *memo* is a unique text of the client's own, and not a quote."""
+    """Return whether *memo* is a unique text of the client, and not a quote."""
     try:
         memo.decode()
     except UnicodeDecodeError:
@@ -258,13 +258,13 @@ def _program(envelope: Envelope, instruction: CompiledInstruction) -> Pubkey:
     return envelope.accounts[instruction.program_id_index]
 
 
-COMPUTE_UNITS: Final = 60_000  # the transfer and a memo of 32 bytes, with room for either program
+COMPUTE_UNITS: Final = 60_000  # enough for the transfer and a memo of 32 bytes in either program
 MICRO_LAMPORTS: Final = 1
 TRANSFER_CHECKED: Final = 12
 
 
 def _instructions(terms: Terms, payer: Pubkey, *, amount: int, memo: str) -> list[Instruction]:
-    """Return the instructions of a payment of *amount* atoms, in the order of their checks."""
+    """Return the instructions of a payment of *amount* atoms, in the order of the checks."""
     treasury = terms.token_account(Pubkey.from_string(terms.pay_to))
     asset = Pubkey.from_string(terms.asset)
     return [
@@ -285,9 +285,9 @@ def _instructions(terms: Terms, payer: Pubkey, *, amount: int, memo: str) -> lis
 
 
 def build(requirement: Requirement, payer: Pubkey, recent: Hash) -> bytes:
-    """Return the transaction with which *payer* meets *requirement*, without both signatures.
+    """Return the unsigned transaction with which *payer* meets *requirement*.
 
-    recent    a blockhash of the last minute
+    recent    a blockhash at most a minute old
     """
     parts = _instructions(
         requirement.terms, payer, amount=requirement.amount, memo=requirement.memo

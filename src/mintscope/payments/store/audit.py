@@ -3,11 +3,11 @@
     journal    each entry continues the balance before it; balances, spends of keys, and rotated
                and frozen credits are added up
     closing    a month that has ended is closed with these sums: the next walks begin after it
-    moves      credits that a user moved left one account and reached another
+    moves      credits that a user moved have left one account and reached the other
     payments   each issued payment has its entry
     accounts   each balance equals the sums plus the entries of the journal since
     keys       the spends of each API key in each month equal their sums, too
-    months     the rows of each closed month are as they were when it was closed
+    months     the rows of each closed month are unchanged since it was closed
 
 Each statement reads a part of limited size, however old the books are: the sums are kept in tables
 of the walk.  The newest minutes of the journal are read directly, because an entry may become
@@ -58,7 +58,7 @@ SELECT m.id FROM credit_move AS m
 """
 
 
-# The time of one part: some 25 ms in a file, whose other writers wait for the journal's.
+# The duration of one part, some 25 ms on SQLite, whose other writers wait meanwhile.
 ROWS_A_PART: Final = 5_000
 KEYS_A_PART: Final = 500
 SETTLED_MS: Final = 2 * MINUTE_MS
@@ -82,7 +82,7 @@ FIRST_AT: Final = "SELECT at FROM credit_entry WHERE id > ? ORDER BY id LIMIT 1"
 GO_TO: Final = "UPDATE audit_walk SET stage = ?, place = ?"
 FINISH: Final = "UPDATE audit_walk SET stage = 'finished', place = 0, finished_at = ?"
 
-# The last entry of the next part of the journal, into which no more entries can come.
+# The last entry of the next part of the journal, before which no more entries can be inserted.
 UNTIL: Final = """
 SELECT max(id) FROM (
     SELECT id, at FROM credit_entry WHERE id > ? ORDER BY id LIMIT ?) AS next
@@ -155,7 +155,7 @@ OF_PAYMENTS: Final = {
     Invariant.PAID_IS_ENOUGH: PAID_IS_ENOUGH.format(which=PART),
 }
 
-# The sums of the walk, and of the journal since, as of one moment.
+# The sums of the walk, and of the journal after it, as of one moment.
 OF_ACCOUNTS: Final = {
     Invariant.BALANCE_IS_SUM: f"""
 WITH since AS MATERIALIZED (
@@ -207,7 +207,7 @@ SELECT total FROM (
 
 
 class Stage(StrEnum):
-    """The table that a check of the books is in."""
+    """The table that a check of the books is reading."""
 
     JOURNAL = "journal"
     CLOSING = "closing"
@@ -260,7 +260,7 @@ class At(NamedTuple):
 
     @property
     def sums(self) -> dict[str, int]:
-        """The parameters of the statements of every stage."""
+        """Return the parameters of the statements of every stage."""
         return {
             "walk": self.number,
             "entry": self.entry,
@@ -270,7 +270,7 @@ class At(NamedTuple):
 
     @property
     def of_month(self) -> closing.Place:
-        """The place in the rows of a month."""
+        """Return the position in the rows of a month."""
         return closing.Place(self.number, self.stage, self.place, self.month)
 
 
@@ -340,23 +340,23 @@ class Walk:
         self._db.execute(BEGIN, {**values, "now": now})
 
     def _open_month(self, last: closing.Close) -> Month | None:
-        """Return the first month with entries that is not closed, or None if all are."""
+        """Return the first month with entries that is not closed; None if all months are closed."""
         first = self._db.execute(FIRST_AT, (last.last_entry,)).get
         if first is None:
             return None
         return Month(max(month_of(UnixMs(first)), last.month + 1))
 
     def _end_month(self, at: At, month: Month, last: closing.Close, now: UnixMs) -> list[Violation]:
-        """Start to close *month*, whose entries are all added up."""
+        """Start to close *month*, whose entries have all been added up."""
         with self._db.transaction(beside=True):
-            if at.summed != at.entry:  # an older version has walked a part, with fewer sums
+            if at.summed != at.entry:  # an older version walked a part, with fewer sums
                 self._begin(last, now)
             else:
                 self._db.execute(closing.GO_ON, (Stage.CLOSING, 0, last.hash, month))
         return []
 
     def _close(self, at: At, stage: Stage, last: closing.Close, now: UnixMs) -> list[Violation]:
-        """Close the next rows of a month; after its last row, continue the check."""
+        """Close the next rows of a month; after its last row, continue with the next stage."""
         if stage is Stage.CLOSING:
             found, may_close = self.months.add_balances(at.of_month, Stage.CLOSING_KEYS, last)
             if not may_close:
@@ -382,7 +382,7 @@ class Walk:
         return found
 
     def _look_at_the_newest(self, bounds: dict[str, int]) -> list[Violation]:
-        """Check the newest entries and the sums of all entries."""
+        """Check the newest entries, and the sums of all entries."""
         with self._db.snapshot():
             bounds["until"] = int(self._db.execute(NEWEST).get)
             found = self._find(OF_JOURNAL, bounds) + self._find(OF_ALL, bounds)
@@ -405,7 +405,7 @@ class Walk:
         return found
 
     def _compare_month(self, at: At, now: UnixMs) -> list[Violation]:
-        """Compare the next keys of a closed month; finish after the last month."""
+        """Compare the next keys of a closed month; after the last month, finish the check."""
         if at.month:
             return self.months.compare_keys(at.of_month, Stage.MONTHS, Stage.MONTH_KEYS, at.hash)
         with self._db.transaction(beside=True):

@@ -1,4 +1,4 @@
-"""Books, orphans and hours in SQL."""
+"""Books, orphans and hourly figures in SQL."""
 
 import asyncio
 from collections import defaultdict
@@ -45,7 +45,7 @@ WALLETS: Final = '(SELECT wallet FROM linked_wallet WHERE "user" = ?1)'
 OLDER: Final = "(begun_at < ?2 OR (begun_at = ?2 AND signature < ?3))"
 ORDER: Final = "ORDER BY begun_at DESC, signature DESC LIMIT ?4"
 
-# The newest of all are among the newest of each kind, for which there is an index.
+# The newest payments overall are among the newest of each kind, for which there is an index.
 OF_CUSTOMER: Final = f"""
 WITH found (id) AS (
     SELECT id FROM (SELECT id FROM payment WHERE account IN {ACCOUNT} AND {OLDER} {ORDER}) AS bought
@@ -124,7 +124,7 @@ class OrphanTable:
     def acknowledge(
         self, signature: Signature, note: str, by: Actor, now: UnixMs
     ) -> Acknowledgement:
-        """Settle an orphan for good."""
+        """Settle an orphan permanently."""
         found = self._db.execute(FIND, (signature,)).fetchone()
         if found is None:
             return Acknowledgement.UNKNOWN
@@ -141,8 +141,8 @@ class OrphanTable:
 
 T = TypeVar("T")
 
-AUDIT_S: Final = 60.0  # no request waits for an audit, but it must end
-DOUBT_MS_MIN: Final = MINUTE_MS  # between two looks
+AUDIT_S: Final = 60.0  # no request waits for an audit, but it must have a limit
+DOUBT_MS_MIN: Final = MINUTE_MS  # between two checks of a doubt
 DOUBT_MS_MAX: Final = HOUR_MS
 NEWEST_ENTRY: Final = "SELECT coalesce(max(id), 0) FROM credit_entry"
 # The last entries that audits have checked as new; the walk creates the row.
@@ -150,7 +150,7 @@ CHECKED: Final = "SELECT checked FROM audit_walk"
 KEEP_CHECKED: Final = "UPDATE audit_walk SET checked = ?"
 NEW_MAX: Final = 100_000  # entries; if there are more, only the walk checks them
 
-# Each selects what contradicts it, at any time.
+# Each statement selects rows that contradict the books, at any time.
 CHECKS: Final = {
     Invariant.LANDED_IS_ISSUED: """
 SELECT signature FROM doubt JOIN payment USING (signature)
@@ -212,14 +212,14 @@ DELETE FROM doubt WHERE EXISTS (
 DUE: Final = "SELECT signature FROM doubt WHERE kind = 'arrived' AND look_at <= ? LIMIT ?"
 DISMISS: Final = "DELETE FROM doubt WHERE signature = ?"
 
-# The first reason stays, because later ones may only follow from it.
+# The first reason is kept, because later ones may only be consequences.
 STOP_SALES: Final = "INSERT INTO sales_stop (id, at, why) VALUES (1, ?, ?) ON CONFLICT DO NOTHING"
 RESUME_SALES: Final = "DELETE FROM sales_stop"
 WHY_STOPPED: Final = "SELECT why FROM sales_stop"
 PENDING: Final = "SELECT count(*), min(begun_at) FROM payment WHERE state = 'pending'"
 
 FUND_MARK: Final = "SELECT coalesce(max(resolved), 0) FROM payment"
-# The balance may have been read before payments that were pending since the mark paid their fees.
+# The balance may have been read before payments that were pending at the mark paid their fees.
 FILL_FUND: Final = """
 INSERT INTO fee_fund (id, lamports)
 SELECT 1, ?1 - (SELECT coalesce(sum(fee_lamports), 0) FROM payment WHERE state = 'pending')
@@ -244,7 +244,7 @@ class SqlPaymentBooks:
         self._running: asyncio.Task[Any] | None = None
 
     async def check(self, *, after_entry: int | None) -> Checked:
-        """Compare doubts and the entries after *after_entry*, as of one moment."""
+        """Check the doubts and the entries after *after_entry*, as of one moment."""
         return await self._run(lambda: self._check(after_entry))
 
     async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
@@ -262,7 +262,7 @@ class SqlPaymentBooks:
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
         """Return the progress of the scan of *scope*, None if there is none.
 
-        asset    whose treasury account is scanned; None: the payment token's
+        asset    the token of the scanned treasury account; None: the payment token
         """
         return await self._run(lambda: self._scan(_scan_name(scope, asset)))
 
@@ -278,61 +278,61 @@ class SqlPaymentBooks:
         return await self._run(lambda: self._signatures(UNSETTLED, (before, height, count_max)))
 
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
-        """Record a lookup of *signatures* without a result, except of those settled by now."""
+        """Record that *signatures* were not found, except those settled meanwhile."""
         if signatures:
             rows = [(signature, kind, now) for signature in signatures]
             await self._change(lambda: self._settle(DOUBT, rows))
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
-        """Return the arrivals to check again."""
+        """Return the arrivals that are due for a check."""
         return await self._run(lambda: self._signatures(DUE, (now, count_max)))
 
     async def dismiss(self, signatures: Sequence[Signature]) -> None:
-        """Forget every doubt about *signatures*, and every doubt settled by now."""
+        """Forget every doubt about *signatures*, and every doubt settled meanwhile."""
         rows = [(signature,) for signature in signatures]
         await self._change(lambda: self._settle(DISMISS, rows))
 
     async def stop_sales(self, *, now: UnixMs, why: str) -> None:
-        """Stop sales until an operator resumes them; the first reason is kept."""
+        """Stop sales until an operator resumes them; an earlier reason is kept."""
         await self._write(STOP_SALES, (now, why))
 
     async def resume_sales(self) -> None:
-        """Reopen sales; the cause of the stop must be understood first."""
+        """Reopen sales; only call this once the cause of the stop is understood."""
         await self._write(RESUME_SALES, ())
 
     async def why_stopped(self) -> str | None:
-        """Return the reason why sales are stopped, or None if they are open."""
+        """Return the reason why sales are stopped; None if they are open."""
         why: str | None = await self._run(lambda: self._db.execute(WHY_STOPPED).get)
         return why
 
     async def is_auditor(self) -> bool:
-        """Return whether this process is the one that audits."""
+        """Return whether this process makes the audits."""
         return await self._run(self._is_auditor)
 
     async def fund_mark(self) -> int:
-        """Return the mark after which the fee payer's balance is to be read."""
+        """Return the mark to take before the fee payer's balance is read."""
         return int(await self._run(lambda: self._db.execute(FUND_MARK).get))
 
     async def fill_fund(self, lamports: int, *, mark: int) -> None:
-        """Store the balance of the fee payer after *mark*."""
+        """Store the balance of the fee payer, *lamports*, as read after *mark*."""
         await self._write(FILL_FUND, (lamports, mark))
 
     async def fund(self) -> int | None:
-        """Return the lamports not reserved for payments, or None before the first check."""
+        """Return the fee payer's unreserved lamports; None before the first check."""
         lamports: int | None = await self._run(lambda: self._db.execute(FUND).get)
         return lamports
 
     async def fees_at_risk(self, *, now: UnixMs) -> FeesAtRisk:
-        """Return the fees that all payers together burned in the last hour or still put at risk."""
+        """Return the fees of all payers that were burned in the last hour or are still at risk."""
         return await self._run(lambda: purchases.Budgets(self._db).fees_at_risk(now))
 
     async def pending(self) -> tuple[int, UnixMs | None]:
-        """Return the number of payments without an outcome, and the start of the oldest."""
+        """Return the number of pending payments, and the time when the oldest began."""
         count, oldest = await self._run(lambda: self._db.execute(PENDING).get)
         return count, None if oldest is None else UnixMs(oldest)
 
     async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
-        """Store *orphans* as first found; return those that an operator has settled."""
+        """Store *orphans* as newly found; return those that an operator has settled."""
         return await self._change(lambda: self._orphans.note(orphans))
 
     async def orphans(self) -> Sequence[Orphan]:
@@ -342,7 +342,7 @@ class SqlPaymentBooks:
     async def acknowledge(
         self, signature: Signature, *, note: str, by: Actor, now: UnixMs
     ) -> Acknowledgement:
-        """Settle an orphan for good."""
+        """Settle an orphan permanently."""
         return await self._change(lambda: self._orphans.acknowledge(signature, note, by, now))
 
     async def search(self, wanted: Wanted) -> Kept:
@@ -379,7 +379,7 @@ class SqlPaymentBooks:
         return await self._kept(OF_WALLET, (user_id, *(before or purchases.LATEST), limit, wallet))
 
     async def one_of_customer(self, user_id: UserId, signature: Signature) -> KeptPayment | None:
-        """Return one payment of a user; None if there is none, or it is of another user."""
+        """Return one payment of a user; None if it does not exist or is of another user."""
         return next(iter(await self._kept(ONE_OF_CUSTOMER, (user_id, signature))), None)
 
     async def sums_of_wallets(self, user_id: UserId) -> Sequence[WalletSum]:
@@ -389,16 +389,16 @@ class SqlPaymentBooks:
         )
 
     async def close(self) -> None:
-        """Close the file after any cancelled job has ended, because its thread continues."""
+        """Close the database once every cancelled job has ended, because its thread continues."""
         await self._end_running()
         self._db.close()
 
     def _check(self, after_entry: int | None) -> Checked:
         # Entries that cancel out are written together, under the write lock.  So under that lock
-        # the newest entry is after both or before both.
+        # the journal has both of them or neither.
         with self._db.transaction():
             newest = int(self._db.execute(NEWEST_ENTRY).get)
-            if after_entry is None:  # the first of this process goes on behind those before
+            if after_entry is None:  # the first check of this process continues after the last one
                 after_entry = self._db.execute(CHECKED).get or None
             else:
                 self._db.execute(KEEP_CHECKED, (after_entry,))
@@ -487,23 +487,23 @@ SINCE: Final = "SELECT series, hour, value FROM operation_hour WHERE hour >= ?"
 
 
 class SqlHourRows:
-    """The hourly numbers, inside one transaction."""
+    """The hourly figures, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def add(self, hour: int, values: Mapping[Series, int]) -> None:
-        """Add *values* to those of the hour; for LAG_MS keep the highest, for FUND the last."""
+        """Add *values* to the hour's figures; keep the highest of LAG_MS and the last of FUND."""
         for series, value in sorted(values.items()):
             self._db.execute(KEPT_BY.get(series, ADD), (hour, str(series), value))
 
     def since(self, hour: int) -> Mapping[Series, Mapping[int, int]]:
-        """Return the numbers of *hour* and later, by series and hour."""
+        """Return the figures of *hour* and later, by series and hour."""
         found: dict[Series, dict[int, int]] = defaultdict(dict)
         for series, at, value in self._db.execute(SINCE, (hour,)):
             found[str(series)][int(at)] = int(value)
         return found
 
     def purge(self, before: int) -> None:
-        """Delete the numbers of hours before *before*."""
+        """Delete the figures of hours before *before*."""
         self._db.execute("DELETE FROM operation_hour WHERE hour < ?", (before,))

@@ -1,6 +1,6 @@
 """Payments in SQL.
 
-PaymentStore, beside the credits, so that issuing is one transaction.
+Payments and credits are in one database, so that issuing is one transaction.
 
 Each method holds the write lock from its first statement, so any number of processes may call it.
 """
@@ -42,7 +42,7 @@ from mintscope.payments.store.purchases import Budgets, PurchasedCredits
 
 SqlValue = str | bytes | int | None
 
-# A token has not been used if its balance is what it was given, or all of it was given back.
+# A token is unused if its balance is what it was given, or all of it was given back.
 COLUMNS: Final = """
 message_hash, signature, payer, address, resource, amount, credits, body, token_hash, hint,
 account, key_hash, fee_lamports, last_valid_height, begun_at, asset, state, paid, reason, final,
@@ -104,7 +104,7 @@ def columns_of(payment: Payment) -> tuple[SqlValue, ...]:
 
 
 def _purchase_columns(purchase: PaidItem) -> tuple[SqlValue, ...]:
-    """Return (credits, body, token_hash, hint, account)."""
+    """Return the columns of *purchase*: credits, body, token_hash, hint, account."""
     match purchase:
         case PaidReport(body=body):
             return 0, body, None, None, None
@@ -133,7 +133,7 @@ NOTE_ADOPTION: Final = """
 INSERT INTO account_event (at, actor, action, subject) VALUES (?, ?, 'adopted', ?)
 """
 
-# `resolved` moves with every change of state, and only then.
+# `resolved` changes with every change of state, and only then.
 RESOLVE: Final = """
 UPDATE payment
    SET state = ?2, paid = ?3, reason = ?4, final = ?5, lease_until = ?7, missed_height = ?8,
@@ -153,7 +153,7 @@ RETURNING {COLUMNS}
 
 POSTPONE: Final = "UPDATE payment SET lease_until = ?2 WHERE message_hash = ?1"
 
-# A report is sent again for a day; after that its text is not needed.
+# A report is sent again for a day; after that its text is dropped.
 FORGET: Final = """
 UPDATE payment SET body = NULL WHERE begun_at <= ? AND body IS NOT NULL AND final = 1
 """
@@ -178,7 +178,7 @@ class PaymentTable:
         self.purchase = PurchasedCredits(db)
 
     def find(self, message_hash: MessageHash) -> ports.Found:
-        """Return the payment of *message_hash*, and the current mark."""
+        """Return the payment of *message_hash*, if there is one, and the current mark."""
         row = self._db.execute(FIND, (message_hash,)).fetchone()
         return ports.Found(
             None if row is None else payment_of(row), int(self._db.execute(MARK).get)
@@ -206,7 +206,7 @@ class PaymentTable:
     def adopt(
         self, payment: Payment, landed: Landed, by: Actor, now: UnixMs
     ) -> Resolved | Acknowledged | ports.KeyTaken:
-        """Begin and issue a payment that landed finally, unless an operator has settled it."""
+        """Begin and issue a payment that landed for good, unless an operator has settled it."""
         if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:
             return Acknowledged()
         if self.find(payment.message_hash).payment is None:
@@ -214,7 +214,7 @@ class PaymentTable:
                 return ports.KeyTaken()
             self._db.execute(BEGIN, (*columns_of(payment), now, None, None))
             self._db.execute(NOTE_ADOPTION, (now, by, f"payment:{payment.signature}"))
-        return self.resolve(payment.message_hash, landed, now, again_ms=0)  # it is final
+        return self.resolve(payment.message_hash, landed, now, again_ms=0)  # the payment is final
 
     def resolve(
         self,
@@ -231,7 +231,7 @@ class PaymentTable:
         if after == before:
             return Resolved(before, before)
         if after.state is not before.state:
-            self.purchase.move(after, now)  # first, so that an issued payment is always handed out
+            self.purchase.move(after, now)  # first, so that every issued payment is delivered
         if before.state is State.PENDING and after.reason is RefusalReason.EXPIRED:
             self.budgets.give_fee_back(after)
         look_again_at = now + again_ms
@@ -264,7 +264,7 @@ log = structlog.get_logger()
 
 
 class SqlPaymentStore:
-    """Implements PaymentStore, AdoptionStore, RotationStore and Buyers; lives in one event loop.
+    """Implements PaymentStore, AdoptionStore, RotationStore and Buyers; used in one event loop.
 
     Lookups are indexed, and never blocked by a writer.  Writes of one moment share one durable
     commit.
@@ -285,7 +285,7 @@ class SqlPaymentStore:
         )
 
     async def find(self, message_hash: MessageHash) -> ports.Found:
-        """Return the payment of *message_hash*, if there is one."""
+        """Return the payment of *message_hash*, if there is one, and the current mark."""
         return await self._look(lambda table: table.find(message_hash))
 
     async def begin(self, pending: ports.PendingPayment) -> ports.Beginning:
@@ -307,7 +307,7 @@ class SqlPaymentStore:
         return found.after
 
     async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
-        """Begin and issue *payment*, which has *landed* finally, in one transaction."""
+        """Begin and issue *payment*, which has *landed* for good, in one transaction."""
         adopted = await self._write(lambda: self._table.adopt(payment, landed, by, now))
         return adopted.after if isinstance(adopted, Resolved) else adopted
 
@@ -326,19 +326,19 @@ class SqlPaymentStore:
         return await self._look(lambda table: table.find_signatures(signatures))
 
     async def has_bought(self, payer: Wallet) -> bool:
-        """Return whether the wallet ever made a good payment."""
+        """Return whether the wallet ever made a payment that was issued."""
         return await self._look(lambda table: table.budgets.has_bought(payer))
 
     async def has_bought_from(self, address: str) -> bool:
-        """Return whether this client address ever made a good payment."""
+        """Return whether this client address ever made a payment that was issued."""
         return await self._look(lambda table: table.budgets.has_bought_from(address))
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
-        """Return the current holder of the credits that the transaction paid for."""
+        """Return the payer and the current holder of the credits that the transaction paid for."""
         return await self._look(lambda table: table.purchase.find_purchase(signature))
 
     async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
-        """Return the account with the most credits, all of them from payments of *wallet*."""
+        """Return the account with the most credits, all of them bought by *wallet*, or None."""
         return await self._look(lambda table: table.purchase.find_credits(wallet))
 
     async def rotate(
@@ -387,7 +387,7 @@ class SqlPaymentStore:
         return outcomes
 
     def _attempt(self, job: Job) -> Any:
-        """Do *job*, or undo it alone and return its error; raise errors of the whole store."""
+        """Do *job*, or undo only this job and return its error; raise errors of the whole store."""
         try:
             with self._writing.savepoint():
                 return job()
@@ -403,7 +403,7 @@ class SqlPaymentStore:
 
 
 def _ignore(_unheard: Sequence[tuple[Job, Any]]) -> None:
-    """Ignore an outcome without a waiter, because the reconciler continues from the row."""
+    """Ignore an outcome that no caller awaits, because the reconciler continues from the row."""
 
 
 def _count(resolved: Resolved) -> None:
@@ -415,7 +415,7 @@ def _count(resolved: Resolved) -> None:
 
 
 def _tell(resolved: Resolved) -> None:
-    """Log an error for a frozen payment, and a warning when it is issued again."""
+    """Log an error for a frozen payment, and a warning if it is issued again."""
     before = resolved.before.state
     after = resolved.after.state
     if before is after or State.FROZEN not in {before, after}:
@@ -431,4 +431,4 @@ def _tell(resolved: Resolved) -> None:
 
 
 def _rest() -> None:
-    """Do nothing, because the engine makes checkpoints itself."""
+    """Do nothing, because the engine makes its own checkpoints."""

@@ -12,7 +12,7 @@ from mintscope.payments.pricing import SNAPSHOT_S, Doubt, Quote
 LASTS_MS: Final = int(SNAPSHOT_S * 1000)
 LASTS_S_MIN: Final = 1.0
 KEPT: Final = f"SELECT usd, observed_at, {NOW} - read_at FROM token_price"  # noqa: S608 - a constant
-# Of those that read their source at the same moment one decides.
+# If several processes read their sources at the same moment, one of them sets the price.
 KEEP: Final = f"""
 INSERT INTO token_price AS kept (id, usd, observed_at, read_at) VALUES (1, ?, ?, {NOW})
     ON CONFLICT (id) DO UPDATE
@@ -22,14 +22,14 @@ INSERT INTO token_price AS kept (id, usd, observed_at, read_at) VALUES (1, ?, ?,
 
 
 class SharedPrice:
-    """Implements PriceSource; one process a minute reads *source*."""
+    """A PriceSource for all processes together; once a minute one process reads *source*."""
 
     def __init__(self, source: PriceSource, database: DatabaseAccess[Database]) -> None:
         self._source = source
         self._database = database
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
-        """Return the price that all processes use, or the reason why there is none."""
+        """Return the price that all processes use, or the reason for doubt."""
         try:
             kept = await self._database.run(_kept)
             if kept is not None:

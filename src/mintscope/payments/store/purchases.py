@@ -23,9 +23,9 @@ FREEZE: Final = "UPDATE payment SET frozen = ?2 WHERE id = ?1"
 
 ENTER: Final = ADD + "RETURNING id"
 
-# Follows the credits of an account through its rotations since a moment.  A top-up of a token that
-# was rotated before stays with that token, because a thief may have rotated it.  A purchase for an
-# agent goes to the person who has claimed the agent.
+# Follows the credits of an account through its rotations since a given time.  A top-up of a token
+# that was rotated earlier stays with that token, because a thief may have rotated it.  A purchase
+# for an agent goes to the person who has claimed the agent.
 SUCCESSOR: Final = """
 WITH RECURSIVE successors (id, rotations) AS (
     SELECT CAST(?1 AS bigint), 0 UNION ALL
@@ -69,8 +69,8 @@ SELECT a.owner IS NOT NULL AND NOT EXISTS (
 MOVED_ON: Final = "UPDATE credit_account SET wallet = NULL WHERE id = ?"
 
 # The unspent credits of an account that come from purchases of a wallet.  The oldest credits are
-# spent first, so the newest are left.  A purchase whose credits were moved away counts as nothing.
-# The index that makes this fast has no spends.
+# spent first, so the newest are left.  A purchase whose credits were moved away does not count.
+# The index that makes this fast contains no spends.
 PROVEN: Final = """
 WITH received (id, wallet, credits) AS (
     SELECT e.id, CASE e.kind WHEN 'rotate' THEN a.wallet ELSE p.payer END,
@@ -108,7 +108,7 @@ class PurchasedCredits:
         self._db = db
 
     def move(self, payment: Payment, now: UnixMs) -> None:
-        """Hand out the credits of *payment*, or take them back, as its new state requires."""
+        """Deliver the credits of *payment*, or take them back, as its new state requires."""
         if isinstance(payment.purchase, PaidReport):
             return
         row_id, holder, entry, frozen, begun_at = self._db.execute(
@@ -128,7 +128,7 @@ class PurchasedCredits:
                 self._db.execute(FREEZE, (row_id, left))
 
     def find_purchase(self, signature: Signature) -> Purchased | None:
-        """Return the current holder of the credits that the transaction paid for."""
+        """Return the payer and the current holder of the credits that the transaction paid for."""
         row = self._db.execute(PURCHASE, (signature,)).fetchone()
         if row is None:
             return None
@@ -142,7 +142,7 @@ class PurchasedCredits:
         )
 
     def find_credits(self, wallet: Wallet) -> CreditAccount | None:
-        """Return the account with the most credits, all of them from payments of *wallet*."""
+        """Return the account with the most credits, all of them bought by *wallet*, or None."""
         for account, balance in self._db.execute(BOUGHT_BY, (wallet,)):
             if int(self._db.execute(PROVEN, (account, wallet)).get) == balance:
                 return CreditAccount(account)
@@ -153,7 +153,7 @@ class PurchasedCredits:
     ) -> int | RotationDenied:
         """Move all credits of *holder* to a new account, and their purchases with them.
 
-        Credits moved to the same token before, by any process, are returned again.
+        If the credits were already moved to the same token, return their number again.
         """
         if (moved := self._moved_to(token_hash)) is not None:
             return moved
@@ -221,7 +221,7 @@ class PurchasedCredits:
             opened = (purchase.token_hash, purchase.hint, "", now)
             kind = "payment"
             account = self._db.execute(OPEN_ACCOUNT, opened).get
-        else:  # the token may have been rotated meanwhile
+        else:  # the token may have been rotated since
             kind = "top_up"
             account = self._db.execute(SUCCESSOR, (purchase.account, begun_at)).get
         entry = self._enter(account, kind, purchase.credits, now)
@@ -244,7 +244,7 @@ JOINS: Final = """
   LEFT JOIN credit_account AS h ON h.id = p.holder
 """
 LATEST: Final[Place] = (UnixMs(2**63 - 1), Signature(""))  # after every payment
-# The payments of an account are those that paid into it, and those whose credits it holds now.
+# The payments of an account are those that paid into it, and those whose credits it now holds.
 PAYMENTS: Final = """
 WITH account (id) AS (
     SELECT id FROM credit_account WHERE id IN ({accounts}) UNION
@@ -367,8 +367,8 @@ SELECT EXISTS (SELECT 1 FROM payment WHERE key_hash = ? AND state <> 'failed')
 
 QUOTE_IS_USED: Final = "SELECT EXISTS (SELECT 1 FROM payment WHERE quote = ?)"
 
-# Amounts that the simulation of a payment cannot have seen leave the payer's account of its token;
-# of a payment whose token was not kept, any.
+# Amounts that leave the payer's account of its token and that the simulation cannot have seen; for
+# a payment without a stored token, amounts of any token.
 RESERVED: Final = """
 SELECT (SELECT coalesce(sum(amount), 0) FROM payment
          WHERE state = 'pending' AND payer = ?1 AND coalesce(asset, ?3) = ?3)
@@ -389,8 +389,8 @@ SELECT reverted.n, pending.n,
        (SELECT count(*) AS n, coalesce(sum(fee_lamports), 0) AS fees FROM payment
          WHERE state = 'pending' AND {who} = ?2) AS pending
 """
-SOLD_MAX: Final = 10_000  # more are not counted
-SOLD_TODAY_MAX: Final = 1_000  # likewise
+SOLD_MAX: Final = 10_000  # counting stops here
+SOLD_TODAY_MAX: Final = 1_000  # counting stops here
 _LIMITS: Final = {"limit": SOLD_MAX, "today": SOLD_TODAY_MAX}
 _REVERTED_TODAY: Final = f"""
 (SELECT count(*) FROM (SELECT 1 FROM payment AS lost
@@ -402,7 +402,7 @@ CONDUCT_OF_PAYER: Final = _CONDUCT.format(
 )
 CONDUCT_OF_ADDRESS: Final = _CONDUCT.format(who="address", reverted_today="0", **_LIMITS)
 
-# The risk of all payers, and the part of those that have paid for too little of it.
+# The fees at risk of all payers, and the part from payers that have bought too little for it.
 _SALES_OF: Final = """
 FROM payment AS sale
  WHERE sale.state = 'issued' AND sale.payer = at_risk.payer AND sale.resolved_at > ?2
@@ -425,7 +425,7 @@ SELECT coalesce(sum(burned), 0), coalesce(sum(CASE WHEN is_covered THEN 0 ELSE b
                  WHERE state = 'pending' GROUP BY payer) AS at_risk) AS risks
 """  # noqa: S608  constants
 
-# It takes nothing if the balance is too low, or not known yet.
+# No fee is reserved if the balance is too low, or not known yet.
 TAKE_FEE: Final = "UPDATE fee_fund SET lamports = lamports - ?1 WHERE lamports >= ?2"
 GIVE_FEE_BACK: Final = "UPDATE fee_fund SET lamports = lamports + ?"
 FUND_IS_KNOWN: Final = "SELECT EXISTS (SELECT 1 FROM fee_fund)"
@@ -444,7 +444,7 @@ class Budgets:
         self._db = db
 
     def find_objection(self, pending: ports.PendingPayment) -> ports.Objection | None:
-        """Return the objection to beginning the payment now, or None."""
+        """Return the objection to beginning the payment now; None if there is none."""
         payment = pending.payment
         if self._db.execute(SALES_ARE_CLOSED).get:
             return ports.SalesClosed()
@@ -464,19 +464,19 @@ class Budgets:
         return None if is_allowed else ports.SalesClosed()
 
     def fees_at_risk(self, now: UnixMs) -> ports.FeesAtRisk:
-        """Return the fees that all payers together burned or still put at risk."""
+        """Return the fees of all payers that were burned or are still at risk."""
         return ports.FeesAtRisk(*self._db.execute(FEES_AT_RISK, (now - HOUR_MS, now - DAY_MS)).get)
 
     def is_key_taken(self, key_hash: CredentialHash) -> bool:
-        """Return whether the redelivery key belongs to a payment that may still be good."""
+        """Return whether the redelivery key belongs to a payment that may still succeed."""
         return bool(self._db.execute(KEY_IS_TAKEN, (key_hash,)).get)
 
     def has_bought(self, payer: Wallet) -> bool:
-        """Return whether the wallet ever made a good payment."""
+        """Return whether the wallet ever made a payment that was issued."""
         return bool(self._db.execute(HAS_BOUGHT, (payer,)).get)
 
     def has_bought_from(self, address: str) -> bool:
-        """Return whether this client address ever made a good payment."""
+        """Return whether this client address ever made a payment that was issued."""
         return bool(self._db.execute(HAS_BOUGHT_FROM, (address,)).get)
 
     def take_fee(self, pending: ports.PendingPayment) -> bool:
