@@ -5,7 +5,7 @@ that is valid for a week.  It restores the address, and undoes what gives lastin
 session of the thief began: sessions, keys, factors, wallets, alerts, webhooks, chats and limits.
 For that week no other account can have the old address.
 
-The books and the audit log keep the number of a deleted account, not its name.
+The books and the audit log keep the number of a deleted account, but not its name.
 """
 
 from dataclasses import InitVar, asdict, dataclass
@@ -44,7 +44,7 @@ from mintscope.kit.time import DAY_MS
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """The outcome of an undo; *reset* is the last segment of a link that sets a new password."""
+    """The result of an undo; *reset* is the last segment of a link that sets a new password."""
 
     reset: str
     ended: Ended
@@ -54,7 +54,7 @@ class TakenBack:
 class AddressChanges(AccountService):
     """Changes the e-mail address of a person, and undoes such changes.
 
-    Raises SessionEnded if the session was ended meanwhile, ServiceUnavailable.
+    Raises SessionEnded if the session has ended meanwhile, and ServiceUnavailable.
     """
 
     limits: InitVar[Limits]
@@ -65,7 +65,7 @@ class AddressChanges(AccountService):
     async def request(self, session: Session, email: EmailAddress) -> bool:
         """Write a link to *email*; return False after too many recent ones.  Raises EmailTaken.
 
-        Nothing changes before the link is opened in a session of this very account.
+        Nothing changes until the link is opened in a session of the same account.
         """
         what = f"change {session.user.user_id}"
         if not await self._email_limit.take(what):
@@ -81,14 +81,14 @@ class AddressChanges(AccountService):
             raise
 
     async def find(self, session: Session, link: str) -> EmailAddress | None:
-        """Return the address that the link confirms; None if it is invalid or another account's."""
+        """Return the address that the link confirms; None if invalid or another account's."""
         proof = await self.find_proof(link, Purpose.CHANGE_EMAIL)
         if proof is None or proof.subject != session.user.user_id:
             return None
         return proof.email
 
     async def confirm(self, session: Session, link: str) -> bool:
-        """Change the address and end other sessions.  False as for `find`.  Raises EmailTaken."""
+        """Change the address and end other sessions; False for a bad link.  Raises EmailTaken."""
         proof = await self.find_proof(link, Purpose.CHANGE_EMAIL)
         if proof is None or proof.subject != session.user.user_id:
             return False
@@ -105,7 +105,7 @@ class AddressChanges(AccountService):
         """Restore the old address, and end everything made since the intruder's session began.
 
         Every session ends, and the password no longer works.  None if the link is invalid.
-        Raises    EmailTaken, if another account has the address by now
+        Raises    EmailTaken, if another account now has the address
         """
         proof = await self.find_proof(link, Purpose.UNDO_EMAIL)
         if proof is None:
@@ -126,8 +126,8 @@ def _request(
     _expect_free(rows, email, owner.user_id, at)
     day_ago = UnixMs(at - DAY_MS)
     if len(rows.emails.written_to(email, EmailKind.CHANGE_EMAIL, day_ago)) >= UNVERIFIED_MAX:
-        return False  # it may be a stranger's, not to be flooded
-    rows.proofs.use_up(Purpose.CHANGE_EMAIL, owner.user_id, at)  # the newest link counts
+        return False  # the address may be a stranger's, who must not be flooded
+    rows.proofs.use_up(Purpose.CHANGE_EMAIL, owner.user_id, at)  # only the newest link is valid
     proof_id = rows.proofs.insert(NewProof(Purpose.CHANGE_EMAIL, owner.user_id, email, nonce, at))
     rows.emails.insert(EmailKind.CHANGE_EMAIL, email, {}, proof_id, at)
     _note(rows, owner.user_id, "asked for another address", at)
@@ -145,7 +145,7 @@ def _confirm(
     end_sessions(rows, owner.user_id, but=session)
     for purpose in (Purpose.VERIFY_EMAIL, Purpose.RESET_PASSWORD):
         rows.proofs.use_up(purpose, owner.user_id, at)
-    if owner.verified_at is not None:  # the reader of the old address proved to be the owner
+    if owner.verified_at is not None:  # the old address was proven to be the owner's
         since = session.created_at
         new = NewProof(Purpose.UNDO_EMAIL, owner.user_id, owner.email, nonce, at, since)
         rows.emails.insert(EmailKind.EMAIL_CHANGED, owner.email, {}, rows.proofs.insert(new), at)
@@ -187,7 +187,7 @@ def _note(rows: AccountRows, user_id: UserId, action: str, at: UnixMs) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountContents:
-    """The contents deleted with an account; *has_application* if its address applied for a key."""
+    """The contents of an account; *has_application* if its address applied for a key."""
 
     credits: int
     keys: int
@@ -208,12 +208,12 @@ class AccountDeletion:
     clock: Clock
 
     async def contents(self, session: Session) -> AccountContents:
-        """Return the contents that are deleted with the account."""
+        """Return the parts of the account that its deletion removes."""
         now = self.clock.now()
         return await self.store.read(lambda rows: _contents(rows, session.user, now))
 
     async def expect_possible(self, session: Session) -> None:
-        """Raise NotPossible for the last administrator, and while a payment is under way."""
+        """Raise NotPossible for the last administrator, or if a payment is in progress."""
         await self.store.read(lambda rows: expect_removable(rows, session.user))
 
     async def delete(self, session: Session) -> None:
@@ -222,7 +222,7 @@ class AccountDeletion:
         Keys, sessions and links end.  Watchlists, wallets, client addresses, the application, and
         alerts with their firings, sent or not, are deleted.  No one can spend the credits.  Only
         the number of the person is kept.
-        Raises    NotPossible for the last administrator, and while a payment is under way
+        Raises    NotPossible for the last administrator, or if a payment is in progress
         """
         now = self.clock.now()
         await self.store.transact(lambda rows: _leave(rows, session, now))
@@ -241,7 +241,7 @@ def _contents(rows: AccountRows, user: User, at: UnixMs) -> AccountContents:
 
 
 def _own_application(rows: AccountRows, user: User) -> SignupId | None:
-    """Return this person's application, whether its key was already exchanged or not.
+    """Return the application of this person, whether or not its key was already issued.
 
     The application of an agent that has an account of its own stays with that account.
     """
@@ -249,7 +249,7 @@ def _own_application(rows: AccountRows, user: User) -> SignupId | None:
     if kept is None or kept.owner not in {None, user.user_id}:
         return None
     if kept.owner is None and user.verified_at is None:
-        return None  # anyone can sign up with a stranger's address
+        return None  # anyone can sign up with an address that is not theirs
     return kept.application.signup_id
 
 

@@ -1,4 +1,4 @@
-"""E-mail addresses, in the one form in which they are compared, limited and stored."""
+"""E-mail addresses, in the one form that is compared, counted and stored."""
 
 import unicodedata
 from typing import Final, NewType
@@ -13,7 +13,7 @@ EMAIL_LENGTH_MAX: Final = 254  # RFC 5321, 4.5.3.1.3, without the angle brackets
 
 
 class UnusableEmailAddress(ValueError):
-    """A text that is no usable e-mail address; the message may be shown to the client."""
+    """The text is not a usable e-mail address; the message may be shown to the client."""
 
 
 def parse_email(text: str) -> EmailAddress:

@@ -15,14 +15,14 @@ from mintscope.site.routes import Access, PageRequest, PageRoute, get, post, sen
 
 
 class QrCode(NamedTuple):
-    """*path* draws the dark squares, each one unit wide, inside a square of *size* units."""
+    """A QR code: *path* draws its dark squares, 1 x 1 units each, in a square of *size* units."""
 
     size: int
     path: str
 
 
 def qr_code(text: str) -> QrCode:
-    """Return the QR code of *text*, with the quiet border that readers need."""
+    """Return the QR code of *text*, with the blank margin that scanners need."""
     rows = [list(row) for row in segno.make_qr(text, error="m").matrix_iter(border=4)]
     runs = []
     for y, row in enumerate(rows):
@@ -44,13 +44,13 @@ NO_NAME: Final = f"Give it a name of 1 to {NAME_LENGTH_MAX} characters, as “My
 
 
 class FactorPages:
-    """Pages that add and remove the second factors of a person."""
+    """Pages for adding and removing the second factors of a person."""
 
     def __init__(self, factors: Factors) -> None:
         self._factors = factors
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of these pages."""
         fresh = Access.FRESH
         app = f"{FACTORS}/app"
         codes = f"{FACTORS}/codes"
@@ -69,7 +69,7 @@ class FactorPages:
         yield post(f"{passkeys}/{{passkey}}/remove", self.remove_passkey, fresh)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the second factors of the account, and the factors that can be added."""
+        """Show the second factors of the account, and those that can be added."""
         state = await self._factors.state(request.signed_in)
         has_passkeys = self._factors.verifier is not None
         return Page("factors/show.html", {"state": state, "has_passkeys": has_passkeys})
@@ -92,28 +92,28 @@ class FactorPages:
         return _done(codes, notice="app-added")
 
     async def ask_remove_app(self, request: PageRequest) -> PageResponse:
-        """Ask for confirmation that the app should be removed."""
+        """Ask for confirmation before the app is removed."""
         state = await self._factors.state(request.signed_in)
         if state.app is None:
             return Redirect(FACTORS)
         return _removal("The authenticator app", is_last=not state.passkeys)
 
     async def remove_app(self, request: PageRequest) -> PageResponse:
-        """Remove the app; an already removed app is no error."""
+        """Remove the app; do nothing if it is already removed."""
         await self._factors.remove_app(request.signed_in)
         return Redirect(FACTORS, notice="factor-removed")
 
     async def ask_renew(self, request: PageRequest) -> PageResponse:
-        """Ask for confirmation that the old recovery codes should become invalid."""
+        """Ask for confirmation before the recovery codes are replaced."""
         state = await self._factors.state(request.signed_in)
         return Page("factors/renew.html") if state.is_on else Redirect(FACTORS)
 
     async def renew(self, request: PageRequest) -> PageResponse:
-        """Create ten new codes, and show them once."""
+        """Create ten new recovery codes, and show them once."""
         return _done(await self._factors.renew_codes(request.signed_in), notice="")
 
     async def ask_passkey(self, request: PageRequest) -> PageResponse:
-        """Ask for the name of the passkey, before the browser creates it."""
+        """Ask for a name for the passkey, before the browser creates the passkey."""
         return await self._passkey_page(request)
 
     async def add_passkey(self, request: PageRequest) -> PageResponse:
@@ -129,14 +129,14 @@ class FactorPages:
         return _done(codes, notice="passkey-added")
 
     async def ask_remove_passkey(self, request: PageRequest) -> PageResponse:
-        """Ask for confirmation that the passkey should be removed."""
+        """Ask for confirmation before the passkey is removed."""
         state = await self._factors.state(request.signed_in)
         passkey = _chosen(state.passkeys, request)
         is_last = state.app is None and len(state.passkeys) == 1
         return _removal(f"“{passkey.name}”", is_last=is_last)
 
     async def remove_passkey(self, request: PageRequest) -> PageResponse:
-        """Remove the passkey; an already removed passkey is no error."""
+        """Remove the passkey; do nothing if it is already removed."""
         passkey_id = PasskeyId(parse_id(request.path_params["passkey"]))
         await self._factors.remove_passkey(request.signed_in, passkey_id)
         return Redirect(FACTORS, notice="factor-removed")
@@ -175,7 +175,7 @@ def _removal(what: str, *, is_last: bool) -> Page:
 
 
 def _done(codes: Sequence[str], *, notice: str) -> PageResponse:
-    """Show the new codes; if there are none, redirect to the second factors."""
+    """Show the new codes; without new codes, redirect to the second factors."""
     return Page("factors/codes.html", {"codes": codes}) if codes else Redirect(FACTORS, notice)
 
 
@@ -211,7 +211,7 @@ class SecondStepPages:
         return Page("sign_in.html", facts, errors, values, visit=new)
 
     async def by_passkey_alone(self, request: PageRequest) -> PageResponse:
-        """Start a new session if a passkey of any account has answered the question."""
+        """Start a new session if any account's passkey has signed the question."""
         begun = request.form.text("begun")
         answer = request.form.text("answer")
         try:
@@ -223,14 +223,14 @@ class SecondStepPages:
         return self._entered(request, cookie)
 
     async def proof(self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS) -> Page:
-        """Return the page that asks a person who is signed in for the password, or a passkey."""
+        """Return the page that asks a signed-in person for the password or a passkey."""
         question = None
         if self._asks_passkeys:
             question = await self._step.proof_question(request.signed_in)
         return Page("prove.html", {"after": request.next_path, "question": question}, errors)
 
     async def prove(self, request: PageRequest) -> PageResponse:
-        """Record the proof by passkey, and go back to the page that asked for it."""
+        """Record the proof by passkey, and return to the page that required it."""
         begun = request.form.text("begun")
         answer = request.form.text("answer")
         address = request.browser.address
@@ -241,7 +241,7 @@ class SecondStepPages:
         return Redirect(request.next_path) if is_done else await self.proof(request, {"": NOT_NEW})
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of these pages."""
         if self._asks_passkeys:
             yield get("/prove/passkey", shows(Redirect("/prove")))
             yield post("/prove/passkey", self.prove, Access.SIGNED_IN)
@@ -250,11 +250,11 @@ class SecondStepPages:
             yield post(f"{SIGN_IN}/{path}", handler)
 
     async def ask(self, request: PageRequest, ticket: str) -> PageResponse:
-        """Ask for the second factor of the sign-in that *ticket* names."""
+        """Ask for the second factor of the sign-in of *ticket*."""
         return await self._page(request, ticket)
 
     async def by_code(self, request: PageRequest) -> PageResponse:
-        """Start a new session if the code is right."""
+        """Start a new session if the code is valid."""
         ticket = request.form.text("ticket")
         code = request.form.line("code")
         try:
@@ -264,7 +264,7 @@ class SecondStepPages:
         return self._entered(request, cookie)
 
     async def by_passkey(self, request: PageRequest) -> PageResponse:
-        """Start a new session if the passkey's signature is right."""
+        """Start a new session if the passkey's signature is valid."""
         ticket = request.form.text("ticket")
         answer = request.form.text("answer")
         try:

@@ -1,7 +1,7 @@
-"""Users, their second factors, and sign-ins that wait for one.
+"""Users, their second factors, and sign-ins that wait for a second factor.
 
-Passkeys as browsers speak of them (WebAuthn), by the library `webauthn`. The library is loaded
-when the first passkey is requested: it takes 70 ms and 14 MB, which most processes never need.
+Passkeys follow WebAuthn, by the library `webauthn`. The library is loaded when the first passkey is
+requested, because it takes 70 ms and 14 MB, and most processes never need it.
 """
 
 import json
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from webauthn.helpers.structs import PublicKeyCredentialDescriptor
 
 USERNAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,30}[a-z0-9]")
-REMOVED: Final = "removed-"  # what names of accounts begin with that were removed
+REMOVED: Final = "removed-"  # prefix of the names of removed accounts
 SUFFIX_BYTES: Final = 4
 
 
 class UserKind(StrEnum):
-    """The kind of user."""
+    """The kind of user: a person or an agent."""
 
     PERSON = "person"
     AGENT = "agent"
@@ -42,9 +42,9 @@ class UserKind(StrEnum):
 class User:
     """An account.
 
-    email              a person's own; an agent's is that of its application
-    verified_at        when its owner last proved to read that address; None: never
-    has_second_factor  signing in takes more than the password
+    email              the person's own address, or the address of the agent's application
+    verified_at        when the user last proved to own that address; None: never
+    has_second_factor  sign-in needs more than the password
     """
 
     user_id: UserId
@@ -59,7 +59,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class KeptUser:
-    """A user and the hash of the password; an agent has none."""
+    """A user and the hash of the password; an agent has no password."""
 
     user: User
     password_hash: str | None
@@ -89,7 +89,7 @@ class UserChanges(TypedDict, total=False):
 
 
 class UnusableName(ValueError):
-    """A user name that is not allowed or is taken; the message may be shown."""
+    """A user name that is invalid or taken; the message may be shown."""
 
 
 def expect_username(text: str) -> str:
@@ -111,7 +111,7 @@ CodeId = NewType("CodeId", int)
 PasskeyId = NewType("PasskeyId", int)
 SignInId = NewType("SignInId", int)
 
-WAIT_MS: Final = 10 * MINUTE_MS  # for the second factor, once the password was right
+WAIT_MS: Final = 10 * MINUTE_MS  # time to enter the second factor after the password
 PASSKEYS_MAX: Final = 20
 
 
@@ -119,8 +119,8 @@ PASSKEYS_MAX: Final = 20
 class App:
     """An authenticator app of a user; its secret derives from *nonce*.
 
-    confirmed_at   when it first gave a right code; None: it is no factor yet
-    last_step      the step whose code was accepted last
+    confirmed_at   when a valid code was first entered; None: not a factor yet
+    last_step      the step of the last accepted code
     """
 
     app_id: AppId
@@ -140,7 +140,7 @@ class AppChanges(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class RecoveryCode:
-    """The hash of a recovery code, which replaces a factor once."""
+    """The hash of a recovery code, which can replace another factor once."""
 
     code_id: CodeId
     code_hash: CredentialHash
@@ -148,7 +148,7 @@ class RecoveryCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPasskey:
-    """A passkey to be stored, with its COSE *public_key* and the device's *sign_count*."""
+    """A passkey to store, with its COSE *public_key* and the device's *sign_count*."""
 
     credential_id: bytes
     public_key: bytes
@@ -175,7 +175,7 @@ class PasskeyChanges(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class HalfSignIn:
-    """A sign-in whose password was right; it waits for the second factor."""
+    """A sign-in with the correct password; it waits for the second factor."""
 
     sign_in_id: SignInId
     user_id: UserId
@@ -190,7 +190,7 @@ NAME_LENGTH_MAX: Final = 64
 
 
 class PasskeyRefused(Exception):
-    """The browser sent no passkey, or one that may not be used here; the message may be shown."""
+    """The browser sent no passkey, or an unusable passkey; the message may be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,11 +203,11 @@ class PasskeyOwner:
 
 @dataclass(frozen=True, slots=True)
 class PasskeyProof:
-    """The right signature of a passkey.
+    """A valid signature by a passkey.
 
-    sign_count   how often the device has signed with it; 0: the device does not count
-    is_verified  the device has verified its user, by a PIN, a finger or a face
-    handle       the user handle that the device stores with the passkey; None: it sent none
+    sign_count   number of signatures by the device with it; 0: the device does not count them
+    is_verified  the device has verified its user by a PIN, a fingerprint or a face
+    handle       the user handle that the device has stored with the passkey; None if it sent none
     """
 
     sign_count: int
@@ -215,7 +215,7 @@ class PasskeyProof:
     handle: bytes | None
 
     def is_of_copy(self, passkey: Passkey) -> bool:
-        """Return whether *passkey* has signed as often before: then two devices hold it."""
+        """Return whether the count of *passkey* did not rise: two devices must hold it."""
         counts = self.sign_count > 0 or passkey.sign_count > 0
         return counts and self.sign_count <= passkey.sign_count
 
@@ -237,7 +237,7 @@ class WebAuthn:
         self._name = name
 
     def registration(self, owner: PasskeyOwner, challenge: bytes, known: Sequence[Passkey]) -> str:
-        """Return the request for a new passkey, on a device that holds none of *known*."""
+        """Return the request for a new passkey on a device without any of the passkeys *known*."""
         from webauthn import generate_registration_options, options_to_json
         from webauthn.helpers.structs import (
             AuthenticatorSelectionCriteria,
@@ -254,7 +254,7 @@ class WebAuthn:
             timeout=TIMEOUT_MS,
             exclude_credentials=_described(known),
             authenticator_selection=AuthenticatorSelectionCriteria(
-                # Preferred: with both it signs in alone; without, it is a second factor.
+                # Preferred: with both, a passkey is enough to sign in; else it is a second factor.
                 resident_key=ResidentKeyRequirement.PREFERRED,
                 user_verification=UserVerificationRequirement.PREFERRED,
             ),
@@ -262,7 +262,7 @@ class WebAuthn:
         return options_to_json(options)
 
     def registered(self, answer: str, challenge: bytes, name: str) -> NewPasskey:
-        """Return the passkey in *answer*.  Raises PasskeyRefused."""
+        """Return the new passkey in *answer*.  Raises PasskeyRefused."""
         from webauthn import verify_registration_response
 
         credential = _expect_short(answer)
@@ -285,7 +285,7 @@ class WebAuthn:
     ) -> str:
         """Return the request for a signature by one of *known*.
 
-        is_alone    it stands for a password, so the device must verify its user
+        is_alone    the passkey replaces the password, so the device must verify its user
         """
         from webauthn import generate_authentication_options, options_to_json
         from webauthn.helpers.structs import UserVerificationRequirement
@@ -304,7 +304,7 @@ class WebAuthn:
     def authentication_by_any(self, challenge: bytes) -> str:
         """Return the request for a signature by any passkey of this site, with its user verified.
 
-        Made without the library, so that pages of visitors need not load it.
+        This does not use the library, so that pages for visitors do not load it.
         """
         request = {
             "challenge": urlsafe_b64encode(challenge).decode().rstrip("="),
@@ -316,7 +316,7 @@ class WebAuthn:
         return json.dumps(request)
 
     def credential_of(self, answer: str) -> bytes:
-        """Return the id of the credential that *answer* claims to come from.
+        """Return the id of the credential that *answer* claims to be from.
 
         Raises PasskeyRefused.
         """
@@ -327,7 +327,7 @@ class WebAuthn:
             return parse_authentication_credential_json(credential).raw_id
 
     def authenticated(self, answer: str, challenge: bytes, passkey: Passkey) -> PasskeyProof:
-        """Verify the signature in *answer* by *passkey*; its count is not compared.
+        """Verify the signature of *passkey* in *answer*, without comparing its count.
 
         The library would compare counts before it verifies the signature, so anyone could make a
         passkey look like a copy.  Raises PasskeyRefused.
@@ -363,7 +363,7 @@ def _proving() -> Iterator[None]:
 def passkeys_at(origins: Iterable[str], name: str) -> WebAuthn | None:
     """Return a verifier of passkeys for pages at *origins*; None if all are IP addresses.
 
-    A passkey belongs to the name of a host; of several, the first.
+    A passkey belongs to one host name: the first, if there are several.
     """
     named = [origin for origin in origins if _is_named(urlsplit(origin).hostname or "")]
     if not named:

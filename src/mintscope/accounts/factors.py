@@ -3,7 +3,7 @@
 An app shows codes by time (RFC 6238): six digits, SHA-1, thirty seconds.  Each code is accepted
 once, up to one step early or late, because clocks of phones are not exact.
 
-A person gets ten recovery codes, shown once; each is good for one sign-in without another factor.
+A person gets ten recovery codes, shown once; each replaces the second factor of one sign-in.
 """
 
 import hmac
@@ -57,9 +57,9 @@ def code_at(secret: bytes, step: int, *, digits: int = DIGITS) -> str:
 
 
 def matching_step(secret: bytes, code: str, at: UnixMs, *, after: int) -> int | None:
-    """Return the step near *at* whose code is *code*; None if there is none.
+    """Return the step near *at* whose code is *code*; None if no step matches.
 
-    after    the step whose code was accepted last: it and earlier steps do not count
+    after    the step of the last accepted code; this step and earlier steps do not match
     """
     now = step_of(at)
     found = None
@@ -78,7 +78,7 @@ def secret_text(secret: bytes) -> str:
 
 
 def app_address(secret: bytes, *, issuer: str, name: str) -> str:
-    """Return the address that apps read from a QR code; *name* is the account's name."""
+    """Return the URI that apps read from a QR code; *name* is the account's name."""
     label = quote(f"{issuer}:{name}", safe="@:")
     text = b32encode(secret).rstrip(b"=").decode()
     fields = {"secret": text, "issuer": issuer, "algorithm": "SHA1", "digits": DIGITS, "period": 30}
@@ -88,13 +88,13 @@ def app_address(secret: bytes, *, issuer: str, name: str) -> str:
 CODES: Final = 10
 GROUPS: Final = 2
 GROUP_LENGTH: Final = 5
-# Without signs that look alike: 0 and o, 1 and l and i, u and v.
+# Without characters that look alike: 0 and o; 1, l and i; u and v.
 SIGNS: Final = "23456789abcdefghjkmnpqrstwxyz"
-BYTES_PER_SIGN: Final = 4  # so that no sign is noticeably more likely than another
+BYTES_PER_SIGN: Final = 4  # so that all characters are almost equally likely
 
 
 def make_codes(entropy: Callable[[int], bytes]) -> list[str]:
-    """Return ten codes of 48 bits each, as `3k7mp-x2rqa`."""
+    """Return ten codes of 48 bits each, such as `3k7mp-x2rqa`."""
     return [_make_code(entropy) for _ in range(CODES)]
 
 
@@ -110,7 +110,7 @@ def _make_code(entropy: Callable[[int], bytes]) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a typed code of an app, or recovery code, without spaces and dashes, in lower case."""
+    """Return a typed app code or recovery code without spaces and dashes, in lower case."""
     return "".join(text.split()).replace("-", "").lower()
 
 
@@ -122,7 +122,7 @@ GUESSES: Final = (
 
 
 class WrongCode(Exception):
-    """The code is wrong, too old, or was used before; the error does not say which."""
+    """The code is wrong, too old, or already used; the error does not say which."""
 
 
 class CodeLimit:
@@ -138,7 +138,7 @@ class CodeLimit:
             raise TooManyAttempts(denied.retry_after_s)
 
     async def forgive(self, user_id: UserId) -> None:
-        """Undo the count of a guess that was right or was not checked."""
+        """Undo the count of a guess that was correct or was not checked."""
         for window in self._windows:
             await window.give_back(user_id)
 
@@ -146,7 +146,7 @@ class CodeLimit:
 def accept_app_code(
     rows: AccountRows, app: App, code: str, secrets: AccountSecrets, at: UnixMs
 ) -> bool:
-    """Return whether *code* is a code of *app*; each code is accepted only once."""
+    """Return whether *code* is a valid code of *app*; each code is accepted only once."""
     secret = secrets.app_secret(app.user_id, app.nonce)
     step = matching_step(secret, plain(code), at, after=app.last_step)
     if step is None:
@@ -158,7 +158,7 @@ def accept_app_code(
 def accept_code(
     rows: AccountRows, user_id: UserId, code: str, secrets: AccountSecrets, at: UnixMs
 ) -> int | None:
-    """Accept a code of the app, or a recovery code, which is used up.
+    """Accept a code of the app, or a recovery code, which is then deleted.
 
     Return the number of recovery codes left if one was used, -1 for a code of the app, None for a
     wrong code.
@@ -190,7 +190,7 @@ CODES_RENEWED = "new recovery codes were made"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactorState:
-    """Second factors of a person; *app* is confirmed, *codes_left* are recovery codes."""
+    """The second factors of a person; *app* is confirmed, *codes_left* counts recovery codes."""
 
     app: App | None
     passkeys: Sequence[Passkey]
@@ -208,7 +208,7 @@ class Factors(AccountService):
 
     The first factor comes with ten recovery codes, which are deleted with the last factor.  A new
     factor ends all other sessions, because they began without it.
-    Raises SessionEnded if the session was ended meanwhile, ServiceUnavailable.
+    Raises SessionEnded if the session has ended meanwhile, and ServiceUnavailable.
     """
 
     verifier: WebAuthn | None
@@ -222,7 +222,7 @@ class Factors(AccountService):
         return await self.store.read(lambda rows: state_of(rows, session.user.user_id))
 
     async def begin_app(self, session: Session) -> None:
-        """Create a secret for an app, which becomes a factor once a code of it is entered."""
+        """Create a secret for an app; the app becomes a factor once a valid code is entered."""
 
         def begin(change: _Change) -> None:
             if change.state().app is None:
@@ -239,10 +239,7 @@ class Factors(AccountService):
         return self.secrets.app_secret(user_id, app.nonce)
 
     async def confirm_app(self, session: Session, code: str) -> Sequence[str]:
-        """Add the app as a factor; return recovery codes, or none if the person has some.
-
-        Raises    WrongCode, TooManyAttempts
-        """
+        """Add the app as a factor; return new recovery codes, unless the person has some."""
         user_id = session.user.user_id
         await self._code_limit.begin(user_id)
 
@@ -272,7 +269,7 @@ class Factors(AccountService):
         await self._transact(session, remove)
 
     async def renew_codes(self, session: Session) -> Sequence[str]:
-        """Replace the recovery codes with ten new ones and return these; none without a factor."""
+        """Replace the recovery codes with ten new codes; return them, or none without a factor."""
 
         def renew(change: _Change) -> Sequence[str]:
             if not change.state().is_on:
@@ -283,7 +280,7 @@ class Factors(AccountService):
         return await self._transact(session, renew)
 
     async def passkey_question(self, session: Session) -> str | None:
-        """Return the request for a new passkey, in JSON; None if none can be added."""
+        """Return the request for a new passkey, in JSON; None if no passkey can be added."""
         known = (await self.state(session)).passkeys
         if self.verifier is None or len(known) >= PASSKEYS_MAX:
             return None
@@ -292,10 +289,7 @@ class Factors(AccountService):
         return self.verifier.registration(owner, self._challenge(session, known), known)
 
     async def add_passkey(self, session: Session, answer: str, name: str) -> Sequence[str]:
-        """Store the passkey in *answer*; return recovery codes, or none if the person has some.
-
-        Raises    PasskeyRefused
-        """
+        """Store the passkey in *answer*; return new recovery codes, unless the person has some."""
         known = (await self.state(session)).passkeys
         if self.verifier is None or len(known) >= PASSKEYS_MAX:
             raise PasskeyRefused("this account cannot have another passkey")
@@ -325,7 +319,7 @@ class Factors(AccountService):
         return await self._transact(session, remove)
 
     async def _transact(self, session: Session, work: "Callable[[_Change], T]") -> T:
-        """Return the result of *work* in a transaction in which the session is still good."""
+        """Run *work* in a transaction in which the session is still valid; return its result."""
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         codes = make_codes(self.entropy)
@@ -356,8 +350,8 @@ def state_of(rows: AccountRows, user_id: UserId) -> FactorState:
 class _Change:
     """A change of second factors in one transaction.
 
-    codes   become the recovery codes of the person, if the change makes some
-    nonce   the source of a new app's secret, and of the link that undoes the change
+    codes   new recovery codes for the person, if the change needs some
+    nonce   derives a new app's secret, and the link that undoes the change
     """
 
     rows: AccountRows
@@ -373,25 +367,25 @@ class _Change:
         return state_of(self.rows, self.owner.user_id)
 
     def new_codes(self) -> Sequence[str]:
-        """Replace the recovery codes with *codes*, and return these."""
+        """Replace the recovery codes with *codes*, and return them."""
         user_id = self.owner.user_id
         hashes = [self.secrets.recovery_hash(user_id, plain(code)) for code in self.codes]
         self.rows.recovery_codes.replace(user_id, hashes, self.at)
         return self.codes
 
     def added(self, what: str) -> None:
-        """End all other sessions, which began without the new factor, and report *what*."""
+        """End all other sessions, which lack the new factor, and report *what* was added."""
         end_sessions(self.rows, self.owner.user_id, but=self.session)
         self.tell(what)
 
     def removed(self, what: str) -> None:
-        """Drop the recovery codes with the last factor, and report *what*."""
+        """Delete the recovery codes if no factor is left, and report *what* was removed."""
         if not self.state().is_on:
             drop_factors(self.rows, self.owner.user_id)
         self.tell(what)
 
     def tell(self, what: str) -> None:
-        """Log the change *what*, and write an e-mail to the person."""
+        """Log the change *what*, and write an e-mail about it to the person."""
         owner = self.owner
         since = self.session.created_at
         actor = user_actor(owner.user_id)

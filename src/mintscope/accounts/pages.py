@@ -1,6 +1,6 @@
 """Pages of sign-up, sign-in and account settings.
 
-A page that a link in an e-mail opens changes nothing; its buttons do.
+Opening a link of an e-mail changes nothing; only the buttons of its page do.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,7 +43,7 @@ WRONG_CREDENTIALS: Final = "The e-mail address or the password is wrong."
 
 
 class EntryPages:
-    """Pages on which a session begins and ends."""
+    """The pages of sign-up, sign-in and sign-out."""
 
     def __init__(self, people: People, second_step: SecondStepPages, *, may_sign_up: bool) -> None:
         self._people = people
@@ -51,7 +51,7 @@ class EntryPages:
         self._may_sign_up = may_sign_up
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of these pages."""
         if self._may_sign_up:
             yield get("/sign-up", self.ask_sign_up)
             yield post("/sign-up", self.sign_up)
@@ -64,13 +64,13 @@ class EntryPages:
         yield post("/prove", self.prove, Access.SIGNED_IN)
 
     async def ask_sign_up(self, request: PageRequest) -> PageResponse:
-        """Show the form to visitors; redirect people who are signed in."""
+        """Show the sign-up form to visitors; redirect people who are signed in."""
         if request.session:
             return Redirect(request.next_path)
         return Page("sign_up.html", {"after": request.next_path})
 
     async def ask_sign_in(self, request: PageRequest) -> PageResponse:
-        """Show the form to visitors; redirect people who are signed in."""
+        """Show the sign-in form to visitors; redirect people who are signed in."""
         return Redirect(request.next_path) if request.session else self._second_step.entry(request)
 
     async def sign_up(self, request: PageRequest) -> PageResponse:
@@ -92,7 +92,7 @@ class EntryPages:
         return Page("sign_up.html", facts, errors=errors, values={"email": address})
 
     async def _welcome(self, request: PageRequest, cookie: str) -> PageResponse:
-        """Start the session, and write a link that verifies the mailbox, which is optional."""
+        """Start the session, and write an e-mail that asks to verify the address."""
         await self._leave(request)
         with suppress(ServiceUnavailable, SessionEnded):
             session = await self._people.session(cookie)
@@ -121,20 +121,20 @@ class EntryPages:
         return self._second_step.entry(request, errors, {"email": address})
 
     async def sign_in_by_passkey(self, request: PageRequest) -> PageResponse:
-        """Start a new session if the person has proven their identity by a passkey alone."""
+        """Start a new session if the person has signed in by passkey alone."""
         response = await self._second_step.by_passkey_alone(request)
         if isinstance(response, Redirect):
             await self._leave(request)
         return response
 
     async def _leave(self, request: PageRequest) -> None:
-        """End the session that a new one replaces; if that fails now, it expires by itself."""
+        """End the session that a new session replaces; if that fails, let the old one expire."""
         if request.session is not None:
             with suppress(ServiceUnavailable):
                 await self._people.sign_out(request.session)
 
     async def sign_out(self, request: PageRequest) -> PageResponse:
-        """End the session here and in the browser."""
+        """End the session on the server and in the browser."""
         await self._people.sign_out(request.signed_in)
         return Redirect(START, notice="signed-out", cookie=END_SESSION)
 
@@ -145,7 +145,7 @@ class EntryPages:
         return await self._second_step.proof(request)
 
     async def prove(self, request: PageRequest) -> PageResponse:
-        """Record that the password was entered, and return to the page that needed it."""
+        """Record that the password was entered, and return to the page that required it."""
         try:
             await self._people.prove(request.signed_in, request.form.text("password"))
         except WrongPassword:
@@ -166,7 +166,7 @@ ACCOUNT: Final = "/settings/account"
 SESSIONS: Final = "/settings/sessions"
 LOG: Final = "/settings/log"
 LOG_LENGTH: Final = 50
-ACTIONS: Final[Mapping[str, str]] = {  # of the audit log, for the person of the account
+ACTIONS: Final[Mapping[str, str]] = {  # actions of the audit log, as shown to the account's owner
     "signed up": "Signed up",
     "signed in": "Signed in",
     "signed in with passkey": "Signed in with a passkey",
@@ -199,13 +199,13 @@ ACTIONS: Final[Mapping[str, str]] = {  # of the audit log, for the person of the
 
 
 class AccountPages:
-    """Pages of a signed-in account: its mailbox, password, sessions and claimable agents."""
+    """Pages of a signed-in account: its address, password, sessions and claimable agents."""
 
     def __init__(self, people: People) -> None:
         self._people = people
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of these pages."""
         password = f"{ACCOUNT}/password"
         signed_in = Access.SIGNED_IN
         fresh = Access.FRESH
@@ -223,11 +223,11 @@ class AccountPages:
         yield post(f"{SESSIONS}/end-others", self.end_other_sessions, signed_in)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the account and its actions."""
+        """Show the account and the possible actions."""
         return await self._show(request, {"username": request.signed_in.user.username})
 
     async def rename(self, request: PageRequest) -> PageResponse:
-        """Give the account another user name."""
+        """Rename the account."""
         name = request.form.line("username").lower()
         try:
             await self._people.rename(request.signed_in, name)
@@ -245,12 +245,12 @@ class AccountPages:
         return Page("account.html", {"agents": agents}, errors=errors, values=values)
 
     async def send_verification(self, request: PageRequest) -> PageResponse:
-        """Write a verification link to the mailbox."""
+        """Write a verification link to the e-mail address."""
         await self._people.request_verification(request.signed_in)
         return Redirect(ACCOUNT, notice="verification-sent")
 
     async def send_claim(self, request: PageRequest) -> PageResponse:
-        """Write a claim link to the mailbox of an agent."""
+        """Write a claim link to the e-mail address of an agent."""
         agent = UserId(parse_id(request.form.text("agent")))
         if not await self._people.request_claim(request.signed_in, agent):
             raise NotFound
@@ -265,7 +265,7 @@ class AccountPages:
         return Redirect(ACCOUNT, notice="password-changed")
 
     async def show_sessions(self, request: PageRequest) -> PageResponse:
-        """List the sessions, this one first."""
+        """List the sessions, the current one first."""
         here = request.signed_in
         sessions = await self._people.sessions(here.user.user_id)
         ordered = sorted(sessions, key=lambda each: each.session_id != here.session_id)
@@ -294,7 +294,7 @@ class AccountPages:
         return Redirect(SESSIONS, notice="session-ended")
 
     async def end_other_sessions(self, request: PageRequest) -> PageResponse:
-        """End all sessions but this one."""
+        """End all sessions except the current one."""
         await self._people.end_other_sessions(request.signed_in)
         return Redirect(SESSIONS, notice="sessions-ended")
 
@@ -322,13 +322,13 @@ ADDRESS_TAKEN: Final = "There is an account with this address already."
 
 
 class AddressPages:
-    """Pages that change an address, and that let the old address's owner undo the change."""
+    """Pages that change an e-mail address, or undo the change for the owner of the old address."""
 
     def __init__(self, changes: AddressChanges) -> None:
         self._changes = changes
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of these pages."""
         change = "/change-email/{link}"
         undo = "/undo-email/{link}"
         yield get(EMAIL, shows(Page("account/email.html")), Access.FRESH)
@@ -359,7 +359,7 @@ class AddressPages:
         return link_gone("address") if email is None else _change(email)
 
     async def change(self, request: PageRequest) -> PageResponse:
-        """Change the address of the person signed in, if the link was asked for in that account."""
+        """Change the address of the signed-in person, if the link was requested in that account."""
         link = request.path_params["link"]
         email = await self._changes.find(request.signed_in, link)
         if email is None:
@@ -371,7 +371,7 @@ class AddressPages:
         return Redirect(ACCOUNT, notice="address-changed") if is_done else link_gone("address")
 
     async def ask_undo(self, request: PageRequest) -> PageResponse:
-        """Show the effect of an undo, and its button."""
+        """Show the effect of an undo, and the button that does it."""
         email = await self._changes.find_undo(request.path_params["link"])
         return link_gone("undo") if email is None else _undo(email)
 
@@ -396,7 +396,7 @@ class AddressPages:
 
 
 def ended_labels(ended: Ended) -> list[str]:
-    """Return a line for each kind of item that was ended."""
+    """Return one line for each kind of ended item."""
     lines = []
     for name, (one, many) in KINDS.items():
         count = getattr(ended, name)
@@ -419,18 +419,18 @@ def _undo(email: str, error: str = "") -> Page:
     return Page("account/undo_email.html", {"email": email}, errors)
 
 
-RESET_LEAST_S: Final = 0.05  # a durable commit takes a tenth of it
+RESET_LEAST_S: Final = 0.05  # least duration; a durable commit takes a tenth of it
 
 
 class LinkPages:
-    """Confirming an application, setting a new password, verifying a mailbox, claiming an agent."""
+    """Pages of e-mailed links: confirm an application, reset, verify an address, claim an agent."""
 
     def __init__(self, people: People, signup: Signups) -> None:
         self._people = people
         self._signup = signup
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of these pages."""
         signed_in = Access.SIGNED_IN
         fresh = Access.FRESH
         confirm = "/confirm/{link}"
@@ -450,12 +450,12 @@ class LinkPages:
         yield post(claim, self.claim, fresh)
 
     async def ask_confirm(self, request: PageRequest) -> PageResponse:
-        """Ask the reader of the mailbox whether the application is theirs."""
+        """Ask the owner of the address whether the application is theirs."""
         email = await self._signup.find_by_link(request.path_params["link"])
         return link_gone("confirm") if email is None else Page("confirm.html", {"email": email})
 
     async def confirm(self, request: PageRequest) -> PageResponse:
-        """Confirm the application, or delete it if the reader did not make it."""
+        """Confirm the application, or delete it if the owner of the address did not make it."""
         link = request.path_params["link"]
         answer = request.form.text("answer")
         if answer == "mine":
@@ -467,20 +467,20 @@ class LinkPages:
         raise BadRequest("expected the answer mine or not-mine")
 
     async def ask_verify(self, request: PageRequest) -> PageResponse:
-        """Show the button that verifies the mailbox."""
+        """Show the button that verifies the e-mail address."""
         if request.signed_in.user.verified_at is not None:
             return Redirect("/settings/account", notice="verified")
         return Page("verify.html")
 
     async def verify(self, request: PageRequest) -> PageResponse:
-        """Verify the mailbox of the person signed in, if the link was sent to that account."""
+        """Verify the address of the signed-in person, if the link was sent to that account."""
         is_done = await self._people.verify(request.signed_in, request.path_params["link"])
         if not is_done:
             return link_gone("verify")
         return Redirect("/settings/account", notice="verified")
 
     async def claim(self, request: PageRequest) -> PageResponse:
-        """Move the agent's keys to the person signed in."""
+        """Move the agent's keys to the signed-in person."""
         agent = await self._people.claim(request.signed_in, request.path_params["link"])
         if agent is None:
             return link_gone("claim")
@@ -492,7 +492,7 @@ class LinkPages:
         return Page("forgot.html", values=values)
 
     async def send_link(self, request: PageRequest) -> PageResponse:
-        """Write a reset link to the mailbox; the response hides whether an account exists."""
+        """Write a reset link to the address; the response hides whether an account exists."""
         address = request.form.line("email")
         try:
             email = parse_email(address)
@@ -508,7 +508,7 @@ class LinkPages:
         return link_gone("reset") if email is None else Page("reset.html", {"email": email})
 
     async def reset(self, request: PageRequest) -> PageResponse:
-        """Set the password, and end every session, including this one."""
+        """Set the password, and end every session, including the current one."""
         link = request.path_params["link"]
         is_taken = bool(request.form.text("taken"))
         email = await self._people.find_reset(link)
@@ -531,23 +531,23 @@ DELETE: Final = f"{ACCOUNT}/delete"
 
 
 class AccountDeletionPages:
-    """Deletion of an account; its credits may first be withdrawn to a credit token."""
+    """Pages to delete an account; its credits can first be withdrawn to a credit token."""
 
     def __init__(self, deletion: AccountDeletion, credits_: AccountCredits) -> None:
         self._deletion = deletion
         self._credits = credits_
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of these pages."""
         yield get(DELETE, self.ask, Access.FRESH)
         yield post(DELETE, self.leave, Access.FRESH)
 
     async def ask(self, request: PageRequest) -> PageResponse:
-        """Show the contents that are deleted with the account."""
+        """Show the contents that the deletion of the account removes."""
         return await self._page(request)
 
     async def leave(self, request: PageRequest) -> PageResponse:
-        """Delete the account if its user name was typed."""
+        """Delete the account if its user name was typed correctly."""
         here = request.signed_in
         if request.form.line("username") != here.user.username:
             errors = {"username": f"Type {here.user.username} here."}
@@ -563,9 +563,9 @@ class AccountDeletionPages:
         return Page("account/left.html", {"drawn": drawn}, cookie=END_SESSION)
 
     async def _draw(self, request: PageRequest) -> Withdrawn | None:
-        """Withdraw the credits to a credit token and return it, if the form asks for that.
+        """Withdraw the credits to a credit token if the form asks for it; return the token.
 
-        A form that is sent twice gets the same one.
+        A form that is sent twice gets the same token.
         """
         if request.form.text("keep") != "yes":
             return None

@@ -1,9 +1,8 @@
-"""Hashing passwords with argon2id, in threads.
+"""Password hashes with argon2id, computed in threads.
 
-The parameters are those that OWASP recommends as the least: 19 MiB, two passes, one lane.  A
-hash takes some 30 ms of one core, so at most two are made at a time, in threads of a low
-priority, and not more than a few dozen wait: a flood of sign-ins slows down sign-in, and nothing
-else.
+The parameters are the minimum that OWASP recommends: 19 MiB, two passes, one lane.  A hash takes
+about 30 ms of one core.  So at most two hashes are computed at a time, in threads of low priority,
+and only a few dozen may wait: a flood of sign-ins slows down sign-in, and nothing else.
 """
 
 import asyncio
@@ -37,10 +36,10 @@ ARGON2: Final = PasswordHasher(
 
 
 class Argon2Hasher:
-    """Implements Hasher; raises ServiceUnavailable beyond *waiting_max* calls at once."""
+    """Implements Hasher; raises ServiceUnavailable beyond *waiting_max* concurrent calls."""
 
     def __init__(self, *, waiting_max: int = WAITING_MAX) -> None:
-        _hash_of_no_password()  # now, so that the first comparison takes no longer than others
+        _hash_of_no_password()  # in advance, so that the first comparison takes no longer
         _give_memory_back()
         self._threads = ThreadPoolExecutor(
             THREADS, thread_name_prefix="argon2", initializer=_lower_priority
@@ -52,11 +51,11 @@ class Argon2Hasher:
         return await self._run(lambda: ARGON2.hash(_one_form(password)))
 
     async def matches(self, password: str, stored: str | None) -> bool:
-        """Return whether *stored* is a hash of *password*; for None, False in the same time."""
+        """Return whether *stored* is a hash of *password*; if None, False after the same time."""
         return await self._run(lambda: self._verify(password, stored))
 
     def close(self) -> None:
-        """Stop the threads; passwords that still wait are not hashed."""
+        """Stop the threads; waiting passwords are not hashed."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _verify(self, password: str, stored: str | None) -> bool:
@@ -70,28 +69,28 @@ class Argon2Hasher:
         if not self._places.acquire(blocking=False):
             raise ServiceUnavailable("Too many people are signing in right now; try again soon.")
         future = self._threads.submit(work)
-        future.add_done_callback(lambda _: self._places.release())  # not when its client leaves
+        future.add_done_callback(lambda _: self._places.release())  # not when a client leaves
         return await asyncio.wrap_future(future)
 
 
 def _lower_priority() -> None:
-    """Lower the priority of this thread below the event loop's, which only Linux supports."""
+    """Lower the priority of this thread below the event loop's; only Linux supports this."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
 def _give_memory_back() -> None:
-    """Make glibc release a hash's memory, instead of keeping 19 MiB for each thread."""
-    with suppress(OSError, AttributeError):  # other C libraries do so themselves
+    """Make glibc release the memory of a hash, instead of keeping 19 MiB per thread."""
+    with suppress(OSError, AttributeError):  # other C libraries release it themselves
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, MMAP_BYTES_MIN)
 
 
 @cache
 def _hash_of_no_password() -> str:
-    """Return the hash of a random password, so that a check without a user takes as long."""
+    """Return the hash of a random password, so that a check without a user takes the same time."""
     return ARGON2.hash(os.urandom(16))
 
 
 def _one_form(password: str) -> str:
-    """Return the password in NFC, the same from every keyboard (RFC 8265, 4.2)."""
+    """Return the password in NFC, which is the same from every keyboard (RFC 8265, 4.2)."""
     return unicodedata.normalize("NFC", password)

@@ -1,4 +1,4 @@
-"""People: sign-up, sign-in, proof of an e-mail address, and sessions."""
+"""People: sign-up, sign-in, proofs of e-mail addresses, and sessions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, replace
@@ -37,9 +37,9 @@ from mintscope.kit.primitives import UnixMs
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class People(AccountService):
-    """Everything a person does with an account, except its keys.
+    """The actions of a person on an account, except on its keys.
 
-    Cookies are 43 characters of base64url from a cryptographic generator, stored as hashes.
+    Cookies are 43 random base64url characters, stored as hashes.
     Every method with a session does nothing, and raises SessionEnded, if the session was ended
     meanwhile: by then the account may be its owner's again.
     """
@@ -54,7 +54,7 @@ class People(AccountService):
         self._email_limit = EmailLimit(limits)
 
     async def sign_up(self, email: EmailAddress, password: str, browser: Browser) -> str:
-        """Create an account; return its cookie.
+        """Create an account; return the cookie of its first session.
 
         Raises EmailTaken, WeakPassword, TooManyAttempts.
         """
@@ -74,10 +74,10 @@ class People(AccountService):
         return cookie
 
     async def sign_in(self, email: EmailAddress, password: str, browser: Browser) -> str:
-        """Return the cookie of a new session; one hash is computed even without a user.
+        """Return the cookie of a new session; a hash is computed even without a user.
 
-        Guesses are limited by address and client: a stranger's do not lock the owner out.
-        Raises    WrongPassword, TooManyAttempts; SecondFactorDue: no session began yet
+        Guesses are limited by e-mail and client address, so strangers cannot lock the owner out.
+        Raises    WrongPassword, TooManyAttempts; SecondFactorDue if no session began yet
         """
         kept = await self._find(email)
         stored = None if kept is None else kept.password_hash
@@ -93,7 +93,7 @@ class People(AccountService):
         return cookie
 
     async def session(self, cookie: str) -> Session | None:
-        """Return the session if it has not ended; its use is noted at most once a minute."""
+        """Return the session if it has not ended; its use is stored at most once a minute."""
         if len(cookie) != COOKIE_LENGTH or not cookie.isascii():
             return None
         digest = self.secrets.hash(cookie)
@@ -106,7 +106,7 @@ class People(AccountService):
             try:
                 await self.store.transact(lambda rows: person.note_use(rows, session_id, now))
             except ServiceUnavailable:
-                pass  # a full disk is no reason to sign people out
+                pass  # a full disk must not sign people out
             else:
                 session = replace(session, seen_at=now)
         return replace(session, csrf=self.secrets.csrf_of(cookie))
@@ -120,7 +120,7 @@ class People(AccountService):
         kept = await self._find(email)
         if kept is None or kept.user.user_id != session.user.user_id:
             raise SessionEnded
-        place = f"session {session.session_id}"  # only its own guesses count for a session
+        place = f"session {session.session_id}"  # a session counts only its own guesses
         if not await self._guess(email, place, password, kept.password_hash):
             raise WrongPassword
         now = self.clock.now()
@@ -133,19 +133,19 @@ class People(AccountService):
     async def events(
         self, session: Session, before: int | None, limit: int
     ) -> Sequence[tuple[int, Event]]:
-        """Return the events of the account and its keys with their numbers, newest first."""
+        """Return the audit-log events of the account and its keys, numbered, newest first."""
         user_id = session.user.user_id
         wanted = EventFilter(who=f"user:{user_id}", owner=user_id)
         return await self.store.read(lambda rows: rows.events.newest(before, limit, wanted))
 
     async def sessions(self, user_id: UserId) -> Sequence[Session]:
-        """Return the active sessions, newest use first; their `csrf` is empty."""
+        """Return the active sessions, the last used first; their `csrf` is empty."""
         now = self.clock.now()
         kept = await self.store.read(lambda rows: rows.sessions.of_user(user_id))
         return [session for session in kept if self.lifetimes.hold(session, now)]
 
     async def end_session(self, user_id: UserId, session_id: SessionId) -> bool:
-        """End a session of the user; return False if there is none."""
+        """End a session of the user; return False if it does not exist."""
         return await self.store.transact(lambda rows: person.end_session(rows, user_id, session_id))
 
     async def end_other_sessions(self, session: Session) -> int:
@@ -154,7 +154,7 @@ class People(AccountService):
         return await self.store.transact(lambda rows: end_sessions(rows, user_id, but=session))
 
     async def change_password(self, session: Session, password: str) -> None:
-        """Set the password, end other sessions and links, and write an e-mail.
+        """Set the password, end other sessions and links, and write an e-mail about it.
 
         Raises WeakPassword, SessionEnded.
         """
@@ -166,13 +166,13 @@ class People(AccountService):
         )
 
     async def rename(self, session: Session, username: str) -> None:
-        """Give the account another name.  Raises UnusableName, SessionEnded."""
+        """Rename the account.  Raises UnusableName, SessionEnded."""
         name = factor_rows.expect_username(username)
         now = self.clock.now()
         await self.store.transact(lambda rows: person.rename(rows, session, name, now))
 
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
-        """Write a link to the person of *email*; the response hides whether one exists.
+        """Write a link to the person of *email*; the caller cannot see whether that person exists.
 
         Nothing is sent if one site asks too often.  After 20 e-mails in a day another is sent only
         if no earlier link is valid for another half an hour.
@@ -186,14 +186,14 @@ class People(AccountService):
         )
 
     async def find_reset(self, link: str) -> EmailAddress | None:
-        """Return the address whose password the link resets; None if unknown, used or expired."""
+        """Return the address that the reset link is for; None if the link is invalid."""
         proof = await self.find_proof(link, Purpose.RESET_PASSWORD)
         return None if proof is None else proof.email
 
     async def reset(self, link: str, password: str, *, is_taken: bool = False) -> Ended | None:
-        """Set the password, mark the address as verified, and end all sessions.
+        """Set the password, record the address as verified, and end all sessions.
 
-        If it was not verified before, keys are revoked, too: a stranger may have made them.
+        If it was not verified before, keys are revoked, too: a stranger may have created them.
 
         is_taken   another person used the account: also undo the changes of the last week
         Returns    the ended items; None if the link is invalid, or the account was removed
@@ -210,7 +210,7 @@ class People(AccountService):
         )
 
     async def request_verification(self, session: Session) -> None:
-        """Write a link to the person's address, after growing pauses.  Raises SessionEnded."""
+        """Write a link to the person's address, at increasing intervals.  Raises SessionEnded."""
         now = self.clock.now()
         await self._write_one(
             f"verify {session.user.user_id}",
@@ -230,14 +230,14 @@ class People(AccountService):
         )
 
     async def claimable(self, session: Session) -> Sequence[factor_rows.User]:
-        """Return the agent accounts with the address this person has verified."""
+        """Return the agent accounts with this person's verified address."""
         if session.user.verified_at is None:
             return []
         email = session.user.email
         return await self.store.read(lambda rows: person.agents_of(rows, email))
 
     async def request_claim(self, session: Session, agent: UserId) -> bool:
-        """Write a link to the agent's address, after growing pauses; False if it is another's."""
+        """Write a link to the agent's address, at increasing intervals; False if not claimable."""
         if agent not in {user.user_id for user in await self.claimable(session)}:
             return False
         now = self.clock.now()
@@ -250,7 +250,7 @@ class People(AccountService):
     async def claim(self, session: Session, link: str) -> factor_rows.User | None:
         """Move the agent account's keys to this person; end that account and return it.
 
-        None if the link is invalid, or was sent to another address than this person's.
+        Return None if the link is invalid, or was sent to an address that is not this person's.
         """
         proof, now = await self.find_proof(link, Purpose.CLAIM_AGENT), self.clock.now()
         if proof is None or proof.email != session.user.email:
@@ -265,7 +265,7 @@ class People(AccountService):
     async def _guess(
         self, email: EmailAddress, place: str, password: str, stored: str | None
     ) -> bool:
-        """Return whether the password is right, and count a wrong one.  Raises TooManyAttempts."""
+        """Return whether the password is correct; count a wrong one.  Raises TooManyAttempts."""
         await self._login_limit.begin(email, place)
         try:
             is_right = await self.hasher.matches(password, stored)
@@ -279,9 +279,9 @@ class People(AccountService):
     async def _write_one(
         self, what: str, write: Callable[[AccountRows, bytes], None], site: LimitKey | None = None
     ) -> None:
-        """Call *write* for an e-mail with a new nonce, unless a limit is reached.
+        """Call *write* with a new nonce for an e-mail, unless a limit is reached.
 
-        site    of a visitor who asks for the e-mail; None: a user asks
+        site    the site of the visitor who asks for the e-mail; None: a user asks
         """
         if not await self._email_limit.take(what, site):
             return

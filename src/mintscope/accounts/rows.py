@@ -1,4 +1,4 @@
-"""Ports of the account store: all rows of one transaction."""
+"""Ports of the account store: the tables of one transaction."""
 
 import hmac
 from collections.abc import Callable, Collection, Mapping
@@ -32,12 +32,12 @@ def asked_for(kind: str, body: object) -> bytes:
 
 T = TypeVar("T")
 
-NO_HASH: Final = CredentialHash(bytes(32))  # compared with where there is no application
+NO_HASH: Final = CredentialHash(bytes(32))  # compared if there is no application
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRows:
-    """Every table of accounts, inside one transaction."""
+    """All tables of accounts, inside one transaction."""
 
     users: tables.SqlUserRows
     applications: SqlApplicationRows
@@ -68,8 +68,8 @@ class AccountRows:
 class AccountStore(Protocol):
     """The store of accounts.
 
-    Leases and due times are converted between the clock of each process and one shared clock.
-    Every method raises ServiceUnavailable if nothing was done.
+    Leases and due times are converted between each process's clock and one shared clock.
+    Every method raises ServiceUnavailable if it did nothing.
     """
 
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
@@ -81,7 +81,7 @@ class AccountStore(Protocol):
         """
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:
-        """Transact while others do; *work* must change only rows that it has claimed."""
+        """Run *work* beside other transactions; it must change only rows that it has locked."""
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
         """Return the result of *work*, which only reads, from one consistent snapshot."""
@@ -89,7 +89,7 @@ class AccountStore(Protocol):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AccountService:
-    """A service of accounts; *entropy* returns so many bytes from a cryptographic generator."""
+    """The base of account services; *entropy* returns a given number of random bytes."""
 
     store: AccountStore
     secrets: AccountSecrets
@@ -97,14 +97,14 @@ class AccountService:
     entropy: Callable[[int], bytes]
 
     async def recognise(self, email: EmailAddress, secret: str) -> Application | None:
-        """Return the application of *email* if *secret* is right; a wrong one takes as long."""
+        """Return the application of *email* if *secret* is correct; a wrong one takes as long."""
         digest = self.secrets.hash(secret)
         kept = await self.store.read(lambda rows: rows.applications.find(email))
         is_right = hmac.compare_digest(digest, NO_HASH if kept is None else kept.secret_hash)
         return kept.application if kept is not None and is_right else None
 
     async def find_proof(self, text: str, purpose: Purpose) -> EmailProof | None:
-        """Return the proof of a link's last segment *text* if it is valid for *purpose* now."""
+        """Return the proof of the link with last segment *text*, if valid for *purpose* now."""
         parsed = parse_link(text)
         if parsed is None:
             return None
@@ -116,14 +116,14 @@ class AccountService:
 
 
 def find_person(users: tables.SqlUserRows, email: EmailAddress) -> KeptUser | None:
-    """Return the person of that address."""
+    """Return the person with that address; None if there is none."""
     return next(iter(users.of_email(email, UserKind.PERSON)), None)
 
 
 def use_proof(
     proofs: SqlProofRows, proof_id: ProofId, purpose: Purpose, at: UnixMs
 ) -> EmailProof | None:
-    """Use up a proof that was found; None if it is invalid for *purpose*."""
+    """Use up a proof that was found earlier; None if it is now invalid for *purpose*."""
     proof = proofs.get(proof_id)
     if proof is None or not proof.is_good(purpose, at):
         return None
@@ -135,7 +135,7 @@ NUMBER_DIGITS_MAX: Final = 18
 
 
 def names_of(rows: AccountRows, subjects: Collection[str]) -> Mapping[str, str]:
-    """Return the names of *subjects* such as `user:7`, except those without a name."""
+    """Return the names of *subjects* such as `user:7`, except of those without a name."""
     named = {subject: _name_of(rows, subject) for subject in set(subjects)}
     return {subject: name for subject, name in named.items() if name}
 

@@ -1,4 +1,4 @@
-"""Sign-in by passkey alone, and the second step: after the right password, a code or a passkey."""
+"""Sign-in by passkey alone, and the second step of a sign-in by password: a code or a passkey."""
 
 from dataclasses import InitVar, dataclass
 from enum import Enum, auto
@@ -55,7 +55,7 @@ PROVED: Final = "confirmed with passkey"
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A waiting sign-in: the person's factors, and the passkey request if there is one."""
+    """A waiting sign-in: the person's factors, and the request for a passkey, if any."""
 
     state: FactorState
     question: str | None
@@ -63,14 +63,14 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class PasskeyQuestion:
-    """A question for any passkey of the site: *text* is JSON; the answer names *begun_at*."""
+    """A question for any passkey of the site, as JSON; the answer must return *begun_at*."""
 
     begun_at: UnixMs
     text: str
 
 
 class _Outcome(Enum):
-    """The outcome of a transaction about a passkey."""
+    """The result of a transaction about a passkey."""
 
     DONE = auto()
     OVER = auto()
@@ -83,7 +83,7 @@ REFUSALS: Final = {_Outcome.COPIED: COPIED, _Outcome.NOT_ALONE: NOT_ALONE}
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SecondStep(AccountService):
-    """Completes sign-ins by a second factor; a ticket names the sign-in for ten minutes.
+    """Completes sign-ins by a second factor; a ticket identifies the sign-in for ten minutes.
 
     A passkey whose device verifies its user suffices alone: the device is one factor, its PIN or
     finger the other.  A *visit* is a random text in a cookie of the browser.  The challenge is
@@ -101,12 +101,12 @@ class SecondStep(AccountService):
         self._login_limit = LoginLimit(guesses, limits)
 
     def visit(self, known: str) -> str:
-        """Return *known* if it is a visit, else a new one."""
+        """Return *known* if it has the form of a visit; otherwise return a new visit."""
         is_visit = len(known) == COOKIE_LENGTH and known.isascii()
         return known if is_visit else draw_text(self.entropy)
 
     def question(self, visit: str) -> PasskeyQuestion | None:
-        """Return a question for any passkey, which can be answered for ten minutes, once."""
+        """Return a question for any passkey; it can be answered once, within ten minutes."""
         if self.verifier is None:
             return None
         now = self.clock.now()
@@ -115,9 +115,9 @@ class SecondStep(AccountService):
     async def by_passkey_alone(
         self, visit: str, begun: str, answer: str, browser: Browser
     ) -> str | None:
-        """Return the cookie of a new session if *answer* is the right one to a question.
+        """Return the cookie of a new session if *answer* is a valid answer to a question.
 
-        None: the question is too old, was answered before, or was another browser's.
+        None: the question is too old, was already answered, or was for another browser.
         Raises    PasskeyRefused, TooManyAttempts
         """
         if self.verifier is None:
@@ -147,9 +147,9 @@ class SecondStep(AccountService):
         return cookie if outcome is _Outcome.DONE else None
 
     async def proof_question(self, session: Session) -> PasskeyQuestion | None:
-        """Return a question for the passkeys of a person who is signed in; None without any.
+        """Return a question for the passkeys of a signed-in person; None without passkeys.
 
-        It can be answered for ten minutes, once, in that session.
+        It can be answered once, within ten minutes, in that session.
         """
         if self.verifier is None:
             return None
@@ -162,10 +162,10 @@ class SecondStep(AccountService):
         return PasskeyQuestion(now, text)
 
     async def prove(self, session: Session, begun: str, answer: str, address: str) -> bool:
-        """Record a proof by passkey in *session*, as if its password had been entered.
+        """Record a proof by passkey in *session*, with the effect of the password.
 
-        address    the client's, whose wrong answers are counted
-        False: the question is too old, or was answered before.
+        address    the client's address, by which wrong answers are counted
+        Return False if the question is too old or was already answered.
         Raises    PasskeyRefused, TooManyAttempts, SessionEnded
         """
         if self.verifier is None:
@@ -208,7 +208,7 @@ class SecondStep(AccountService):
     async def by_code(self, ticket: str, code: str, browser: Browser) -> str | None:
         """Return the cookie of a new session if *code* is an app code or a recovery code.
 
-        None: the sign-in is over.  Raises WrongCode, TooManyAttempts.
+        None: the sign-in has ended.  Raises WrongCode, TooManyAttempts.
         """
         half = await self._find(ticket)
         if half is None:
@@ -227,9 +227,9 @@ class SecondStep(AccountService):
         return cookie if is_done else None
 
     async def by_passkey(self, ticket: str, answer: str, browser: Browser) -> str | None:
-        """Return the cookie of a new session if *answer* holds a passkey's right signature.
+        """Return the cookie of a new session if *answer* has a passkey's valid signature.
 
-        None: the sign-in is over.  Raises PasskeyRefused.
+        None: the sign-in has ended.  Raises PasskeyRefused.
         """
         half = await self._find(ticket)
         if half is None:
@@ -251,7 +251,7 @@ class SecondStep(AccountService):
         return cookie if outcome is _Outcome.DONE else None
 
     async def _find_passkey(self, answer: str) -> Passkey:
-        """Return the passkey that *answer* claims to come from.  Raises PasskeyRefused."""
+        """Return the passkey that *answer* claims to be from.  Raises PasskeyRefused."""
         assert self.verifier is not None
         credential_id = self.verifier.credential_of(answer)
         passkey = await self.store.read(lambda rows: rows.passkeys.find(credential_id))
@@ -266,7 +266,7 @@ class SecondStep(AccountService):
         return self.secrets.challenge("prove", f"{session.session_id} {begun_at}")
 
     def _expect_recent(self, begun: str) -> UnixMs | None:
-        """Return the time in *begun* if a question of then can still be answered."""
+        """Return *begun* as a time; None if its question can no longer be answered."""
         if not (begun.isascii() and begun.isdigit() and len(begun) <= TIME_DIGITS_MAX):
             return None
         begun_at = UnixMs(int(begun))
@@ -294,7 +294,7 @@ def _by_code(  # noqa: PLR0913, PLR0917 - one argument for each part
         return False
     left = accept_code(rows, half.user_id, code, secrets, at)
     if left is None:
-        raise WrongCode  # undoes the use of the ticket: it may be tried again
+        raise WrongCode  # also undoes the use of the ticket, for another try
     if left >= 0:
         _tell_of_recovery(rows, half.user_id, left, at)
     keep_session(rows, half.user_id, session, at)
@@ -309,7 +309,7 @@ def _by_passkey(  # noqa: PLR0913, PLR0917 - one argument for each part
     session: NewSession,
     at: UnixMs,
 ) -> _Outcome:
-    """Open a session, unless the ticket was used meanwhile, or the passkey was copied."""
+    """Open a session, unless the ticket was already used or the passkey seems to be copied."""
     kept = rows.passkeys.find(passkey.credential_id)
     half = rows.sign_ins.find(ticket_hash)
     if kept is None or half is None:
@@ -330,14 +330,14 @@ def _alone(  # noqa: PLR0913, PLR0917 - one argument for each part
     session: NewSession,
     at: UnixMs,
 ) -> _Outcome:
-    """Open a session unless `_object` forbids it; a question is answered only once."""
+    """Open a session unless `_object` refuses; each question is answered only once."""
     kept = rows.passkeys.find(passkey.credential_id)
     if kept is None or rows.users.get(kept.user_id) is None:
         return _Outcome.OVER
     objection = _object(rows, kept, proof, begun_at, at)
     if objection is not None:
         return objection
-    # Not before the question, whose time may be of a process with a faster clock.
+    # At least the time of the question, which may be from a process with a faster clock.
     _open(rows, kept, proof, session, at, used_at=max(at, begun_at))
     return _Outcome.DONE
 
@@ -350,7 +350,7 @@ def _prove(  # noqa: PLR0913, PLR0917 - one argument for each part
     begun_at: UnixMs,
     at: UnixMs,
 ) -> _Outcome:
-    """Record the proof in the session unless `_object` forbids it.  Raises SessionEnded."""
+    """Record the proof in the session unless `_object` refuses.  Raises SessionEnded."""
     owner = expect_session(rows, session)
     kept = rows.passkeys.find(passkey.credential_id)
     if kept is None or kept.user_id != owner.user_id:
@@ -370,13 +370,13 @@ def _prove(  # noqa: PLR0913, PLR0917 - one argument for each part
 def _object(
     rows: AccountRows, kept: Passkey, proof: PasskeyProof, begun_at: UnixMs, at: UnixMs
 ) -> _Outcome | None:
-    """Return the outcome that refuses *kept* as the only proof, or None; log and report a copy."""
+    """Return the refusal of *kept* as the only proof, or None; log and report a copied passkey."""
     if kept.last_used_at is not None and kept.last_used_at >= begun_at:
         return _Outcome.OVER
     if proof.is_of_copy(kept):
         return _refuse_copy(rows, kept, at)
-    # A thief may have added it before the session that was undone.  As a second factor it is
-    # useless without the new password.
+    # A thief may have added the passkey before the session that was undone.  As a second factor it
+    # is useless without the new password.
     taken_back = taken_back_at(rows, kept.user_id)
     is_older = taken_back is not None and kept.made_at <= taken_back
     return _Outcome.NOT_ALONE if is_older else None
@@ -397,7 +397,7 @@ def _open(  # noqa: PLR0913 - one argument for each part
 
 
 def _refuse_copy(rows: AccountRows, passkey: Passkey, at: UnixMs) -> _Outcome:
-    """Log a passkey that may be copied, and write to its owner."""
+    """Log that a passkey may be copied, and write to its owner."""
     user_id = passkey.user_id
     kept = rows.users.get(user_id)
     if kept is None:
@@ -413,7 +413,7 @@ def _refuse_copy(rows: AccountRows, passkey: Passkey, at: UnixMs) -> _Outcome:
 
 
 def _use(rows: AccountRows, half: HalfSignIn) -> bool:
-    """Use up the ticket; return False if it was used, or the password has changed."""
+    """Use up the ticket; return False if it was already used, or if the password has changed."""
     return rows.users.get(half.user_id) is not None and rows.sign_ins.delete(half.sign_in_id)
 
 

@@ -1,6 +1,6 @@
-"""The secrets of one installation: each is derived from the pepper, none is stored.
+"""The secrets of one installation, all derived from the pepper and never stored.
 
-A stolen database alone is useless: it holds hashes, and nonces that need these keys.
+A stolen database alone is useless: it has only hashes, and nonces that need these keys.
 """
 
 import hmac
@@ -26,7 +26,7 @@ from mintscope.kit.primitives import UnixMs
 
 NONCE_BYTES: Final = 32
 CODE_DIGITS: Final = 8
-APP_SECRET_BYTES: Final = 20  # as many as SHA-1 digests: RFC 4226, 4
+APP_SECRET_BYTES: Final = 20  # the length of a SHA-1 digest: RFC 4226, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +38,10 @@ class AccountSecrets:
     api_key      derives the API keys of exchanges
     redeem       hashes redelivery keys
     mail         derives links and codes sent by mail
-    form         derives the texts that forms carry
+    form         derives the CSRF texts of forms
     factor       derives secrets of authenticator apps and challenges, hashes recovery codes
-    credit       derives credit tokens that users draw from their accounts
-    wallet       signs the texts that wallets sign
+    credit       derives credit tokens for credits that users withdraw
+    wallet       adds the proof to texts that wallets sign
     webhook      derives the keys that sign webhooks
     """
 
@@ -81,7 +81,7 @@ class AccountSecrets:
         return hash_credential(credential, pepper=self.pepper)
 
     def redeem_hash(self, key: str | None, email: EmailAddress) -> CredentialHash | None:
-        """Return the hash of an Idempotency-Key, its only stored form, specific to *email*."""
+        """Return the hash of an Idempotency-Key, specific to *email*; None without a key."""
         if key is None:
             return None
         return CredentialHash(hmac.digest(self.redeem, f"{email}\n{key}".encode(), "sha256"))
@@ -93,65 +93,65 @@ class AccountSecrets:
         return CredentialHash(hmac.digest(self.redeem, f"user {user_id}\n{key}".encode(), "sha256"))
 
     def withdrawn_token(self, user_id: int, key: str) -> CreditToken:
-        """Return the credit token that a user draws with the Idempotency-Key *key*."""
+        """Return the credit token of a user's withdrawal with the Idempotency-Key *key*."""
         drawn = hmac.digest(self.credit, f"{user_id}\n{key}".encode(), "sha256")
         return make_credit_token(drawn[: CredentialKind.CREDIT_TOKEN.entropy_bytes])
 
     def secret_of(self, nonce: bytes, key: str) -> ApplicationSecret:
-        """Return the application secret of *nonce*, for the holder of the redelivery *key*."""
+        """Return the application secret for *nonce* and the redelivery *key*."""
         drawn = hmac.digest(self.application, nonce + key.encode(), "sha256")
         return make_application_secret(drawn[: CredentialKind.APPLICATION_SECRET.entropy_bytes])
 
     def key_of(self, signup_id: SignupId, nonce: bytes, secret: str) -> ApiKey:
-        """Return the API key that *secret* is exchanged for, with the *nonce* of the exchange."""
+        """Return the API key that *secret* is exchanged for; *nonce* is that of the exchange."""
         drawn = hmac.digest(self.api_key, nonce + f"{signup_id}\n{secret}".encode(), "sha512")
         return make_api_key(drawn[: CredentialKind.API_KEY.entropy_bytes])
 
     def successor_of(self, bearer: str, key: str) -> ApiKey:
-        """Return the API key that *bearer* is rotated into with the Idempotency-Key *key*."""
+        """Return the API key that replaces *bearer* in a rotation with Idempotency-Key *key*."""
         drawn = hmac.digest(self.api_key, f"rotated\n{bearer}\n{key}".encode(), "sha512")
         return make_api_key(drawn[: CredentialKind.API_KEY.entropy_bytes])
 
     def link_of(self, nonce: bytes) -> str:
-        """Return the text of a link sent by mail: 43 characters, safe in a path."""
+        """Return the text of an e-mailed link: 43 characters that are safe in a path."""
         drawn = hmac.digest(self.mail, b"link" + nonce, "sha256")
         return urlsafe_b64encode(drawn).rstrip(b"=").decode()
 
     def code_of(self, nonce: bytes) -> str:
-        """Return the code sent by mail: eight digits."""
+        """Return an e-mailed code: eight digits."""
         drawn = hmac.digest(self.mail, b"code" + nonce, "sha256")
         return f"{int.from_bytes(drawn[:16]) % 10**CODE_DIGITS:0{CODE_DIGITS}d}"
 
     def webhook_secret(self, nonce: bytes) -> bytes:
-        """Return the secret that signs the webhooks of a signal."""
+        """Return the secret that signs the webhooks of an alert."""
         return hmac.digest(self.webhook, nonce, "sha256")
 
     def pause_proof(self, signal_id: int) -> str:
-        """Return the proof in the link that stops the e-mails of an alert."""
+        """Return the proof in a link that stops the e-mails of an alert."""
         drawn = hmac.digest(self.mail, f"pause {signal_id}".encode(), "sha256")
         return urlsafe_b64encode(drawn[:16]).rstrip(b"=").decode()
 
     def is_pause_proof(self, signal_id: int, text: str) -> bool:
-        """Return whether *text* is the proof of an alert, in constant time."""
+        """Return whether *text* is the proof for an alert, in constant time."""
         return _are_same(self.pause_proof(signal_id), text)
 
     def telegram_proof(self, bound: Sequence[int]) -> str:
-        """Return the proof in a code that links a Telegram chat, for the numbers *bound* to it."""
+        """Return the proof in a code that links a Telegram chat, specific to numbers *bound*."""
         text = f"telegram {' '.join(map(str, bound))}"
         drawn = hmac.digest(self.mail, text.encode(), "sha256")
         return urlsafe_b64encode(drawn[:16]).rstrip(b"=").decode()
 
     def is_telegram_proof(self, bound: Sequence[int], text: str) -> bool:
-        """Return whether *text* is that proof, in constant time."""
+        """Return whether *text* is the proof for *bound*, in constant time."""
         return _are_same(self.telegram_proof(bound), text)
 
     def email_name(self, email_id: int, written_at: UnixMs) -> str:
-        """Return the local part of the Message-ID, the same at every attempt."""
+        """Return the local part of the Message-ID, which is the same at every attempt."""
         drawn = hmac.digest(self.mail, f"letter {email_id} {written_at}".encode(), "sha256")
         return drawn[:16].hex()
 
     def app_secret(self, user_id: int, nonce: bytes) -> bytes:
-        """Return the secret of the authenticator app that *nonce* was drawn for."""
+        """Return the secret of the authenticator app with *nonce*."""
         drawn = hmac.digest(self.factor, f"app {user_id}\n".encode() + nonce, "sha256")
         return drawn[:APP_SECRET_BYTES]
 
@@ -161,7 +161,7 @@ class AccountSecrets:
         return CredentialHash(hmac.digest(self.factor, text, "sha256"))
 
     def passkey_handle(self, user_id: int) -> bytes:
-        """Return the user handle stored with a passkey, which reveals no number and no name."""
+        """Return the user handle for a passkey's device, which reveals neither number nor name."""
         return hmac.digest(self.factor, f"handle {user_id}".encode(), "sha256")
 
     def challenge(self, use: str, text: str) -> bytes:
@@ -169,15 +169,15 @@ class AccountSecrets:
         return hmac.digest(self.factor, f"challenge {use}\n{text}".encode(), "sha256")
 
     def is_link_of(self, nonce: bytes, link: str) -> bool:
-        """Return whether *link* is that of *nonce*, in constant time."""
+        """Return whether *link* belongs to *nonce*, in constant time."""
         return _are_same(self.link_of(nonce), link)
 
     def is_code_of(self, nonce: bytes, code: str) -> bool:
-        """Return whether *code* is that of *nonce*, in constant time."""
+        """Return whether *code* belongs to *nonce*, in constant time."""
         return _are_same(self.code_of(nonce), code)
 
     def csrf_of(self, cookie: str) -> str:
-        """Return the CSRF text in every form of the session of *cookie*."""
+        """Return the CSRF text for every form of the session of *cookie*."""
         return hmac.digest(self.form, cookie.encode(), "sha256").hex()
 
 
@@ -187,9 +187,9 @@ def _are_same(ours: str, theirs: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyRecord:
-    """The result of a request.
+    """The record that a request with an Idempotency-Key created.
 
-    asked     names the request: the created record and its kind
+    asked     digest of the request
     thing_id  the number of the created record
     """
 

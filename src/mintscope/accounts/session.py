@@ -17,7 +17,7 @@ SessionId = NewType("SessionId", int)
 
 IDLE_MS: Final = 30 * MINUTE_MS
 ABSOLUTE_MS: Final = 12 * HOUR_MS
-FRESH_MS: Final = 10 * MINUTE_MS  # for so long no action asks for the password again
+FRESH_MS: Final = 10 * MINUTE_MS  # how long after a proof no action asks for the password again
 NOTE_MS: Final = MINUTE_MS
 AGENT_LENGTH_MAX: Final = 200
 SESSIONS_PER_USER_MAX: Final = 100
@@ -26,11 +26,11 @@ COOKIE_LENGTH: Final = 43
 
 
 class SessionEnded(Exception):
-    """The session ended elsewhere during an action, which was not carried out."""
+    """The session ended elsewhere during an action; the action was not carried out."""
 
 
 class SecondFactorDue(Exception):
-    """The password was right, but the second factor is missing; *ticket* names the sign-in."""
+    """The password is correct, but a second factor is required; *ticket* identifies the sign-in."""
 
     def __init__(self, ticket: str) -> None:
         super().__init__("the second factor is missing")
@@ -41,9 +41,9 @@ class SecondFactorDue(Exception):
 class Session:
     """A signed-in person at one browser.
 
-    proved_at   when the password was last entered in it
-    agent       User-Agent of the browser, cut to 200 characters; untrusted
-    csrf        the text that every form of this session carries
+    proved_at   when the password was last entered in this session
+    agent       User-Agent of the browser, at most 200 characters; untrusted
+    csrf        the CSRF text in every form of this session
     """
 
     session_id: SessionId
@@ -62,7 +62,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Browser:
-    """The client at the start of a session: its address, and its user agent."""
+    """The client that starts a session: its address, and its user agent."""
 
     address: str
     agent: str
@@ -85,7 +85,7 @@ def draw_text(entropy: Callable[[int], bytes]) -> str:
 def draw_cookie(
     secrets: AccountSecrets, entropy: Callable[[int], bytes], browser: Browser
 ) -> tuple[str, NewSession]:
-    """Return a cookie of 43 base64url characters, and the row of its session."""
+    """Return a new cookie of 43 base64url characters, and the row of its session."""
     cookie = draw_text(entropy)
     agent = browser.agent[:AGENT_LENGTH_MAX]
     return cookie, NewSession(secrets.hash(cookie), browser.address, agent)
@@ -93,7 +93,7 @@ def draw_cookie(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetimes:
-    """The lifetimes of sessions: without use, and in total."""
+    """The lifetimes of sessions: since the last use, and since the start."""
 
     idle_ms: int = IDLE_MS
     absolute_ms: int = ABSOLUTE_MS
@@ -104,7 +104,7 @@ class Lifetimes:
         return is_used and now - session.created_at < self.absolute_ms
 
     def is_to_be_noted(self, session: Session, now: UnixMs) -> bool:
-        """Return whether the last stored use is so old that this one must be stored too."""
+        """Return whether this use must be stored, because the last stored use is too old."""
         return now - session.seen_at >= min(NOTE_MS, self.idle_ms // 4)
 
 
@@ -122,7 +122,7 @@ EVER: Final = UnixMs(0)
 
 
 class Purpose(StrEnum):
-    """The action that a link in an e-mail, or a code, allows."""
+    """The action that an e-mailed link or code allows."""
 
     CONFIRM_APPLICATION = "confirm_application"
     VERIFY_EMAIL = "verify_email"
@@ -146,9 +146,9 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmailProof:
-    """A proof that was sent; *subject* is the application or user it is about.
+    """A proof that was sent by e-mail; *subject* is the application or user that it is about.
 
-    since   the beginning of the session whose changes the proof undoes; None: it undoes none
+    since   the beginning of the session whose changes the proof undoes; None: undoes nothing
     """
 
     proof_id: ProofId
@@ -169,7 +169,7 @@ class EmailProof:
 
 @dataclass(frozen=True, slots=True)
 class NewProof:
-    """A proof to be sent to *email*; fields as in EmailProof."""
+    """A proof to send to *email*; fields as in EmailProof."""
 
     purpose: Purpose
     subject: int
@@ -192,12 +192,12 @@ class ProofChanges(TypedDict, total=False):
 
 
 def link_text(proof_id: ProofId, link: str) -> str:
-    """Return the last segment of a link's path."""
+    """Return the last path segment of a link."""
     return f"{proof_id}.{link}"
 
 
 def parse_link(text: str) -> tuple[ProofId, str] | None:
-    """Return the parts of a text made by `link_text`, or None for any other text."""
+    """Return the parts of a text from `link_text`; None for any other text."""
     number, dot, link = text.partition(".")
     if not dot or not number.isascii() or not number.isdigit() or len(number) > 18:  # noqa: PLR2004
         return None

@@ -1,6 +1,6 @@
-"""Rights of a session, and the end of sessions when an owner recovers an account.
+"""The rights of a session, and the recovery of an account by its owner.
 
-Each change that gives lasting access is announced to the owner by e-mail, with an undo link that is
+Each change that gives lasting access is reported to the owner by e-mail, with an undo link that is
 valid for a week.  The link undoes all such changes since the session of that change began, restores
 the address that the e-mail was sent to, and lets its reader choose another password.
 """
@@ -19,10 +19,10 @@ from mintscope.kit.audit import Actor, Event, EventFilter, UserId, user_actor
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS
 
-# A person in a session, or an actor of this machine, such as a command.
+# A person in a session, or an actor on this machine, such as a command.
 Reviewer = Session | Actor
 
-LINKED: Final = "linked Telegram"  # the audit log
+LINKED: Final = "linked Telegram"  # as in the audit log
 UNLINKED: Final = "unlinked Telegram"
 
 OF_USERS: Final = (
@@ -56,7 +56,7 @@ def end_sessions(rows: AccountRows, user_id: UserId, *, but: Session | None = No
 
 
 def drop_factors(rows: AccountRows, user_id: UserId, *, since: UnixMs = EVER) -> None:
-    """Remove the second factors, and recovery codes, that were added at *since* or later."""
+    """Remove the second factors and recovery codes that were added at *since* or later."""
     rows.apps.delete(user_id, since)
     rows.passkeys.delete(user_id, since)
     rows.recovery_codes.delete(user_id, since)
@@ -72,14 +72,14 @@ def end_access(rows: AccountRows, user_id: UserId, at: UnixMs) -> int:
 
 
 def unlink_telegram(rows: AccountRows, user_id: UserId, actor: Actor, at: UnixMs) -> None:
-    """Forget the Telegram chat of a user; the logged event makes codes shown earlier invalid."""
+    """Delete the Telegram chat of a user; the logged event makes earlier link codes invalid."""
     if rows.chats.chat(user_id) is not None:
         rows.chats.unlink(user_id)
         rows.events.note(at, actor, UNLINKED, f"user:{user_id}")
 
 
 def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: str) -> None:
-    """Remove the account of *user* and its signals, and end the access to it."""
+    """Remove the account of *user* and its alerts, and end all access to it."""
     revoked = end_access(rows, user.user_id, at)
     for signal in rows.signals.of_user(user.user_id):
         rows.signals.delete(signal.signal_id)
@@ -87,7 +87,7 @@ def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: st
     unlink_telegram(rows, user.user_id, actor, at)
     rows.credits.set_spend_level(user.user_id, None, 0)
     if user.kind is UserKind.PERSON:
-        rows.users.update(user.user_id, password_hash="")  # no password has this hash
+        rows.users.update(user.user_id, password_hash="")  # no password matches this hash
     rows.users.update(user.user_id, removed_at=at)
     subject = f"user:{user.user_id}"
     rows.events.note(at, actor, "removed", subject, keys_revoked=str(revoked), **detail)
@@ -114,13 +114,13 @@ def revoke_issued(rows: AccountRows, signup_id: SignupId, actor: Actor, at: Unix
 
 
 class NotPossible(Exception):
-    """The subject's state forbids the action; the message has the expected and actual state."""
+    """The action is not possible in the subject's state; the message has both states."""
 
 
 def expect_administrator(rows: AccountRows, reviewer: Reviewer) -> Actor:
-    """Return the name of *reviewer* in the audit log.  Raises SessionEnded.
+    """Return the actor for the audit log.  Raises SessionEnded if *reviewer* may not act.
 
-    An actor of this machine is returned as it is.
+    An actor on this machine is returned unchanged.
     """
     if not isinstance(reviewer, Session):
         return reviewer
@@ -131,7 +131,7 @@ def expect_administrator(rows: AccountRows, reviewer: Reviewer) -> Actor:
 
 
 def expect_removable(rows: AccountRows, user: User) -> None:
-    """Raise NotPossible for the last administrator, and while a payment of *user* is under way."""
+    """Raise NotPossible for the last administrator, or if a payment of *user* is in progress."""
     if rows.credits.is_paid_for(user.user_id):
         raise NotPossible(
             f"{user.username} has a payment in progress. Its outcome is usually known within three"
@@ -154,7 +154,7 @@ def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: Unix
 
 
 def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
-    """Remove every second factor of a person, and write to the person.  Raises NotPossible."""
+    """Remove all second factors of a person, and write to the person.  Raises NotPossible."""
     actor = expect_administrator(rows, reviewer)
     kept = rows.users.get(user_id)
     if kept is None or not kept.user.has_second_factor:
@@ -167,7 +167,7 @@ def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, a
 
 
 def promote(rows: AccountRows, new: NewUser, actor: Actor) -> tuple[User, bool]:
-    """Make a person an administrator; return the user, and whether *new* was added."""
+    """Make a person an administrator; return the user, and whether the account *new* was added."""
     at = new.created_at
     person = find_person(rows.users, new.email)
     if person is None:
@@ -186,7 +186,7 @@ def promote(rows: AccountRows, new: NewUser, actor: Actor) -> tuple[User, bool]:
 
 
 def _take_over(rows: AccountRows, user_id: UserId, new: NewUser, actor: Actor) -> None:
-    """Give the account to its address's owner, because a stranger may have created it."""
+    """Give the account to the owner of its address, because a stranger may have created it."""
     assert new.password_hash is not None, "a person has a password"
     at = new.created_at
     rows.users.update(user_id, password_hash=new.password_hash)
@@ -195,13 +195,13 @@ def _take_over(rows: AccountRows, user_id: UserId, new: NewUser, actor: Actor) -
     rows.events.note(at, actor, "reset password", f"user:{user_id}", keys_revoked=revoked)
 
 
-CAPPED: Final = "capped"  # the audit log, of a key whose cap was changed
-NETWORKS_CHANGED: Final = "changed networks"  # likewise of its networks, which are not logged
-SPEND_ALERT_SET: Final = "set spend alert"  # the audit log
-EVENTS_AT_ONCE: Final = 100  # events of a key that are searched for its earlier cap at once
-NOTICES_MAX: Final = 20  # e-mails of a kind in a day
+CAPPED: Final = "capped"  # in the audit log: the cap of a key was changed
+NETWORKS_CHANGED: Final = "changed networks"  # in the audit log; the networks are not logged
+SPEND_ALERT_SET: Final = "set spend alert"  # as in the audit log
+EVENTS_AT_ONCE: Final = 100  # events read at once in the search for an earlier cap
+NOTICES_MAX: Final = 20  # e-mails of one kind in a day
 TAKEN_BACK: Final = "the account was taken back"
-TOOK_BACK: Final = "took account back"  # the audit log
+TOOK_BACK: Final = "took account back"  # as in the audit log
 RESET_BACK_MS: Final = Purpose.UNDO_EMAIL.lifetime_ms  # how far a reset may reach back
 
 
@@ -209,13 +209,13 @@ RESET_BACK_MS: Final = Purpose.UNDO_EMAIL.lifetime_ms  # how far a reset may rea
 class Ended:
     """The number of ended items, by kind.
 
-    sessions   all of them
+    sessions   all sessions
     factors    authenticator apps and passkeys
-    alerts     alerts that were made
-    webhooks   webhooks whose address was changed; nothing more is sent to them
-    caps       caps of API keys, which are restored
-    chats      Telegram chats that were linked, and are unlinked
-    spending   spend alerts, which are restored
+    alerts     new alerts, which are deleted
+    webhooks   webhooks with a changed address, which are stopped
+    caps       changed caps of API keys, which are restored
+    chats      newly linked Telegram chats, which are unlinked
+    spending   changed spend alerts, which are restored
     """
 
     sessions: int = 0
@@ -262,9 +262,10 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 
 def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Restore caps, and revoke keys made at *since* or later; return both numbers.
+    """Restore caps, and revoke keys created at *since* or later; return both numbers.
 
-    Keys whose networks the owner changed since are revoked, too: the earlier networks are not kept.
+    Keys whose networks the owner changed at *since* or later are revoked, too: the earlier networks
+    are not stored.
     """
     caps = keys = 0
     for key in rows.api_keys.shown(user_id, at, KEYS_SHOWN_MAX):
@@ -282,7 +283,7 @@ def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 
 def _has_other_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
-    """Return whether the owner, not the key itself, changed the networks of *key* since then."""
+    """Return whether the owner, not the key itself, changed the key's networks after *since*."""
     owner = user_actor(key.user_id)
     changes = _changes_of(rows, f"key:{key.key_id}", NETWORKS_CHANGED)
     newest_at = next((event.at for event in changes if event.actor == owner), None)
@@ -292,7 +293,7 @@ def _has_other_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
 def _credits_before(
     rows: AccountRows, subject: str, action: str, since: UnixMs
 ) -> tuple[bool, int | None]:
-    """Return whether *action* changed a limit of *subject* after *since*, and the limit before."""
+    """Return whether *action* changed a limit of *subject* after *since*, and the earlier limit."""
     is_changed = False
     for event in _changes_of(rows, subject, action):
         if event.at < since:
@@ -303,12 +304,12 @@ def _credits_before(
 
 
 def taken_back_at(rows: AccountRows, user_id: UserId) -> UnixMs | None:
-    """Return the last time that the account was taken back; None: it never was."""
+    """Return the last time that the owner took the account back; None: never."""
     return rows.events.last_at(f"user:{user_id}", TOOK_BACK)
 
 
 def _changes_of(rows: AccountRows, subject: str, action: str) -> Iterator[Event]:
-    """Yield each event of *action* on *subject*, newest first."""
+    """Yield each *action* event of *subject*, newest first."""
     wanted = EventFilter(who=subject, action=action)
     before: int | None = None
     while page := rows.events.newest(before, EVENTS_AT_ONCE, wanted):
@@ -319,7 +320,7 @@ def _changes_of(rows: AccountRows, subject: str, action: str) -> Iterator[Event]
 
 
 def _end_alerts(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Delete alerts made, and stop webhooks set, since *since*; return both numbers."""
+    """Delete alerts created, and stop webhooks set, after *since*; return both numbers."""
     alerts = webhooks = 0
     for signal in rows.signals.of_user(user_id):
         if signal.created_at >= since:
@@ -343,7 +344,7 @@ def announce(  # noqa: PLR0913, PLR0917 - one argument for each part
     since: UnixMs,
     at: UnixMs,
 ) -> None:
-    """Write to the owner about a change in a session begun at *since*, with an undo link.
+    """Write to the owner about a change in a session that began at *since*, with an undo link.
 
     Unverified addresses, which may be a stranger's, and agents get no link.
     """
@@ -351,7 +352,7 @@ def announce(  # noqa: PLR0913, PLR0917 - one argument for each part
         tell_owner(rows.emails, owner, kind, facts, at)
         return
     if len(rows.emails.written_to(owner.email, kind, UnixMs(at - DAY_MS))) >= NOTICES_MAX:
-        return  # the reader knows by now
+        return  # the owner already got enough e-mails of this kind
     proof_id = None
     if owner.kind is UserKind.PERSON:
         proof_id = rows.proofs.insert(

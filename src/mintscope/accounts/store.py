@@ -47,7 +47,7 @@ from mintscope.kit.sql.group_commit import PATIENCE_S, GroupCommit
 IdT = TypeVar("IdT", bound=int)
 RowT = TypeVar("RowT")
 
-NO_END: Final = "9223372036854775807"  # the greatest id
+NO_END: Final = "9223372036854775807"  # greater than any id
 DECODERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "scopes": msgspec.json.decode,
     "asked_scopes": msgspec.json.decode,
@@ -64,7 +64,7 @@ DECODERS: Final[Mapping[str, Callable[[Any], object]]] = {
 
 
 class Columns(Generic[RowT]):
-    """The columns of *table* that form a record of *kind*, named after its fields.
+    """The columns of *table* for records of *kind*, whose fields have the same names.
 
     expressions   SQL for fields that have no such column; Columns for a field that is itself a
                   record, which is None if its first column is NULL
@@ -78,7 +78,7 @@ class Columns(Generic[RowT]):
         self.text: str = ", ".join(part if isinstance(part, str) else part.text for part in parts)
 
     def read(self, row: Iterable[Any]) -> RowT:
-        """Return the record of a row that holds the columns in the order of `text`."""
+        """Return the record in a row, whose columns are in the order of `text`."""
         return msgspec.convert(self._fields(iter(row)), self._kind, builtin_types=(bytes,))
 
     def _fields(self, values: Iterator[Any]) -> dict[str, object] | None:
@@ -95,8 +95,8 @@ class Columns(Generic[RowT]):
 class Table(Generic[IdT, RowT]):
     """One table inside a transaction; names of columns are never taken from a request.
 
-    NAME     of the table
-    COLUMNS  of its records
+    NAME     name of the table
+    COLUMNS  columns of its records
     SOURCE   the FROM clause, with the condition that all records meet
     """
 
@@ -108,7 +108,7 @@ class Table(Generic[IdT, RowT]):
         self._db = db
 
     def get(self, row_id: IdT, /) -> RowT | None:
-        """Return one record."""
+        """Return one record; None if it does not exist."""
         return self._first(f'"{self.NAME}".id = ?', row_id)
 
     def _update(self, row_id: IdT, changes: Mapping[str, object]) -> None:
@@ -137,7 +137,7 @@ class Table(Generic[IdT, RowT]):
 
 
 def _stored(value: object) -> object:
-    """Return *value* as a column holds it: scopes and facts as JSON, booleans as numbers."""
+    """Return *value* as stored in a column: scopes and facts as JSON, booleans as numbers."""
     if isinstance(value, frozenset):
         return msgspec.json.encode(in_order(value)).decode()
     if isinstance(value, dict):
@@ -145,11 +145,11 @@ def _stored(value: object) -> object:
     return int(value) if isinstance(value, bool) else value
 
 
-NEVER: Final = -1  # no step of a code is before it
+NEVER: Final = -1  # before every step of a code
 
 
 class SqlAppRows(Table[AppId, App]):
-    """Authenticator apps inside one transaction, at most one per user."""
+    """The authenticator apps, inside one transaction, at most one per user."""
 
     NAME = "authenticator_app"
     COLUMNS = Columns(App, NAME, app_id="authenticator_app.id", user_id='authenticator_app."user"')
@@ -169,20 +169,20 @@ class SqlAppRows(Table[AppId, App]):
         return self._add({"user": user_id, "nonce": nonce, "made_at": at, "last_step": NEVER})
 
     def delete(self, user_id: UserId, since: UnixMs) -> None:
-        """Delete the app of a user if it was made at *since* or later."""
+        """Delete the app of a user if it was created at *since* or later."""
         statement = 'DELETE FROM authenticator_app WHERE "user" = ? AND made_at >= ?'
         self._db.execute(statement, (user_id, since))
 
 
 class SqlRecoveryRows(Table[CodeId, RecoveryCode]):
-    """Recovery codes inside one transaction."""
+    """The recovery codes, inside one transaction."""
 
     NAME = "recovery_code"
     COLUMNS = Columns(RecoveryCode, NAME, code_id="recovery_code.id")
     SOURCE = "recovery_code WHERE"
 
     def unused(self, user_id: UserId) -> Sequence[RecoveryCode]:
-        """Return the codes of a user that were not used."""
+        """Return the unused codes of a user."""
         return self._all('"user" = ? ORDER BY id', user_id)
 
     def replace(self, user_id: UserId, hashes: Sequence[CredentialHash], at: UnixMs) -> None:
@@ -196,13 +196,13 @@ class SqlRecoveryRows(Table[CodeId, RecoveryCode]):
         self._db.execute("DELETE FROM recovery_code WHERE id = ?", (code_id,))
 
     def delete(self, user_id: UserId, since: UnixMs) -> None:
-        """Delete the codes of a user that were made at *since* or later."""
+        """Delete the codes of a user that were created at *since* or later."""
         statement = 'DELETE FROM recovery_code WHERE "user" = ? AND made_at >= ?'
         self._db.execute(statement, (user_id, since))
 
 
 class SqlPasskeyRows(Table[PasskeyId, Passkey]):
-    """Passkeys inside one transaction."""
+    """The passkeys, inside one transaction."""
 
     NAME = "passkey"
     COLUMNS = Columns(Passkey, NAME, passkey_id="passkey.id", user_id='passkey."user"')
@@ -217,7 +217,7 @@ class SqlPasskeyRows(Table[PasskeyId, Passkey]):
         return self._all('"user" = ? ORDER BY id', user_id)
 
     def find(self, credential_id: bytes) -> Passkey | None:
-        """Return the passkey of that credential."""
+        """Return the passkey with that credential id."""
         return self._first("credential_id = ?", credential_id)
 
     def insert(self, user_id: UserId, new: NewPasskey, at: UnixMs) -> PasskeyId:
@@ -225,7 +225,7 @@ class SqlPasskeyRows(Table[PasskeyId, Passkey]):
         return self._add({"user": user_id, "made_at": at} | asdict(new))
 
     def delete(self, user_id: UserId, since: UnixMs) -> None:
-        """Delete the passkeys of a user that were made at *since* or later."""
+        """Delete the passkeys of a user that were created at *since* or later."""
         statement = 'DELETE FROM passkey WHERE "user" = ? AND made_at >= ?'
         self._db.execute(statement, (user_id, since))
 
@@ -235,7 +235,7 @@ class SqlPasskeyRows(Table[PasskeyId, Passkey]):
 
 
 class SqlSignInRows(Table[SignInId, HalfSignIn]):
-    """Sign-ins that wait for a second factor, inside one transaction."""
+    """The sign-ins that wait for a second factor, inside one transaction."""
 
     NAME = "half_sign_in"
     COLUMNS = Columns(HalfSignIn, NAME, sign_in_id="half_sign_in.id", user_id='half_sign_in."user"')
@@ -246,7 +246,7 @@ class SqlSignInRows(Table[SignInId, HalfSignIn]):
         return self._first("ticket_hash = ?", ticket_hash)
 
     def insert(self, user_id: UserId, ticket_hash: CredentialHash, at: UnixMs) -> SignInId:
-        """Add a sign-in that waits from *at* on."""
+        """Add a sign-in that waits from *at*."""
         return self._add({"user": user_id, "ticket_hash": ticket_hash, "begun_at": at})
 
     def delete(self, sign_in_id: SignInId) -> bool:
@@ -255,7 +255,7 @@ class SqlSignInRows(Table[SignInId, HalfSignIn]):
         return self._db.changes() == 1
 
     def end(self, user_id: UserId) -> None:
-        """Delete every sign-in of a user."""
+        """Delete every waiting sign-in of a user."""
         self._db.execute('DELETE FROM half_sign_in WHERE "user" = ?', (user_id,))
 
     def purge(self, begun_before: UnixMs) -> None:
@@ -277,7 +277,7 @@ USER: Final = Columns(
 
 
 class SqlUserRows(Table[UserId, KeptUser]):
-    """Users inside one transaction; a removed user is never returned."""
+    """The users, inside one transaction; a removed user is never returned."""
 
     NAME = "user"
     COLUMNS = Columns(KeptUser, "user", user=USER)
@@ -289,16 +289,16 @@ class SqlUserRows(Table[UserId, KeptUser]):
 
     def of_email(self, email: EmailAddress, kind: UserKind) -> Sequence[KeptUser]:
         """Return the users of *kind* with that address, newest first; at most one person."""
-        # The kind is part of the statement, so that the partial index of its kind is used.
+        # The kind is a literal in the statement, so that the partial index of that kind is used.
         return self._all(f"kind = '{kind}' AND email = ? ORDER BY id DESC", email)
 
     def newest(self, before: UserId | None, limit: int) -> Sequence[User]:
-        """Return up to *limit* users, newest first, that are older than *before*."""
+        """Return up to *limit* users older than *before*, newest first."""
         condition = f"id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?"
         return [kept.user for kept in self._all(condition, before, limit)]
 
     def administrators(self) -> Sequence[UserId]:
-        """Return every administrator."""
+        """Return the ids of all administrators."""
         return [kept.user.user_id for kept in self._all("administrator = 1")]
 
     def is_taken(self, username: str) -> bool:
@@ -311,14 +311,14 @@ class SqlUserRows(Table[UserId, KeptUser]):
         return self._add(asdict(new))
 
     def hand_over(self, giver: UserId, taker: UserId) -> None:
-        """Give every key and every application of *giver* to *taker*."""
+        """Transfer every key and every application of *giver* to *taker*."""
         for table in ("api_key", "application"):
             statement = f'UPDATE {table} SET "user" = ?2 WHERE "user" = ?1'  # noqa: S608  a constant
             self._db.execute(statement, (giver, taker))
 
 
 class SqlSessionRows(Table[SessionId, Session]):
-    """Sessions of existing users, expired or not, in one transaction; `csrf` is empty."""
+    """The sessions of existing users, expired or not, in one transaction; `csrf` is empty."""
 
     NAME = "session"
     COLUMNS = Columns(Session, "session", session_id="session.id", user=USER, csrf="''")
@@ -329,11 +329,11 @@ class SqlSessionRows(Table[SessionId, Session]):
         self._update(session_id, changes)
 
     def find(self, cookie_hash: CredentialHash) -> Session | None:
-        """Return the session of that cookie."""
+        """Return the session with that cookie."""
         return self._first("cookie_hash = ?", cookie_hash)
 
     def of_user(self, user_id: UserId) -> Sequence[Session]:
-        """Return the user's sessions, newest use first."""
+        """Return the user's sessions, the last used first."""
         return self._all('session."user" = ? ORDER BY seen_at DESC, session.id DESC', user_id)
 
     def insert(self, user_id: UserId, new: NewSession, at: UnixMs) -> SessionId:
@@ -359,10 +359,10 @@ UNAVAILABLE: Final = "The accounts are not available right now."
 
 
 class AccountConnections:
-    """Runs work on the database of accounts; lives in one event loop.
+    """Runs work on the database of accounts; used in one event loop.
 
-    Writes are made in a thread, each in a transaction that holds the write lock from its start.
-    Reads are indexed, and never blocked by a writer; work that writes fails in a read.
+    Writes run in a thread, each in a transaction that holds the write lock from its start.
+    Reads are indexed, and never blocked by a writer; a read that tries to write fails.
     """
 
     def __init__(
@@ -381,14 +381,14 @@ class AccountConnections:
     async def write(self, work: Work[T], *, beside: bool = False) -> T:
         """Return the result of *work*, once it is durable; an exception rolls it back.
 
-        beside    other transactions may write meanwhile
-        Raises    ServiceUnavailable when the database does not answer in time; nothing is done then
+        beside    let other transactions write meanwhile
+        Raises    ServiceUnavailable if the database does not answer in time; nothing was done
         """
         refused = threading.Event()
         with unavailable_on_database_error(UNAVAILABLE):
             try:
                 return await self._group.run(lambda: self._write(work, refused, beside=beside))
-            except ServiceUnavailable as cause:  # the queue's, which speaks of charges
+            except ServiceUnavailable as cause:  # the queue's message is about charges
                 refused.set()
                 raise ServiceUnavailable(UNAVAILABLE) from cause
 
@@ -412,7 +412,7 @@ class AccountConnections:
         self._reading.close()
 
     def _write(self, work: Work[T], refused: threading.Event, *, beside: bool) -> T:
-        """Do *work*, unless its caller was refused while waiting for the lock."""
+        """Run *work*, unless its caller was refused while waiting for the lock."""
         with self._writing.transaction(beside=beside):
             answer = work(self._writing)
             if refused.is_set():
@@ -420,7 +420,7 @@ class AccountConnections:
             return answer
 
 
-# By the indexes of actor and subject: PostgreSQL reads the whole log for an IN beside an OR.
+# Use the indexes of actor and subject: for IN beside OR, PostgreSQL reads the whole log.
 OF_ACCOUNT: Final = """id IN (
     SELECT id FROM account_event WHERE actor = ?
     UNION SELECT id FROM account_event WHERE subject = ?
@@ -429,7 +429,7 @@ OF_ACCOUNT: Final = """id IN (
 
 
 class SqlEventRows(Table[int, Event]):
-    """The audit log inside one transaction."""
+    """The audit log, inside one transaction."""
 
     NAME = "account_event"
     COLUMNS = Columns(Event, "account_event")
@@ -446,7 +446,7 @@ class SqlEventRows(Table[int, Event]):
     def newest(
         self, before: int | None, limit: int, wanted: EventFilter = EVERYTHING
     ) -> Sequence[tuple[int, Event]]:
-        """Return up to *limit* events with their numbers, newest first, older than *before*."""
+        """Return up to *limit* events older than *before* with their numbers, newest first."""
         conditions: list[str] = [f"id < coalesce(?, {NO_END})"]
         values: list[object] = [before]
         if wanted.who:
@@ -463,7 +463,7 @@ class SqlEventRows(Table[int, Event]):
         return [(row_id, self.COLUMNS.read(columns)) for row_id, *columns in rows]
 
     def last_at(self, subject: str, action: str) -> UnixMs | None:
-        """Return the time of the last *action* on *subject*; None: there was none."""
+        """Return the time of the last *action* on *subject*; None: never."""
         newest = "SELECT max(at) FROM account_event WHERE subject = ? AND action = ?"
         at = self._db.execute(newest, (subject, action)).get
         return None if at is None else UnixMs(at)
@@ -476,7 +476,7 @@ PURGE: Final = "DELETE FROM made_thing WHERE key_hash = ?"
 
 
 class SqlIdempotencyRows:
-    """Results by their keys, inside one transaction."""
+    """The results of requests by Idempotency-Key, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -491,5 +491,5 @@ class SqlIdempotencyRows:
         self._db.execute(INSERT, (key_hash, made.asked, made.thing_id, at))
 
     def purge(self, before: UnixMs, limit: int) -> bool:
-        """Delete up to *limit* records of requests before then; return whether more may be left."""
+        """Delete up to *limit* records older than *before*; return whether there may be more."""
         return delete_part(self._db, OLD, PURGE, before, limit)

@@ -1,6 +1,6 @@
 """Users: their rows, actions and passwords.
 
-Strangers cannot lock the owner out: wrong guesses count by client.
+Strangers cannot lock the owner out, because wrong guesses count by client.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,25 +63,25 @@ BESIDE: Final = frozenset({
 })  # fmt: skip
 NO_LETTERS: Final = digits + punctuation + " "
 WITHOUT: Final = str.maketrans("", "", NO_LETTERS)
-DISGUISES: Final = str.maketrans("@$0", "aso")  # signs for the ones that they look like
+DISGUISES: Final = str.maketrans("@$0", "aso")  # characters and the letters that they resemble
 
 
 class WrongPassword(Exception):
-    """The address or the password is wrong; the answer does not say which."""
+    """The address or the password is wrong; the error does not say which."""
 
 
 class WeakPassword(ValueError):
-    """A text that is no valid password; the message may be shown to the user."""
+    """The text is not an acceptable password; the message may be shown to the user."""
 
 
 class Hasher(Protocol):
-    """Turns passwords into hashes, slowly on purpose."""
+    """Hashes passwords, slowly on purpose."""
 
     async def hash(self, password: str) -> str:
         """Return the hash of *password*, for storage."""
 
     async def matches(self, password: str, stored: str | None) -> bool:
-        """Return whether *stored* is a hash of *password*; for None, False in the same time."""
+        """Return whether *stored* is a hash of *password*; if None, False after the same time."""
 
 
 def expect_password(text: str, *, email: str) -> str:
@@ -98,10 +98,10 @@ def expect_password(text: str, *, email: str) -> str:
 
 @cache
 def commonest_passwords() -> frozenset[str]:
-    """Return the 10,000 commonest passwords in the lists of zxcvbn, and some words of our own.
+    """Return the 10,000 most common passwords of zxcvbn's lists, and some words of our own.
 
-    The first call takes some 80 ms: the api makes it in a thread as it starts.  The package itself
-    is not imported: it would keep all its lists, ranked, in 11 MB.
+    The first call takes about 80 ms, so the api makes it in a thread at startup.  The package
+    itself is not imported, because it would keep all its lists, ranked, in 11 MB.
     """
     return BESIDE.union(_lists_of_zxcvbn()["passwords"][:COMMONEST_COUNT])
 
@@ -121,7 +121,7 @@ def _lists_of_zxcvbn() -> Mapping[str, Sequence[str]]:
 
 
 def _is_common(text: str) -> bool:
-    """Return whether *text* is a common password, once or twice, among digits and signs.
+    """Return whether *text* is a common password, maybe repeated, with digits and signs added.
 
     Examples are password12, Qwerty12345!, 1234567890, 1q2w3e4r5t, qwe123qwe123.
     """
@@ -136,7 +136,7 @@ def _is_common(text: str) -> bool:
 
 
 class TooManyAttempts(Exception):
-    """Too many recent wrong passwords or new accounts; wait *retry_after_s* seconds."""
+    """Too many recent wrong passwords or new accounts; retry after *retry_after_s* seconds."""
 
     def __init__(self, retry_after_s: int) -> None:
         seconds = "second" if retry_after_s == 1 else "seconds"
@@ -150,7 +150,7 @@ class LoginLimits:
 
     one      wrong passwords for an e-mail address from one client address, in 15 minutes
     all      wrong passwords from one client address, in 15 minutes
-    signups  accounts made from one client address, in an hour; four times as many from an IPv6 /48
+    signups  accounts created from one client address, in an hour; four times as many per IPv6 /48
     """
 
     one: int = 10
@@ -159,7 +159,7 @@ class LoginLimits:
 
 
 class LoginLimit:
-    """Counts guesses before they are checked, so that many at once do not exceed the limit."""
+    """Counts guesses before they are checked, so that parallel guesses do not exceed the limit."""
 
     def __init__(self, admitted: LoginLimits, limits: Limits) -> None:
         def window(name: str, count: int, window_s: int) -> Limiter:
@@ -171,24 +171,24 @@ class LoginLimit:
         self._site = window("accounts of a site", SITE_SHARES * admitted.signups, HOUR_S)
 
     async def begin(self, email: EmailAddress, client_address: str) -> None:
-        """Count a guess at the password of *email* from a client.  Raises TooManyAttempts."""
+        """Count a guess by a client at the password of *email*.  Raises TooManyAttempts."""
         await _expect_room((self._all, client_address), (self._one, _pair(email, client_address)))
 
     async def forgive(self, email: EmailAddress, client_address: str) -> None:
-        """Undo the count of a guess that was right or was not checked."""
+        """Undo the count of a guess that was correct or was not checked."""
         await self._all.give_back(client_address)
         await self._one.give_back(_pair(email, client_address))
 
     async def begin_passkey(self, client_address: str) -> None:
-        """Count a sign-in by passkey alone, as a guess of a client.  Raises TooManyAttempts."""
+        """Count a sign-in by passkey alone as a guess by the client.  Raises TooManyAttempts."""
         await _expect_room((self._all, client_address))
 
     async def forgive_passkey(self, client_address: str) -> None:
-        """Undo the count of a sign-in by passkey that was right or was not checked."""
+        """Undo the count of a sign-in by passkey that was correct or was not checked."""
         await self._all.give_back(client_address)
 
     async def sign_up(self, client_address: str) -> None:
-        """Count an account made from *client_address*.  Raises TooManyAttempts."""
+        """Count an account created from *client_address*.  Raises TooManyAttempts."""
         await _expect_room((self._site, site_key(client_address)), (self._signups, client_address))
 
 
@@ -206,7 +206,7 @@ NO_USER: Final = 0
 
 
 class EmailTaken(Exception):
-    """An account has this address, or may still reclaim it within a week."""
+    """Another account has this address, or may still reclaim it within a week."""
 
 
 def add(rows: AccountRows, new: NewUser, session: NewSession) -> None:
@@ -245,7 +245,7 @@ def keep_session(
 ) -> None:
     """Store a session, and delete the oldest ones beyond SESSIONS_PER_USER_MAX.
 
-    passkey_id   of the passkey that signed; None: the sign-in used none
+    passkey_id   the passkey that signed; None: the sign-in used no passkey
     """
     rows.sessions.insert(user_id, session, at)
     newest = sorted(each.session_id for each in rows.sessions.of_user(user_id))
@@ -257,14 +257,14 @@ def keep_session(
 
 
 def note_use(rows: AccountRows, session_id: SessionId, at: UnixMs) -> None:
-    """Record that the session was used, unless a later use is noted."""
+    """Store the time of a use of the session, unless a later time is stored."""
     session = rows.sessions.get(session_id)
     if session is not None and session.seen_at < at:
         rows.sessions.update(session_id, seen_at=at)
 
 
 def end_session(rows: AccountRows, user_id: UserId, session_id: SessionId) -> bool:
-    """End a session of the user; return False if there is none."""
+    """End a session of the user; return False if it does not exist."""
     session = rows.sessions.get(session_id)
     if session is None or session.user.user_id != user_id:
         return False
@@ -273,7 +273,7 @@ def end_session(rows: AccountRows, user_id: UserId, session_id: SessionId) -> bo
 
 
 def prove(rows: AccountRows, session: Session, kept: KeptUser, at: UnixMs) -> None:
-    """Record that the password of *kept* was entered.  Raises SessionEnded if it was changed."""
+    """Record that the password of *kept* was entered.  Raises SessionEnded if it has changed."""
     expect_session(rows, session)
     if not _has_password(rows, kept):
         raise SessionEnded
@@ -283,7 +283,7 @@ def prove(rows: AccountRows, session: Session, kept: KeptUser, at: UnixMs) -> No
 def change_password(
     rows: AccountRows, session: Session, password_hash: str, nonce: bytes, at: UnixMs
 ) -> None:
-    """Store a new hash; end other sessions and reset links; write PASSWORD_CHANGED."""
+    """Store a new hash; end other sessions and reset links; write a PASSWORD_CHANGED e-mail."""
     owner = expect_session(rows, session)
     _set_password(rows, owner, password_hash, at)
     announce(rows, owner, EmailKind.PASSWORD_CHANGED, {}, nonce, session.created_at, at)
@@ -292,7 +292,7 @@ def change_password(
 
 
 def rename(rows: AccountRows, session: Session, username: str, at: UnixMs) -> None:
-    """Give the account another name.  Raises UnusableName if it is taken, SessionEnded."""
+    """Rename the account.  Raises UnusableName if the name is taken, SessionEnded."""
     owner = expect_session(rows, session)
     if username == owner.username:
         return
@@ -303,7 +303,7 @@ def rename(rows: AccountRows, session: Session, username: str, at: UnixMs) -> No
 
 
 def request_reset(rows: AccountRows, email: EmailAddress, nonce: bytes, at: UnixMs) -> None:
-    """Create a proof for any address, in equal time; write an e-mail only to a person."""
+    """Create a proof for any address, in equal time; write an e-mail only to an existing person."""
     kept = find_person(rows.users, email)
     subject = NO_USER if kept is None else kept.user.user_id
     proof_id = rows.proofs.insert(NewProof(Purpose.RESET_PASSWORD, subject, email, nonce, at))
@@ -316,9 +316,9 @@ def reset(
 ) -> Ended | None:
     """Store a new hash if the proof is valid.
 
-    If the address was not proven before, revoke the keys.
+    If the address was not verified before, revoke the keys.
 
-    since   also undo changes since then; None: end sessions alone
+    since   also undo changes after this time; None: only end sessions
     """
     proof = use_proof(rows.proofs, proof_id, Purpose.RESET_PASSWORD, at)
     kept = None if proof is None else rows.users.get(UserId(proof.subject))
@@ -326,7 +326,7 @@ def reset(
         return None
     user_id = kept.user.user_id
     revoked = 0
-    if kept.user.verified_at is None:  # until now it may have been a stranger's: end their keys
+    if kept.user.verified_at is None:  # a stranger may have created the keys
         revoked = rows.api_keys.revoke_active(user_id, at)
         drop_factors(rows, user_id)
         unlink_telegram(rows, user_id, user_actor(user_id), at)
@@ -347,7 +347,7 @@ def reset(
 
 
 def request_verification(rows: AccountRows, session: Session, nonce: bytes, at: UnixMs) -> None:
-    """Create a proof and write VERIFY_EMAIL, unless enough were written."""
+    """Create a proof and write a VERIFY_EMAIL e-mail, unless enough were written."""
     owner = expect_session(rows, session)
     if may_write(rows.emails, owner, EmailKind.VERIFY_EMAIL, at):
         new = NewProof(Purpose.VERIFY_EMAIL, owner.user_id, owner.email, nonce, at)
@@ -369,7 +369,7 @@ def verify(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) -
 def agents_of(rows: AccountRows, email: EmailAddress) -> Sequence[User]:
     """Return the agents that have verified that address, newest first.
 
-    Others are left out: anyone can sign an agent up with an address that is not theirs.
+    Other agents are omitted: anyone can sign up an agent with an address that is not theirs.
     """
     agents = rows.users.of_email(email, UserKind.AGENT)
     return [kept.user for kept in agents if kept.user.verified_at is not None]
@@ -378,7 +378,7 @@ def agents_of(rows: AccountRows, email: EmailAddress) -> Sequence[User]:
 def request_claim(
     rows: AccountRows, session: Session, agent_id: UserId, nonce: bytes, at: UnixMs
 ) -> None:
-    """Create a proof and write CLAIM_AGENT, if the person may claim that agent."""
+    """Create a proof and write a CLAIM_AGENT e-mail, if the person may claim that agent."""
     agent = _find_agent(rows, expect_session(rows, session), agent_id)
     if agent is not None:
         new = NewProof(Purpose.CLAIM_AGENT, agent_id, agent.email, nonce, at)
@@ -404,21 +404,21 @@ def claim(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) ->
 
 
 def _find_agent(rows: AccountRows, owner: User, agent_id: UserId) -> User | None:
-    """Return the agent if *owner* has verified the address that the agent has verified."""
-    if owner.verified_at is None:  # anyone can sign up with a stranger's address
+    """Return the agent if *owner* and the agent have verified the same address."""
+    if owner.verified_at is None:  # anyone can sign up with an address that is not theirs
         return None
     agents = agents_of(rows, owner.email)
     return next((agent for agent in agents if agent.user_id == agent_id), None)
 
 
 def _has_password(rows: AccountRows, kept: KeptUser) -> bool:
-    """Return whether the user still has the password of *kept*, and was not removed."""
+    """Return whether *kept* still has the current password, and was not removed."""
     now_kept = rows.users.get(kept.user.user_id)
     return now_kept is not None and now_kept.password_hash == kept.password_hash
 
 
 def _set_password(rows: AccountRows, owner: User, password_hash: str, at: UnixMs) -> None:
-    """Store the hash, and end the links that would set another password."""
+    """Store the hash, and end earlier links that set a password."""
     rows.users.update(owner.user_id, password_hash=password_hash)
     rows.proofs.use_up(Purpose.RESET_PASSWORD, owner.user_id, at)
 

@@ -1,4 +1,4 @@
-"""The handlers under /v1/me/key: operations of an API key on itself."""
+"""The handlers under /v1/me/key: operations that an API key may do on itself."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -45,7 +45,7 @@ NOTHING_LACKING: Final = "The key has all of these scopes."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnKeyRoutes:
-    """Handlers of the operations of an API key on itself."""
+    """Handlers for operations that an API key may do on itself."""
 
     gate: KeyGate
     own: OwnKeys
@@ -101,7 +101,7 @@ class OwnKeyRoutes:
 
         Revokes the API key in Authorization at once: rotate it first to keep access. Costs nothing.
         """
-        # It is not counted: a thief of the key who has used up the budget must not keep its owner
+        # Not counted: a thief of the key who has used up the budget must not prevent its owner
         # from revoking it.
         holder = await self.gate.admit(request)
         await self.own.revoke(holder)
@@ -121,7 +121,7 @@ class OwnKeyRoutes:
 
         Asks the administrators to give the API key in Authorization, and the keys that it is
         rotated into, further scopes. GET /v1/me has its scopes, and in `scopesAskedFor` the
-        undecided ones. Costs nothing.
+        requested scopes that are undecided. Costs nothing.
         """
         holder = await self.gate.change(request)
         asked = await read_body(request, AskedScopes)

@@ -19,14 +19,14 @@ NAME_LENGTH_MAX: Final = 64
 KEYS_PER_USER_MAX: Final = 100
 KEYS_PER_DAY_MAX: Final = 200
 KEYS_SHOWN_MAX: Final = 500
-ADDRESSES_MAX: Final = 10  # kept of a key: those that used it last
+ADDRESSES_MAX: Final = 10  # addresses stored per key, the most recent ones
 OVERLAPS_MS: Final = {"0": 0, "1h": HOUR_MS, "24h": DAY_MS, "7d": 7 * DAY_MS}
 LIFETIMES_MS: Final = {"30d": 30 * DAY_MS, "90d": 90 * DAY_MS, "1y": 365 * DAY_MS, "never": None}
 
 
 NETWORKS_MAX: Final = 20
 SEPARATORS: Final = re.compile(r"[\s,;]+")
-ANYWHERE: Final = ""  # as the networks of a key
+ANYWHERE: Final = ""  # no restriction of the networks of a key
 MAPPED: Final = IPv6Network("::ffff:0:0/96")  # IPv4 addresses, written as IPv6
 IPV4_BITS: Final = (1 << 32) - 1
 IPV6_IS_WIDE: Final = (
@@ -36,13 +36,13 @@ IPV6_IS_WIDE: Final = (
 
 
 class UnusableNetwork(ValueError):
-    """A text that names no networks; the message may be shown."""
+    """The text is not a list of networks; the message may be shown."""
 
 
 def parse_networks(text: str) -> str:
-    """Return the networks in *text* as they are stored: in CIDR notation, between spaces.
+    """Return the networks in *text* in stored form: CIDR notation, separated by spaces.
 
-    Addresses count as networks; spaces, commas and semicolons separate them.  "" is ANYWHERE.
+    *text* may contain addresses, too; spaces, commas and semicolons separate them.  "" is ANYWHERE.
     Raises UnusableNetwork.
     """
     parts = [part for part in SEPARATORS.split(text) if part]
@@ -59,7 +59,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
             f"expected addresses or networks, as 203.0.113.7 or 203.0.113.0/24; one was {text[:50]}"
         ) from None
     if isinstance(network, IPv6Network) and network.subnet_of(MAPPED):
-        # An IPv4 client is known by its IPv4 address, whichever way it is written.
+        # An IPv4 client is identified by its IPv4 address, in either notation.
         inner = int(network.network_address) & IPV4_BITS
         return IPv4Network((inner, network.prefixlen - MAPPED.prefixlen))
     if isinstance(network, IPv6Network) and network.prefixlen > IPV6_PREFIX:
@@ -70,9 +70,9 @@ def _network(text: str) -> IPv4Network | IPv6Network:
 
 @lru_cache(maxsize=1_000)
 def is_within(client: str, networks: str) -> bool:
-    """Return whether *client* lies in one of *networks*, as `parse_networks` returns them.
+    """Return whether *client* is in one of *networks*, in the form of `parse_networks`.
 
-    client   an IPv4 address or an IPv6 /64; any other text lies only in ANYWHERE
+    client   an IPv4 address or an IPv6 /64; any other text is only in ANYWHERE
     """
     if networks == ANYWHERE:
         return True
@@ -90,7 +90,7 @@ def _holds(outer: IPv4Network | IPv6Network, inner: IPv4Network | IPv6Network) -
 
 
 def are_within(inner: str, outer: str) -> bool:
-    """Return whether each network of *inner*, not ANYWHERE, lies in one of *outer*."""
+    """Return whether each network of *inner*, which is not ANYWHERE, is in one of *outer*."""
     if outer == ANYWHERE:
         return True
     around = [ip_network(each) for each in outer.split()]
@@ -108,13 +108,13 @@ class KeyStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyLine:
-    """The public facts of a key: everything but its secret text.
+    """The public facts of a key, without its secret text.
 
-    hint          its last characters, preceded by three dots
+    hint          the last characters of the key, preceded by three dots
     expires_at    None: never
-    last_used_at  None: never; up to half a minute behind
-    replaced_by   the key that a rotation made of it
-    networks      from which it is accepted, in CIDR notation, between spaces; "": from anywhere
+    last_used_at  None: never; up to half a minute late
+    replaced_by   the key that replaced it in a rotation
+    networks      the networks it is accepted from, in CIDR notation, separated by spaces; "": any
     """
 
     key_id: KeyId
@@ -140,7 +140,7 @@ class KeyLine:
 
     @property
     def lifetime_ms(self) -> int | None:
-        """The key's lifetime when it was created; None if unlimited."""
+        """The lifetime with which the key was created, in milliseconds; None if unlimited."""
         return None if self.expires_at is None else self.expires_at - self.created_at
 
 
@@ -165,7 +165,7 @@ def new_key(  # noqa: PLR0913 - one argument for each part
     *,
     networks: str = ANYWHERE,
 ) -> NewKey:
-    """Return the row of *api_key*, as it is stored."""
+    """Return the row for *api_key*, which stores only its hash and hint."""
     return NewKey(
         key_hash=secrets.hash(api_key),
         hint=f"...{hint(api_key)}",
@@ -186,13 +186,13 @@ class KeyAddress:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The API key that a request carries, and the name of its user."""
+    """The holder of the API key of a request: the key and its user."""
 
     key: KeyLine
     username: str
 
     def has(self, scope: Scope) -> bool:
-        """Return whether the key allows *scope*."""
+        """Return whether the key has *scope*."""
         return scope in self.key.scopes
 
 

@@ -1,4 +1,4 @@
-"""Callers with an API key, and the check of its scopes."""
+"""Identifies callers by API key, and checks the key's scopes."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ CREDITS_ONLY: Final = (
 
 
 class KeyGate:
-    """Turns a request into the holder of an API key, within the key's limit."""
+    """Finds the holder of the API key of a request, within the key's rate limit."""
 
     def __init__(
         self,
@@ -47,9 +47,9 @@ class KeyGate:
         self._addresses = limits.addresses
 
     async def admit(self, request: Request) -> Holder:
-        """Return the caller; the limit counts by key if it is valid, else by address.
+        """Return the caller; the rate limit counts by key if the key is valid, else by address.
 
-        The limit counts only by verified values: callers could invent any number of others.
+        Only verified values are counted, because callers can invent any number of other values.
         Raises    RateLimited, MissingToken, InvalidToken, ServiceUnavailable
         """
         bearer = request.bearer()
@@ -66,10 +66,10 @@ class KeyGate:
         return holder
 
     async def authorize(self, request: Request, *, moves_credits: bool = False) -> Holder:
-        """Return the caller, if the key has the operation's scope and budget for writes.
+        """Return the caller if the key has the operation's scope, within the limit of writes.
 
-        moves_credits    the write moves credits, and is not counted
-        Raises InsufficientScope, and as `admit`
+        moves_credits    the write moves credits, and does not count towards the limit
+        Raises InsufficientScope, and the errors of `admit`
         """
         scope = scope_of(request)
         holder = await self.admit(request)
@@ -80,9 +80,9 @@ class KeyGate:
         return holder
 
     async def change(self, request: Request) -> Holder:
-        """Return the caller, whatever its scopes, if its account has budget for writes.
+        """Return the caller with any scopes, within the account's limit of writes.
 
-        Raises as `admit`
+        Raises the errors of `admit`.
         """
         holder = await self.admit(request)
         await self._count_write(holder)

@@ -1,7 +1,7 @@
 """Creation, lookup by hash, rotation and revocation of API keys.
 
-A thief of a key gains nothing beyond that key: a rotated key expires when the old one would have
-expired, only an administrator grants scopes, and the owner of the account gets an e-mail.
+A thief of a key gains nothing beyond that key: the new key of a rotation expires when the old one
+would have expired, only an administrator grants scopes, and the account's owner gets an e-mail.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,12 +41,12 @@ from mintscope.kit.time import DAY_MS
 
 
 class TooManyKeys(Exception):
-    """The user has too many active keys, or has created too many in a day."""
+    """The user has too many active keys, or created too many keys today."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ApiKeys(AccountService):
-    """The API keys of all users, which are found by their hashes.
+    """The API keys of all users, found by their hashes.
 
     Every method with a session does nothing, and raises SessionEnded, if the session was ended
     meanwhile: so no key is made while the password is reset.
@@ -56,7 +56,7 @@ class ApiKeys(AccountService):
     _used_from: dict[KeyId, dict[str, UnixMs]] = field(default_factory=dict, init=False)
 
     async def find(self, bearer: str, client: str = "") -> Holder | None:
-        """Return the holder of the API key *bearer* if it is valid; note its use in memory.
+        """Return the holder of the API key *bearer* if it is valid; record its use in memory.
 
         One indexed read: expiry and revocation take effect at once.
 
@@ -76,17 +76,17 @@ class ApiKeys(AccountService):
         return holder
 
     def _note(self, key_id: KeyId, client: str, now: UnixMs) -> None:
-        """Remember the use, and the newest ADDRESSES_MAX addresses, until the next flush."""
+        """Record the use, and the newest ADDRESSES_MAX addresses, until the next flush."""
         self._used_at[key_id] = now
         if client:
             used_from = self._used_from.setdefault(key_id, {})
-            used_from.pop(client, None)  # the newest stands last
+            used_from.pop(client, None)  # the newest is last
             used_from[client] = now
             if len(used_from) > ADDRESSES_MAX:
                 del used_from[next(iter(used_from))]
 
     async def flush(self) -> None:
-        """Store the last use of each key; if that fails, the next call stores it.
+        """Store the last use of each key; after a failure the next call stores it.
 
         Raises    ServiceUnavailable
         """
@@ -104,7 +104,7 @@ class ApiKeys(AccountService):
             raise
 
     async def addresses(self, key_id: KeyId) -> Sequence[KeyAddress]:
-        """Return the addresses that last used a key, newest first, up to half a minute late."""
+        """Return the addresses that last used a key, newest first; up to half a minute late."""
         return await self.store.read(lambda rows: rows.key_addresses.of_key(key_id))
 
     async def of_user(self, user_id: UserId) -> Sequence[KeyLine]:
@@ -122,7 +122,7 @@ class ApiKeys(AccountService):
         month_credits_max: int | None = None,
         networks: str = ANYWHERE,
     ) -> IssuedKey:
-        """Create a key with *scopes* and their read scopes, and send an e-mail to the person.
+        """Create a key with *scopes* and their read scopes; send an e-mail to the person.
 
         It may spend *month_credits_max* credits in a calendar month; None: no cap.  It is accepted
         from *networks* alone, as `parse_networks` returns them.
@@ -160,7 +160,7 @@ class ApiKeys(AccountService):
     async def cap(self, session: Session, key_id: KeyId, month_credits_max: int | None) -> bool:
         """Set the credits that a key of the user may spend in a month; None removes the cap.
 
-        Returns False if the user has no active key of that id.
+        Return False if the user has no active key with that id.
         """
 
         def cap(rows: AccountRows, _owner: User, line: KeyLine, at: UnixMs) -> None:
@@ -169,7 +169,7 @@ class ApiKeys(AccountService):
         return await self._change(session, key_id, cap)
 
     async def set_networks(self, session: Session, key_id: KeyId, networks: str) -> bool:
-        """Accept a key of the user from *networks* alone, as `parse_networks` returns them.
+        """Accept a key of the user only from *networks*, in the form of `parse_networks`.
 
         The next request counts. Wider networks are announced by e-mail. Returns False if the user
         has no active key of that id.
@@ -215,11 +215,11 @@ class ApiKeys(AccountService):
         return await self.store.transact(work)
 
     async def rotate(self, session: Session, key_id: KeyId, *, overlap_ms: int) -> IssuedKey | None:
-        """Replace a key with a similar one; the old one ends after *overlap_ms* or at expiry.
+        """Replace a key with a similar key; the old key ends after *overlap_ms* or at its expiry.
 
-        The new key has the same lifetime from now on, the same cap and the same networks.
-        None if the user has no active key of that id that was not rotated before.
-        Raises    TooManyKeys, if the user may have, or make, no further key
+        The new key has the same lifetime, counted from now, the same cap and the same networks.
+        Return None if the user has no active key with that id, or if it was rotated before.
+        Raises    TooManyKeys, if the user may have, or create, no further key
         """
         now = self.clock.now()
         user_id = session.user.user_id
@@ -236,7 +236,7 @@ class ApiKeys(AccountService):
         return None if line is None else IssuedKey(api_key, line, session.user.username)
 
     def draw(self) -> ApiKey:
-        """Return a key that no other party can know."""
+        """Return a new random key."""
         return make_api_key(self.entropy(CredentialKind.API_KEY.entropy_bytes))
 
 
@@ -268,7 +268,7 @@ def _note_uses(
 
 
 def _cap(rows: AccountRows, line: KeyLine, month_credits_max: int | None, at: UnixMs) -> None:
-    """Set the cap of a key, and log it as a change by its owner."""
+    """Set the cap of a key, and log the change as one by its owner."""
     rows.api_keys.update(line.key_id, month_credits_max=month_credits_max)
     cap_text = "none" if month_credits_max is None else str(month_credits_max)
     rows.events.note(at, user_actor(line.user_id), CAPPED, f"key:{line.key_id}", credits=cap_text)
@@ -289,7 +289,7 @@ def _replace(  # noqa: PLR0913 - one argument for each part
     ends_at: UnixMs,
     at: UnixMs,
 ) -> KeyLine | None:
-    """Store *new* as the replacement of a key that is active and not yet replaced."""
+    """Store *new* as the replacement of a key that is active and was not replaced yet."""
     owner = expect_session(rows, session)
     old = _find_active(rows, owner.user_id, key_id, at)
     if old is None or old.replaced_by is not None:
@@ -302,7 +302,7 @@ def _replace(  # noqa: PLR0913 - one argument for each part
 def replace_key(
     rows: AccountRows, old: KeyLine, new: NewKey, *, ends_at: UnixMs, at: UnixMs
 ) -> KeyLine:
-    """Store *new* with the cap of *old*, and end *old* at *ends_at* at the latest.
+    """Store *new* with the cap of *old*, and end *old* at *ends_at* or earlier.
 
     Raises    TooManyKeys
     """
@@ -316,7 +316,7 @@ def replace_key(
 
 
 def _expect_room(rows: AccountRows, user_id: UserId, at: UnixMs) -> None:
-    """Raise TooManyKeys unless the user may have another active key, and make another today."""
+    """Raise TooManyKeys if the user has too many active keys, or created too many today."""
     active_count = rows.api_keys.count_active(user_id, at)
     made_count = rows.api_keys.count_made(user_id, UnixMs(at - DAY_MS))
     if active_count >= KEYS_PER_USER_MAX or made_count >= KEYS_PER_DAY_MAX:
@@ -334,12 +334,12 @@ def tell_of_key(  # noqa: PLR0913 - one argument for each part
     at: UnixMs,
     by: Actor | None = None,
 ) -> None:
-    """Log a new key, and send an e-mail to the owner of the address.
+    """Log a new or changed key, and write an e-mail to the account's address.
 
     The e-mail leaves the name out: an unverified address may be a stranger's, who must get no
     texts of others.
 
-    since    the beginning of the session that made the key, for the undo link
+    since    the beginning of the session that created the key, for the undo link
     by       the actor; None: the owner
     """
     actor = user_actor(owner.user_id) if by is None else by
@@ -355,14 +355,14 @@ WHY_LENGTH_MAX: Final = 1_000
 class KeyDenied(Enum):
     """The reason why a key is not rotated, or may not ask for scopes."""
 
-    ENDED = auto()  # it expired or was revoked since the request began
-    ROTATED = auto()  # it was rotated before
+    ENDED = auto()  # the key expired or was revoked since the request began
+    ROTATED = auto()  # the key was already rotated
     OF_A_PERSON = auto()  # people create keys with any scopes themselves
 
 
 @dataclass(frozen=True, slots=True)
 class RotatedKey:
-    """The key that a rotation created, and the time at which the old one ends."""
+    """The key that a rotation created, and the time at which the old key ends."""
 
     issued: IssuedKey
     before_ends_at: UnixMs
@@ -370,7 +370,7 @@ class RotatedKey:
 
 @dataclass(frozen=True, slots=True)
 class OwnKeys:
-    """The operations of an API key's holder on that key."""
+    """The operations that the holder of an API key may do on that key."""
 
     keys: ApiKeys
 
@@ -407,12 +407,12 @@ class OwnKeys:
     async def ask(
         self, holder: Holder, scopes: frozenset[Scope], why: str
     ) -> frozenset[Scope] | KeyDenied:
-        """Ask the administrators for *scopes*; return the scopes that the key lacks."""
+        """Ask the administrators for *scopes*; return those that the key lacks."""
         now = self.keys.clock.now()
         return await self.keys.store.transact(lambda rows: _ask(rows, holder.key, scopes, why, now))
 
     async def asked(self, holder: Holder) -> frozenset[Scope]:
-        """Return the scopes that were requested and await a decision."""
+        """Return the requested scopes that await a decision."""
 
         def read(rows: AccountRows) -> frozenset[Scope]:
             kept = _application(rows, holder.key.user_id)
@@ -429,7 +429,7 @@ class OwnKeys:
 def _rotate(  # noqa: PLR0913 - one argument for each part
     rows: AccountRows, key_id: KeyId, new: NewKey, *, nonce: bytes, ends_at: UnixMs, at: UnixMs
 ) -> tuple[KeyLine, KeyLine] | KeyDenied:
-    """Return the new key and the old one."""
+    """Return the new key and the old key."""
     old = rows.api_keys.get(key_id)
     if old is None or old.status(at) is not KeyStatus.ACTIVE:
         return KeyDenied.ENDED

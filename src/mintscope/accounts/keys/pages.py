@@ -47,7 +47,7 @@ from mintscope.site.routes import (
     sentence,
 )
 
-ACCESS: Final = ("none", "read", "write")  # to an area; the first is that of an empty form
+ACCESS: Final = ("none", "read", "write")  # access to an area; an empty form has the first
 LIFETIME: Final = "90d"
 CAP_DIGITS_MAX: Final = 12
 PRESETS: Final[Mapping[str, frozenset[Scope]]] = MappingProxyType(
@@ -63,9 +63,9 @@ PRESETS: Final[Mapping[str, frozenset[Scope]]] = MappingProxyType(
 class KeyRequest:
     """The settings of a key to be created.
 
-    lifetime_ms         None: until it is revoked
-    month_credits_max   credits that it may spend in a calendar month; None: no cap
-    networks            from which it is accepted; "": from anywhere
+    lifetime_ms         None: valid until revoked
+    month_credits_max   credits that the key may spend in a calendar month; None: no cap
+    networks            networks from which the key is accepted; "": from anywhere
     """
 
     name: str
@@ -82,7 +82,7 @@ def blank(preset: str = "") -> dict[str, str]:
 
 
 def accesses(scopes: frozenset[Scope]) -> dict[str, str]:
-    """Return the access to each area that *scopes* grant."""
+    """Return the access to each area that *scopes* allow."""
     return {
         area.name: ACCESS[sum(scope.area == area.name for scope in with_reads(scopes))]
         for area in AREAS
@@ -90,13 +90,13 @@ def accesses(scopes: frozenset[Scope]) -> dict[str, str]:
 
 
 def filled(form: FormData) -> dict[str, str]:
-    """Return the values in *form*, to show them again."""
+    """Return the values in *form*, for showing them again."""
     values = blank()
     return {name: form.line(name) or value for name, value in values.items()}
 
 
 def parse_new_key(values: Mapping[str, str]) -> KeyRequest:
-    """Return the key that *values* describe.  Raises InvalidForm."""
+    """Return the settings of the key in *values*.  Raises InvalidForm."""
     errors: dict[str, str] = {}
     name = values["name"]
     try:
@@ -166,7 +166,7 @@ OVERLAP_WORDS: Final = {"1h": "for an hour", "24h": "for 24 hours", "7d": "for 7
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """The state of a key in a word or two; *tone* is good, wait or plain."""
+    """The state of a key as a label; *tone* is good, wait or plain."""
 
     text: str
     tone: str
@@ -185,7 +185,7 @@ def summary(scopes: frozenset[Scope]) -> str:
 
 
 def abilities(scopes: frozenset[Scope]) -> tuple[list[str], list[str]]:
-    """Return the rights of a key with *scopes*, and the rights that it lacks."""
+    """Return descriptions of the rights that *scopes* give, and of the missing rights."""
     words = {
         Scope(f"{area.name}:{verb}"): text
         for area in AREAS
@@ -196,7 +196,7 @@ def abilities(scopes: frozenset[Scope]) -> tuple[list[str], list[str]]:
 
 
 def badge(key: KeyLine, now: UnixMs) -> Badge:
-    """Return the state of *key* at *now*."""
+    """Return the label for the state of *key* at *now*."""
     match key.status(now):
         case KeyStatus.REVOKED:
             return Badge("Revoked", "plain")
@@ -227,7 +227,7 @@ OVERLAP: Final = "24h"
 
 
 class KeyPages:
-    """Pages of a person's keys; keys of other people are not found."""
+    """The pages of a person's keys; keys of other people are not found."""
 
     def __init__(self, keys: ApiKeys, credits_: AccountCredits, *, origin: str) -> None:
         self._keys = keys
@@ -235,7 +235,7 @@ class KeyPages:
         self._origin = origin
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of these pages."""
         fresh = Access.FRESH
         one = f"{LIST}/{{key}}"
         return [
@@ -271,7 +271,7 @@ class KeyPages:
         return _form(request, values)
 
     async def review(self, request: PageRequest) -> PageResponse:
-        """Describe in plain words the rights of the new key, before it is created."""
+        """Describe the rights of the new key in plain words, before it is created."""
         values = filled(request.query_params)
         try:
             new_key = parse_new_key(values)
@@ -286,9 +286,9 @@ class KeyPages:
         return Page("keys/review.html", facts, values=values)
 
     async def create(self, request: PageRequest) -> PageResponse:
-        """Create the key, and show it once: only in this response.
+        """Create the key, and show it in this response only.
 
-        The scopes of the key are in the address of the request, as for the review.
+        The scopes of the key are in the URL of the request, as for the review.
         """
         values = filled(request.query_params)
         try:
@@ -333,7 +333,7 @@ class KeyPages:
         return Page("keys/rename.html", facts, values={"name": key.name})
 
     async def rename(self, request: PageRequest) -> PageResponse:
-        """Give the key another name."""
+        """Rename the key."""
         key, text = _chosen(await self._own(request), request), request.form.line("name")
         try:
             name = parse_name(text)
@@ -345,7 +345,7 @@ class KeyPages:
         return Redirect(f"{LIST}/{key.key_id}", notice="key-renamed")
 
     async def ask_cap(self, request: PageRequest) -> PageResponse:
-        """Ask for the cap of the key, in credits a month."""
+        """Ask for the cap of the key, in credits per month."""
         key = _chosen(await self._own(request), request)
         if key.status(request.now) is not KeyStatus.ACTIVE:
             return Redirect(f"{LIST}/{key.key_id}")
@@ -353,7 +353,7 @@ class KeyPages:
         return Page("keys/cap.html", {"key": _facts(key, request.now)}, values={"cap": cap})
 
     async def cap(self, request: PageRequest) -> PageResponse:
-        """Change the cap of the key, in credits a month."""
+        """Change the cap of the key, in credits per month."""
         key, text = _chosen(await self._own(request), request), request.form.line("cap")
         facts = {"key": _facts(key, request.now)}
         try:
@@ -383,14 +383,14 @@ class KeyPages:
         return Redirect(f"{LIST}/{key.key_id}", notice="key-networks")
 
     async def ask_rotate(self, request: PageRequest) -> PageResponse:
-        """Ask for the time for which the old key stays valid beside the new one."""
+        """Ask how long the old key should stay valid beside the new one."""
         key = _chosen(await self._own(request), request)
         if not _may_rotate(key, request.now):
             return Redirect(f"{LIST}/{key.key_id}")
         return _rotate_page(key, request.now)
 
     async def rotate(self, request: PageRequest) -> PageResponse:
-        """Replace the key with a new one, which is shown only now."""
+        """Replace the key with a new key, which is shown only in this response."""
         key = _chosen(await self._own(request), request)
         overlap = request.form.text("overlap")
         if overlap not in OVERLAPS_MS:
@@ -408,14 +408,14 @@ class KeyPages:
         return self._shown_once(issued, request.now, replaces=key, overlap=overlap)
 
     async def ask_revoke(self, request: PageRequest) -> PageResponse:
-        """Ask for confirmation that the key should be revoked."""
+        """Ask for confirmation before the key is revoked."""
         key = _chosen(await self._own(request), request)
         if key.status(request.now) is not KeyStatus.ACTIVE:
             return Redirect(f"{LIST}/{key.key_id}")
         return Page("keys/revoke.html", {"key": _facts(key, request.now)})
 
     async def revoke(self, request: PageRequest) -> PageResponse:
-        """Revoke the key; an already ended key is no error."""
+        """Revoke the key; do nothing if it has already ended."""
         key = _chosen(await self._own(request), request)
         await self._keys.revoke(request.signed_in, key.key_id)
         return Redirect(LIST, notice="key-revoked")
@@ -437,7 +437,7 @@ class KeyPages:
 
 
 def _chosen(keys: Sequence[KeyLine], request: PageRequest) -> KeyLine:
-    """Return the key in *keys* that the path names.  Raises NotFound."""
+    """Return the key in *keys* with the id in the path.  Raises NotFound."""
     wanted = KeyId(parse_id(request.path_params["key"]))
     for key in keys:
         if key.key_id == wanted:
@@ -446,7 +446,7 @@ def _chosen(keys: Sequence[KeyLine], request: PageRequest) -> KeyLine:
 
 
 def _newest(keys: Sequence[KeyLine]) -> int:
-    """Return the id of the newest key; a form that was already sent names an older one."""
+    """Return the id of the newest key; a repeated form has an older id."""
     return max((key.key_id for key in keys), default=0)
 
 

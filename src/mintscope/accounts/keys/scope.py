@@ -1,4 +1,4 @@
-"""Scopes of an API key, in the words of the specification."""
+"""The scopes of API keys, named as in the specification."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class Scope(StrEnum):
-    """One permission, `area:verb`; in the order in which lists of scopes are shown."""
+    """A permission, `area:verb`; members are in display order."""
 
     TRADE_READ = "trade:read"
     TRADE_WRITE = "trade:write"
@@ -19,7 +19,7 @@ class Scope(StrEnum):
 
     @property
     def area(self) -> str:
-        """The subject of the scope."""
+        """The area of the scope."""
         return self.value.partition(":")[0]
 
     @property
@@ -31,7 +31,7 @@ class Scope(StrEnum):
 class Area(NamedTuple):
     """The two scopes of an area, and a description of each for people.
 
-    title   its name on pages
+    title   the area's name on pages
     """
 
     name: str
@@ -40,7 +40,7 @@ class Area(NamedTuple):
     write: str
 
 
-# The subjects of scopes.
+# The areas of scopes.
 AREAS: Final = (
     Area(
         "trade",
@@ -69,11 +69,11 @@ READ_SCOPES: Final = frozenset(scope for scope in Scope if not scope.is_write)
 
 
 class UnknownScope(ValueError):
-    """A text that names no scope."""
+    """A text that is not the name of a scope."""
 
 
 def parse_scopes(texts: Iterable[str]) -> frozenset[Scope]:
-    """Return the scopes named by *texts*.  Raises UnknownScope, which lists the valid scopes."""
+    """Return the scopes named in *texts*.  Raises UnknownScope, with a list of the valid scopes."""
     scopes = set()
     for text in texts:
         try:

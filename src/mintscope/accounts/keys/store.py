@@ -60,7 +60,7 @@ DELETE FROM key_address WHERE api_key IN (SELECT id FROM api_key WHERE "user" = 
 
 
 class SqlApiKeyRows(Table[KeyId, KeyLine]):
-    """API keys inside one transaction."""
+    """The API keys, inside one transaction."""
 
     NAME = "api_key"
     COLUMNS = LINE
@@ -71,29 +71,29 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         self._update(key_id, changes)
 
     def find(self, key_hash: CredentialHash) -> Holder | None:
-        """Return the key with that hash, in any state; None if its user was removed."""
+        """Return the holder of the key with that hash, in any state; None if removed."""
         row = self._db.execute(FIND, (key_hash,)).fetchone()
         return None if row is None else HOLDER.read(row)
 
     def of_application(self, signup_id: SignupId) -> Sequence[KeyLine]:
-        """Return the keys that the secret of an application was exchanged for, newest first."""
+        """Return the keys issued in exchange for the secret of an application, newest first."""
         return self._all("application = ? ORDER BY id DESC", signup_id)
 
     def insert(
         self, user_id: UserId, key: NewKey, at: UnixMs, *, signup_id: SignupId | None
     ) -> KeyLine:
-        """Add a key; *signup_id* is the application whose secret it was exchanged for."""
+        """Add a key; *signup_id* is the application whose secret was exchanged for it, if any."""
         columns = {"user": user_id, "application": signup_id, "created_at": at}
         line = self.get(self._add(columns | asdict(key)))
         assert line is not None, "it was added just now"
         return line
 
     def note_uses(self, used_at: Mapping[KeyId, UnixMs]) -> None:
-        """Set the time of the last use of keys, unless a later one is stored."""
+        """Set the time of the last use of keys, unless a later time is stored."""
         self._db.executemany(NOTE_USE, list(used_at.items()))
 
     def shown(self, user_id: UserId, now: UnixMs, limit: int) -> Sequence[KeyLine]:
-        """Return up to *limit* keys, those active at *now* first, newest first."""
+        """Return up to *limit* keys, active keys first, then newest first."""
         order = f"{IS_ACTIVE} DESC, id DESC"
         return self._all(f'"user" = ?1 ORDER BY {order} LIMIT ?3', user_id, now, limit)
 
@@ -102,23 +102,23 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         return int(self._db.execute(COUNT_ACTIVE, (user_id, now)).get)
 
     def count_made(self, user_id: UserId, since: UnixMs) -> int:
-        """Return the number of keys made after *since*, except those of applications."""
+        """Return the number of keys created after *since*, except those of applications."""
         return int(self._db.execute(COUNT_MADE, (user_id, since)).get)
 
     def revoke_active(self, user_id: UserId, at: UnixMs) -> int:
-        """Set `revoked_at` of every key active at *at*; return their number."""
+        """Revoke every key that is active at *at*; return their number."""
         self._db.execute(REVOKE_ACTIVE, (user_id, at))
         return self._db.changes()
 
 
 class SqlKeyAddressRows:
-    """Addresses that used keys, inside one transaction; the newest ADDRESSES_MAX per key."""
+    """The addresses that used keys, inside one transaction; the newest ADDRESSES_MAX per key."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def of_key(self, key_id: KeyId) -> Sequence[KeyAddress]:
-        """Return the addresses of a key, newest use first."""
+        """Return the addresses of a key, the most recently used first."""
         return [KeyAddress(*row) for row in self._db.execute(OF_KEY, (key_id,))]
 
     def note(self, key_id: KeyId, used_at: Mapping[str, UnixMs]) -> None:

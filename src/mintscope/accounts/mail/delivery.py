@@ -41,28 +41,28 @@ REASON_LENGTH_MAX: Final = 200
 FAREWELL_S: Final = 1.0
 PERMANENT: Final = 500
 PLAIN: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+")
-POLICY: Final = "5.7."  # RFC 3463: the server refuses this sender, for now
+POLICY: Final = "5.7."  # RFC 3463: the server refuses the sender for now
 
 
 class Unsent(Exception):
-    """The e-mail was not accepted; the message says why, for the operator."""
+    """The e-mail was not accepted; the message is the reason, for the operator."""
 
 
 class EmailRefused(Unsent):
-    """The e-mail will never be accepted, because there is no such address."""
+    """The e-mail will never be accepted, because its recipient does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailServer:
-    """The mail server that e-mails are handed to.
+    """The mail server that e-mails are sent to.
 
     security    starttls: the connection must be protected before anything is sent; tls: from its
                 first byte; none
-    username    empty: do not sign in
-    sender      the address e-mails come from
-    name        of the sender
-    timeout_s   for an e-mail, from connecting to its acceptance
-    context     None: certificates that the machine trusts
+    username    the name for signing in; empty: do not sign in
+    sender      the address that e-mails are sent from
+    name        display name of the sender
+    timeout_s   seconds for an e-mail, from connecting to its acceptance
+    context     None: the certificates that the machine trusts
     """
 
     host: str
@@ -103,7 +103,7 @@ class SmtpTransport:
 
 
 class _Client(SMTP):
-    """An SMTP client that closes its connection at once, without a wait of 30 s for TLS."""
+    """An SMTP client that closes its connection at once, without waiting 30 s for TLS."""
 
     @override
     def close(self) -> None:
@@ -133,7 +133,7 @@ async def connected(server: MailServer) -> AsyncIterator[SMTP]:
         async with asyncio.timeout(server.timeout_s):
             await client.connect()
             yield client
-        with suppress(SMTPException, OSError):  # accepted is accepted
+        with suppress(SMTPException, OSError):  # the e-mail was already accepted
             async with asyncio.timeout(FAREWELL_S):
                 await client.quit()
     finally:
@@ -145,16 +145,16 @@ async def connected(server: MailServer) -> AsyncIterator[SMTP]:
 def message_of(email: Email, *, sender: str, name: str, at: UnixMs) -> EmailMessage:
     """Return *email* as a message dated *at*, from *sender* with the display name *name*.
 
-    Raises    ValueError for a header that contains a line break
+    Raises    ValueError if a header contains a line break
     """
     message = EmailMessage(policy=SMTP_POLICY)
-    # Address objects, never texts: "a@example.org, b@example.org" would be two recipients.
+    # Use address objects, not texts: "a@example.org, b@example.org" would be two recipients.
     message["From"] = Address(display_name=name, addr_spec=ascii_address(sender))
     message["To"] = Address(addr_spec=ascii_address(email.recipient))
     message["Subject"] = email.subject
     message["Date"] = format_datetime(utc(at))
     message["Message-ID"] = email.message_id
-    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office answers
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: prevents out-of-office replies
     if email.pause is not None:  # RFC 8058
         message["List-Unsubscribe"] = f"<{email.pause}>"
         message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
@@ -163,7 +163,7 @@ def message_of(email: Email, *, sender: str, name: str, at: UnixMs) -> EmailMess
 
 
 def ascii_address(address: str) -> str:
-    """Return *address* with its domain in ASCII.  Raises ValueError if it is not one address."""
+    """Return *address* with its domain in ASCII.  Raises ValueError unless it is one address."""
     if PLAIN.fullmatch(address):
         return address
     parts = validate_email(address, check_deliverability=False, allow_smtputf8=False)
@@ -183,28 +183,28 @@ def _shown(cause: Exception) -> str:
         f"{cause.code} {cause.message}" if isinstance(cause, SMTPResponseException) else str(cause)
     )
     line = " ".join((text or type(cause).__name__).split())[:REASON_LENGTH_MAX]
-    return line.encode(errors="replace").decode()  # bytes that are no UTF-8 came as half characters
+    return line.encode(errors="replace").decode()  # invalid UTF-8 bytes are surrogates
 
 
 POLL_S: Final = 0.5
-COUNT_S: Final = 60.0  # how often e-mails that wait are counted while none is sent
+COUNT_S: Final = 60.0  # interval of counting waiting e-mails while none is sent
 TROUBLE_S: Final = 5.0
 NO_DELIVERY: Final = "mail.delivery is none"
 PER_HOUR_MAX: Final = 3_000
-AT_ONCE: Final = 4  # within a lease: each takes its timeout at most
+AT_ONCE: Final = 4  # e-mails within a lease: each takes at most its timeout
 
 log = structlog.get_logger()
 
 
 class Transport(Protocol):
-    """The transport of e-mails."""
+    """A way to send e-mails."""
 
     async def send(self, email: Email) -> None:
         """Send *email*.  Raises EmailRefused, or Unsent if a later attempt may succeed."""
 
 
 class PageTransport:
-    """A transport that sends nothing, because a page shows the outbox."""
+    """A transport that sends nothing, because a page shows the outbox instead."""
 
     async def send(self, email: Email) -> None:
         """Do nothing."""
@@ -212,11 +212,11 @@ class PageTransport:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Delivery:
-    """Delivers e-mails that are due.
+    """Delivers due e-mails.
 
-    transport   None: e-mails stay in the outbox and are counted; after three days they are given up
-    compose     writes the e-mail of a draft
-    per_hour_max  attempts in any hour, of this process; further e-mails wait
+    transport   None: e-mails stay in the outbox, are counted, and are given up after three days
+    compose     returns the e-mail of a draft
+    per_hour_max  attempts of this process in any hour; further e-mails wait
     """
 
     outbox: Outbox
@@ -232,7 +232,7 @@ class Delivery:
         while True:
             try:
                 count = await self.round()
-            except Exception as trouble:  # whatever it is, later e-mails must not wait for it
+            except Exception as trouble:  # no error may delay later e-mails
                 is_bug = not isinstance(trouble, ServiceUnavailable)
                 log.warning("due e-mails could not be read", exc_info=is_bug, why=str(trouble))
                 await asyncio.sleep(TROUBLE_S)
@@ -241,7 +241,7 @@ class Delivery:
                     await asyncio.sleep(POLL_S)
 
     async def round(self) -> int:
-        """Deliver some of the due e-mails; return the number taken.  Raises ServiceUnavailable."""
+        """Deliver some due e-mails; return the number leased.  Raises ServiceUnavailable."""
         now = self.clock.now()
         now_s = self.clock.monotonic_s()
         room = 0 if self.transport is None else self._room(now_s)

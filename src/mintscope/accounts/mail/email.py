@@ -1,4 +1,4 @@
-"""E-mails: their kinds, recipients and limits; they hold no text of an applicant."""
+"""E-mails: their kinds, recipients and limits; they never contain an applicant's text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,17 +14,17 @@ from mintscope.kit.time import DAY_MS, DAY_S, HOUR_S, MINUTE_S
 
 EmailId = NewType("EmailId", int)
 
-# Anyone may ask for e-mails to any address, so the limits protect its reader.
+# Anyone can request e-mails to any address, so the limits protect the owner of the address.
 ADMITTED: Final = (
     Limit(name="e-mails in five minutes", count=1, window_s=5 * MINUTE_S),
     Limit(name="e-mails in an hour", count=3, window_s=HOUR_S),
     Limit(name="e-mails in a day", count=5, window_s=DAY_S),
 )
-# Each request leaves a row, also for an address without an account, which can be made up.
+# Each request leaves a row, even for an address without an account, which may be invented.
 OF_SITE: Final = Limit(name="e-mails of a site", count=20, window_s=HOUR_S)
-UNVERIFIED_MAX: Final = 5  # e-mails of a kind in a day, to an address that may be a stranger's
-RESETS_MAX: Final = 20  # in a day, to an address that has a good link already
-GOOD_MS: Final = Purpose.RESET_PASSWORD.lifetime_ms // 2  # what must be left of that link's time
+UNVERIFIED_MAX: Final = 5  # e-mails of one kind in a day to an unverified address
+RESETS_MAX: Final = 20  # in a day, to an address with a valid link
+GOOD_MS: Final = Purpose.RESET_PASSWORD.lifetime_ms // 2  # least time left of that link
 
 
 class EmailKind(StrEnum):
@@ -54,7 +54,7 @@ class EmailKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An e-mail as stored in the outbox; its link and code are derived when it is sent.
+    """A stored e-mail; its link and code are derived when the e-mail is sent.
 
     facts   the facts of its text.  No text of an applicant is among them; texts of a user (the name
             and message of an alert) are sent only to a verified address of that user
@@ -63,8 +63,8 @@ class Draft:
             second factor: `what` was done, in our words;
             wallet linked: `wallet`; spend alert: `spent`, `level`, `day`;
             signal fired, signal limit: the facts of `signals.emails`; webhook disabled: `signal`
-    proof   the source of its link and code; None: it has neither
-    reason  why the last attempt failed, or why it was given up
+    proof   the source of the e-mail's link and code; None: it has neither
+    reason  why the last attempt failed, or why the e-mail was given up
     """
 
     email_id: EmailId
@@ -80,15 +80,15 @@ class Draft:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the e-mail was neither sent nor given up."""
+        """Whether the e-mail was neither sent nor given up yet."""
         return self.sent_at is None and self.given_up_at is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Email:
-    """An e-mail as it is sent; *message_id* is the same at every attempt.
+    """An e-mail to send; *message_id* is the same at every attempt.
 
-    pause   the address that stops e-mails of its kind with one POST, RFC 8058; None: there is none
+    pause   the URL that stops such e-mails with one POST, RFC 8058; None: no such URL
     """
 
     recipient: EmailAddress
@@ -109,7 +109,7 @@ class EmailChanges(TypedDict, total=False):
 
 
 class WrittenEmails(Protocol):
-    """The stored e-mails inside one transaction, as the limits and `tell_owner` use them."""
+    """The stored e-mails inside one transaction, as used by the limits and `tell_owner`."""
 
     def insert(
         self,
@@ -124,11 +124,11 @@ class WrittenEmails(Protocol):
     def written_to(
         self, recipient: EmailAddress, kind: EmailKind, since: UnixMs
     ) -> Sequence[Draft]:
-        """Return the e-mails of *kind* written to *recipient* after *since*."""
+        """Return the e-mails of *kind* that were written to *recipient* after *since*."""
 
 
 class EmailLimit:
-    """Admits e-mails five minutes apart, up to three in an hour and five in a day.
+    """Allows e-mails five minutes apart, up to three in an hour and five in a day.
 
     Strangers can ask for e-mails to any address: 20 an hour are admitted from one site, a
     `site_key`, to all addresses together.
@@ -139,9 +139,9 @@ class EmailLimit:
         self._of_site = limits.limiter(OF_SITE)
 
     async def take(self, key: LimitKey, site: LimitKey | None = None) -> bool:
-        """Admit and count an e-mail of *key*; return False, uncounted, if it is too early.
+        """Allow and count an e-mail of *key*; return False without counting if a limit is reached.
 
-        site    of a visitor who asks for the e-mail; None: a user asks
+        site    the site of the visitor who asks for the e-mail; None: a user asks
         """
         return await take_all(self._counted(key, site)) is None
 
@@ -164,9 +164,9 @@ def tell_owner(
 
 
 def may_write(emails: WrittenEmails, owner: User, kind: EmailKind, at: UnixMs) -> bool:
-    """Return whether another e-mail asked for in the account of *owner* may be written.
+    """Return whether another e-mail of *kind* to *owner* may be written.
 
-    A few a day while the address is not verified, because it may belong to another person.
+    An unverified address gets few a day, because it may belong to another person.
     """
     if owner.verified_at is not None:
         return True
@@ -176,7 +176,7 @@ def may_write(emails: WrittenEmails, owner: User, kind: EmailKind, at: UnixMs) -
 def may_write_reset(emails: WrittenEmails, recipient: EmailAddress, at: UnixMs) -> bool:
     """Return whether a link to set a new password may be written to *recipient*.
 
-    The limit counts only while an earlier link is valid, so that strangers lock no owner out.
+    The limit applies only while an earlier link is valid, so that strangers lock no owner out.
     """
     written = emails.written_to(recipient, EmailKind.RESET_PASSWORD, UnixMs(at - DAY_MS))
     has_good_link = any(

@@ -1,6 +1,6 @@
-"""The outbox: e-mails to be sent by the process that leases them.
+"""The outbox: stored e-mails; the process that leases an e-mail sends it.
 
-After a crash an e-mail may be sent twice, but none is lost.
+After a crash an e-mail may be sent twice, but is never lost.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
 
 LEASE_MS: Final = MINUTE_MS
 GIVE_UP_MS: Final = 3 * DAY_MS
-GIVE_UP_MAX: Final = 500  # in one transaction
+GIVE_UP_MAX: Final = 500  # e-mails given up in one transaction
 RETRY_MS_MIN: Final = MINUTE_MS
 RETRY_MS_MAX: Final = 6 * HOUR_MS
 LINK_EXPIRED: Final = "its link is not good any more"
@@ -28,7 +28,7 @@ class Outbox:
     async def lease(self, now: UnixMs, *, limit: int) -> Sequence[Draft]:
         """Lease the due e-mails for a minute, oldest first; give up those without a valid link."""
         if not await self._store.read(lambda rows: rows.outbox.due(now, 1)):
-            return []  # asked twice a second: the write lock of others is left alone
+            return []  # called twice a second, so avoid the write lock
         return await self._store.claim(lambda rows: _lease(rows, now, limit))
 
     async def sent(self, email_id: EmailId, now: UnixMs) -> None:
@@ -45,7 +45,7 @@ class Outbox:
     async def failed(
         self, email_id: EmailId, now: UnixMs, *, reason: str, retry_at: UnixMs | None
     ) -> None:
-        """Record the reason of a refusal by the mail server, and the next attempt; None: never."""
+        """Record the reason of a refusal by the mail server, and the next attempt, if any."""
 
         def note(rows: AccountRows) -> None:
             draft = rows.emails.get(email_id)
@@ -73,11 +73,11 @@ class Outbox:
         return await self._store.transact(give_up)
 
     async def recent(self, *, limit: int) -> Sequence[Draft]:
-        """Return the newest e-mails, sent or not, for the page of a demo that shows them."""
+        """Return the newest e-mails, sent or not, for the outbox page of a demo."""
         return await self._store.read(lambda rows: rows.outbox.newest(limit))
 
     async def count_waiting(self) -> int:
-        """Return the number of e-mails that were neither sent nor given up."""
+        """Return the number of e-mails that were neither sent nor given up yet."""
         return await self._store.read(lambda rows: rows.outbox.count_waiting())
 
 

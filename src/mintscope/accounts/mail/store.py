@@ -1,4 +1,4 @@
-"""Proofs of e-mail addresses, and e-mails, in SQL; the table of e-mails is called `letter`."""
+"""Proofs of e-mail addresses, and e-mails, in SQL; the table of e-mails is named `letter`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -21,12 +21,12 @@ HOLDS: Final = """
 SELECT count(*) FROM proof
  WHERE purpose = 'undo_email' AND email = ? AND subject <> ? AND used_at IS NULL AND expires_at > ?
 """
-# A proof is kept as long as its e-mail, whose link and code derive from it.
+# A proof is kept as long as its e-mail, because the e-mail's link and code derive from it.
 PURGE_PROOFS: Final = """
 DELETE FROM proof WHERE (used_at < ?1 OR expires_at < ?1)
    AND NOT EXISTS (SELECT 1 FROM letter WHERE letter.proof = proof.id)
 """
-# Of addresses without an account: no e-mail was written.
+# Proofs for addresses without an account, to which no e-mail was written.
 PURGE_STRANGERS: Final = (
     "DELETE FROM proof WHERE purpose = 'reset_password' AND subject = 0 AND expires_at < ?"
 )
@@ -36,7 +36,7 @@ COUNT_WAITING: Final = f"SELECT count(*) FROM letter WHERE {IS_WAITING}"  # noqa
 
 
 class SqlProofRows(Table[ProofId, EmailProof]):
-    """Proofs inside one transaction."""
+    """The proofs, inside one transaction."""
 
     NAME = "proof"
     COLUMNS = PROOF
@@ -56,7 +56,7 @@ class SqlProofRows(Table[ProofId, EmailProof]):
         return self._add(asdict(new) | {"expires_at": new.expires_at})
 
     def use_up(self, purpose: Purpose, subject: int, at: UnixMs, *, since: UnixMs = EVER) -> None:
-        """Set `used_at` of the unused proofs about *subject* that were made at *since* or later."""
+        """Mark as used the unused proofs about *subject* that were created at *since* or later."""
         self._db.execute(USE_UP, (purpose, subject, at, since))
 
     def delete(self, purpose: Purpose, subject: int) -> None:
@@ -64,12 +64,12 @@ class SqlProofRows(Table[ProofId, EmailProof]):
         self._db.execute("DELETE FROM proof WHERE purpose = ? AND subject = ?", (purpose, subject))
 
     def holds(self, email: EmailAddress, subject: int, at: UnixMs) -> bool:
-        """Return whether an undo may give *email* back to an account other than *subject*."""
+        """Return whether an undo link may restore *email* to an account other than *subject*."""
         return bool(self._db.execute(HOLDS, (email, subject, at)).get)
 
 
 class SqlEmailRows(Table[EmailId, Draft]):
-    """E-mails inside one transaction; implements WrittenEmails."""
+    """The e-mails, inside one transaction; implements WrittenEmails."""
 
     NAME = "letter"
     COLUMNS = Columns(Draft, "letter", email_id="letter.id", proof=PROOF)
@@ -100,14 +100,14 @@ class SqlEmailRows(Table[EmailId, Draft]):
         return self._all("recipient = ? AND kind = ? AND written_at > ?", recipient, kind, since)
 
     def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
-        """Return the waiting e-mails with a proof about *subject*."""
+        """Return the unsent e-mails with a proof about *subject*."""
         condition = f"proof.purpose = ? AND proof.subject = ? AND {IS_WAITING}"
         return self._all(condition, purpose, subject)
 
     def purge(self, before: UnixMs, now: UnixMs) -> None:
         """Delete e-mails finished earlier than *before*, then ended proofs without an e-mail.
 
-        Proofs of no user, which strangers requested, are deleted once they have expired by *now*.
+        Proofs that belong to no user are deleted once they have expired by *now*.
         """
         statement = "DELETE FROM letter WHERE coalesce(sent_at, given_up_at) < ?"
         self._db.execute(statement, (before,))
@@ -115,7 +115,7 @@ class SqlEmailRows(Table[EmailId, Draft]):
         self._db.execute(PURGE_STRANGERS, (now,))
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Draft]:
-        """Return up to *limit* e-mails that wait and are due, longest due first."""
+        """Return up to *limit* due e-mails, the longest due first."""
         return self._all(DUE, self._shared(now), limit)
 
     def claim(self, now: UnixMs, limit: int) -> Sequence[Draft]:
@@ -124,7 +124,7 @@ class SqlEmailRows(Table[EmailId, Draft]):
         return self._all(statement, self._shared(now), limit)
 
     def written_before(self, at: UnixMs, limit: int) -> Sequence[Draft]:
-        """Return up to *limit* e-mails that wait, written at *at* or before, in any order."""
+        """Return up to *limit* waiting e-mails written at *at* or earlier, in any order."""
         return self._all(f"written_at <= ? AND {IS_WAITING} LIMIT ?", at, limit)
 
     def newest(self, limit: int) -> Sequence[Draft]:
@@ -132,5 +132,5 @@ class SqlEmailRows(Table[EmailId, Draft]):
         return self._all("TRUE ORDER BY letter.id DESC LIMIT ?", limit)
 
     def count_waiting(self) -> int:
-        """Return the number of e-mails that were neither sent nor given up."""
+        """Return the number of e-mails that were neither sent nor given up yet."""
         return int(self._db.execute(COUNT_WAITING).get)

@@ -1,4 +1,4 @@
-"""The texts of e-mails: their reason, the next step, and advice if it was not you.
+"""The texts of e-mails: the reason, the next step, and advice for the wrong recipient.
 
 No e-mail contains a text of an applicant, and only e-mails to a verified address contain texts of a
 user: a person who enters a stranger's address must not be able to write to the stranger in our
@@ -40,23 +40,23 @@ PAUSABLE: Final = {
     EmailKind.SIGNAL_HOUR_LIMIT,
 }
 
-# The link of other e-mails that have a proof.
+# The link path of the other e-mails that have a proof.
 UNDO: Final = (Purpose.UNDO_EMAIL, "undo-email")
 
 
 class EmailWithoutLink(ValueError):
-    """The proof for the e-mail's link is gone, so there is nothing to send."""
+    """The proof for the e-mail's link was deleted, so the e-mail cannot be sent."""
 
 
 def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) -> Email:
-    """Return the e-mail of *draft*, which is always the same.
+    """Return the e-mail of *draft*; the result is always the same.
 
-    origin    beginning of links, as configured, never of a request
+    origin    the configured beginning of links, never from a request
     name      of this installation
     Raises    EmailWithoutLink
     """
     facts = NO_FACTS | draft.facts | {"origin": origin, "name": name}
-    if "reason" in draft.facts:  # an administrator's words
+    if "reason" in draft.facts:  # a text by an administrator
         facts["because"] = f"\n{draft.facts['reason']}\n"
     if draft.kind in LINK_OF and draft.proof is None:
         raise EmailWithoutLink(f"e-mail {draft.email_id}: expected a proof; there is none")

@@ -1,4 +1,4 @@
-"""Endpoints of sign-up, exchange and the caller's own key, with their bodies."""
+"""Endpoints for sign-up, exchange and the caller's own key, with their bodies."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from mintscope.kit.primitives import UnixMs, about
 EXAMPLE_SECRET: Final = "svc_app_" + "0123456789abcdef" * 4
 EXAMPLE_KEY: Final = "svc_live_" + "0123456789abcdef" * 5
 
-# One line that is printable, or none; a text without control characters, which is not blank.
+# A printable line, or none; a text without control characters that is not blank.
 LINE: Final = r"^\s*(?:[^\p{C}\p{Z}]| )*\s*$"
 PROSE: Final = (
     r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f]"
@@ -131,13 +131,13 @@ class Credentials(Wire):
 
 
 class Confirmation(Credentials):
-    """The code that the e-mail holds."""
+    """The code in the confirmation e-mail."""
 
     code: CodeText
 
 
 class Confirmed(Wire, kw_only=True):
-    """The mailbox is confirmed."""
+    """The address is confirmed."""
 
     success: Done = True
     message: Text
@@ -215,7 +215,7 @@ class RevokedKey(Wire):
 
 
 class AskedScopes(Wire, forbid_unknown_fields=True, kw_only=True):
-    """The scopes that a key asks for."""
+    """The scopes that a key requests."""
 
     scopes: Annotated[list[Scope], about("The scopes to ask for.", ["trade:write"])]
     motivation: Annotated[
@@ -238,7 +238,7 @@ class ScopesAsked(Wire, kw_only=True):
 
 
 class ExchangeLimit:
-    """Counts attempts with the right secret by address, and others by address and client.
+    """Counts attempts with the correct secret by address, and others by address and client.
 
     A client without the secret cannot use up the attempts of its owner.  The two windows are
     separate, so that strangers cannot crowd owners out of memory either.
@@ -252,7 +252,7 @@ class ExchangeLimit:
     async def pass_through(
         self, request: Request, email: EmailAddress, *, address: str, is_right: bool
     ) -> None:
-        """Count *request*.  Raises RateLimited for the whole window, as specified."""
+        """Count *request*.  Raises RateLimited, until the window ends."""
         try:
             if is_right:
                 await self._right.pass_through(request, email)
@@ -263,7 +263,7 @@ class ExchangeLimit:
 
 
 async def read_fields(request: Request) -> Mapping[str, object]:
-    """Return the fields of the body, one JSON object.  Raises InvalidFields, PayloadTooLarge."""
+    """Return the fields of the JSON object in the body.  Raises InvalidFields, PayloadTooLarge."""
     try:
         return parse_object(request, await request.body())
     except UnreadableBody as flaw:
@@ -294,10 +294,10 @@ STANDINGS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountRoutes:
-    """Requests of agents.
+    """Handlers for requests of agents.
 
-    everything   limits all requests by address
-    signups      limits by address the requests that create an application, or find one there
+    everything   limit of all requests, by address
+    signups      limit of applications, by address
     """
 
     signup: Signups
@@ -325,10 +325,10 @@ class AccountRoutes:
 
         Takes an application for an API key and returns its secret, shown once. An e-mail with a
         code goes to the mailbox; an administrator reviews the application once it is confirmed,
-        usually within 24 to 48 hours. Costs nothing. With an Idempotency-Key, a lost answer is
-        given again for ten minutes.
+        usually within 24 to 48 hours. Costs nothing. With an Idempotency-Key, a lost response is
+        returned again for ten minutes.
         """
-        # The form is checked before the limit of applications counts: mistakes do not count.
+        # The form is checked before the limit of applications, so that mistakes do not count.
         await self.everything.pass_through(request)
         form = parse_form(await read_fields(request))
         key = _redelivery_key(request)
@@ -407,11 +407,11 @@ class AccountRoutes:
         """Exchange the secret of an approved application for the API key, once.
 
         Returns the API key of an approved application, once: its secret is void from then on. At
-        most one attempt in 5 seconds. Costs nothing. With an Idempotency-Key, a lost answer is
-        given again for ten minutes.
+        most one attempt in 5 seconds. Costs nothing. With an Idempotency-Key, a lost response is
+        returned again for ten minutes.
         """
         # The secret is checked first, always in the same way; then the limit counts; then the
-        # outcome is returned: neither the time nor a refusal shows a stranger who has applied.
+        # outcome is returned.  So neither the time nor a refusal shows a stranger who has applied.
         await self.everything.pass_through(request)
         email, secret = await _credentials(request)
         key = _redelivery_key(request)
@@ -488,7 +488,7 @@ def _seconds(at: UnixMs | None) -> int | None:
 
 
 def _what_it_lacks(scopes: Collection[Scope]) -> str:
-    """Return the rights that a key with *scopes* lacks, and how to get them."""
+    """Return the rights that a key with *scopes* lacks, and how to request them."""
     missing = [(f"{area.name}:write", area.write.rstrip(".")) for area in AREAS]
     lacking = [f"{scope} ({does})" for scope, does in missing if Scope(scope) not in scopes]
     if not lacking:

@@ -27,11 +27,11 @@ HANDLE_LENGTH_MAX: Final = 64
 NOTE_LENGTH_MAX: Final = 2_000
 REDELIVERY_MS: Final = 10 * MINUTE_MS
 LAPSE_MS: Final = 3 * DAY_MS
-UNDO_MS: Final = MINUTE_MS  # for which a decision can be undone
+UNDO_MS: Final = MINUTE_MS  # how long a decision can be undone
 
 
 class UserType(StrEnum):
-    """The role that the applicant asks for."""
+    """The role that the applicant states."""
 
     TRADER = "trader"
     PROVIDER = "provider"
@@ -55,9 +55,9 @@ UNDECIDED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A sign-up form whose fields were all checked.
+    """A valid sign-up form.
 
-    asked_scopes   the requested scopes of the key, besides the read scopes
+    asked_scopes   the scopes requested for the key, besides the read scopes
     """
 
     email: EmailAddress
@@ -73,9 +73,9 @@ class Application:
     """An application in its current state.
 
     email         normalised
-    scopes        granted by the administrator, beside the read scopes; empty before a decision
+    scopes        granted by an administrator, besides the read scopes; empty before a decision
     decided_by    the reviewer, as the audit log names actors
-    note          of the administrator, never shown to the applicant
+    note          the administrator's note, never shown to the applicant
     user_removed  the account that its key belonged to was removed
     asked_at      when its key requested further scopes; None: no request awaits a decision
     asked_why     the reason that the request states
@@ -97,17 +97,17 @@ class Application:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether the application, or a request of its key for scopes, awaits a decision."""
+        """Whether a decision is due, on the application or on scopes that its key requested."""
         return self.state in UNDECIDED or self.asked_at is not None
 
     @property
     def is_of_scopes(self) -> bool:
-        """Whether the newest decision was on scopes that the issued key had requested."""
+        """Whether the newest decision was about scopes that the issued key had requested."""
         is_issued = self.state is ApplicationState.KEY_ISSUED and self.issued_at is not None
         return is_issued and (self.decided_at or 0) > (self.issued_at or 0)
 
     def can_be_undone(self, now: UnixMs) -> bool:
-        """Return whether the decision is young enough, and no key was fetched with it."""
+        """Return whether the decision is recent enough to undo, and no key was issued after it."""
         if self.decided_at is None or now - self.decided_at >= UNDO_MS:
             return False
         if self.is_of_scopes:
@@ -122,13 +122,13 @@ class Application:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptApplication:
-    """An application, with the hashes and nonces of its secrets.
+    """An application with the hashes and nonces of its secrets.
 
-    secret_nonce     the source of its secret, together with a redelivery key
+    secret_nonce     derives its secret, together with a redelivery key
     signup_redeem    hash of the redelivery key of the signup; None if none was sent
-    owner            the user that its key belongs to; None before the first exchange
-    key_nonce        the source of its key, together with the secret; None: it has no key
-    exchange_redeem  as signup_redeem, of the exchange
+    owner            the user that the key belongs to; None before the first exchange
+    key_nonce        derives its key, together with the secret; None: no key yet
+    exchange_redeem  like signup_redeem, for the exchange
     """
 
     application: Application
@@ -142,7 +142,7 @@ class KeptApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewApplication:
-    """An application to be stored; fields as in KeptApplication."""
+    """An application to store; fields as in KeptApplication."""
 
     form: Form
     secret_hash: CredentialHash
@@ -172,7 +172,7 @@ class ApplicationChanges(TypedDict, total=False):
 def is_sent_again(
     first: CredentialHash | None, again: CredentialHash | None, *, after_ms: int
 ) -> bool:
-    """Return whether both are hashes of one redelivery key, sent again soon enough."""
+    """Return whether both hashes are of the same redelivery key, and the second came in time."""
     return (
         first is not None
         and again is not None
@@ -198,7 +198,7 @@ KINDS: Final[Mapping[type, str]] = {
 
 
 def parse_form(fields: Mapping[str, object]) -> Form:
-    """Return the form in *fields*.  Raises InvalidFields, which lists every mistake."""
+    """Return the valid form in *fields*.  Raises InvalidFields, which lists every mistake."""
     reader = FieldReader(fields)
     form = Form(
         email=reader.email("email"),
@@ -213,7 +213,7 @@ def parse_form(fields: Mapping[str, object]) -> Form:
 
 
 class FieldReader:
-    """Reads fields; its results are valid only after `expect_sound` has passed."""
+    """Reads the fields of a form; the results are valid only if `expect_sound` passes."""
 
     def __init__(self, fields: Mapping[str, object]) -> None:
         self._fields = fields
@@ -225,11 +225,11 @@ class FieldReader:
             raise InvalidFields(self._messages)
 
     def text(self, name: str) -> str:
-        """Read a required text of any content."""
+        """Return a required text without restrictions."""
         return self._required(name) or ""
 
     def email(self, name: str) -> EmailAddress:
-        """Read a required address."""
+        """Return a required e-mail address."""
         text = self._required(name)
         try:
             return EmailAddress("") if text is None else parse_email(text)
@@ -238,7 +238,7 @@ class FieldReader:
             return EmailAddress("")
 
     def handle(self, name: str) -> str | None:
-        """Read an optional line, trimmed; None if it is blank."""
+        """Return an optional line, trimmed; None if it is blank."""
         text = (self._text(name) or "").strip()
         if len(text) > HANDLE_LENGTH_MAX:
             self._refuse(
@@ -249,7 +249,7 @@ class FieldReader:
         return text or None
 
     def user_type(self, name: str) -> UserType:
-        """Parse the kind of user that the applicant asks to be."""
+        """Return the role that the applicant states."""
         text = self._required(name)
         if text in set(UserType):
             return UserType(text)
@@ -259,7 +259,7 @@ class FieldReader:
         return UserType.BOTH
 
     def motivation(self, name: str) -> str:
-        """Read a required text of several lines, trimmed."""
+        """Return a required multi-line text, trimmed."""
         given = self._required(name)
         text = (given or "").replace("\r\n", "\n").replace("\r", "\n").strip()
         if given is not None and not text:
@@ -272,7 +272,7 @@ class FieldReader:
         return text
 
     def scopes(self, name: str) -> frozenset[Scope]:
-        """Read an optional list of scopes."""
+        """Return an optional list of scopes."""
         value = self._fields.get(name)
         if value is None:
             return frozenset()
@@ -306,5 +306,5 @@ class FieldReader:
 
 
 def _is_control(sign: str) -> bool:
-    """Return whether *sign* is forbidden in a text of several lines, as a lone surrogate is."""
+    """Return whether *sign* is forbidden in a multi-line text: a control or a lone surrogate."""
     return sign not in "\n\t" and unicodedata.category(sign) in {"Cc", "Cs"}

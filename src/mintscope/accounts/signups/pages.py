@@ -1,4 +1,4 @@
-"""The administrators' queue: applications, read and decided one at a time."""
+"""The administrators' queue: applications, reviewed one at a time."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -45,13 +45,13 @@ Ending = Literal["reset", "forget"]
 
 
 class ReviewPages:
-    """Actions of administrators on applications."""
+    """The pages on which administrators review applications."""
 
     def __init__(self, review: Reviews) -> None:
         self._review = review
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of these pages."""
         one = f"{QUEUE}/applications/{{application}}"
         yield get(QUEUE, self.queue, Access.SIGNED_IN)
         yield get(one, self.show, Access.SIGNED_IN)
@@ -88,7 +88,7 @@ class ReviewPages:
         return Page("admin/queue.html", facts)
 
     async def _decided(self, request: PageRequest) -> Application | None:
-        """Return the application that was decided just now, if that can still be undone."""
+        """Return the application that was just decided, if the decision can still be undone."""
         signup_id = parse_place(request.query_params.line("decided"))
         if signup_id is None:
             return None
@@ -96,7 +96,7 @@ class ReviewPages:
         return found if found is not None and found.can_be_undone(request.now) else None
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show everything about an application, and the possible actions."""
+        """Show an application with all its facts, and the possible actions."""
         application = await self._application(request)
         return await self._page(application, request)
 
@@ -120,7 +120,7 @@ class ReviewPages:
         except InvalidForm as invalid:
             return await self._page(application, request, errors=invalid.errors)
         except NotPossible as error:
-            # Another administrator was quicker: the page shows the current state.
+            # Another administrator was faster: the page shows the current state.
             now = await self._application(request)
             return await self._page(now, request, errors={"": sentence(error)})
         queue = f"{QUEUE}?decided={application.signup_id}"
@@ -129,7 +129,7 @@ class ReviewPages:
         return Redirect(queue, notice=f"{notice}{of_scopes}")
 
     async def undo(self, request: PageRequest) -> PageResponse:
-        """Undo the decision that the form names, within a minute of it."""
+        """Undo the decision named in the form, within a minute of it."""
         application = await self._application(request)
         decided_at = UnixMs(parse_id(request.form.text("decided_at")))
         try:
@@ -143,11 +143,11 @@ class ReviewPages:
         return Redirect(page, notice="decision-undone")
 
     async def _ask(self, what: Ending, request: PageRequest) -> PageResponse:
-        """Ask for confirmation before the key or the application is ended."""
+        """Ask for confirmation before the key is revoked or the application is deleted."""
         return _confirmation(what, await self._application(request))
 
     async def _end(self, what: Ending, request: PageRequest) -> PageResponse:
-        """Allow another exchange of the secret, or delete the application."""
+        """Reset the key for another exchange, or delete the application."""
         application = await self._application(request)
         end = self._review.reset if what == "reset" else self._review.forget
         try:

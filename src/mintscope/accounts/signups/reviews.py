@@ -41,8 +41,8 @@ DECLINED: Final = "declined token"
 MINT: Final = "mint:"
 REQUESTS_READ_MAX: Final = 100
 HISTORY_MAX: Final = 20
-EVENTS_READ_MAX: Final = 100  # of each action on an application, to undo a decision
-FORMER: Final = 2  # decisions, if there was one before
+EVENTS_READ_MAX: Final = 100  # events read of each action, to undo a decision
+FORMER: Final = 2  # two decisions: the second is the former one
 NO_SCOPES: Final[frozenset[Scope]] = frozenset()
 
 REOPENED: Final = "reopened"
@@ -55,14 +55,14 @@ DECISIONS: Final = {
     GRANTED,
     REFUSED,
 }
-HAD: Final = "had"  # the scopes before a decision on others
+HAD: Final = "had"  # in the log: the scopes before a decision on other scopes
 TOO_LATE: Final = "a decision can be undone for a minute, and until another decision is made"
 KEY_FETCHED: Final = (
     "the applicant has fetched the key, so the approval cannot be undone: revoke the key with"
     " Forget the application, or with Let it fetch a key again"
 )
 
-# How an application is, in a sentence about it.
+# The state of an application, as the end of a sentence.
 STANDINGS: Final = {
     ApplicationState.AWAITING_CONFIRMATION: "awaits the confirmation of its e-mail address",
     ApplicationState.AWAITING_APPROVAL: "awaits approval",
@@ -87,7 +87,7 @@ class Decision:
 
 @dataclass(eq=False, repr=False)
 class Reviews:
-    """Actions of administrators, each one transaction with its audit row and e-mail.
+    """Actions of administrators; each is one transaction with its audit row and its e-mail.
 
     Each does nothing and raises SessionEnded if the session has ended meanwhile, or if its user is
     no longer an administrator.
@@ -106,14 +106,14 @@ class Reviews:
         limit: int,
         text: str = "",
     ) -> Sequence[Application]:
-        """Return applications after *after*: longest waiting first in *state*, or newest first.
+        """Return applications after *after*: oldest first in *state*, newest first without it.
 
-        text   only those that hold it: in the address, a name or the motivation
+        text   only applications with this text in the address, a name or the motivation
         """
         return await self.store.read(lambda rows: rows.applications.page(state, after, limit, text))
 
     async def application(self, signup_id: SignupId) -> Application | None:
-        """Return one application."""
+        """Return one application; None if it does not exist."""
         kept = await self.store.read(lambda rows: rows.applications.get(signup_id))
         return None if kept is None else kept.application
 
@@ -131,9 +131,9 @@ class Reviews:
         actor: Reviewer,
         unconfirmed: bool = False,
     ) -> Application:
-        """Approve an application that awaits approval, or scopes that an issued key asks for.
+        """Approve an application that awaits approval, or scopes that an issued key requested.
 
-        With *unconfirmed* also an application that awaits confirmation.
+        With *unconfirmed*, an application that awaits confirmation can be approved, too.
 
         Raises    NotPossible
         """
@@ -189,18 +189,18 @@ class Reviews:
         await self.store.transact(lambda rows: _forget(rows, signup_id, actor, now))
 
     async def users(self, *, before: UserId | None = None, limit: int) -> Sequence[User]:
-        """Return the users who were not removed, newest first."""
+        """Return the users that were not removed, newest first."""
         return await self.store.read(lambda rows: rows.users.newest(before, limit))
 
     async def user(self, user_id: UserId) -> User | None:
-        """Return a user who was not removed."""
+        """Return a user that was not removed; None if there is none."""
         kept = await self.store.read(lambda rows: rows.users.get(user_id))
         return None if kept is None else kept.user
 
     async def remove_user(self, user_id: UserId, *, actor: Reviewer) -> None:
         """Remove an account with its keys and sessions; its application cannot be exchanged again.
 
-        Raises    NotPossible for one that does not exist, and for the last administrator
+        Raises    NotPossible if the user does not exist or is the last administrator
         """
         now = self.clock.now()
         await self.store.transact(lambda rows: remove_user(rows, user_id, actor, now))
@@ -213,9 +213,9 @@ class Reviews:
     async def make_administrator(
         self, email: EmailAddress, *, password_hash: str, actor: Actor
     ) -> tuple[User, bool]:
-        """Make the person of *email* an administrator; return also whether the account is new.
+        """Make the person with *email* an administrator; also return whether the account is new.
 
-        An account that never verified its address gets the password, and its sessions and keys end.
+        If the address was never verified, set the password, and end the sessions and keys.
         """
         new = NewUser(
             kind=UserKind.PERSON,
@@ -233,7 +233,7 @@ class Reviews:
         return await self.store.read(lambda rows: rows.events.newest(before, limit, wanted))
 
     async def numbers(self, *, since: int) -> Mapping[Series, Mapping[int, int]]:
-        """Return the numbers of the hour *since* and later, by series and hour."""
+        """Return the hourly figures since the hour *since*, by series and hour."""
         return await self.store.read(lambda rows: rows.hours.since(since))
 
     async def names(self, subjects: Collection[str]) -> Mapping[str, str]:
@@ -241,11 +241,11 @@ class Reviews:
         return await self.store.read(lambda rows: names_of(rows, subjects))
 
     async def subject_of(self, email: EmailAddress) -> str | None:
-        """Return the audit-log name of the person of *email*, or else of its application."""
+        """Return the audit-log name of the person with *email*, or else of its application."""
         return await self.store.read(lambda rows: named_by(rows, email))
 
     async def ask_for_token(self, mint: Mint, user_id: UserId, *, is_tracked: bool) -> None:
-        """Record that a user asked for *mint* to be tracked, and whether that was done at once."""
+        """Record that a user requested *mint* to be tracked, and whether this was done at once."""
         action = TRACKED if is_tracked else REQUESTED
         now = self.clock.now()
         await self.store.transact(
@@ -253,7 +253,7 @@ class Reviews:
         )
 
     async def asked_tokens(self) -> Mapping[Mint, Event]:
-        """Return the newest request for each mint, newest first, unless it was declined since."""
+        """Return the newest request for each mint that was not declined since, newest first."""
 
         def work(rows: AccountRows) -> dict[Mint, Event]:
             wanted, declined = (
@@ -272,7 +272,7 @@ class Reviews:
         return await self.store.read(work)
 
     async def record(self, action: str, subject: str, *, actor: Reviewer, **detail: str) -> None:
-        """Record an action of an administrator outside reviews.  Raises SessionEnded."""
+        """Record an action of an administrator that is not a review.  Raises SessionEnded."""
         now = self.clock.now()
 
         def work(rows: AccountRows) -> None:
@@ -316,7 +316,7 @@ def _decide(rows: AccountRows, decision: Decision, at: UnixMs) -> Application:
 def _decide_asked(
     rows: AccountRows, before: Application, decision: Decision, actor: Actor, at: UnixMs
 ) -> Application:
-    """Grant an application's keys the decided scopes, or none; its state does not change."""
+    """Grant the keys of an application the decided scopes, or none; its state does not change."""
     signup_id = before.signup_id
     is_granted = decision.state is ApplicationState.APPROVED
     added = with_reads(decision.scopes) if is_granted else NO_SCOPES
@@ -365,7 +365,7 @@ def _undo(
 def _undo_asked(
     rows: AccountRows, before: Application, decided_at: UnixMs, actor: Actor, at: UnixMs
 ) -> Application:
-    """Undo a decision on scopes that a key requested: keys lose the scopes that it granted.
+    """Undo a decision on scopes that a key requested: the keys lose the granted scopes.
 
     The log has the scopes and the decision of before.  If the key has made another request since,
     that request awaits a decision.
@@ -395,9 +395,9 @@ def _undo_asked(
 
 
 def _events(rows: AccountRows, signup_id: SignupId, *actions: str) -> list[Event]:
-    """Return the newest events with one of *actions* on an application, newest first.
+    """Return the newest events of each of *actions* on an application, newest first.
 
-    Each action is read by itself: a key that asks again and again must not hide the decisions.
+    Each action is read separately, so that repeated requests of a key cannot hide decisions.
     """
     found = dict[int, Event]()
     for action in actions:
@@ -407,7 +407,7 @@ def _events(rows: AccountRows, signup_id: SignupId, *actions: str) -> list[Event
 
 
 def _standing(events: Sequence[Event]) -> list[Event]:
-    """Return the decisions among *events*, newest first, that were not undone."""
+    """Return the decisions among *events* that were not undone, newest first."""
     found = list[Event]()
     undone_count = 0
     for event in events:
@@ -421,7 +421,7 @@ def _standing(events: Sequence[Event]) -> list[Event]:
 
 
 def _tell_approved(rows: AccountRows, application: Application, at: UnixMs) -> str:
-    """Write that the key is ready to be exchanged; return its scopes."""
+    """Write to the applicant that the key can be exchanged; return its scopes as text."""
     scopes = ", ".join(in_order(READ_SCOPES | application.scopes))
     kind = EmailKind.APPLICATION_APPROVED
     facts = {"scopes": scopes}

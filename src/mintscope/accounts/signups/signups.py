@@ -1,4 +1,4 @@
-"""Signup of an agent, and the exchange of its one-time secret."""
+"""The sign-up of an agent, and the exchange of its one-time secret."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from mintscope.kit.audit import APPLICANT, MAILBOX, SERVICE, Actor, UserId
 from mintscope.kit.credentials import ApiKey, ApplicationSecret, CredentialHash
 from mintscope.kit.primitives import UnixMs
 
-SWEEP_MAX: Final = 500  # applications in one transaction
+SWEEP_MAX: Final = 500  # applications deleted in one transaction
 DELETED: Final = "its application was deleted"
 WRONG_CODE: Final = (
     "expected the eight digits of the e-mail; they are wrong, too old, or the sixth guess:"
@@ -38,7 +38,7 @@ WRONG_CODE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Signup:
-    """The answer to the applicant, given once."""
+    """The answer to the applicant; its secret is shown once."""
 
     signup_id: SignupId
     secret: ApplicationSecret
@@ -48,14 +48,14 @@ class Signups(AccountService):
     """Accepts applications."""
 
     async def apply(self, form: Form, *, redelivery_key: str | None) -> Signup:
-        """Store the application and write to its e-mail address, in one transaction.
+        """Store the application and an e-mail to its address, in one transaction.
 
         If an equal application was sent with the same *redelivery_key* within ten minutes, return
         its answer again.  Raises DuplicateApplication, ServiceUnavailable.
         """
         nonce = self.entropy(NONCE_BYTES)
         proof_nonce = self.entropy(NONCE_BYTES)
-        # Without a key of the applicant's, one that no request can ever carry.
+        # Without a key from the applicant, use a key that no request can ever contain.
         secret = self.secrets.secret_of(nonce, redelivery_key or self.entropy(NONCE_BYTES).hex())
         new = NewApplication(
             form=form,
@@ -73,9 +73,9 @@ class Signups(AccountService):
         return Signup(kept.application.signup_id, earlier)
 
     async def confirm_by_code(self, email: EmailAddress, secret: str, code: str) -> None:
-        """Confirm the e-mail address with the code sent there, unless it is confirmed already.
+        """Confirm the e-mail address with the code sent there, unless it is already confirmed.
 
-        Raises    InvalidCredentials for another's *secret*; InvalidFields for a wrong code
+        Raises    InvalidCredentials for a wrong *secret*; InvalidFields for a wrong code
         """
         application = await self._recognise(email, secret)
         if application.confirmed_at is not None:
@@ -96,20 +96,20 @@ class Signups(AccountService):
         return application.state
 
     async def find_by_link(self, text: str) -> EmailAddress | None:
-        """Return the address of the application that a link confirms; None if there is none."""
+        """Return the address of the application that a link confirms; None if invalid."""
         proof = await self.find_proof(text, Purpose.CONFIRM_APPLICATION)
         return None if proof is None else proof.email
 
     async def confirm_by_link(self, text: str) -> bool:
-        """Confirm the e-mail address; False if the link is unknown, used or has expired."""
+        """Confirm the e-mail address; return False if the link is unknown, used or expired."""
         return await self._use_link(text, _confirm_by_link)
 
     async def disown(self, text: str) -> bool:
-        """Delete an application that its address's owner disowns; False if it was decided."""
+        """Delete an application that the owner of its address disowns; False if it was decided."""
         return await self._use_link(text, _disown)
 
     async def forget_lapsed(self) -> int:
-        """Delete applications not confirmed in 72 hours, to free addresses; return their number."""
+        """Delete applications that were not confirmed in 72 hours; return their number."""
         now = self.clock.now()
         count = 0
         while found := await self.store.transact(lambda rows: _forget_lapsed(rows, now)):
@@ -132,7 +132,7 @@ class Signups(AccountService):
 def forget(
     rows: AccountRows, signup_id: SignupId, action: str, actor: Actor, at: UnixMs, **detail: str
 ) -> None:
-    """Delete an application and its proofs; e-mails that would carry them are not sent."""
+    """Delete an application and its proofs; e-mails with those proofs are not sent any more."""
     purpose = Purpose.CONFIRM_APPLICATION
     for draft in rows.emails.waiting_with(purpose, signup_id):
         rows.emails.update(draft.email_id, given_up_at=at, reason=DELETED)
@@ -170,7 +170,7 @@ def _is_answer_to(earlier: KeptApplication, again: NewApplication) -> bool:
 def _guess(
     rows: AccountRows, signup_id: SignupId, code: str, secrets: AccountSecrets, at: UnixMs
 ) -> bool:
-    """Count a guess and confirm if it is right; after GUESSES_MAX every guess is wrong."""
+    """Count a guess, and confirm if it is correct; after GUESSES_MAX every guess is wrong."""
     proof = rows.proofs.newest(Purpose.CONFIRM_APPLICATION, signup_id)
     is_good = proof is not None and proof.is_good(Purpose.CONFIRM_APPLICATION, at)
     if proof is None or not is_good or proof.guesses >= GUESSES_MAX:
@@ -190,7 +190,7 @@ def _confirm_by_link(rows: AccountRows, proof: EmailProof, at: UnixMs) -> bool:
 
 
 def _confirm(rows: AccountRows, signup_id: SignupId, actor: Actor, at: UnixMs) -> None:
-    """Record that the address is the applicant's; an administrator may have decided before."""
+    """Record that the address is the applicant's, whether or not an administrator has decided."""
     rows.proofs.use_up(Purpose.CONFIRM_APPLICATION, signup_id, at)
     kept = rows.applications.get(signup_id)
     if kept is None or kept.application.confirmed_at is not None:
@@ -215,7 +215,7 @@ def _disown(rows: AccountRows, proof: EmailProof, at: UnixMs) -> bool:
 
 
 def _forget_lapsed(rows: AccountRows, at: UnixMs) -> int:
-    """Delete some of the lapsed applications; return their number, 0 if none is left."""
+    """Delete some lapsed applications; return their number, 0 if no more are left."""
     state = ApplicationState.AWAITING_CONFIRMATION
     longest_waiting = rows.applications.page(state, None, SWEEP_MAX)
     lapsed = [each for each in longest_waiting if each.has_lapsed(at)]
@@ -229,7 +229,7 @@ KEY_NAME: Final = "agent signup"
 
 @dataclass(frozen=True, slots=True)
 class IssuedKey:
-    """A key, shown once."""
+    """An issued key; its text is shown once."""
 
     api_key: ApiKey
     line: KeyLine
@@ -240,9 +240,9 @@ class IssuedKey:
 class Offer:
     """The key to be issued for an application.
 
-    key_nonce  the source of the key, together with the secret
+    key_nonce  derives the key, together with the secret
     redeem     hash of the redelivery key; None if none was sent
-    username   of the agent account, if one has to be made
+    username   user name of the agent account, if one has to be created
     """
 
     signup_id: SignupId
@@ -254,7 +254,7 @@ class Offer:
 
 
 class Exchanges(AccountService):
-    """Issues the key of an application."""
+    """Issues the keys of applications."""
 
     async def exchange(
         self, application: Application, secret: str, *, redelivery_key: str | None
@@ -288,7 +288,7 @@ class Exchanges(AccountService):
 
 
 def _expect_offerable(application: Application, *, is_repeated: bool) -> None:
-    """Raise the refusals that *application* already implies, before any write lock is taken."""
+    """Raise the errors that the state of *application* implies, before any write lock is taken."""
     if application.user_removed:
         raise errors.AccountNotFound
     if application.state is ApplicationState.KEY_ISSUED and not is_repeated:
@@ -346,10 +346,10 @@ def _hand_out(rows: AccountRows, kept: KeptApplication, offer: Offer) -> tuple[K
 
 
 def _find_owner(rows: AccountRows, application: Application) -> UserId | None:
-    """Return the person with the application's address, if both have verified it.
+    """Return the person with the application's address, if both have verified the address.
 
-    Else a stranger who applies with an address would get a key that acts for its owner, or one who
-    signs up with it would get the agent's key.
+    Otherwise a stranger who applies with an address would get a key for its owner's account, or a
+    stranger who signs up with it would get the agent's key.
     """
     person = find_person(rows.users, application.form.email)
     if person is None or None in {person.user.verified_at, application.confirmed_at}:

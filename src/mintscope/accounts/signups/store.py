@@ -37,9 +37,9 @@ HOLDS: Final = (
     )
     + ")"
 )
-# An issued key that asks for scopes waits beside the applications.
+# An issued key that requests scopes is listed with the applications that wait.
 WAITS: Final = "(state = ? OR asked_at IS NOT NULL)"
-# An application that had a key before a reset keeps its account, and is not undecided again.
+# After a reset, an application keeps its account, and does not become undecided again.
 REOPEN: Final = """
 UPDATE application
    SET state = CASE WHEN confirmed_at IS NULL
@@ -54,7 +54,7 @@ SELECT state, asked_at IS NOT NULL, count(*) FROM application GROUP BY state, as
 
 
 class SqlApplicationRows(Table[SignupId, KeptApplication]):
-    """Applications inside one transaction."""
+    """The applications, inside one transaction."""
 
     NAME = "application"
     COLUMNS = Columns(
@@ -85,7 +85,7 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     def reopen(self, signup_id: SignupId, decided_at: UnixMs, since: UnixMs) -> bool:
         """Undo the decision of *decided_at*, in one statement; return whether it was undone.
 
-        It must be newer than *since*, and no key may have been issued for the application.
+        The decision must be newer than *since*, and no key issued for the application.
         """
         self._db.execute(REOPEN, (signup_id, decided_at, since))
         return self._db.changes() == 1
@@ -95,7 +95,7 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     ) -> Sequence[Application]:
         """Return applications after *after*: oldest first in *state*, newest first in any state.
 
-        text   only those that hold it, in capitals or not: in address, names or motivation
+        text   only applications with this text in address, names or motivation; ignores case
         """
         held = ""
         sought = tuple[str, ...]()
@@ -113,7 +113,7 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
         return [kept.application for kept in found]
 
     def counts(self) -> Mapping[ApplicationState, int]:
-        """Return the count of applications by state; states without any are left out.
+        """Return the number of applications by state; states without applications are omitted.
 
         An application whose key asks for scopes counts as awaiting approval, as in `page`.
         """
@@ -124,6 +124,6 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
 
 
 def _pattern(text: str) -> str:
-    """Return the LIKE pattern that finds *text* literally."""
+    """Return the LIKE pattern that matches *text* literally."""
     plain = "".join(f"!{sign}" if sign in "!%_" else sign for sign in text.lower())
     return f"%{plain}%"

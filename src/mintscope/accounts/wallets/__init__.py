@@ -1,1 +1,1 @@
-"""Credits and wallets of an account."""
+"""The credits and wallets of an account."""

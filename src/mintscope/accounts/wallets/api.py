@@ -1,4 +1,4 @@
-"""Endpoints of an account's wallets and credits."""
+"""Endpoints for the wallets and credits of an account."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ TOO_MANY: Final = f"expected at most {WALLETS_MAX} linked wallets: unlink one be
 
 
 class PaymentPosition(msgspec.Struct, tag="payments", frozen=True):
-    """The last payment of a page."""
+    """The cursor after the last payment of a page."""
 
     begun_at: UnixMs
     signature: Signature
@@ -70,7 +70,7 @@ class PaymentPosition(msgspec.Struct, tag="payments", frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalletRoutes:
-    """Links wallets to the user of an API key."""
+    """Handlers for the wallets of an API key's user."""
 
     gate: KeyGate
     wallets: Wallets
@@ -95,8 +95,8 @@ class WalletRoutes:
     async def make_wallet_challenge(self, request: Request) -> Response:
         """A text whose signature links a wallet.
 
-        Returns a text for a wallet to sign, good for 5 minutes; signed, it links the wallet to the
-        account. Costs nothing.
+        Returns a text for a wallet to sign, valid for 5 minutes. The signed text links the wallet
+        to the account. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         wallet = _wallet((await read_body(request, wire.LinkRequest)).wallet)
@@ -249,7 +249,7 @@ KEY_USED: Final = "The Idempotency-Key was sent with another request before; not
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountCreditRoutes:
-    """Routes for the credits of the user of an API key."""
+    """Handlers for the credits of an API key's user."""
 
     gate: KeyGate
     ledger: CreditLedger
@@ -262,8 +262,8 @@ class AccountCreditRoutes:
     async def get_account(self, request: Request) -> Response:
         """Credits of the user of an API key, and the spending of each key this month.
 
-        Returns the credits of the account of the API key, and of each of its active keys what it
-        has spent this month and may spend. Costs nothing.
+        Returns the credits of the API key's account, and for each of its active keys the credits
+        spent this month and the monthly cap. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         summary = await self.credits.summary(holder.key.user_id)
@@ -366,7 +366,7 @@ class AccountCreditRoutes:
 
 
 def _networks(asked: wire.KeyLimits) -> str | None:
-    """Return the networks that are requested, as they are stored.  Raises BadRequest."""
+    """Return the requested networks in stored form.  Raises BadRequest."""
     if asked.networks is msgspec.UNSET:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Moves and caps of users' credits, and the users' linked wallets."""
+"""Transfers and caps of users' credits, and the wallets linked to users."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,24 +28,24 @@ from mintscope.kit.time import DAY_MS, Month, month_of, utc
 
 GENERATED_KEY_BYTES: Final = 24
 USAGE_LINES_MAX: Final = 10_000
-USAGE_KEYS_MAX: Final = 200  # whose names are read
+USAGE_KEYS_MAX: Final = 200  # keys whose names are read
 KNOWN_MAX: Final = 100_000
-COMPARED_AT_ONCE: Final = 100  # spend alerts, in one transaction
+COMPARED_AT_ONCE: Final = 100  # spend alerts compared in one transaction
 
 
 class MoveDenied(Enum):
     """The reason why no credits are moved."""
 
-    TOO_FEW = auto()  # the balance is 0, or less than was asked for
-    KEY_USED = auto()  # the Idempotency-Key was sent with another request before
-    CAPPED = auto()  # the key that asks has a cap, and withdrawn credits would have none
+    TOO_FEW = auto()  # the balance is 0, or less than requested
+    KEY_USED = auto()  # the Idempotency-Key was used by another request
+    CAPPED = auto()  # the key has a cap, which withdrawn credits would evade
 
 
 class CapDenied(Enum):
     """The reason why the limits of a key are not changed."""
 
-    NO_KEY = auto()  # the user has no active key of that id
-    LOOSER = auto()  # a key may only tighten limits, or set them where there are none
+    NO_KEY = auto()  # the user has no active key with that id
+    LOOSER = auto()  # a key may only tighten limits, or set missing ones
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Withdrawn:
 class CreditSummary:
     """The credits of a user, the keys that may spend them, and each key's spend in *month*.
 
-    spend_level   credits of a day at which an e-mail is sent; None: at none
+    spend_level   credits spent in a day that trigger an e-mail; None: no e-mail
     """
 
     balance: int
@@ -82,9 +82,9 @@ class CreditSummary:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The newest USAGE_LINES_MAX lines of use, and the keys that they name, if these still exist.
+    """The newest USAGE_LINES_MAX lines of use, and the keys in them that still exist.
 
-    The credits of a line are of all its requests, less later refunds.
+    The credits of a line are the cost of all its requests, less later refunds.
     """
 
     lines: Sequence[UsedLine]
@@ -95,13 +95,13 @@ class Usage:
 class AccountCredits(AccountService):
     """The credits of all users; each operation is one transaction.
 
-    Raises ServiceUnavailable from every method, and then has changed nothing.
+    Every method raises ServiceUnavailable if it changed nothing.
     """
 
     _known: dict[UserId, CreditAccount] = field(default_factory=dict, init=False)
 
     async def find(self, user_id: UserId) -> CreditAccount | None:
-        """Return the account of a user; it is cached, because it never changes."""
+        """Return the credit account of a user; it never changes, so it is cached."""
         found = self._known.get(user_id)
         if found is None:
             found = await self.store.read(lambda rows: rows.credits.find(user_id))
@@ -112,7 +112,7 @@ class AccountCredits(AccountService):
         return found
 
     async def open(self, user_id: UserId) -> CreditAccount:
-        """Return the account of a user, created now if there is none."""
+        """Return the credit account of a user; create it if there is none."""
         found = await self.find(user_id)
         if found is not None:
             return found
@@ -125,11 +125,11 @@ class AccountCredits(AccountService):
         return await self.store.read(lambda rows: _summary(rows, user_id, now))
 
     async def usage(self, user_id: UserId, since: int) -> Usage:
-        """Return the use of the account of a user from the day *since*, UTC, since 1970-01-01."""
+        """Return the use of a user's account since the day *since*, UTC days since 1970-01-01."""
         return await self.store.read(lambda rows: _usage(rows, user_id, since))
 
     async def set_spend_level(self, user_id: UserId, level: int | None) -> None:
-        """Write an e-mail on each day on which *level* credits are spent; None: on none."""
+        """Write an e-mail on each day on which *level* credits are spent; None: no e-mails."""
         now = self.clock.now()
 
         def set_level(rows: AccountRows) -> None:
@@ -146,7 +146,7 @@ class AccountCredits(AccountService):
         """Move *credit_count* credits of a credit token into the account of a user.
 
         credit_count    None: all
-        key             the Idempotency-Key; with the same one nothing is moved again
+        key             the Idempotency-Key; a repetition with the same key moves nothing
         """
         key_hash = self.secrets.request_hash(key, user_id)
         now = self.clock.now()
@@ -164,9 +164,9 @@ class AccountCredits(AccountService):
     ) -> Withdrawn | MoveDenied:
         """Move *credit_count* credits of the account to a new credit token, like `deposit`.
 
-        With the same *key* the same credit token is returned again.
+        A repetition with the same *key* returns the same credit token.
 
-        asked_by    the API key that asks; None: the user, who has no cap
+        asked_by    the API key of the request; None: the user, who has no cap
         """
         sent_key = self.entropy(GENERATED_KEY_BYTES).hex() if key is None else key
         token = self.secrets.withdrawn_token(user_id, sent_key)
@@ -191,7 +191,7 @@ class AccountCredits(AccountService):
     ) -> KeyLine | CapDenied:
         """Tighten the limits of an active key of the same user; None leaves a limit unchanged.
 
-        networks    each lies in one of the key's, as `parse_networks` returns them
+        networks    each is inside one of the key's networks, in the form of `parse_networks`
         """
         now = self.clock.now()
         return await self.store.transact(
@@ -200,7 +200,7 @@ class AccountCredits(AccountService):
 
 
 def hand_over(rows: AccountRows, giver: UserId, taker: UserId, at: UnixMs) -> None:
-    """Transfer to *taker* all that *giver* holds, including purchases under way."""
+    """Transfer all credits of *giver* to *taker*, including purchases in progress."""
     rows.wallets.hand_over(giver, taker)
     rows.watchlists.hand_over(giver, taker)
     rows.signals.hand_over(giver, taker)
@@ -245,7 +245,7 @@ def _usage(rows: AccountRows, user_id: UserId, since: int) -> Usage:
 
 
 def notify_of_spending(rows: AccountRows, now: UnixMs) -> bool:
-    """Write an e-mail to each user whose account has spent its alert level within a day.
+    """Write an e-mail to each user whose account reached its spend alert's level within a day.
 
     Return whether more alerts may be due.
     """
@@ -261,7 +261,7 @@ def notify_of_spending(rows: AccountRows, now: UnixMs) -> bool:
 
 
 def _reported_day(rows: AccountRows, user_id: UserId, now: UnixMs) -> int:
-    """Return today if an e-mail on the spending of today was written, else yesterday."""
+    """Return today if an e-mail about today's spending was written; yesterday otherwise."""
     today = now // DAY_MS
     kept = rows.users.get(user_id)
     if kept is None:
@@ -319,7 +319,7 @@ def _withdraw(  # noqa: PLR0913 - one argument for each part
     key_hash: CredentialHash | None,
     at: UnixMs,
 ) -> tuple[int, int] | MoveDenied:
-    """Withdraw credits; return the number moved, and the balance of the account."""
+    """Withdraw credits; return the number moved, and the remaining balance."""
     account = rows.credits.open(user_id, at)
     before = None if key_hash is None else rows.moves.find(key_hash)
     if before is None:
@@ -385,20 +385,20 @@ def _tighten(  # noqa: PLR0913, PLR0917 - one argument for each part
 class Wallets(AccountService):
     """The linked wallets of all users; each operation is one transaction.
 
-    origin     this service as its clients reach it
-    Raises ServiceUnavailable from every method, and then has changed nothing.
+    origin     the origin at which clients reach this service
+    Every method raises ServiceUnavailable if it changed nothing.
     """
 
     origin: str
 
     async def of_user(self, user_id: UserId) -> Sequence[LinkedWallet]:
-        """Return the wallets of a user, in the order in which they were linked."""
+        """Return the wallets of a user, in the order of linking."""
         return await self.store.read(lambda rows: rows.wallets.of_user(user_id))
 
     async def link(
         self, user_id: UserId, by: Actor, wallet: Wallet
     ) -> Sequence[LinkedWallet] | LinkDenied:
-        """Link a wallet that is proven to be the user's, if it is not linked; return all."""
+        """Link a wallet that is proven to be the user's, unless it is linked; return all."""
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         return await self.store.transact(
@@ -408,9 +408,9 @@ class Wallets(AccountService):
     async def link_in(
         self, session: Session, wallet: Wallet
     ) -> Sequence[LinkedWallet] | LinkDenied:
-        """Link a wallet as `link`, in a session of its owner.  Raises SessionEnded.
+        """Link a wallet like `link`, in a session of the user.  Raises SessionEnded.
 
-        The undo of the e-mail reaches back to the beginning of the session.
+        The undo link of the e-mail undoes changes since the beginning of the session.
         """
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
@@ -425,12 +425,12 @@ class Wallets(AccountService):
     async def unlink(
         self, user_id: UserId, by: Actor, wallet: Wallet
     ) -> Sequence[LinkedWallet] | None:
-        """Unlink a wallet; return the remaining wallets, or None if it was not linked."""
+        """Unlink a wallet; return the remaining wallets; None if it was not linked."""
         now = self.clock.now()
         return await self.store.transact(lambda rows: _unlink(rows, user_id, by, wallet, now))
 
     async def unlink_in(self, session: Session, wallet: Wallet) -> Sequence[LinkedWallet] | None:
-        """Unlink a wallet as `unlink`, in a session of its owner.  Raises SessionEnded."""
+        """Unlink a wallet like `unlink`, in a session of the user.  Raises SessionEnded."""
         now = self.clock.now()
 
         def act(rows: AccountRows) -> Sequence[LinkedWallet] | None:
@@ -442,7 +442,7 @@ class Wallets(AccountService):
     async def payments(
         self, user_id: UserId, before: tuple[UnixMs, Signature] | None, limit: int
     ) -> Sequence[WalletPayment]:
-        """Return up to *limit* payments of linked wallets, newest first, older than *before*."""
+        """Return up to *limit* payments of linked wallets older than *before*, newest first."""
         return await self.store.read(lambda rows: rows.wallets.payments(user_id, before, limit))
 
 

@@ -30,7 +30,7 @@ INSERT INTO credit_account (token_hash, hint, note, issued_at, root)
 SELECT ?1, ?2, '', ?3, coalesce(root, id) FROM credit_account WHERE id = ?4
 RETURNING id
 """
-# Key by key: PostgreSQL would begin a join with the keys of all users.
+# Read key by key, because PostgreSQL would begin a join with the keys of all users.
 SPENT: Final = """
 WITH spent AS MATERIALIZED (
     SELECT id, (SELECT CAST(sum((SELECT credits FROM key_month
@@ -44,7 +44,7 @@ UNDER_WAY: Final = """
 SELECT EXISTS (SELECT 1 FROM payment AS p JOIN credit_account AS a ON a.id = p.account
                 WHERE p.state = 'pending' AND a.owner = ?)
 """
-# In the order in which debits lock them.
+# In the order in which debits lock the rows.
 HOLD: Final = """
 SELECT id, balance FROM credit_account WHERE id IN (?, ?) ORDER BY id /* FOR UPDATE */
 """
@@ -66,7 +66,7 @@ SET_SPEND_LEVEL: Final = """
 INSERT INTO spend_alert ("user", credits, told_day) VALUES (?, ?, ?)
     ON CONFLICT ("user") DO UPDATE SET credits = excluded.credits, is_due = 1
 """
-# The commit that adds spends up marks the alerts to compare: no look at the others.
+# The commit that adds spends up marks the alerts to compare, so no others need to be read.
 NOTE_SPENT: Final = """
 UPDATE spend_alert SET is_due = 1
  WHERE "user" IN (
@@ -74,7 +74,7 @@ UPDATE spend_alert SET is_due = 1
          FROM (SELECT DISTINCT account FROM credit_entry
                 WHERE id > ? AND id <= ? AND kind = 'spend') AS spent)
 """
-# Their rows stay locked while the sums are read, so a commit that adds to these marks them again.
+# The rows stay locked while the sums are read; a commit that adds to them marks them again.
 TAKE_DUE: Final = """
 UPDATE spend_alert SET is_due = 0
  WHERE "user" IN (SELECT "user" FROM spend_alert WHERE is_due = 1 ORDER BY "user" LIMIT ?)
@@ -89,18 +89,18 @@ NOTE_OVERSPENT: Final = 'UPDATE spend_alert SET told_day = ? WHERE "user" = ?'
 
 
 class SqlCreditRows:
-    """Credit accounts inside one transaction."""
+    """The credit accounts, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def find(self, user_id: UserId) -> CreditAccount | None:
-        """Return the account of a user, None before it is first needed."""
+        """Return the credit account of a user; None until it is first needed."""
         account = self._db.execute(FIND, (user_id,)).get
         return None if account is None else CreditAccount(account)
 
     def open(self, user_id: UserId, at: UnixMs) -> CreditAccount:
-        """Return the account of a user, created now if there is none."""
+        """Return the credit account of a user; create it if there is none."""
         found = self.find(user_id)
         if found is None:
             opening = (no_hash(user_id), f"user:{user_id}", at, user_id)
@@ -112,7 +112,7 @@ class SqlCreditRows:
     def open_token(
         self, token_hash: CredentialHash, hint: str, root: CreditAccount, at: UnixMs
     ) -> CreditAccount:
-        """Open the account of a credit token, whose requests count towards those of *root*."""
+        """Open the account of a credit token; its requests count towards those of *root*."""
         return CreditAccount(self._db.execute(OPEN_ROOTED, (token_hash, hint, at, root)).get)
 
     def balance(self, account: CreditAccount) -> int:
@@ -125,13 +125,13 @@ class SqlCreditRows:
         return {KeyId(key): spent for key, spent in self._db.execute(SPENT, asked)}
 
     def is_paid_for(self, user_id: UserId) -> bool:
-        """Return whether a payment for credits of the user is under way."""
+        """Return whether a payment for credits of the user is in progress."""
         return bool(self._db.execute(UNDER_WAY, (user_id,)).get)
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
         """Add up spends older than *before* by account and day, and other entries by account.
 
-        Also add up spends of users by day, key and endpoint.  Return whether more is left.
+        Also add up spends of users by day, key and endpoint.  Return whether more entries are left.
         """
         is_more = False
         for start, fold, fold_until in (
@@ -155,7 +155,7 @@ class SqlCreditRows:
         if account is None:
             return []
         seen = None
-        # The mark may be moved while the lines are read.
+        # The mark may move while the lines are read.
         while (mark := int(self._db.execute(statements.USAGE_MARK).get)) != seen:
             seen = mark
             found = list(self._db.execute(statements.USAGE, (account, since, limit, mark)))
@@ -165,16 +165,16 @@ class SqlCreditRows:
         ]
 
     def forget_usage(self, before: int, limit: int) -> bool:
-        """Delete up to *limit* lines from before that day; return whether more may be left."""
+        """Delete up to *limit* lines older than *before*; return whether there may be more."""
         return delete_part(self._db, statements.OLD_USAGE, statements.FORGET_USAGE, before, limit)
 
     def spend_level(self, user_id: UserId) -> int | None:
-        """Return the credits of a day at which the user is notified; None: at none."""
+        """Return the credits spent in a day that trigger an e-mail; None: no e-mail."""
         row = self._db.execute(SPEND_LEVEL, (user_id,)).fetchone()
         return None if row is None else int(row[0])
 
     def set_spend_level(self, user_id: UserId, level: int | None, told_day: int) -> None:
-        """Notify the user if *level* credits are spent in a day after *told_day*; at None never.
+        """Notify the user if *level* credits are spent in a day after *told_day*; None: never.
 
         If a level replaces another, the day of the last notification stays.
         """
@@ -184,14 +184,14 @@ class SqlCreditRows:
             self._db.execute(SET_SPEND_LEVEL, (user_id, level, told_day))
 
     def take_overspent(self, since: int, limit: int) -> tuple[Sequence[Overspent], bool]:
-        """Compare up to *limit* alerts with their accounts; they are due again after a spend.
+        """Compare up to *limit* spend alerts with their accounts; they are due again after a spend.
 
         Return the days on which accounts reached their levels and of which they were not notified
         yet, and whether more alerts may be due.
 
-        since   the first day that counts
+        since   the first day to compare
         """
-        # Locked in the order of folds, so that neither waits for the other in a circle.
+        # Locked in the same order as by folds, so that there is no deadlock.
         self._db.execute(statements.FOLD_FROM)
         due = sorted(tuple(row) for row in self._db.execute(TAKE_DUE, (limit,)))
         found = [
@@ -202,18 +202,18 @@ class SqlCreditRows:
         return found, len(due) == limit
 
     def note_overspent(self, user_id: UserId, day: int) -> None:
-        """Note that the user was notified of *day*."""
+        """Record that the user was notified of *day*."""
         self._db.execute(NOTE_OVERSPENT, (day, user_id))
 
 
 class SqlMoveRows:
-    """Moves of credits inside one transaction."""
+    """The moves of credits, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def find(self, key_hash: CredentialHash) -> CreditMove | None:
-        """Return the move that was asked for with that Idempotency-Key."""
+        """Return the move that was requested with that Idempotency-Key."""
         row = self._db.execute(FIND_MOVE, (key_hash,)).fetchone()
         if row is None:
             return None
@@ -234,7 +234,7 @@ class SqlMoveRows:
         return next(int(balance) for account, balance in held if account == off)
 
     def move(self, move: CreditMove) -> None:
-        """Move the credits; if no credits remain, move the purchases that brought them too."""
+        """Move the credits; if none are left, also move the purchases that they came from."""
         off = self._db.execute(ENTER, (move.off, "rotate", -move.credit_count, move.at)).get
         onto = self._db.execute(ENTER, (move.onto, "rotate", move.credit_count, move.at)).get
         self._db.execute(NOTE_MOVE, (move.user_id, move.kind, move.key_hash, off, onto))
@@ -250,7 +250,7 @@ class SqlMoveRows:
 
 
 def no_hash(user_id: UserId) -> CredentialHash:
-    """Return the hash in the row of a user's account, which no credential has."""
+    """Return the hash for the row of a user's account, which no credential has."""
     return CredentialHash(b"account of user".ljust(24, b"\0") + user_id.to_bytes(8))
 
 
@@ -274,13 +274,13 @@ SELECT signature, payer, resource, amount, paid, credits, state, reason, begun_a
 
 
 class SqlWalletRows:
-    """The wallets of users inside one transaction."""
+    """The wallets of users, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def of_user(self, user_id: UserId) -> Sequence[LinkedWallet]:
-        """Return the wallets of a user, in the order in which they were linked."""
+        """Return the wallets of a user, in the order of linking."""
         found = self._db.execute(OF_USER, (user_id,))
         return [LinkedWallet(Wallet(wallet), UnixMs(at)) for wallet, at in found]
 
@@ -296,7 +296,7 @@ class SqlWalletRows:
     def payments(
         self, user_id: UserId, before: tuple[UnixMs, Signature] | None, limit: int
     ) -> Sequence[WalletPayment]:
-        """Return up to *limit* payments of linked wallets, newest first, older than *before*."""
+        """Return up to *limit* payments of linked wallets older than *before*, newest first."""
         begun_at, signature = (None, None) if before is None else before
         found = self._db.execute(PAYMENTS, (user_id, begun_at, signature, limit))
         return [WalletPayment(*row) for row in found]

@@ -1,4 +1,4 @@
-"""Ports of the wallets and credits of users."""
+"""Records of the wallets and credits of users."""
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
@@ -19,7 +19,7 @@ class LinkDenied(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LinkedWallet:
-    """A wallet that has proven to be the user's."""
+    """A wallet that is proven to be the user's."""
 
     wallet: Wallet
     linked_at: UnixMs
@@ -27,16 +27,16 @@ class LinkedWallet:
 
 @dataclass(frozen=True, slots=True)
 class WalletPayment:
-    """A payment of a wallet, as its receipt shows it.
+    """A payment by a linked wallet.
 
     resource      the paid resource
     amount        atoms that were requested
     paid          atoms that arrived; 0 until they have
-    credit_count  that it bought; 0 for a request of its own
+    credit_count  credits that it bought; 0 for a single request
     state         pending, issued, failed or frozen
-    reason        why it failed or is frozen
-    settled_at    of the last change of its state; None: pending
-    asset         the token of its atoms; None: begun before two were taken at once
+    reason        why the payment failed or is frozen
+    settled_at    the last change of its state; None: pending
+    asset         the token of its atoms; None: begun before several tokens were accepted
     """
 
     signature: Signature
@@ -71,7 +71,7 @@ class MoveKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditMove:
-    """A move of *credit_count* credits from *off* to *onto*, with its Idempotency-Key's hash."""
+    """A move of *credit_count* credits from *off* to *onto*; its Idempotency-Key is hashed."""
 
     user_id: UserId
     kind: MoveKind
@@ -95,10 +95,10 @@ class UsedLine(NamedTuple):
     """The requests of an account to one endpoint, with one API key, on one day.
 
     day        UTC days since 1970-01-01
-    key_id     None: views and tests on pages
-    endpoint   the number in `credits.endpoints`; 0: none is noted
-    requests   that cost credits
-    credits    less refunds
+    key_id     None: views of pages and tests of alerts
+    endpoint   the number in `credits.endpoints`; 0: unknown
+    requests   number of requests that cost credits
+    credits    their cost, less refunds
     """
 
     day: int

@@ -16,7 +16,7 @@ from mintscope.api.wire import (
 from mintscope.kit.primitives import ADDRESS, ON_REQUEST, ONE_AT_LEAST, SIGNATURE, about
 from mintscope.solana.blocks import USDC
 
-CREDITS_MAX = 2**53 - 1  # what every JSON parser can hold
+CREDITS_MAX = 2**53 - 1  # the greatest integer of every JSON parser
 LIMIT_MAX = 100
 
 Amount = Annotated[
@@ -64,7 +64,7 @@ class KeyUse(Wire):
 
 
 class AccountHoldings(Wire):
-    """The credits of an account, and the time when the caps of its keys are reset."""
+    """The credits of an account, and the time when the caps of its keys reset."""
 
     user_id: Annotated[int, about("The number of the account.", 7)]
     username: Annotated[str, about("The name of the account.", "agent-7f3a")]
@@ -91,7 +91,7 @@ class KeyLimits(Wire, forbid_unknown_fields=True):
                 max_length=NETWORKS_MAX,
                 description="Addresses, or networks in CIDR notation, from which the key is"
                 " accepted; each lies in one of its networks.",
-                # No example: one that is copied would lock its reader out.
+                # No example, because a reader who copies it would lock the key out.
                 extra_json_schema={ONE_AT_LEAST: True, ON_REQUEST: True},
             ),
         ]
