@@ -19,7 +19,8 @@ from mintscope.kit.clock import ManualClock
 from mintscope.kit.metrics import TRACKED_MINTS
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.market.log import PricedSwap, SlotHeader
-from mintscope.market.ports import FinalSlot, NewSlot
+from mintscope.market.ports import FinalSlot, Folded, NewSlot
+from mintscope.market.store.fold import SqlFolding
 from mintscope.solana.finality_meter import Behind
 from mintscope.solana.pace import Pace
 from support.oracles.definitions import Trade
@@ -265,6 +266,23 @@ async def test_however_many_slots_wait_a_batch_has_a_bound(market: Market) -> No
         left.append(await waiting(market))
     folded = {before - after for before, after in pairwise(left)}
     assert folded == {0, 6}  # where too many wait, four times as many mints: two of them in a slot
+
+
+async def test_a_finish_holds_few_mints_at_a_time(
+    market: Market, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[int] = []
+
+    async def save(folding: SqlFolding, folded: Folded) -> bool:
+        counts.append(len(folded.mints))
+        return await saved(folding, folded)
+
+    saved = SqlFolding.save
+    monkeypatch.setattr(SqlFolding, "save", save)
+    await add(market, range(1, SLOTS_MIN + 1))
+    fold = FinalFold(market.store, None, ManualClock(UnixMs(START * 1000)), mints_max=1)
+    await fold.finish()
+    assert counts == [4] * (SLOTS_MIN // 2) + [2]  # two mints in a slot
 
 
 async def folded_at_once(folder: Path, mints: int = len(MINTS)) -> list[tuple[object, ...]]:

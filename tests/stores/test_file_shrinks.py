@@ -1,5 +1,6 @@
 """A SQLite file returns unused pages to the disk, and its log stays bounded."""
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,11 +12,13 @@ from prometheus_client import REGISTRY
 from mintscope.alerts.alert import FiringId, SignalId
 from mintscope.alerts.evaluation import DueWanted, NewWebhook
 from mintscope.app.stores.folder import MARKET_FILE, WEBHOOKS_FILE
-from mintscope.app.stores.sqlite import SqliteEngine, webhook_queue
+from mintscope.app.stores.sqlite import SqliteEngine, open_market, webhook_queue
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql import sqlite as shrinking
+from mintscope.kit.sql.database import AccessAtOnce, AccessInThreads, DatabaseError
 from mintscope.kit.sql.sqlite import BUSY_TIMEOUT_MS, SqliteDatabase, size_of
 from mintscope.market.store import sqlite as sqlite_market
+from mintscope.market.store.log_writer import LogCopier
 from mintscope.market.store.sqlite import SqliteMarketTables
 
 FILL = """
@@ -76,19 +79,52 @@ def test_few_free_pages_are_kept_for_what_comes(db: SqliteDatabase) -> None:
     assert tidied(db) == before
 
 
-def test_a_commit_leaves_the_log_to_tidying_which_copies_a_long_one(db: SqliteDatabase) -> None:
+async def test_a_commit_leaves_the_log_to_trimming_which_copies_a_long_one(
+    db: SqliteDatabase, path: Path
+) -> None:
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     db.execute(FILL.replace("3000", "1"))
-    tidied(db)
+    await trimmed(path)
     _, _, copied = db.execute(COPIED).get
     assert copied == 0  # two waits for the disk, for some pages
     db.execute(FILL.replace("3000", "2000").replace("1, n,", "2, n,"))
     _, logged, copied = db.execute(COPIED).get
     assert logged > 4 * sqlite_market.LOG_PAGES
     assert copied == 0
-    tidied(db)
+    await trimmed(path)
     _, logged, copied = db.execute(COPIED).get
     assert copied == logged
+
+
+async def trimmed(path: Path) -> None:
+    """Trim, and close the store, which waits for the end of the copy."""
+    async with open_market(path.parent) as market:
+        await market.store.trim(1)
+
+
+async def test_a_copy_of_the_log_waits_for_no_writer(db: SqliteDatabase, path: Path) -> None:
+    db.execute(FILL)
+    copier = LogCopier(
+        AccessInThreads(lambda: SqliteDatabase(path, "market"), threads=1), sqlite_market.copy_log
+    )
+    with db.transaction():
+        copier.start()
+        await copier.close()
+    _, logged, copied = db.execute(COPIED).get
+    assert copied == logged > sqlite_market.LOG_PAGES
+
+
+async def test_a_copy_that_failed_is_reported_at_the_next(path: Path) -> None:
+    def fail(_: object) -> None:
+        raise DatabaseError("the disk is full")
+
+    copier = LogCopier(AccessAtOnce(SqliteDatabase(path, "market")), fail)
+    copier.start()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    with pytest.raises(DatabaseError, match="full"):
+        copier.start()
+    await copier.close()
 
 
 def test_a_log_that_a_reader_held_up_is_emptied_once_it_has_gone(

@@ -120,7 +120,8 @@ class FinalFold:
         """Fold everything that is final."""
         while self._under_way is not None:
             await self._step()
-        while await fold_once(self._store, self._floor):
+        most = self._mints_max * LATE_BATCH  # all that waits would be in memory at once
+        while await fold_once(self._store, self._floor, most):
             pass
         await self._count()
 
@@ -151,15 +152,18 @@ class FinalFold:
             await self._count()
 
 
-async def fold_once(store: SqlMarketStore, floor: ports.Floor | None) -> bool:
+async def fold_once(
+    store: SqlMarketStore, floor: ports.Floor | None, mints_max: int | None = None
+) -> bool:
     """Move one batch of final slots from the log into candles; False if there is none.
 
-    floor   every mint that reaches it is tracked; None: only listed mints
+    floor       every mint that reaches it is tracked; None: only listed mints
+    mints_max   the batch ends with the slot in which it reaches this number; None: no limit
     """
     folding = await store.fold(SLOTS_MIN)
     if not folding.slots:
         return False
-    batch = await _Batch.begin(folding, floor)
+    batch = await _Batch.begin(folding, floor, mints_max)
     while await batch.step():
         pass
     return True

@@ -17,6 +17,7 @@ from mintscope.market.series.pools import SeriesReader
 from mintscope.market.series.store import SqlSeries
 from mintscope.market.store.log_reader import SqlLogReader
 from mintscope.market.store.log_writer import (
+    LogCopier,
     SqlIngestChecks,
     SqlMarketStore,
     SqlMintFacts,
@@ -33,6 +34,8 @@ class MarketEngine:
     beside     opens a connection that may write, in a thread
     ingested   opens a connection for ingest, which may write while this process has the right
     read       opens a connection that reads, in a thread
+    copying    opens a connection that copies a write-ahead log in a thread, with the function that
+               does it; None if the engine needs no copy
     version    a cheap test for readers of whether anything was committed; None if there is none
     """
 
@@ -41,6 +44,7 @@ class MarketEngine:
     beside: Callable[[], AccessInThreads[Database]]
     ingested: Callable[[], DatabaseAccess[Database]]
     read: Callable[[], AccessInThreads[Database]]
+    copying: Callable[[], LogCopier] | None = None
     version: Callable[[Database], int] | None = None
 
 
@@ -67,6 +71,7 @@ class Market:
                 engine.tables,
                 follows_all=self.follows_all,
                 retention=self.retention,
+                copier=None if engine.copying is None else engine.copying(),
             )
         )
 

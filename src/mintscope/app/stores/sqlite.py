@@ -58,7 +58,8 @@ from mintscope.kit.sql.sqlite import (
 )
 from mintscope.market.follow.tailer import Wait
 from mintscope.market.ports import DEFAULT_RETENTION, Retention
-from mintscope.market.store.sqlite import SqliteMarketTables, version
+from mintscope.market.store.log_writer import LogCopier
+from mintscope.market.store.sqlite import SqliteMarketTables, copy_log, version
 from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.payments.store.payments import SqlPaymentStore
 
@@ -163,6 +164,7 @@ def _market_engine(path: Path) -> MarketEngine:
         beside=beside,
         ingested=written,
         read=partial(beside, read_only=True),
+        copying=lambda: LogCopier(beside(), copy_log),
         version=version,
     )
 

@@ -129,7 +129,7 @@ SIZES: Final = {
     "money": Sizes(page_bytes=1_024, cache_bytes=16 * 1024 * 1024),
     # A webhook lost in a power failure is sent again, so a commit need not wait for the disk.
     "webhooks": Sizes(waits_for_disk=False, shrinks=True),
-    # The writer of the market copies its log between two slots: see `market.store.sqlite`.
+    # Ingest copies the log of the market in a thread: see `market.store.sqlite.copy_log`.
     "market": Sizes(shrinks=True, log_pages=8_000),
 }
 

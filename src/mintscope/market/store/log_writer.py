@@ -1,5 +1,6 @@
 """Swap log in SQL, as it is written."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -133,11 +134,41 @@ SELECT min(seq) FROM header WHERE time >= (SELECT time FROM header WHERE seq = ?
 """
 
 
+class LogCopier:
+    """Copies the write-ahead log of a file in a thread, while the writer goes on.
+
+    access   runs in a thread, over a connection of its own
+    copy     copies the log if it is long enough
+    """
+
+    def __init__(self, access: DatabaseAccess[Database], copy: Callable[[Database], None]) -> None:
+        self._access = access
+        self._copy = copy
+        self._copying: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start a copy, unless one is under way.  Raises DatabaseError if the last one failed."""
+        if self._copying is not None:
+            if not self._copying.done():
+                return
+            self._copying.result()
+        self._copying = asyncio.create_task(self._access.run(self._copy))
+
+    async def close(self) -> None:
+        """Wait for the end of a copy, and close the connection."""
+        try:
+            if self._copying is not None:
+                await asyncio.gather(self._copying, return_exceptions=True)
+        finally:
+            self._access.close()
+
+
 class SqlMarketStore:
     """Writes the market for ingest; one process writes at a time.
 
     access        runs in one thread, or in the event loop
     follows_all   the swaps of untracked mints are logged, too
+    copier        copies a write-ahead log; None: there is none, or each commit copies it
     """
 
     def __init__(
@@ -147,8 +178,10 @@ class SqlMarketStore:
         *,
         follows_all: bool = False,
         retention: Retention = DEFAULT_RETENTION,
+        copier: LogCopier | None = None,
     ) -> None:
         self._access = access
+        self._copier = copier
         self._tables = tables
         self._follows_all = follows_all
         self._mints = MintIds(tables, creates=follows_all)
@@ -200,10 +233,15 @@ class SqlMarketStore:
         From the start of a day on, each call also deletes some mints that no longer trade.  It
         deletes some candles of mints that are no longer tracked, too.
         """
-        return await self._access.run(lambda db: self._trim(db, events_max))
+        trimmed = await self._access.run(lambda db: self._trim(db, events_max))
+        if self._copier is not None:
+            self._copier.start()
+        return trimmed
 
     async def close(self) -> None:
         """Close the database."""
+        if self._copier is not None:
+            await self._copier.close()
         self._access.close()
 
     def _start(self, db: Database, mints: Sequence[Mint], follows_files: bool) -> Tail:  # noqa: FBT001

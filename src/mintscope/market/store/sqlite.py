@@ -60,7 +60,7 @@ DELETE FROM waypoint
 DROP_OLD_SPANS: Final = "DELETE FROM {table} WHERE mint = ? AND bucket < ?"
 
 CHECKPOINT_MS: Final = 50  # wait for readers of older pages
-LOG_PAGES: Final = 600
+LOG_PAGES: Final = 1_000
 
 log = structlog.get_logger()
 
@@ -118,18 +118,18 @@ class SqliteMarketTables:
         return found
 
     def tidy(self, db: Database) -> None:
-        """Return some free pages to the disk, and copy the write-ahead log into the file."""
+        """Return some free pages to the disk, and empty a write-ahead log that became too long."""
         assert isinstance(db, SqliteDatabase)
         return_free_pages(db, "market")
-        _copy_log(db)
         if size_of(db.wal) > WAL_BYTES_MAX:
             _empty_log(db)
 
 
-def _copy_log(db: SqliteDatabase) -> None:
+def copy_log(db: Database) -> None:
     """Copy the write-ahead log into the file if it has LOG_PAGES more, so that it can restart.
 
-    Here no reader waits for the commit, and a page of several commits is copied once.
+    *db* is another connection than the writer's, in another thread: no slot waits for the copy, and
+    a page of several commits is copied once.
     """
     _, pages, copied = db.execute("PRAGMA wal_checkpoint(NOOP)").get
     if pages - copied > LOG_PAGES:
