@@ -539,7 +539,9 @@ def test_amounts_keep_every_digit() -> None:
 
 def test_decimals_come_from_balances_or_from_checked_transfers() -> None:
     moved = (checked("user a", A, "vault a", 9, 255), checked("vault b", B, "user b", 8, 0))
-    listed = decode(raydium_tx(raydium(*moved))).swaps[0]
+    # All balances of one mint have the same decimals.
+    tx = raydium_tx(raydium(*moved)).holds("vault b", B, RAYDIUM_AUTHORITY, 9)
+    listed = decode(tx).swaps[0]
     tx = Tx(raydium(*moved)).holds("vault a", A, RAYDIUM_AUTHORITY, 6)
     tx.holds("vault b", C, RAYDIUM_AUTHORITY, 6)
     unlisted = decode(tx).swaps[0]

@@ -123,7 +123,7 @@ def calls(
             elif type(role) is Program and role.read is not None:
                 call = Call(role, instruction, position, -1)
                 found.append(call)
-            if below:
+            if below and role is not IGNORED:  # that one calls no DEX
                 _descend(below, position, (TOP, role, call), roles, keys, by_key, found)
     except IndexError:
         raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT) from None

@@ -182,10 +182,10 @@ def _fee(event: bytes, layout: FeeLayout) -> int | None:
     size = len(event)
     if size < fields.size:
         return None
-    *others, creator, amount = fields.unpack_from(event)
-    total = sum(others)
-    if amount:  # amounts are rounded up, so without an amount the rate is not paid
-        total += creator
+    *rates, amount = fields.unpack_from(event)
+    if not amount:  # amounts are rounded up, so without an amount the rate is not paid
+        rates.pop()
+    total = sum(rates)
     if text is not None:
         at += text + 4 + int.from_bytes(event[text : text + 4], "little")
     if size >= at + FEE.size:
@@ -213,13 +213,19 @@ def verify(call: Call, swaps: list[Swap]) -> None:
 
 def _compare(event: bytes, layout: Layout, swap: Swap) -> None:
     """Raise Unreadable if *event* and *swap* differ."""
-    aside = 0 if layout.aside is None else u64(event, layout.aside)
     gained = swap.in_amount
     lost = swap.out_amount
+    aside = 0
     agrees = False
-    for at in layout.received:
-        agrees |= u64(event, at) in (gained, gained + aside)
-    paid = u64(event, layout.paid)
+    try:
+        if layout.aside is not None:
+            (aside,) = U64(event, FIELDS_AT + layout.aside)
+        for at in layout.received:
+            (received,) = U64(event, FIELDS_AT + at)
+            agrees |= received in (gained, gained + aside)
+        (paid,) = U64(event, FIELDS_AT + layout.paid)
+    except struct.error:
+        raise Unreadable(QuarantineReason.TRUNCATED_EVENT) from None
     if agrees and lost in (paid, paid + aside):
         return
     # Older events are shorter.

@@ -9,7 +9,7 @@ from mintscope.dex import base58, transfers
 from mintscope.dex.base58 import data_of
 from mintscope.dex.events import FIELDS_AT, SELF_CALL, u64
 from mintscope.dex.moves import moves
-from mintscope.dex.outcome import QuarantineReason, Swap, Unreadable
+from mintscope.dex.outcome import BY_TABLE, QuarantineReason, Swap, Unreadable, new_swap
 from mintscope.dex.program import Call, Leg
 from mintscope.dex.token_accounts import TokenAccounts, address
 from mintscope.kit.primitives import PUBKEY_BYTES
@@ -128,19 +128,25 @@ def _swaps_of_event(
     left = _reserve(event) if quote == WSOL else _quote_reserve(event, quote)
     signer = user if user in token_accounts.signers else token_accounts.signers[0]
     return [
-        Swap(
-            token_accounts.signature,
-            token_accounts.index,
-            call.outer,
-            call.inner,
-            0,
-            call.program.name,
-            curve or mint,  # a mint has one curve
-            *received,
-            *paid,
-            signer,
-            in_left=left if is_buy else None,
-            out_left=None if is_buy else left,
+        new_swap(
+            (
+                token_accounts.signature,
+                token_accounts.index,
+                call.outer,
+                call.inner,
+                0,
+                call.program.name,
+                curve or mint,  # a mint has one curve
+                *received,
+                *paid,
+                signer,
+                BY_TABLE,
+                left if is_buy else None,
+                None if is_buy else left,
+                None,  # succeeds
+                None,  # progress
+                None,  # fee_bps
+            )
         )
     ]
 

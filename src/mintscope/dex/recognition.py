@@ -136,9 +136,9 @@ def _recognised(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts
         _take_in(call, inner)
         inner = ()
     call.tokens = batch.expand(call.tokens, token_accounts.opened)
+    if _is_no_exchange(call, token_accounts):
+        return []
     if _may_exchange(call):
-        if _is_no_exchange(call, token_accounts):
-            return []
         swaps = read_closed(call, (), token_accounts) if call.below_router else []
         address = token_accounts.key(call.instruction.program_id_index)
         found = [
@@ -148,10 +148,8 @@ def _recognised(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts
         ]
         if found:
             return found
-    # The check by name is last, because most calls show no sign of an exchange.
     whole = unread.with_inner(call, inner, token_accounts)
-    may_exchange = unread.may_exchange(whole, call, token_accounts)
-    if may_exchange and not _is_no_exchange(call, token_accounts):
+    if unread.may_exchange(whole, call, token_accounts):
         unread.expect_none(whole, call, token_accounts)
     return []
 

@@ -146,6 +146,18 @@ class TokenAccounts:
                 return balance.ui_token_amount.decimals
         return self._checked_decimals(mint)
 
+    def held(self, mint: str, vault: TokenBalance | None) -> tuple[int | None, int | None]:
+        """Return the decimals of *mint* and its raw units in *vault*; None for an unknown one."""
+        balance = None if vault is None else vault.ui_token_amount
+        if vault is None or balance is None:
+            return self.decimals(mint), None
+        decimals = DECIMALS.get(mint)
+        if decimals is None:
+            decimals = balance.decimals if vault.mint == mint else self.decimals(mint)
+        text = balance.amount
+        is_number = len(text) <= DIGITS_MAX and text.isascii() and text.isdigit()
+        return decimals, int(text) if is_number else None
+
     def complete(self) -> None:
         """Add the accounts that the transaction has closed."""
         if self.is_complete:
@@ -292,16 +304,6 @@ def signature_of(transaction: Transaction) -> Signature:
 @lru_cache(maxsize=16_384)
 def _encode(key: bytes) -> str:
     return b58encode(key).decode()
-
-
-def left_in(balance: TokenBalance | None) -> int | None:
-    """Return the amount of *balance*; None if it is unknown."""
-    held = None if balance is None else balance.ui_token_amount
-    if held is None:
-        return None
-    text = held.amount
-    is_number = len(text) <= DIGITS_MAX and text.isascii() and text.isdigit()
-    return int(text) if is_number else None
 
 
 def _amount(balance: TokenBalance) -> int:

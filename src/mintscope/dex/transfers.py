@@ -19,16 +19,15 @@ from mintscope.dex.moves import (
     Move,
     moves,
 )
-from mintscope.dex.outcome import QuarantineReason, RecognisedBy, Swap, Unreadable, new_swap
+from mintscope.dex.outcome import BY_TABLE, QuarantineReason, Swap, Unreadable, new_swap
 from mintscope.dex.program import Call, Leg
-from mintscope.dex.token_accounts import TokenAccounts, address, left_in
+from mintscope.dex.token_accounts import TokenAccounts, address
 from mintscope.solana.blocks import WSOL
 
 MINT_TO: Final = frozenset({b"\x07", b"\x0e"})  # and checked
 SUPPLY: Final = frozenset({b"\x07", b"\x08", b"\x0e", b"\x0f"})  # MintTo, Burn, and checked
 U64_MAX: Final = 2**64 - 1
 BETWEEN_VAULTS: Final = "+"
-BY_TABLE: Final = RecognisedBy.TABLE  # `RecognisedBy.TABLE` takes ten times as long
 
 Exchange: TypeAlias = tuple[str, int, str, int]
 """Mint and amount received, mint and amount paid."""
@@ -80,7 +79,8 @@ def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -
         if max(vault, shares) < len(accounts):
             mint = token_accounts.mint(accounts[vault])
             if mint is not None:
-                left[address(mint)] = left_in(token_accounts.book.get(accounts[shares]))
+                own = token_accounts.book.get(accounts[shares])
+                _, left[address(mint)] = token_accounts.held(mint, own)
     return swap._replace(in_left=left.get(swap.in_mint), out_left=left.get(swap.out_mint))
 
 
@@ -341,7 +341,10 @@ def swap_of(  # noqa: PLR0913 - where, what and who
     else:
         taker, giver = vaults
     program = call.program
-    shows = not program.is_pooled
+    in_decimals, in_left = token_accounts.held(received, taker)
+    out_decimals, out_left = token_accounts.held(paid, giver)
+    if program.is_pooled:
+        in_left = out_left = None
     return new_swap(
         (
             token_accounts.signature,
@@ -353,14 +356,14 @@ def swap_of(  # noqa: PLR0913 - where, what and who
             pool,
             address(received),
             gained,
-            token_accounts.decimals(received),
+            in_decimals,
             address(paid),
             lost,
-            token_accounts.decimals(paid),
+            out_decimals,
             trader,
             BY_TABLE,
-            left_in(taker) if shows else None,
-            left_in(giver) if shows else None,
+            in_left,
+            out_left,
             None,  # succeeds
             None,  # progress
             None,  # fee_bps
