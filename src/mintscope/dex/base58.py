@@ -19,14 +19,14 @@ from mintscope.solana.transaction import Instruction
 
 ALPHABET: Final = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 SHORT_MAX: Final = 60
-# A CPI carries at most 10 KiB, which is 13,985 digits; anything longer is not an instruction.
+# A CPI has at most 10 KiB of data, which is 13,985 digits; anything longer is not an instruction.
 LENGTH_MAX: Final = 14_000
 HEAD_SIZE: Final = 8
 # By the size of a head: 13 digits (over 76 bits) determine 8 bytes, with rare exceptions.  A head
 # of 1 byte precedes amounts, which more digits would distinguish in vain.
 HEAD_DIGITS: Final = {1: 2, HEAD_SIZE: 13}
 HEAD_SIZES: Final = {digits: size for size, digits in HEAD_DIGITS.items()}
-ZERO: Final = b"1"  # at the start of a text, each stands for a byte of 0
+ZERO: Final = b"1"  # at the start of a text, each is a zero byte
 HALF_A_STEP: Final = 5
 DIGITS_A_STEP: Final = 2 * HALF_A_STEP  # 58 ** 10 is the largest power of 64 bits
 BASE: Final = np.uint64(58)
@@ -120,7 +120,7 @@ def multiply(limb: np.uint64, factor: np.uint64, carry: np.uint64) -> tuple[np.u
 
 
 def _compile_multiply() -> Callable[..., Any]:
-    """Let compiled code run `multiply` as one instruction of the processor."""
+    """Make compiled code run `multiply` as one instruction of the processor."""
     import numba.extending  # noqa: PLC0415 - loads in 0.2 s
     from llvmlite import ir  # noqa: PLC0415 - loads with it
 
@@ -150,9 +150,10 @@ compiled_multiply: Final = StandIn(_compile_multiply)
 
 @kernel
 def convert(digits: bytes, limbs: NDArray[np.uint64]) -> bool:
-    """Write the number of *digits*, a multiple of DIGITS_A_STEP, to *limbs*, which are 0.
+    """Write the number that *digits* express to *limbs*, which are 0.
 
-    Its bytes are in the order of the digits.  Return False for a bad digit.
+    The count of *digits* is a multiple of DIGITS_A_STEP.  The bytes of the number are in the order
+    of the digits.  Return False for a bad digit.
     """
     used = 0  # limbs, the least significant first
     for at in range(0, len(digits), DIGITS_A_STEP):

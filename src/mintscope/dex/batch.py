@@ -16,7 +16,7 @@ from mintscope.solana.transaction import Instruction
 BATCH: Final = 0xFF
 FIRST_BYTE: Final = bytes([BATCH])
 HEADER_SIZE: Final = 2
-# A call carries at most 10 KiB; the shortest instruction takes a header and a byte.
+# A call has at most 10 KiB of data; the shortest instruction takes a header and a byte.
 INSTRUCTIONS_MAX: Final = 10_240 // (HEADER_SIZE + 1)
 
 

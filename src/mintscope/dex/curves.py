@@ -125,7 +125,7 @@ def sent_to(account: int, instruction: Instruction) -> int:
         size = int.from_bytes(data[36:44], "little")
         at = 44 + size
         target = 1
-    elif kind == TRANSFER_SEEDED:  # the base stands between
+    elif kind == TRANSFER_SEEDED:  # the base is between
         at = LAMPORTS_AT
         target = 2
     else:
@@ -150,7 +150,7 @@ LAUNCHLAB_BUYS: Final = frozenset(map(bytes.fromhex, ("faea0d7bd59c13ec", "18d37
 def launchlab_read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swap of *call* from its transfers, with its curve's reserve, virtual included.
 
-    Raises Unreadable
+    Raises Unreadable if the transfers are not one swap.
     """
     swaps = transfers.read(call, legs, token_accounts)
     if len(swaps) != 1:

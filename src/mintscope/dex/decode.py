@@ -336,7 +336,7 @@ def _calls_unlisted(transaction: Transaction, by_key: Mapping[Any, Program | Nat
 
 
 def _migration(call: Call, token_accounts: TokenAccounts) -> Swap | None:
-    """Return the migration of *call*, None if it is none."""
+    """Return the migration of *call*, or None if it is not a migration."""
     names = call.program.migrations.get(base58.head(call.instruction.data))
     accounts = call.instruction.accounts
     if names is None or len(accounts) <= max(*names.mints, names.curve, names.pool):

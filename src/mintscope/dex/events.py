@@ -94,7 +94,7 @@ FEE_BPS_MAX: Final = 10_000
 # LaunchLab    tokens sold / tokens to be sold
 # Meteora DBC  quote in the curve / quote at which it migrates
 
-WHOLE: Final = 1_000_000  # of the way
+WHOLE: Final = 1_000_000  # the full way, in millionths
 INITIAL_TOKENS: Final = 793_100_000_000_000  # raw units of 6 decimals
 TOKENS_LEFT: Final = struct.Struct("<129xQ")
 TOKENS_SOLD: Final = struct.Struct("<48xQ32xQ")  # after the number to be sold
@@ -128,7 +128,7 @@ def _progress(done: int, whole: int) -> int | None:
 
 
 class Report(NamedTuple):
-    """The readers of an event that shows more than amounts; None for what it does not show."""
+    """The readers of an event that shows more than amounts; None for each value that it lacks."""
 
     progress: Callable[[bytes], int | None] | None = None
     fee: FeeLayout | None = None

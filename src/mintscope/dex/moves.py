@@ -164,7 +164,7 @@ def _arrived(account: int, named: int, token_accounts: TokenAccounts) -> int:
 def _withheld(transfer: Instruction, sent: int, account: int, token_accounts: TokenAccounts) -> int:
     """Return the fee withheld from *transfer* to *account*, judging by the balances; else 0."""
     gained = (token_accounts.after(account) or 0) - (token_accounts.before(account) or 0)
-    if gained in {0, sent}:  # not recorded, or nothing was kept
+    if gained in {0, sent}:  # not recorded, or no fee was withheld
         return 0
     kept = -gained
     unnamed: list[Instruction] = []

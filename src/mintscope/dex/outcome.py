@@ -108,7 +108,7 @@ class QuarantineReason(StrEnum):
     UNKNOWN_ACCOUNT = "unknown_account"  # an index beyond the accounts of the transaction
     BAD_BASE58 = "bad_base58"
     TRUNCATED_INSTRUCTION = "truncated_instruction"  # fewer bytes or accounts than its layout
-    MALFORMED_BATCH = "malformed_batch"  # cut short, or of more accounts than it was given
+    MALFORMED_BATCH = "malformed_batch"  # cut short, or it names more accounts than it has
     TRUNCATED_EVENT = "truncated_event"
     TRUNCATED_LOG = "truncated_log"  # of a program that shows its fills nowhere else
     UNRESOLVED_MINT = "unresolved_mint"  # a transfer whose mint is unknown

@@ -1,4 +1,4 @@
-"""The table of programs that the decoder knows.
+"""The table of programs whose swaps the decoder reads.
 
 A new program needs a row here, and a module if it needs its own reader.  The ids of rows that are
 not `proven` agree between at least two published decoders, but were not tested with a recorded

@@ -74,7 +74,7 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 
 
 def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap in the event of *call*, whatever its instruction; empty without an event.
+    """Return the swap in the event of *call*, for any instruction; empty without an event.
 
     The curve is the other owner of the moved tokens.  The quote is a mint of the transaction that
     the tail of the event names, else SOL.

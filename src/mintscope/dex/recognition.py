@@ -171,7 +171,7 @@ def _is_below_named(calls: Sequence[Call], number: int, token_accounts: TokenAcc
 
 
 def _is_no_exchange(call: Call, token_accounts: TokenAccounts) -> bool:
-    """Return whether *call* is no exchange by its program or by its name."""
+    """Return whether its program or its name shows that *call* is not an exchange."""
     address = token_accounts.key(call.instruction.program_id_index)
     if address in NO_EXCHANGE_PROGRAMS:
         return True
@@ -292,7 +292,7 @@ def _sides(
 def _mirrored(
     exchanges: dict[str, Exchange], token_accounts: TokenAccounts
 ) -> Sequence[tuple[str, str]]:
-    """Return the pairs of a party and an owner, not a signer, with the opposite exchange."""
+    """Return each pair of a party and an owner that did not sign, with opposite exchanges."""
     signers = token_accounts.signers
     return [
         (trader, owner)

@@ -61,9 +61,9 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
             swaps.append(_own_part(swap, call, leg, token_accounts) if leg.shares else swap)
         elif not flow or any(flow.values()):
             raise Unreadable(QuarantineReason.NO_MOVEMENT)
-        # else the transfers were of nothing, and nothing was traded
+        # else the amounts are 0, and nothing was traded
     if call.events and not call.token_2022:
-        # A fee mint moves less than the program counts, so the two may differ there.
+        # A mint with a fee moves less than the program counts, so the two amounts may differ.
         events.verify(call, swaps)
     return swaps
 
@@ -87,7 +87,7 @@ def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -
 def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swap of a program that publishes nothing, if the transfers form one.
 
-    One mint in and one out is a swap; if shares were minted or burned, it is none.
+    One mint in and one out is a swap; if shares were minted or burned, it is not.
     """
     if len(call.tokens) + len(call.lamports) < PARTIES:
         return []
@@ -98,7 +98,7 @@ def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts
     if leg is not None and (leg.owners or leg.vaults):
         owners = _owners(call, leg, token_accounts)
         signers = token_accounts.signers
-        if owners[0] not in signers and owners[-1] not in signers:  # else the layout is another
+        if owners[0] not in signers and owners[-1] not in signers:  # else the layout differs
             exchange = exchange_of(flow_of(moved, owners))
     trader = None
     if exchange is None:
@@ -236,7 +236,7 @@ def _is_for_a_fee(
 def is_pool(party: str, moved: list[Move], token_accounts: TokenAccounts) -> bool:
     """Return whether *party*, the only one that exchanged, is the pool instead of the trader.
 
-    It is if it is no signer, and deals with one, or, without any, received before it paid.
+    It is if it is no signer, and trades with one, or, without any, received before it paid.
     """
     signers = token_accounts.signers
     if party in signers:

@@ -1,7 +1,7 @@
 """Unknown instructions of listed programs, and reports of exchanges that cannot be read.
 
 An unknown instruction is read by its swap event, if it has one.  Otherwise an exchange of two mints
-is reported, so that a person can look at it.
+is reported, so that a person can examine it.
 
 For unlisted programs, transfers may show an exchange without its amounts or vaults:
 
@@ -397,7 +397,7 @@ def _taken(call: Call, signer: int, token_accounts: TokenAccounts) -> tuple[int,
     taken_from = -1
     for account in dict.fromkeys(call.instruction.accounts):
         held = token_accounts.lamports(account)
-        if held is None or not held[1]:  # closed: its rent was given back
+        if held is None or not held[1]:  # closed: its rent was returned
             continue
         if account < len(token_accounts.signers) or token_accounts.mint(account) is not None:
             continue

@@ -38,7 +38,7 @@ TAKER_ORDER_AT = 208
 IS_BUY_AT = 216
 LOG_DATA: Final = "Program data: "
 TRUNCATED: Final = "Log truncated"
-WORDS: Final = 3  # of the lines of calls: Program, its address, what it did
+WORDS: Final = 3  # of the lines of calls: Program, its address, its action
 
 
 def manifest_swaps(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:

@@ -146,7 +146,7 @@ class ListPage(NamedTuple):
 class UnreadTransaction(NamedTuple):
     """A transaction to read.
 
-    is_mixed   whether several lists have its slot, so that only its block shows the order
+    is_mixed   whether several lists contain its slot, so that only its block shows the order
     """
 
     slot: Slot
@@ -169,7 +169,7 @@ class HistoryJob(NamedTuple):
     slot      the last slot that was read, None before the end of the first round
     listed    number of listed transactions
     read      number of those that were read
-    missing   number of those that the node did not return in three attempts; kept when joined
+    missing   number of those that the node did not return in three attempts; kept after the join
     """
 
     from_time: UnixS

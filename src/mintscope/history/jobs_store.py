@@ -35,7 +35,7 @@ SELECT address, before, until FROM history_address
  ORDER BY kind, address
 """
 
-# A transaction in several lists takes its place in the list of a pool.
+# A transaction that is in several lists has the position that the list of a pool gives it.
 ADD_LINE: Final = """
 INSERT INTO history_transaction (mint, slot, signature, address, line, time)
 VALUES (?, ?, ?, ?, ?, ?)
@@ -58,7 +58,7 @@ UPDATE history_address
  WHERE mint = :mint AND address = :address
 """
 
-# With one pool and one address of the rate, the list of each shows the order of its transactions.
+# With one pool and one rate address, the list of each shows the order of its transactions.
 UNREAD: Final = """
 SELECT slot, signature,
        (SELECT count(DISTINCT address) > 1 FROM history_transaction AS other

@@ -170,7 +170,7 @@ AGAIN: Final = "UPDATE history_job SET stage = 'reading' WHERE mint = ?"
 OLDEST: Final = """
 SELECT time FROM header WHERE seq = (SELECT min(seq) FROM header WHERE is_dead = 0)
 """
-# A slot without a rate counts as rated as long ago as a rate lasts.
+# For a slot without a rate, the time at which a rate that has just expired would have been set.
 RATED_AT: Final = """
 SELECT coalesce(sol_usd_time, time - ?) FROM header
  WHERE is_dead = 0 AND slot <= ? ORDER BY seq DESC LIMIT 1
@@ -218,7 +218,7 @@ INSERT INTO deciding_pool (mint, deciding) VALUES (?, ?)
 ON CONFLICT (mint) DO UPDATE SET deciding = excluded.deciding
 """
 FOLLOWED_SINCE: Final = "UPDATE mint SET since_slot = ?, since_time = ? WHERE id = ?"
-# Its row stays, so that its start is known; its staged data go.
+# Its row stays, so that its start is known; its staged data are deleted.
 JOINED: Final = """
 UPDATE history_job SET stage = 'joined', state = NULL, deciding = NULL WHERE mint = ?
 """

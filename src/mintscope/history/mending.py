@@ -237,7 +237,7 @@ class GapMending:
         return failures
 
     async def _read(self, mint: Mint, moment: _Moment) -> None:
-        """Backfill *mint* and wait for its join, unless it is untracked or has such a backfill."""
+        """Backfill *mint* and wait for the join, unless it is untracked or already backfilled."""
         is_begun = False
         while not await is_read(self.jobs, mint, moment.settled):
             if await self.tracking.one(mint) is None:

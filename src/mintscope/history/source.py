@@ -170,7 +170,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 Decode: TypeAlias = Callable[[Sequence[Transaction | UnreadableTransaction]], Sequence[Swap]]
-Progress: TypeAlias = Callable[[str, int], None]  # what, and how many more of it
+Progress: TypeAlias = Callable[[str, int], None]  # `listed` or `read`, and the number added
 
 
 @dataclass(eq=False, repr=False)
@@ -318,11 +318,11 @@ async def cost_of(
 
 
 SLOTS_MAX: Final = 2_000  # of one gap; each block takes a request
-LATER_SLOTS_MAX: Final = 1_000  # after the gap, among which a block must be
+LATER_SLOTS_MAX: Final = 1_000  # after the gap, at least one of which must have a block
 
 
 class NotThere(SourceError):
-    """The node lacks blocks of the gap, too."""
+    """The node also lacks blocks of the gap."""
 
 
 async def blocks_of(node: Node, gap: Gap) -> AsyncIterator[Block]:

@@ -33,7 +33,7 @@ LOOK_S: Final = 1.0  # between two checks for requested and cancelled backfills
 AGAIN_S: Final = 30.0  # after a node did not answer
 FAILURES_MAX: Final = 20  # failures of a node in a row
 WORDS_MAX: Final = 500
-AWAY: Final = (ServiceUnavailable, UnusableStore)  # of the store: the work is tried again
+AWAY: Final = (ServiceUnavailable, UnusableStore)  # errors after which the work is tried again
 GONE: Final = "This token is followed no more."
 BUG: Final = "An error of the service ended it; the log of ingest has it."
 READ: Final = "All is read. It is joined between two blocks, within a minute."
@@ -67,7 +67,7 @@ class BackfillSource(Protocol):
 
 @dataclass(eq=False)
 class _Doing:
-    """The progress of a backfill in this process; *words* says why it waits."""
+    """The progress of a backfill in this process; *words* is the reason why it waits."""
 
     ask: BackfillJob
     listed: int = 0

@@ -16,7 +16,7 @@ from mintscope.market.ports import UNKNOWN_PROGRAM
 from mintscope.solana.blocks import STABLES, WSOL
 
 LAMPORTS_PER_MILLIONTH_SOL: Final = 1_000
-# No call moves more micro-USD: a larger volume is a mistake, or of invalid tokens.
+# A call cannot move more micro-USD: a larger volume is an error, or of invalid tokens.
 CALL_VOLUME_MAX: Final = 10**15
 # Anyone can create programs, so the labels of metrics are limited.
 MISSED: Final = "missed"

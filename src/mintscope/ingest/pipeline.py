@@ -280,14 +280,14 @@ def newest_stored() -> tuple[Slot | None, float | None]:
 
 
 class Writing:
-    """A check that fails from a failure to write the market until a block is stored again."""
+    """A check that fails after a failed write of the market, until a block is stored again."""
 
     def __init__(self) -> None:
         self._trouble = ""
         self._slot: Slot | None = None
 
     def note(self, trouble: Exception) -> None:
-        """Store a failure."""
+        """Record a failed write."""
         self._trouble = str(trouble)
         self._slot, _ = newest_stored()
 

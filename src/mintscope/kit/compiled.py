@@ -30,12 +30,12 @@ class StandIn(Generic[P, R]):
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the function."""
-        if name.startswith("__"):  # Python itself asks for some, such as __wrapped__
+        if name.startswith("__"):  # Python itself looks up some, such as __wrapped__
             raise AttributeError(name)
         return getattr(self._real(), name)
 
     def _real(self) -> Callable[P, R]:
-        with _LOADING:  # another thread may be at it
+        with _LOADING:  # another thread may be making them
             if self.made is None:
                 _make_all()
         assert self.made is not None

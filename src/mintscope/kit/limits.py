@@ -15,7 +15,7 @@ import msgspec
 from mintscope.kit.clock import Clock
 
 KEYS_MAX: Final = 20_000  # of a window; a process cannot serve so many accounts in a minute
-IPV6_PREFIX: Final = 64  # one customer's network: its single addresses are free
+IPV6_PREFIX: Final = 64  # one customer's network, with any number of addresses
 IPV6_SITE_PREFIX: Final = 48  # some customers have 65,536 such networks
 SITE_SHARES: Final = 4  # the limit of a site, in limits of one client
 

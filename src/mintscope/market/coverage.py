@@ -25,8 +25,8 @@ WINDOW_HOURS: Final = 2
 DAY_HOURS: Final = 24
 WEEK_HOURS: Final = 7 * DAY_HOURS
 
-# A jump: more missed calls of a program than this, a larger share of its calls, and more times as
-# many as the day before.
+# Limits of a jump: the missed calls of a program, their share of its calls, and their ratio to the
+# day before.
 JUMP_CALLS_MIN: Final = 20
 JUMP_SHARE_MIN: Final = 0.01
 JUMP_FACTOR: Final = 4

@@ -275,7 +275,7 @@ class LogReader(Protocol):
     async def events(self, after_seq: int, limit: int) -> Sequence[Event]:
         """Return up to *limit* events after *after_seq*, in order.
 
-        Raises LogTrimmed if the first of them is no longer kept.
+        Raises LogTrimmed if the first of them is no longer stored.
         """
 
     async def tracked(self) -> tuple[int, frozenset[Mint]]:

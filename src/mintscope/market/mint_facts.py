@@ -31,8 +31,8 @@ SCALED_UI_AMOUNT: Final = 25
 # In TransferFeeConfig: two authorities, the withheld amount, the older fee; then the newer one.
 NEWER_FEE_BPS_AT: Final = 32 + 32 + 8 + 18 + 16
 HOOK_PROGRAM_AT: Final = 32  # after its authority
-# ScaledUiAmountConfig: its authority; the multiplier f64, the time i64 from which the newer holds,
-# the newer f64.
+# ScaledUiAmountConfig: its authority; the multiplier f64, the time i64 from which the newer
+# applies, the newer f64.
 MULTIPLIERS: Final = struct.Struct("<dqd")
 MULTIPLIERS_AT: Final = 32
 
@@ -75,7 +75,7 @@ class ScaledUiAmount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         return self.new_multiplier if time >= self.effective_at else self.multiplier
 
     def announced(self, time: UnixS) -> tuple[float, UnixS] | None:
-        """Return the multiplier that holds from a time after *time* on, and that time, or None."""
+        """Return the multiplier that applies from a time after *time*, and that time, or None."""
         is_ahead = time < self.effective_at <= UNIX_S_MAX
         if not is_ahead or self.new_multiplier == self.multiplier:
             return None
@@ -90,11 +90,11 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     program             the owner of the account: a token program
     supply              in the smallest unit
     mint_authority      the account that can mint more; None: the supply cannot grow
-    freeze_authority    who can freeze accounts; None: they cannot be frozen
+    freeze_authority    the account that can freeze accounts; None: they cannot be frozen
     name, symbol        as its issuer wrote them, at most 64 characters; None if there is none
     transfer_fee_bps    newest fee of a transfer in 1/100 percent; None without the extension
     transfer_hook       program that runs at every transfer; None without the extension
-    permanent_delegate  who can move or burn anyone's tokens; None without the extension
+    permanent_delegate  account that can move or burn anyone's tokens; None without the extension
     scaled_ui_amount    how wallets scale amounts; None without the extension, and in older facts
     """
 

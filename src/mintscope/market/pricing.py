@@ -244,7 +244,7 @@ def price_slot(
                 unpriced[Unpriced.ROUND_TRIP if trip else Unpriced.OTHER_POOL] += 1
                 volume = 0
             offered = None if usd == price[0] else price
-        # Without all swaps that changed a pool in the log, a restart would know less of the pool; a
+        # The log has every swap that changed a pool, so that a restart restores the whole pool; a
         # swap without volume is logged for lists of swaps.
         if volume or evidence is not None:
             at = (seen.base, *_position(swap), seen.is_buy)

@@ -1,7 +1,7 @@
 """The report of endpoint 1 on a mint, and the port of the reports.
 
 Field names are the specification's; `rename` gives their camelCase.  The text of `about` for a
-field is for the description of the API alone: encoding does not look at it.
+field is for the description of the API alone: encoding ignores it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -472,4 +472,4 @@ class Reports(Protocol):
         """
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the plain report of *mint* if it is ready; None does not say why it is not."""
+        """Return the plain report of *mint* if it is ready; else None, without a reason."""

@@ -178,7 +178,7 @@ def basis_by(standing: Standing) -> PriceBasis:
     weighed = weights(pools, newest)
     low = standing.usd / (1 + AGREEMENT)
     high = standing.usd * (1 + AGREEMENT)
-    # Only the price is known of a pool that weighs nothing.
+    # For a pool that weighs nothing, only the price is known.
     counting = [(one, weight) for one, weight in zip(pools, weighed, strict=True) if weight]
     near = [(one, weight) for one, weight in counting if low <= one.usd <= high]
     # Reserves last seen in a pool that no longer trades may have left it.

@@ -70,8 +70,8 @@ class DataSpanUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class ReportUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Data of an `update`: each present field replaces the one that was sent before.
 
-    A field that is not there has not changed; `macd`, `fibonacci`, `buySellPressure` and
-    `candleCounts` are there whole or not at all.
+    An absent field has not changed; `macd`, `fibonacci`, `buySellPressure` and
+    `candleCounts` are present as a whole or absent.
     """
 
     token: Annotated[Mint, about("The mint, base58.", WSOL)]

@@ -16,7 +16,7 @@ WSOL: Final = Mint("So11111111111111111111111111111111111111112")
 USDC: Final = Mint("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v")
 USDT: Final = Mint("Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB")
 STABLES: Final = frozenset({USDC, USDT})
-# Further dollars that swaps are quoted in, each of 6 decimals: see `market.quotes`.
+# Other dollar tokens that swaps are quoted in, each with 6 decimals: see `market.quotes`.
 PYUSD: Final = Mint("2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo")
 USDS: Final = Mint("USDSwr9ApdHk5bvJKMjzff41FfuX8bSxdKcR81vTwcA")
 USD1: Final = Mint("USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB")
@@ -89,7 +89,7 @@ class Source(Protocol):
         """Return the genesis hash of the chain, None if the source does not know it."""
 
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
-        """Yield updates after *after*, oldest first; if it is None, from the source's start.
+        """Yield updates after *after*, oldest first; from the source's start if *after* is None.
 
         Ends with the last file; never ends for a live source.
         If the chain forked below *after*, the source yields the replacing block, whose parent

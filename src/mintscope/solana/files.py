@@ -4,7 +4,7 @@ A line is one of
     {"slot": 1, "blockhash": ..., "transactions": [...], ...}
     {"slot": 1, "block": {"blockhash": ..., "transactions": [...], ...}}
     {"jsonrpc": "2.0", "result": {"slot": 1, "transactions": [...], ...}, "id": 1}
-In the last form the slot may also stand beside "result".  Only the slot and the transactions
+In the last form the slot may also be next to "result".  Only the slot and the transactions
 are required: the parent of a line without one is the line before.
 """
 
@@ -36,7 +36,7 @@ log = structlog.get_logger()
 
 Progress = Callable[[int, int], None]
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-Time = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]  # milliseconds are beyond it
+Time = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]  # a time in milliseconds exceeds it
 
 
 class FileError(SourceError):
@@ -298,7 +298,7 @@ class Arrivals:
 
     def __init__(self) -> None:
         self._meter = PaceMeter()
-        self._newest: tuple[Slot, float] | None = None  # and the time to request it
+        self._newest: tuple[Slot, float] | None = None  # the slot, and the time to request it
 
     @property
     def pace(self) -> Pace | None:

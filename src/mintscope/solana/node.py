@@ -19,7 +19,7 @@ from mintscope.solana.wire import Header
 
 T = TypeVar("T")
 
-# How long a node that did not answer comes after the others.
+# Seconds during which a node that did not answer is tried last.
 AVOIDED_S: Final = 30.0
 
 
@@ -74,7 +74,7 @@ class PreferredNodes:
         return await self._first(lambda node: node.first_available())
 
     async def genesis_hash(self) -> str:
-        """Return the name of the cluster."""
+        """Return the genesis hash, which names the cluster."""
         return await self._first(lambda node: node.genesis_hash())
 
     async def pace(self) -> Pace | None:
@@ -129,7 +129,7 @@ class PreferredNodes:
         return sorted(range(len(self._nodes)), key=lambda at: self._avoided_until_s[at] > now_s)
 
 
-# A block is usually stored within some seconds; a later one is a failure.
+# A block is usually stored within some seconds; a longer delay is a failure.
 LATE_S: Final = 20.0
 STILL_S: Final = 10.0  # without a newer slot; a chain may skip several slots
 SILENT_S: Final = 5.0  # without an answer
@@ -167,7 +167,7 @@ class WatchedNode:
         return await self.node.first_available()
 
     async def genesis_hash(self) -> str:
-        """Return the name of the cluster."""
+        """Return the genesis hash, which names the cluster."""
         return await self._noted("its chain", self.node.genesis_hash())
 
     async def pace(self) -> Pace | None:

@@ -14,11 +14,11 @@ import msgspec
 
 from mintscope.kit.primitives import Slot, UnixS
 
-BLOCKHASH_BLOCKS: Final = 150  # MAX_PROCESSING_AGE: a blockhash is valid for so many blocks
+BLOCKHASH_BLOCKS: Final = 150  # MAX_PROCESSING_AGE: a blockhash is valid for 150 blocks
 WINDOW_S: Final = 180  # span of the measured block times
 SPAN_S_MIN: Final = 20  # block times are whole seconds, so a shorter span is inaccurate
 MARKS_MAX: Final = 400  # one for each second of block time
-NEWEST: Final = 5  # marks, the median time of which counts as now
+NEWEST: Final = 5  # marks, whose median time counts as now
 SLOT_S_MIN: Final = 0.01
 SLOT_S_MAX: Final = 10.0
 

@@ -43,7 +43,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Trouble(Exception):
-    """An attempt has failed, and is repeated; *code* is the error code of the node, 0 for none."""
+    """A failed attempt that is repeated; *code* is the node's error code, 0 if it sent none."""
 
     def __init__(self, what: str, retry_after_s: float = 0.0, *, code: int = 0) -> None:
         super().__init__(what)
@@ -125,7 +125,7 @@ class Unreachable(RpcFailure):
 class RpcRefused(RpcFailure):
     """The node refuses the request; only a change of configuration helps.
 
-    code   of the JSON-RPC error that it answered; None for another refusal
+    code   of the node's JSON-RPC error; None for any other refusal
     """
 
     is_refusal = True
@@ -240,7 +240,7 @@ class Rpc:
         return Slot(_some(await self._call("getFirstAvailableBlock", [], wire.SLOT)))
 
     async def genesis_hash(self) -> str:
-        """Return the name of the cluster."""
+        """Return the genesis hash, which names the cluster."""
         return _some(await self._call("getGenesisHash", [], wire.TEXT))
 
     async def software(self) -> str:

@@ -35,9 +35,9 @@ WALK_BLOCKS_MAX: Final = 1_000
 EMPTY_RANGES_MAX: Final = 20
 HOLE_PAUSE_S: Final = 0.25
 AWAITED_S: Final = 5.0  # after which a missing block is logged
-AHEAD_SLOTS_MAX: Final = 8  # beyond the head; more than pass during one request
+AHEAD_SLOTS_MAX: Final = 8  # beyond the head; more slots than pass during one request
 SOON_SLOTS: Final = 3
-QUIET_SLOTS: Final = 2  # without a block before the head is requested
+QUIET_SLOTS: Final = 2  # slots without a block, after which the head is requested
 AHEAD_ATTEMPTS: Final = 4  # for a slot beyond the head
 
 
@@ -70,7 +70,7 @@ class Polling:
 class Walk:
     """One run of polling the chain, one step at a time.
 
-    head     the newest confirmed slot that the node has reported, or delivered the block of
+    head     the newest confirmed slot that the node has reported, or whose block it has delivered
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
@@ -96,10 +96,10 @@ class Walk:
         self.head = lineage.tip.slot
         self._arrivals = Arrivals()
         self._rose_at_s = clock.monotonic_s()
-        self._risen = asyncio.Event()  # a new one each time that the head rises
+        self._risen = asyncio.Event()  # replaced each time the head rises
         self._planned_from = Slot(-2)
         self._ahead: asyncio.Task[list[Slot]] | None = None
-        self._not_given = Slot(-1)  # a head whose block the node did not give
+        self._not_given = Slot(-1)  # a head whose block the node did not return
         self._settling: asyncio.Task[Settled] | None = None
         # Shared by successive walks, so that a restart does not extend the wait for a block.
         self._owed_since = {} if owed_since is None else owed_since
@@ -246,7 +246,7 @@ class Walk:
         first = Slot(slot + 1)
         last = min(self.head, Slot(slot + BLOCKS_RANGE_MAX))
         if last - first < self._polling.requests_in_flight:
-            # To request so few slots costs less than to list them.
+            # Requesting so few slots costs less than listing them.
             return [Slot(each) for each in range(first, last + 1)]
         listed: list[Slot] = []
         for _ in range(EMPTY_RANGES_MAX):  # the head may be wrong
@@ -293,7 +293,7 @@ class Walk:
         pace = self._arrivals.pace
         if not self._polling.asks_ahead or pace is None or self._plan:
             return
-        if self.head <= self._not_given:  # else each is asked for again, each time
+        if self.head <= self._not_given:  # else every call would request them again
             return
         soon_s = self._clock.monotonic_s() + pace.seconds(SOON_SLOTS)
         slot = Slot(self._window.highest_slot + 1)
@@ -355,7 +355,7 @@ class Walk:
             case Fit.FORK:
                 ancestor = await self._ancestor(block)
                 await self.reset()
-                if not self._lineage.holds(ancestor):  # what is final has moved on meanwhile
+                if not self._lineage.holds(ancestor):  # finality has advanced meanwhile
                     ancestor = self._lineage.floor
                 log.info("chain_forked", slot=slot, ancestor_slot=ancestor.slot)
                 self._lineage.rewind(ancestor)
@@ -390,7 +390,7 @@ class Walk:
     async def _is_owed_still(self, slot: Slot) -> bool:
         """Return whether the node still has the received block whose parent is at *slot*.
 
-        If that block has died, so has its parent, and neither must be waited for.
+        If that block has died, so has its parent: do not wait for either.
         """
         child = self._window.child_of(slot)
         if child is None:

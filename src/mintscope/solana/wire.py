@@ -145,9 +145,9 @@ class Treatment(StrEnum):
 
     RETRY = "retry"  # after a pause, then later
     NEWER_VERSION = "newer version"  # at once, with a higher maxSupportedTransactionVersion
-    SKIPPED = "skipped"  # continue: a later block proves it, or the slot is requested again
-    NOT_READY = "not ready"  # the same
-    GAP = "gap"  # once a later block proves that there was one
+    SKIPPED = "skipped"  # continue: a later block proves the skip, or the slot is requested again
+    NOT_READY = "not ready"  # as for SKIPPED
+    GAP = "gap"  # once a later block proves that the block existed
     STOP = "stop"  # at the start; later wait, because only an operator can help
 
 
@@ -233,7 +233,7 @@ VERSION_NAMED: Final = re.compile(r"version \((\d{1,3})\)")
 
 
 class AcceptedVersion:
-    """The newest accepted version, which starts at *newest* and rises on demand of the node."""
+    """The newest accepted version, which starts at *newest* and rises when the node requires it."""
 
     def __init__(self, newest: int) -> None:
         self.newest = newest
@@ -300,7 +300,7 @@ class TransactionMeta(NodeRecord):
     def read_earlier(self) -> Sequence[TokenBalance]:
         """Return the balances before the transaction.
 
-        Raises ValueError if they are no list of balances.
+        Raises ValueError if they are not a list of balances.
         """
         try:
             return _BALANCES.decode(self.pre_token_balances) or ()
@@ -389,7 +389,7 @@ def may_hold_swap(entry: bytes) -> bool:
 def read_effects(entry: bytes | msgspec.Raw) -> Effects:
     """Return the lamports and log of transaction *entry*.
 
-    Raises ValueError if they are no lists of numbers and of text.
+    Raises ValueError if they are not lists of numbers and of text.
     """
     try:
         return _EFFECTS.decode(entry).meta
@@ -427,5 +427,5 @@ def read_transaction(
         meta.inner_instructions,
         meta.post_token_balances or (),
         meta.read_earlier,
-        MethodType(read_effects, entry),  # made faster than a `partial`
+        MethodType(read_effects, entry),  # faster to create than a `partial`
     )

@@ -147,7 +147,7 @@ class HttpProtocol(UpgradingProtocol):
         fault = fault_of(head, read_bytes=read_bytes, bounds=self._bounds)
         if fault is not None:
             self._stop(fault)
-        self.headers = []  # a trailer is no header: it must not reach the application
+        self.headers = []  # a trailer is not a header: it must not reach the application
         if head.by_name.get(b"expect", b"").lower() == b"100-continue" and self._is_idle():
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 

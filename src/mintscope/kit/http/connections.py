@@ -173,11 +173,15 @@ class Connections:
     _groups: dict[str, Group] = field(default_factory=dict)
     _members: dict[Connection, tuple[Group, ...]] = field(default_factory=dict)
     _lingering: set[Connection] = field(default_factory=set)
-    _resting: dict[Connection, float] = field(default_factory=dict)  # until when, soonest first
+    _resting: dict[Connection, float] = field(
+        default_factory=dict
+    )  # the end of the rest, soonest first
     _sweeping: asyncio.TimerHandle | None = None
     _dated: Sequence[Header] = ()
     _date_lines: bytes = b""
-    _kept: dict[Connection, int] = field(default_factory=dict)  # bytes, by the oldest first
+    _kept: dict[Connection, int] = field(
+        default_factory=dict
+    )  # bytes held by each, the oldest first
     _kept_bytes: int = 0
 
     def enter(self, connection: Connection, peer: str) -> bool:
@@ -271,7 +275,7 @@ class Connections:
             self._sweeping = asyncio.get_running_loop().call_later(pause_s, self._sweep)
 
     def may_linger(self, connection: Connection) -> bool:
-        """Return whether the refused *connection* may stay open until its client has read why."""
+        """Return whether the refused *connection* may stay open until its client has read the reason."""
         if len(self._lingering) < self.bounds.lingering_max:
             self._lingering.add(connection)
         return connection in self._lingering

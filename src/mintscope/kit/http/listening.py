@@ -20,7 +20,7 @@ def naming_setting(key: str, host_key: str, host: str, port: int) -> Iterator[No
     try:
         yield
     except OSError as cause:
-        is_unknown = isinstance(cause, socket.gaierror)  # whose numbers are no errno
+        is_unknown = isinstance(cause, socket.gaierror)  # whose numbers are not errno values
         number = None if is_unknown else cause.errno
         reason = cause.strerror or str(cause) if number is None else os.strerror(number)
         fix = f"set {key} to another port"

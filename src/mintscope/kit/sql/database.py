@@ -214,7 +214,7 @@ def inserting(batch: Batch) -> str:
 def unavailable_on_database_error(message: str) -> Iterator[None]:
     """Turn an error of the engine into ServiceUnavailable(*message*), and log its cause.
 
-    An unreachable database is no bug, so its log line has no traceback.
+    An unreachable database is not a bug, so its log line has no traceback.
     """
     try:
         yield
@@ -258,7 +258,7 @@ def marks(values: Sequence[object]) -> str:
 
 
 CLOCK: Final = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-APART_MS_MAX: Final = 2_000  # between replicas, which read the dates of each other
+APART_MS_MAX: Final = 2_000  # between replicas, which read each other's dates
 
 
 class ClockDifference(NamedTuple):

@@ -94,9 +94,9 @@ class GroupCommit(Generic[Item, Outcome]):
         self._delivered = delivered
         self._patience_s = patience_s
         self._queue: SimpleQueue[_Batch | _Soon | None] = SimpleQueue()  # None ends the writer
-        self._under_way: deque[_Batch] = deque()  # with the writer, as it will take them
-        self._batches: deque[_Batch | None] = deque()  # that wait to be handed over
-        self._is_planned = False  # they are handed over soon
+        self._under_way: deque[_Batch] = deque()  # handed to the writer, in order
+        self._batches: deque[_Batch | None] = deque()  # not yet handed to the writer
+        self._is_planned = False  # `_batches` will be handed over soon
         self._waiting_count = 0
         self._delivered_count = 0
         self._watch: asyncio.TimerHandle | None = None

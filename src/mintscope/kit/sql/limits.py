@@ -272,7 +272,9 @@ class SharedWindow:
         self._batches = batches
         self._clock = clock
         self._alone = alone
-        self._refused: dict[bytes, tuple[int, int]] = {}  # until when; when to ask again
+        self._refused: dict[
+            bytes, tuple[int, int]
+        ] = {}  # end of the refusal; time of the next request
 
     async def take(self, key: LimitKey) -> Admitted | Denied:
         """Admit one request of *key* if its window has room, and count it."""

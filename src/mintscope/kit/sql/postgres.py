@@ -244,7 +244,7 @@ ROWS_MAX: Final = 5_000
 PROBE_S: Final = 5
 PROBES_MAX: Final = 3
 UNSENT_MS: Final = 20_000
-# A statement that reads much takes the time of one processor, and leaves the others to the rest.
+# A statement that reads much uses one processor, and leaves the others to other statements.
 SETTINGS: Final = """
 SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false),
        set_config('idle_in_transaction_session_timeout', $3, false),

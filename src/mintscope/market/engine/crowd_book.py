@@ -28,7 +28,7 @@ BOUGHT: Final = 1
 SOLD: Final = 2
 SIDES: Final = BOUGHT | SOLD
 SIDE_BITS: Final = 2
-HALF_BITS: Final = 32  # a day's flow of all traders has more than 64
+HALF_BITS: Final = 32  # a day's flow of all traders has more than 64 bits
 HALF: Final = (1 << HALF_BITS) - 1
 HEAD: Final = Struct("<3Q")  # since, bucket and swaps
 _NUMBERS: Final = np.dtype("<u8")
@@ -138,7 +138,7 @@ class CrowdBook:
             self._swaps += 1
             trader = signer_number(evidence.signer)
             was = traders.get(trader, 0)
-            if not was and len(traders) >= TRADERS_MAX:  # a known one has a side, so more than 0
+            if not was and len(traders) >= TRADERS_MAX:  # known traders have a value above 0
                 trader = OTHERS
                 was = traders.get(trader, 0)
             flow = (was >> SIDE_BITS) + evidence.flow

@@ -225,7 +225,7 @@ class LiveMarket:
         self._free = list(range(capacity))
         self._live: OrderedDict[Mint, int] = OrderedDict()
         self._standings: dict[Mint, bytes] = {}  # the pools of these mints, packed
-        # The asked frames of mints of which they were requested, the least recently used first.
+        # Asked frames by mint, the least recently used first.
         self._frames: OrderedDict[Mint, Frames] = OrderedDict()
         self._expected: dict[Mint, _Expected] = {}
         # Slots that may still be retracted, and the newest that cannot.
@@ -245,7 +245,7 @@ class LiveMarket:
         return mint in self._live
 
     def has(self, mint: Mint, kind: ReportKind) -> bool:
-        """Return whether *mint* is in memory with all that reports of *kind* need."""
+        """Return whether *mint* is in memory with all data that reports of *kind* need."""
         if mint not in self._live:
             return False
         frames = self._frames.get(mint)

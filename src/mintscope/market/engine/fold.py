@@ -102,7 +102,7 @@ class Tail:
     def place(self, block: Block) -> Known | Hole | Follows:
         """Return the place of *block* in the log, without changing anything.
 
-        Raises ForkBelowFinalized if a finalized slot would have to die for it.
+        Raises ForkBelowFinalized if that would orphan a finalized slot.
         """
         if not self._headers:
             return Follows(())

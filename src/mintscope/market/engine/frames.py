@@ -27,7 +27,7 @@ from mintscope.market.timeframe import FRAME_S, WIDTH_S, AskedFrame, Timeframe
 
 NO_ACC: Final = bytes(8 * ACC)
 PACKED: Final = Struct(f"<{8 * ACC}s5q4dq")  # a frame of `fold.STATE`, ten times as fast
-WAYPOINT_EVERY: Final = 64  # candles: fewer than are always stored of a mint
+WAYPOINT_EVERY: Final = 64  # candles; fewer than are always stored for a mint
 
 
 class Part(msgspec.Struct, gc=False):

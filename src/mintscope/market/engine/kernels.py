@@ -44,7 +44,7 @@ ACC: Final = EMA + len(SERVICE.ema)
 AVERAGES: Final = len(SERVICE.ema) + 4
 FURTHER: Final = AVERAGES + 2 + len(RETRACEMENTS) + len(EXTENSIONS)
 READ: Final = FURTHER
-PRICE: Final = AVERAGES  # the number of the close, behind those of the averages
+PRICE: Final = AVERAGES  # the index of the close, after those of the averages
 
 # `recent` stores accumulators before the newest LATER closed candles, and closes by number.
 AGES: Final = 5
@@ -157,7 +157,7 @@ def keep(frame: Any, ring: Any, closed: int) -> None:
     if closed >= KEPT and (
         (prices[leaving, 0] == frame["top"] and high < frame["top"])
         or (prices[leaving, 1] == frame["bottom"] and low > frame["bottom"])
-    ):  # an extreme leaves, and its successor may be anywhere
+    ):  # an extreme leaves the window, and its successor may be anywhere
         frame["top"], frame["bottom"] = extremes(ring, closed + 1, KEPT)
         return
     frame["top"] = max(frame["top"], high)
@@ -234,7 +234,7 @@ def add_volume(window: Any, parts: Ints, number: int, buy: int, sell: int) -> No
 
 @kernel
 def add_volumes(row: Any, windows: tuple[int, int], at: int, buy: int, sell: int) -> None:
-    """Add volume at time *at* to the windows from the first to before the second."""
+    """Add volume at time *at* to the windows from `windows[0]` to before `windows[1]`."""
     for w in range(windows[0], windows[1]):
         add_volume(row["windows"][w], row["parts"][w], at // GRAINS[w], buy, sell)
 
@@ -272,7 +272,7 @@ def apply(rows: Any, trades: Trades) -> None:
 
 @kernel
 def refill_windows(row: Any, windows: tuple[int, int], volumes: Volumes) -> None:
-    """Add kept *volumes* to the windows from the first to before the second."""
+    """Add kept *volumes* to the windows from `windows[0]` to before `windows[1]`."""
     for j in range(len(volumes.times)):
         add_volumes(row, windows, volumes.times[j], volumes.buys[j], volumes.sells[j])
 
@@ -418,7 +418,7 @@ def leave_out_open(rows: Any, i: int, now: int, out: Floats) -> None:
 
 @kernel
 def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Floats) -> None:
-    """Write the indicators after each of *candles*; *frame* and *acc* describe those before."""
+    """Write the indicators after each of *candles*; *frame* and *acc* are the state before them."""
     ring = np.zeros(1, RING)[0]
     closed = frame["count"]
     for j in range(len(candles.closes)):
@@ -489,7 +489,7 @@ def close_rows(recents: Any, places: Any, counts: Ints, at: Ints, k: int) -> Non
 
 @bulk_kernel
 def read_rows(recents: Any, places: Any, counts: Ints, closes: Floats) -> Floats:
-    """Return the averages of rows, which stand at *places*, with the open candle: [z, i]."""
+    """Return the averages of the rows at *places*, with the open candle: [z, i]."""
     found = np.full((AVERAGES, len(counts)), nan)
     acc = np.zeros(ACC)
     for i in range(len(counts)):

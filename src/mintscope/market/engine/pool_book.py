@@ -41,8 +41,8 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
     since           the time of its first swap in the book
     day             its newest UTC day
     volume, volume_before   micro-USD of that day, and of the day before
-    came_from       the curve whose place it took
-    went_to         the pool that took its place
+    came_from       the curve that it replaced
+    went_to         the pool that replaced it
     moved_at        the slot in which that happened
     progress        of a curve, millionths of the way to its pool, as its newest swap showed it
     candle          of the newest span of the book; None if the pool has no swap in it

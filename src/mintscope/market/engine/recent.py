@@ -99,7 +99,7 @@ def keep_extreme(side: Any, number: int, value: float) -> bool:
             count += 1
         else:
             has_more = True
-    if (number - int(side["numbers"][0])) % 256 >= SWING_CLOSED:  # it leaves
+    if (number - int(side["numbers"][0])) % 256 >= SWING_CLOSED:  # it leaves the window
         for z in range(1, count):
             side["values"][z - 1] = side["values"][z]
             side["numbers"][z - 1] = side["numbers"][z]
@@ -143,7 +143,7 @@ def keep_candles(  # noqa: PLR0913, PLR0917 - one argument for each column
 ) -> Any:
     """Close the open candles of timeframe *k* of rows *at*; return whether a swing is lost.
 
-    places   by row of *at*: where it stands in *recents*
+    places   by row of *at*: its index in *recents*
     counts   candles, by row and timeframe, the open one included
     prices   by row: high and low of the open candle, and its close
     """
@@ -246,7 +246,7 @@ def extreme(side: Any, closed: int, value: float) -> float:
 def read_recent(recents: Any, places: Ints, counts: Ints, prices: Floats) -> Floats:
     """Return the values of NAMES of all rows of one timeframe, with the open candle: [z, i].
 
-    places   by row: where it stands in *recents*
+    places   by row: its index in *recents*
     prices   by row: high, low and close of the open candle
     """
     found = np.full((len(NAMES), len(counts)), nan)

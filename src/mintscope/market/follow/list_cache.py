@@ -150,11 +150,11 @@ MINTS_PER_READ: Final = 50
 TRADES_PER_READ: Final = 250
 FACTS_PER_READ: Final = 100
 LOST_PER_LOOK: Final = 20  # each takes some milliseconds of the store
-# Of machines that read facts and lists: those read since then are looked at twice.
+# The clocks of machines may differ by this: facts that were read since then are read twice.
 CLOCKS_APART_MS: Final = 10 * MINUTE_MS
-PAUSE_S: Final = 0.25  # between two looks at least
-NEWS_S: Final = 0.05  # as often the follower looks at where the log stands
-LOOK_COST: Final = 4  # times as long as a look took is waited after it
+PAUSE_S: Final = 0.25  # the least time between two checks
+NEWS_S: Final = 0.05  # between two checks of the log's position by the follower
+LOOK_COST: Final = 4  # the pause after a check, in multiples of its duration
 LIST_LATE_S: Final = 60.0
 LOADS_MAX: Final = 3
 DUE_EVERY_S: Final = 20.0
@@ -166,8 +166,8 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 class NextFold:
     """Waits until the list is due for an update; call it between two updates.
 
-    It looks at the slots that this process knows of anyway, and the store is asked only if one was
-    folded.  If finality takes longer than some seconds, it is asked every *refresh_s*.
+    The store is queried only if one of the slots that this process has read was folded.  If
+    finality takes longer than some seconds, the store is queried every *refresh_s*.
     """
 
     def __init__(
@@ -374,7 +374,7 @@ class ListCache:
         await asyncio.to_thread(read_again)
 
     async def _recall(self, tokens: TokenList) -> None:
-        """Read again the candles of some mints of whose swings the list keeps too few candles."""
+        """Reload the candles of some mints, because the list has too few of them for a swing."""
         lost = tokens.lost(LOST_PER_LOOK)
         if lost:
             page = await self._reader.some(lost)

@@ -23,8 +23,8 @@ from mintscope.market.screening.columns import ChunkInMemory, KeptChunk, PartChu
 
 LOG = structlog.get_logger(__name__)
 ROWS_MIN: Final = 2_048  # a shorter chunk takes less memory than its file takes open descriptors
-# Which keep room for each page that was allocated.  Elsewhere a full disk would end a process that
-# writes to a map: a file system that copies on write needs room for each change.
+# File systems that reserve space for each allocated page.  On others, a full disk would end a
+# process that writes to a map: a file system that copies on write needs space for each change.
 MAPPED_ON: Final = frozenset({"ext2", "ext3", "ext4", "xfs"})
 MOUNTS: Final = Path("/proc/self/mountinfo")
 
@@ -93,11 +93,11 @@ def file_system_of(folder: Path) -> str:
         return ""
     path = folder.resolve()
     found: tuple[int, str] = (0, "")
-    for line in mounts.splitlines():  # proc(5): the type comes after the mark
+    for line in mounts.splitlines():  # proc(5): the type follows the separator
         before, _, after = line.partition(" - ")
         place = Path(before.split()[4].replace("\\040", " "))
         is_above = path == place or place in path.parents
-        if is_above and len(place.parts) >= found[0]:  # a later one hides an earlier at its place
+        if is_above and len(place.parts) >= found[0]:  # a later mount hides an earlier one
             found = (len(place.parts), after.split()[0])
     return found[1]
 
@@ -139,7 +139,7 @@ class ChunkInFile:
 
 
 def _written(file: int, column: Any) -> int:
-    """Append *column* to *file*, and return its count of bytes.  Raises OSError."""
+    """Append *column* to *file*, and return its number of bytes.  Raises OSError."""
     left = np.ascontiguousarray(column).data.cast("B")
     size = len(left)
     while left:

@@ -334,7 +334,7 @@ class CoverageTailer:
         """Read the coverage once; if that fails, keep the old one."""
         try:
             await self.look()
-        except (ServiceUnavailable, UnusableStore) as reason:  # ingest may not have made it yet
+        except (ServiceUnavailable, UnusableStore) as reason:  # ingest may not have created it yet
             LOG.warning("coverage cannot be read", reason=str(reason))
 
     async def run(self) -> None:

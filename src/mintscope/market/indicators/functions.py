@@ -25,8 +25,8 @@ from mintscope.market.indicators.bars import (
 )
 from mintscope.market.indicators.registry import Parameter, fraction, indicator, period
 
-# A stop follows the price until it is crossed, and begins again there: where it began is forgotten
-# within some turns, and no series that we tried needed half as many candles.
+# A stop follows the price until the price crosses it, and starts again there.  So its first start
+# has no effect after some turns; no series that we tried needed half as many candles.
 TURNS: Final = 1_000
 
 
@@ -60,7 +60,7 @@ def adx(bars: Bars, size: int) -> Floats:
 def _sums(values: Floats, size: int) -> Floats:
     """Return Wilder's sums of *values*, from the value after the first *size* - 1 on.
 
-    TA-Lib and Wilder begin with the plain sum of the first *size* - 1, too.
+    As in TA-Lib and Wilder, the start is the plain sum of the first *size* - 1.
     """
     keep = 1.0 - 1.0 / size
     seed = float(values[: size - 1].sum())
@@ -90,7 +90,7 @@ def supertrend(bars: Bars, size: int, ranges: float) -> Floats:
                 uppers[n] = uppers[n - 1]
             if not (lowers[n] > lowers[n - 1] or closes[n - 1] < lowers[n - 1]):
                 lowers[n] = lowers[n - 1]
-            if found[n - 1, 0] == uppers[n - 1]:  # also of bands that meet, as TradingView has it
+            if found[n - 1, 0] == uppers[n - 1]:  # also if the bands meet, as in TradingView
                 direction = 1.0 if closes[n] > uppers[n] else -1.0
             else:
                 direction = -1.0 if closes[n] < lowers[n] else 1.0

@@ -34,7 +34,7 @@ class Parameter(NamedTuple):
 class Indicator(NamedTuple):
     """One indicator.
 
-    outputs   the names of its numbers; none if it is a single number
+    outputs   the names of its numbers; empty if it is a single number
     reach     returns, from the parameters, how many candles an exact value needs before it, unless
               the candles begin with the first of all
     reads     how many older candles are read in addition

@@ -74,7 +74,7 @@ COLUMNS: Final = {
     **{name: ("fibonacci", place) for place, name in enumerate(FIBONACCI, 2)},
 }
 FIRINGS_MAX: Final = 500
-DEPTH_CANDLES: Final = 50  # fewer than are read before the first look
+DEPTH_CANDLES: Final = 50  # fewer than are read before the first evaluation
 CANDLES_READ_MAX: Final = 10_000
 AFTER_ALL: Final = 1 << 62  # Unix seconds, later than any time
 # The candles before an indicator has a value, if older ones were dropped and no state is stored.

@@ -1,4 +1,4 @@
-"""Grammar of conditions, and the fields that they know.
+"""Grammar of conditions, and their fields.
 
 Conditions as text: `liquidity > 100000 and rsi_h1 < 30 and price > ema200_h1`.
 

@@ -145,7 +145,7 @@ class ListReader(Protocol):
     async def mints(self, after: int, limit: int) -> MintPage:
         """Return up to *limit* tracked mints after the page whose `last` is *after*; 0: the first.
 
-        A page without mints is behind the last one.
+        A page without mints means that there are no more.
         """
 
     async def some(self, mints: Sequence[Mint]) -> MintPage:

@@ -51,9 +51,9 @@ SELECT max(id) FROM (
 """
 NUMBER: Final = "SELECT id FROM mint WHERE address = ? AND since_slot IS NOT NULL"
 
-# The newest own price of a mint that is older than a moment.  Minutes are kept for longer than a
-# day, and the newest hundred however old: only behind both a wider candle, which ended by then,
-# has it.
+# The newest price of a mint before a given time, without imported candles.  Minutes are kept for
+# more than a day, and the newest hundred however old; an older price is in a wider candle that
+# ended by then.
 BEFORE: Final = """
 (SELECT close FROM candle
   WHERE mint = id AND timeframe = '{timeframe}' AND count > 0 AND provider IS NULL
@@ -71,14 +71,14 @@ def _before(moment: str, *timeframes: tuple[str, int]) -> str:
 
 
 M1: Final = ("m1", 60)
-# Of one whose first price is younger than a day it is kept: minutes are, for longer than that.
+# Minutes are kept for more than a day, so a first price younger than a day is still stored.
 FIRST_USD: Final = """
 (SELECT open FROM candle
   WHERE mint = id AND timeframe = 'm1' AND count > 0 AND provider IS NULL
   ORDER BY bucket LIMIT 1)
 """
-# The pools of a mint after the newest folded slot that changed them.  Headers are asked one by one,
-# since either engine would begin a join with all of them.
+# The pools of a mint after the newest folded slot that changed them.  Headers are read one by one,
+# because either engine would start a join with all of them.
 STANDING: Final = """
 coalesce(
     (SELECT deciding FROM swap
@@ -96,8 +96,8 @@ SELECT id, address, since_time, state.state, facts, {FIRST_USD}, {STANDING},
  WHERE id BETWEEN :first AND :last AND since_slot IS NOT NULL ORDER BY id
 """  # noqa: S608 - constants
 
-# Mint by mint: of the candles between two mints SQLite would read all, however old.  Materialized,
-# as PostgreSQL would read all mints for each page while it has no statistics of them.
+# One mint at a time: SQLite would read all candles between two mints, however old.  Materialized,
+# because PostgreSQL without statistics would read all mints for each page.
 MINTS_OF_PAGE: Final = """
 page AS MATERIALIZED (
     SELECT id FROM mint WHERE id BETWEEN :first AND :last AND since_slot IS NOT NULL)
@@ -152,7 +152,7 @@ SELECT candle.mint, close, closed, acc
  ORDER BY candle.mint, candle.bucket
 """  # noqa: S608 - constants
 
-# Of all that is kept if there are fewer, in any order: to sort them takes SQLite as long again.
+# All stored candles if there are fewer, in any order: sorting in SQLite would double the time.
 CLOSED_COLUMNS: Final = 5
 CLOSED: Final = f"""
 WITH place AS MATERIALIZED (
@@ -169,7 +169,7 @@ SELECT candle.mint, candle.bucket, high, low, close
 SLOTS: Final = """
 SELECT seq, slot, time FROM header WHERE seq > ? AND seq <= ? AND is_dead = 0 ORDER BY seq LIMIT ?
 """
-# Mints are asked one by one: PostgreSQL would begin a join with all of them.
+# Mints are read one by one: PostgreSQL would start a join with all of them.
 SWAPS: Final = """
 WITH logged AS MATERIALIZED (
     SELECT (SELECT CASE WHEN since_slot < :slot THEN address END
@@ -195,7 +195,7 @@ SELECT facts FROM mint LEFT JOIN mint_fact ON mint_fact.mint = id
 """
 
 
-READ_TIMEOUT_S: Final = 30.0  # what is listed can wait, and is much at the start
+READ_TIMEOUT_S: Final = 30.0  # a list is not urgent, and its first load is large
 SLOTS_MAX: Final = 100
 
 _facts: Final = msgspec.json.Decoder(MintFacts)
@@ -392,7 +392,7 @@ NEWEST: Final = """
 SELECT number, form, folded_seq, piece_count FROM list_snapshot
  WHERE piece_count IS NOT NULL AND form = ? ORDER BY number DESC LIMIT 1
 """
-# A count ends at what is asked for, so that it costs the same for any number of mints.
+# A count ends at the requested number, so that it costs the same for any number of mints.
 DUE: Final = f"""
 SELECT folded_seq > 0
        AND (SELECT count(*) FROM (
@@ -417,7 +417,7 @@ ADD: Final = "INSERT INTO list_snapshot_piece (snapshot, place, content) VALUES 
 END: Final = """
 UPDATE list_snapshot SET form = ?, folded_seq = ?, piece_count = ? WHERE number = ?
 """
-# Orphans too, from a process that went on after another one had taken its place.
+# Also orphaned pieces, of a process that continued after another one had replaced it.
 OLDER: Final = """
 SELECT snapshot, place FROM list_snapshot_piece
  WHERE snapshot < ? AND NOT EXISTS (SELECT 1 FROM list_snapshot WHERE number = snapshot)

@@ -1,7 +1,7 @@
 """The list of all tokens.
 
-`seed` takes mints in, `apply` adds what was folded since, and `listed` returns what readers are
-shown until the next one: it never changes.
+`seed` adds mints, `apply` adds the slots folded since, and `listed` returns a state for readers,
+which never changes.
 
 Loading all mints from the store costs a read of each; a snapshot holds the numbers as they are
 in memory.  A list that is restored and brought to a later slot equals, to the last bit, a list
@@ -77,14 +77,14 @@ class TokenList:
         self._restood: set[int] = set()  # rows whose pools have changed since the last `listed`
         self._lines: list[bytes] = []
         self._lengths = np.zeros(ROWS_MIN, np.int32)  # of the lines
-        self._folds = np.zeros((ROWS_MIN, 2), np.int64)  # what name and symbol look like
+        self._folds = np.zeros((ROWS_MIN, 2), np.int64)  # look-alike keys of name and symbol
         self._address_bytes = np.zeros((ROWS_MIN, MINT_LENGTH_MAX), np.uint8)
         self._names: NameIndex | None = None  # of the last `listed`, unless a name has changed
-        self._keys: RowKeys | None = None  # of the last `listed`, unless a mint has come or gone
-        self._lost_to = 0  # the row at which the next look for lost candles begins
+        self._keys: RowKeys | None = None  # of the last `listed`, unless mints have changed
+        self._lost_to = 0  # the row at which the next search for lost candles begins
         self._is_shown = False  # the last `listed` has `_folds` and `_address_bytes` as they are
-        # Rows of mints that are gone, and the part in which they went: what they traded lies in
-        # closed parts for a day yet, so they are not another mint's before that.
+        # Rows of removed mints, and the part in which each was removed.  Closed parts have their
+        # trades for another day; only then may another mint use the row.
         self._gone: deque[tuple[int, int]] = deque()
 
     def seed(self, page: MintPage) -> None:
@@ -147,7 +147,9 @@ class TokenList:
     def lost(self, limit: int) -> list[Mint]:
         """Return up to *limit* mints whose candles must be read again: see `engine.recent`."""
         rows = self._columns.averages.lost_rows()
-        behind = int(np.searchsorted(rows, self._lost_to))  # in turn: else the last ones may starve
+        behind = int(
+            np.searchsorted(rows, self._lost_to)
+        )  # in rotation: the last ones must not starve
         found = np.concatenate((rows[behind:], rows[:behind]))[:limit].tolist()
         self._lost_to = found[-1] + 1 if found else 0
         return [one.mint for row in found if (one := self._mints[row]) is not None]
@@ -390,7 +392,7 @@ def _minutes(
 
 
 VERSION: Final = 6
-# The format: a snapshot of another one is not read, and the mints are loaded one by one.
+# The format: snapshots of other formats are not read; the mints are then loaded one by one.
 FORM: Final = blake2b(
     repr((VERSION, ROW.descr, RECENTS, SPANS)).encode(), digest_size=8
 ).hexdigest()
@@ -406,8 +408,8 @@ class NotASnapshot(Exception):
 class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
     """The state of the list when it was stored.
 
-    rows          their count, with those of mints that are gone
-    gone          (part in which it went, row) of each mint that is gone
+    rows          their count, including rows of removed mints
+    gone          (part in which it was removed, row) of each removed mint
     tracked_seq   the last event of tracked and untracked mints that was read
     facts         the last facts of mints that were read
     """

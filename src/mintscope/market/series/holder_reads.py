@@ -211,7 +211,7 @@ class _Failed(NamedTuple):
 
 
 def _keep(kept: OrderedDict[Mint, T], mint: Mint, one: T) -> None:
-    """Store *one* of *mint* as the newest, and drop the oldest beyond MINTS_MAX."""
+    """Store *one*, a reading of *mint*, as the newest; drop the oldest beyond MINTS_MAX."""
     kept[mint] = one
     kept.move_to_end(mint)
     if len(kept) > MINTS_MAX:

@@ -246,7 +246,7 @@ NEWEST_S: Final = 5 * MINUTE_S
 HOUR_SPANS_S: Final = HOUR_S  # twelve spans of five minutes
 DAY_SPANS_S: Final = DAY_S
 TRADES_USD: Final = (100, 1_000, 10_000)
-# Constant products whose quote stands in one vault; of a curve its virtual reserve counts.
+# Constant products whose quote is in one vault; for a curve, its virtual reserve counts.
 CONSTANT_PRODUCTS: Final = frozenset({"pumpfun", "pumpswap", "raydium_v4", "raydium_cpmm"})
 
 
@@ -301,8 +301,8 @@ class PoolNow(NamedTuple):
     fee            of a swap, 0.0025 is 0.25 %: that of its newest swap, if its event states it,
                    else that of the venue, if all its pools take the same
     progress       the sold part of the tokens of a curve, 0 to 1; None: no curve, or not known
-    came_from      the curve whose place it took
-    went_to        the pool that took its place
+    came_from      the curve that it replaced
+    went_to        the pool that replaced it
     moved_at       the slot in which that happened
     """
 

@@ -54,7 +54,7 @@ class Width(NamedTuple):
     kept: Timeframe
 
 
-SHORT: Final = Width("s15", SHORT_S, Timeframe.M1)  # made of swaps, not of stored candles
+SHORT: Final = Width("s15", SHORT_S, Timeframe.M1)  # built from swaps, not from stored candles
 BUCKET: Final = attrgetter("bucket")
 WIDTHS: Final = {
     **{each.value: Width(each.value, WIDTH_S[each], each) for each in Timeframe},
@@ -319,7 +319,7 @@ FORGOTTEN_BY_ALL: Final = 3_000
 AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd")
 # The first candle with a value, if older candles were dropped and no state is stored.
 FORGOTTEN_AFTER: Final = dict(zip(AVERAGES, frames.FORGOTTEN, strict=False)) | {"stochRsi": 440}
-FURTHER: Final = REPORTED[len(AVERAGES) + 1 :]  # made of the newest candles, as `fibonacci`
+FURTHER: Final = REPORTED[len(AVERAGES) + 1 :]  # computed from the newest candles, like `fibonacci`
 NAMES: Final = (*REPORTED, "atr", "bollinger", "vwap", "stochRsi")
 
 
@@ -424,7 +424,7 @@ def _averages(candles: Candles, start: Start) -> Floats:
 
 
 def _windows(values: Floats, size: int, short: float) -> Floats:
-    """Return by value the *size* values that end with it; *short* stands for missing ones."""
+    """Return by value the *size* values that end with it; *short* replaces missing ones."""
     return sliding_window_view(np.concatenate([np.full(size - 1, short), values]), size)
 
 

@@ -27,7 +27,7 @@ from mintscope.market.coverage import (
 )
 from mintscope.market.timeframe import Timeframe
 
-# The most names of an hour that is over; twice as many while it is not.
+# The most names in an hour that has ended; twice as many before it has ended.
 PROGRAMS_MAX: Final = 200
 MINTS_MAX: Final = 1_000
 # Sums stay integers: SQLite would turn a larger one into a float.

@@ -42,7 +42,7 @@ SELECT slot, time, seq FROM header
 OVERTAKEN: Final = """
 SELECT EXISTS (SELECT 1 FROM event WHERE seq > ? AND kind IN ('track', 'untrack'))
 """
-# Addresses are asked one by one: PostgreSQL would begin a join with all mints.
+# Addresses are looked up one by one: PostgreSQL would start a join with all mints.
 SWAPS: Final = """
 SELECT (SELECT address FROM mint WHERE mint.id = swap.mint), swaps
   FROM swap WHERE seq = ? ORDER BY swap.mint
@@ -329,7 +329,7 @@ SELECT -1, address, deciding, 0 FROM deciding_pool JOIN mint ON mint.id = decidi
 UNION ALL
 SELECT -1, address, deciding, 0 FROM other_deciding_kept
 """
-# Of final slots only the newest of each mint: no retraction goes back behind it.
+# Of final slots, only the newest of each mint: no retraction reaches further back.
 TRIMMED_PRICE_POOLS: Final = """
 SELECT slot, address, deciding, seq FROM (
     SELECT header.slot, address, deciding, seq,

@@ -288,7 +288,7 @@ SELECT seq, kind, event.slot, mints,
  LIMIT ?
 """
 
-# Addresses are asked one by one: PostgreSQL would begin a join with all mints.
+# Addresses are looked up one by one: PostgreSQL would start a join with all mints.
 SWAPS: Final = """
 SELECT seq, (SELECT address FROM mint WHERE mint.id = swap.mint), swaps, deciding
   FROM swap WHERE seq BETWEEN ? AND ?
@@ -348,7 +348,7 @@ SELECT slot, time, swaps
 """
 
 
-# The newest block, and how far the finalized fold has come.
+# The newest block, and the position of the finalized fold.
 STANDING: Final = """
 SELECT header.slot, header.time, progress.folded_slot, progress.follows_files
   FROM progress LEFT JOIN header ON header.seq =

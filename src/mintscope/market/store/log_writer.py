@@ -535,7 +535,7 @@ INSERT INTO mint_fact (mint, slot, read_at_ms) SELECT id, 0, :read_at_ms FROM mi
     ON CONFLICT (mint) DO UPDATE SET read_at_ms = excluded.read_at_ms
 """
 ONE_FACT: Final = "SELECT facts FROM mint_fact JOIN mint ON mint_fact.mint = id WHERE address = ?"
-# The mint before its facts, as they are locked when it is forgotten.
+# The mint before its facts: the order in which they are locked when a mint is forgotten.
 READ: Final = "UPDATE mint SET facts_read_at_ms = :read_at_ms WHERE address = :mint"
 DUE: Final = """
 SELECT address FROM mint WHERE since_slot IS NOT NULL AND facts_read_at_ms < ?

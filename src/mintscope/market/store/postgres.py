@@ -19,7 +19,7 @@ DROPPED: Final = [
     for table in DROPPED_AT_ONCE
 ]
 
-# Beyond the cut a mint keeps its newest candles; minutes without a price are no candles.
+# Beyond the cut a mint keeps its newest candles; minutes without a price do not count.
 # The rows are found mint by mint and deleted where they are: with some hundred cuts, PostgreSQL
 # would join them with the whole table, which at ten million candles took longer than its timeout.
 DROP_OLD: Final = """

@@ -19,7 +19,7 @@ from mintscope.kit.sql.database import Database
 from mintscope.kit.time import DAY_S, HOUR_S
 from mintscope.market.timeframe import Timeframe
 
-# To delete a mint takes up to 65 us on an idle PostgreSQL, and ten times as long on a busy one.
+# Deleting a mint takes up to 65 us on an idle PostgreSQL, and ten times as long on a busy one.
 MINTS_A_STEP: Final = 500
 
 # A day that begins before all mints were checked continues at the mark, so none is left out.

@@ -40,7 +40,7 @@ SELECT key FROM json_each(?)
                 WHERE mint = value ->> 0 AND timeframe = value ->> 1 AND bucket < value ->> 2)
 """
 
-# Beyond the cut a mint keeps its newest candles; minutes without a price are no candles.
+# Beyond the cut a mint keeps its newest candles; minutes without a price do not count.
 DROP_OLD: Final = """
 DELETE FROM candle
  WHERE mint = :mint AND timeframe = :timeframe AND bucket < :cut

@@ -220,7 +220,7 @@ class Assembler:
                 if banks is not None:
                     banks.take(part.bank_id, part.transaction)
                     self._make_room()
-                # Only the begin of a slot can complete another.
+                # Only the beginning of a slot can complete another slot.
                 return part.slot > self._begun and self._begin(Slot(part.slot))
             case "block_meta":
                 meta = update.block_meta

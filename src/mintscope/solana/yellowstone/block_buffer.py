@@ -86,7 +86,7 @@ class BlockBuffer:
         return None if held is None else held.block
 
     def named_as_parent(self, slot: Slot) -> str | None:
-        """Return the hash of *slot* that the next stored block has as its parent, if it has."""
+        """Return the hash of *slot* if the next stored block has it as its parent; else None."""
         above = self._above(slot)
         return above.parent_blockhash if above is not None and above.parent_slot == slot else None
 

@@ -32,7 +32,7 @@ log = structlog.get_logger()
 MESSAGE_BYTES_MAX: Final = 128 * 1024 * 1024
 WATCHDOG_S: Final = 5.0
 CONNECT_S: Final = 10.0
-# The time limit of a server that sends slots and no block, in watchdog times.
+# The time limit of a server that sends slots but no block, in multiples of the watchdog time.
 BARREN_FACTOR: Final = 3
 KEEPALIVE_MS: Final = 10_000
 FILTER: Final = "mintscope"
@@ -41,7 +41,7 @@ OPTIONS: Final = (
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_MS // 2),
 )
-# Codes of a server that refuses so many addresses in one filter.
+# Status codes of a server that refuses the number of addresses in one filter.
 TOO_MANY: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED})
 
 Subscription = grpc.aio.StreamStreamCall[geyser_pb2.SubscribeRequest, geyser_pb2.SubscribeUpdate]
@@ -52,7 +52,7 @@ class GeyserEndpoint:
     """The server of a stream; https means TLS.
 
     x_token   value of the metadata `x-token`, "" for none
-    ca        certificates (PEM) that the server's must be or be signed by; None: those of gRPC
+    ca        trusted certificates (PEM): the server's own, or its signers'; None: those of gRPC
     """
 
     url: str = field(repr=False)
@@ -408,7 +408,7 @@ class GeyserSource:
     watch: StreamWatch | None = None
 
     async def genesis_hash(self) -> str | None:
-        """Return the genesis hash of the repairer, None if it refuses; wait while it is away."""
+        """Return the repairer's genesis hash, None if it refuses; wait while it is unreachable."""
         return await Poller(self.repairer, self.polling, clock=self.clock).genesis_hash()
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
