@@ -42,8 +42,8 @@ def _user_name(number: int) -> str:
 def give_to_owner(path: Path) -> None:
     """Give the new *path* to the owner of its folder, if root created it.
 
-    Otherwise the service could not open files that a command of root has created.  Symbolic links are
-    not followed, because the owner of the folder could use one to obtain a file of root.  If a
+    Otherwise the service could not open files that a command of root has created.  Symbolic links
+    are not followed, because the owner of the folder could use one to obtain a file of root.  If a
     network share refuses the change, the owner stays.
     """
     if os.geteuid() == 0:

@@ -275,7 +275,7 @@ class Connections:
             self._sweeping = asyncio.get_running_loop().call_later(pause_s, self._sweep)
 
     def may_linger(self, connection: Connection) -> bool:
-        """Return whether the refused *connection* may stay open until its client has read the reason."""
+        """Return whether the refused *connection* may stay open for its client to read why."""
         if len(self._lingering) < self.bounds.lingering_max:
             self._lingering.add(connection)
         return connection in self._lingering

@@ -21,7 +21,7 @@ class Bounds:
     pause_s                      before the next request of a client that exceeded a rate limit
     idle_s_min                   before an idle connection may be closed to make room
     connections_per_client_max   of an IPv4 address or an IPv6 /64; four times as many of a /48
-    lingering_max                refused connections that stay open until the client has read the reason
+    lingering_max                refused connections that stay open so that the client can read why
     message_bytes_max            of a WebSocket message, in all its frames
     frames_max                   of a WebSocket between two pings, which are 15 s apart
     first_message_s_max          before the first message of a WebSocket without a credential
