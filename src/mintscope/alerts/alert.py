@@ -1,4 +1,4 @@
-"""Alerts of users, their firings, and the progress of their evaluation."""
+"""Alerts of users, their firings, and the progress of the evaluation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,24 +15,24 @@ FiringId = NewType("FiringId", int)
 
 
 class Fires(StrEnum):
-    """The frequency of an alert: it fires once, hourly, or each time."""
+    """How often an alert fires: once, at most once an hour, or each time."""
 
-    ONCE = "once"  # then it has ended, until its owner resumes it
-    HOURLY = "hourly"  # at the first crossing in any hour
+    ONCE = "once"  # then the alert has ended, until its owner resumes it
+    HOURLY = "hourly"  # at most once in an hour
     EACH = "each"  # at each crossing
 
 
 class AlertDenied(Enum):
-    """The reason why a signal is not made or changed."""
+    """The reason why an alert is not created or changed."""
 
     NOT_FOUND = auto()
-    TOO_MANY = auto()  # of the user
-    TOO_MANY_OF_ALL = auto()  # of all users together
-    TOO_MANY_MINTS = auto()  # of all users together
-    UNVERIFIED = auto()  # the e-mail address of the user
+    TOO_MANY = auto()  # too many alerts of the user
+    TOO_MANY_OF_ALL = auto()  # too many alerts of all users together
+    TOO_MANY_MINTS = auto()  # too many mints in the alerts of all users together
+    UNVERIFIED = auto()  # the user's e-mail address is not verified
     UNLINKED = auto()  # the user has linked no Telegram chat
-    EXPIRED = auto()  # its end has passed
-    KEY_USED = auto()  # the Idempotency-Key was sent with another request before
+    EXPIRED = auto()  # its expiry has passed
+    KEY_USED = auto()  # the Idempotency-Key was used by another request
 
 
 CROSSING: Final = {
@@ -44,22 +44,22 @@ CROSSING: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRule:
-    """The settings of a signal that a user asks for.
+    """The settings of an alert, as its user requests them.
 
-    name         for the user alone; printable
+    name         shown only to the user; printable
     field        the value of the report of *mint* that is evaluated
     level, margin, percent, window_s   as in Rule; 0 if the kind does not use them
     webhook_url  where firings are sent; None: nowhere
     by_email     whether firings are sent by e-mail
     by_telegram  whether firings are sent to the Telegram chat of the account
-    is_active    whether it is evaluated
-    is_closed    evaluated as each minute ends, without the candles that are open then
+    is_active    whether the alert is evaluated
+    is_closed    evaluated at the end of each minute, without the open candles
     least_confidence   reports whose price has a lower confidence are skipped
     fires        how often it fires
     compared     of crosses_field: the other value of the report; None: it has a level
-    direction    of crosses_field: which way it must cross; None: either
+    direction    of crosses_field: the direction of the crossing; None: either
     message      the owner's text in every e-mail and webhook; "": none
-    expires_at   it ends then; None: never
+    expires_at   when the alert ends; None: never
     """
 
     name: str
@@ -95,9 +95,9 @@ class AlertRule:
 
 
 def has_passed(asked: AlertRule, before: AlertRule | None, at: UnixMs) -> bool:
-    """Return whether the expiry of *asked* has passed though it is new or active again.
+    """Return whether the expiry of *asked* has passed, though it is new or active again.
 
-    before    the rule that *asked* replaces; None: a new one
+    before    the settings that *asked* replaces; None: a new alert
     """
     if asked.expires_at is None or asked.expires_at > at:
         return False
@@ -108,20 +108,20 @@ def has_passed(asked: AlertRule, before: AlertRule | None, at: UnixMs) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """A stored rule and its state.
+    """A stored alert and the state of its rule.
 
     nonce        the source of its webhook secret; old_nonce: the one before, good until
                  old_nonce_until
-    revision     one more at each change of its rule; its state is that of this revision
-    state        memory of the rule, JSON; None: it has not seen a report yet
-    webhook_failed_at   when its webhook was disabled; None: it is not
-    webhook_at   when the address of its webhooks was last changed; None: not since it was made
-    hour_since   when the hour began in which it has fired hour_count times; None: it never fired
-    ended_at     when it ended by itself, having fired once or expired; None: it has not
+    revision     rises at each change of its rule; its state belongs to this revision
+    state        state of the rule, JSON; None: not evaluated yet
+    webhook_failed_at   when its webhook was disabled; None: not disabled
+    webhook_at   when the URL of its webhooks last changed; None: never
+    hour_since   start of the hour in which it fired hour_count times; None: it never fired
+    ended_at     when it ended by itself, fired once or expired; None: not ended
     emailed_at   when its last e-mail was written
-    email_due_at when the e-mail about its firings since then is written; None: none wait
-    telegram_at  when its last message was sent to Telegram
-    telegram_due_at   when its waiting firings are sent there; None: none wait
+    email_due_at when the e-mail about later firings is due; None: no firings wait
+    telegram_at  when its last Telegram message was sent
+    telegram_due_at   when its waiting firings are due there; None: no firings wait
     """
 
     signal_id: SignalId
@@ -151,7 +151,7 @@ class Alert:
 
 
 class AlertChanges(TypedDict, total=False):
-    """The columns of a signal that may change beside those of its rule."""
+    """The columns of an alert that may change, besides those of its rule."""
 
     webhook_url: str | None
     webhook_at: UnixMs
@@ -171,7 +171,7 @@ class AlertChanges(TypedDict, total=False):
 
 
 class FiredHour(NamedTuple):
-    """The time of a signal's last firing, and its firings in the hour that began with *since*."""
+    """The time of an alert's last firing, and its firings in the hour that began at *since*."""
 
     fired_at: UnixMs
     since: UnixMs
@@ -179,19 +179,19 @@ class FiredHour(NamedTuple):
 
 
 class FiringKind(StrEnum):
-    """The reason of a notification."""
+    """The reason for a notification."""
 
     FIRED = "fired"
-    TEST = "test"  # its owner wanted to see one
+    TEST = "test"  # its owner requested a test
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFiring:
-    """The facts of a firing.
+    """A firing to store.
 
-    seq        the position in the swap log of the report that fired it
+    seq        the position in the swap log of the report that caused it
     slot, time its slot, and the block time of that, Unix seconds
-    value      of the field; reference, as in Crossing
+    value      the value of the field; reference: as in Crossing
     """
 
     signal_id: SignalId
@@ -206,7 +206,7 @@ class NewFiring:
 
 
 class HeldFirings(NamedTuple):
-    """Firings that are listed and not sent, by their places among others, and the reason."""
+    """Firings that are listed but not sent, by their indexes in a batch, and the reason."""
 
     places: frozenset[int]
     note: str
@@ -215,7 +215,7 @@ class HeldFirings(NamedTuple):
 class EmailState(StrEnum):
     """The state of a firing's e-mail."""
 
-    WAITING = "waiting"  # for the pause since the last e-mail of the alert to end
+    WAITING = "waiting"  # for the end of the pause since the alert's last e-mail
     WRITTEN = "written"
     NOT_SENT = "not_sent"
 
@@ -224,8 +224,8 @@ class EmailState(StrEnum):
 class FiringEmail:
     """The delivery of a firing by e-mail.
 
-    note         why it was not sent
-    sent_at      when its e-mail was accepted; given_up_at: when no further attempt was left
+    note         why the e-mail was not sent
+    sent_at      when the e-mail was accepted; given_up_at: when it was given up
     reason       why the last attempt failed
     """
 
@@ -248,7 +248,7 @@ class TelegramState(StrEnum):
 class FiringTelegram:
     """The delivery of a firing to a Telegram chat.
 
-    sent_at      when Telegram accepted it
+    sent_at      when Telegram accepted the message
     note         why the last attempt failed
     """
 
@@ -261,12 +261,12 @@ class FiringTelegram:
 class Firing:
     """A firing and its deliveries.
 
-    due_at        when its webhook is due, or was; None: it has no webhook
-    attempts      how often the webhook was sent
-    delivered_at  when it was accepted; given_up_at: when no further attempt was left
+    due_at        when its webhook is or was due; None: no webhook
+    attempts      number of attempts to send the webhook
+    delivered_at  when the webhook was accepted; given_up_at: when it was given up
     reason        why the last attempt failed
-    email         its delivery by e-mail; None: it is not sent by e-mail
-    telegram      its delivery to a Telegram chat; None: it is not sent there
+    email         its delivery by e-mail; None: not sent by e-mail
+    telegram      its delivery to a Telegram chat; None: not sent there
     """
 
     firing_id: FiringId
@@ -280,15 +280,15 @@ class Firing:
     telegram: FiringTelegram | None = None
 
     def after(self, attempts: int) -> "Firing":
-        """Return the firing with *attempts* as its number of attempts."""
+        """Return the firing with *attempts* as the number of attempts."""
         return replace(self, attempts=attempts)
 
 
 class Gathered(NamedTuple):
-    """Firings of an alert that one message is about.
+    """The firings of an alert in one message.
 
-    total    their number, from *first* on
-    newest   the last of them, oldest first; at least one
+    total    number of the firings, beginning with *first*
+    newest   the newest firings, oldest first; at least one
     """
 
     total: int
@@ -297,7 +297,7 @@ class Gathered(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """The numbers of evaluated signals and of their mints; *has_mint* if one mint is among them."""
+    """The numbers of evaluated alerts and of their mints; *has_mint*: they include a given mint."""
 
     signals: int
     mints: int
@@ -308,8 +308,8 @@ class Crowd(NamedTuple):
 class TelegramChat:
     """The Telegram chat of an account.
 
-    name         of the chat, as Telegram gave it: a stranger's text
-    blocked_at   when Telegram said that the bot may not write there; None: it may
+    name         the chat's name from Telegram, an untrusted text
+    blocked_at   when Telegram refused the bot's messages; None: it accepts them
     """
 
     user_id: UserId
@@ -321,11 +321,11 @@ class TelegramChat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertStanding:
-    """The progress of the evaluation of signals.
+    """The progress of the evaluation of all alerts.
 
-    seq        the position in the swap log up to which every signal is evaluated
-    version    one more at each change of the signals
-    holder     the process that evaluates them; only it may until *held_until*
+    seq        the position in the swap log up to which all alerts are evaluated
+    version    rises at each change of the alerts
+    holder     the process that has the lease of the evaluation until *held_until*
     """
 
     seq: int
@@ -336,7 +336,7 @@ class AlertStanding:
 
 @dataclass(frozen=True, slots=True)
 class MintBase:
-    """The state from which a mint is restarted, as of *seq*; *packed* is opaque here."""
+    """The state from which a mint restarts, as of *seq*; *packed* is made by `conditions.pack`."""
 
     mint: Mint
     seq: int

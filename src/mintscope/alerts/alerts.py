@@ -1,4 +1,4 @@
-"""Operations on users' alerts, and storage of the results of their evaluation."""
+"""Operations on users' alerts, and storage of the evaluation's results."""
 
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -43,7 +43,7 @@ from mintscope.market.standings import Confidence
 
 OLD_SECRET_MS: Final = DAY_MS
 NUMBER_DIGITS_MAX: Final = 18
-TESTS: Final = Limit(name="signal-tests", count=10, window_s=HOUR_S)  # that a user sends
+TESTS: Final = Limit(name="signal-tests", count=10, window_s=HOUR_S)  # tests that a user can send
 ReadSymbols = Callable[[Collection[Mint]], Awaitable[emails.Symbols]]
 
 
@@ -56,13 +56,13 @@ async def no_symbols(_mints: Collection[Mint]) -> emails.Symbols:
 class AlertBounds:
     """The limits of alerts.
 
-    per_user_max     signals of a user
-    of_all_max       signals of all users that are evaluated
-    mints_max        mints of all evaluated signals together
+    per_user_max     alerts of one user
+    of_all_max       evaluated alerts of all users
+    mints_max        mints of all evaluated alerts together
     of_emails        the limits of e-mails about alerts
-    firings_hour_max  of a signal, sent in an hour
-    allows_loopback  webhooks may go to addresses of this machine, in plain http
-    telegram_bot     the name of the operator's bot; "": there is none
+    firings_hour_max  firings of an alert that are sent in an hour
+    allows_loopback  webhooks may use plain http to addresses of this machine
+    telegram_bot     the name of the operator's bot; "": no bot
     """
 
     per_user_max: int = 20
@@ -76,12 +76,12 @@ class AlertBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alerts:
-    """The signals of all users; each operation is one transaction.
+    """The alerts of all users; each operation is one transaction.
 
-    entropy    returns so many bytes from a cryptographic generator
-    queue      knows the deliveries of firings by webhook; None: there are none
+    entropy    returns the given number of cryptographically random bytes
+    queue      the deliveries of firings by webhook; None: no webhooks are sent
     symbols    returns the symbols of tokens, for e-mails that test an alert
-    Raises ServiceUnavailable from every method, and then has changed nothing.
+    Every method raises ServiceUnavailable if it changed nothing.
     """
 
     store: AccountStore
@@ -94,7 +94,7 @@ class Alerts:
 
     @property
     def telegram(self) -> TelegramChats:
-        """The Telegram chats of accounts."""
+        """Return the Telegram chats of accounts."""
         return TelegramChats(
             store=self.store,
             secrets=self.secrets,
@@ -107,23 +107,23 @@ class Alerts:
         return emails.flaw_of(asked, allows_loopback=self.bounds.allows_loopback)
 
     def secret(self, signal: Alert) -> str:
-        """Return the secret that signs the webhooks of *signal*, shown only while it is new."""
+        """Return the secret that signs the webhooks of *signal*; it is shown only while new."""
         return secret_text(self.secrets.webhook_secret(signal.nonce))
 
     async def of_user(self, user_id: UserId) -> Sequence[Alert]:
-        """Return the signals of a user, in order of creation."""
+        """Return the alerts of a user, in order of creation."""
         return await self.store.read(lambda rows: rows.signals.of_user(user_id))
 
     async def find(self, user_id: UserId, signal_id: SignalId) -> Alert | None:
-        """Return one signal of a user."""
+        """Return one alert of a user."""
         return await self.store.read(lambda rows: _find(rows, user_id, signal_id))
 
     async def make(
         self, user_id: UserId, asked: AlertRule, key: str | None = None
     ) -> Alert | AlertDenied:
-        """Create a signal from *asked*, which must be valid.
+        """Create an alert from *asked*, which must be valid.
 
-        key   the Idempotency-Key; with the same one the same signal is returned
+        key   the Idempotency-Key; a repetition with the same key returns the same alert
         """
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
@@ -135,10 +135,10 @@ class Alerts:
     async def change(
         self, user_id: UserId, signal_id: SignalId, edit: Callable[[AlertRule], AlertRule]
     ) -> Alert | AlertDenied:
-        """Change a signal with *edit*, whose result must be valid.
+        """Change an alert with *edit*, whose result must be valid.
 
-        If the rule changes, its evaluation starts again, and the next report fires nothing.
-        A disabled webhook is tried again if *edit* changes its address or activates the signal;
+        If the rule changes, its evaluation starts over, and the next report cannot fire it.
+        A disabled webhook is tried again if *edit* changes its address or activates the alert;
         with another address, waiting webhooks are tried at once.
         """
         now = self.clock.now()
@@ -150,17 +150,17 @@ class Alerts:
         return changed
 
     async def delete(self, user_id: UserId, signal_id: SignalId) -> Sequence[Alert] | None:
-        """Delete a signal and its firings; return the remaining signals, None if not found."""
+        """Delete an alert and its firings; return the remaining alerts, None if not found."""
         return await self.store.transact(lambda rows: _delete(rows, user_id, signal_id))
 
     async def renew_secret(self, user_id: UserId, signal_id: SignalId) -> Alert | None:
-        """Renew a signal's webhook secret; both sign for a day.  None if there is no signal."""
+        """Renew an alert's webhook secret; both sign for a day.  None if there is no such alert."""
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         return await self.store.transact(lambda rows: _renew(rows, user_id, signal_id, nonce, now))
 
     async def test(self, user_id: UserId, signal_id: SignalId) -> Firing | None:
-        """Send a test notification of a signal to its owner.  None if there is no signal."""
+        """Send a test notification of an alert to its owner; None if there is no such alert."""
         signal = await self.find(user_id, signal_id)
         if signal is None:
             return None
@@ -175,9 +175,9 @@ class Alerts:
         return tested
 
     async def pause(self, link: str) -> Alert | None:
-        """Stop the messages of the signal whose *link* a message carried; None if invalid.
+        """Stop the messages that contain *link*, and return their alert; None if it is invalid.
 
-        A signal without another way to notify is paused: its owner can resume it.
+        If no channel is left, the alert is paused; its owner can resume it.
         """
         signal = await self.of_link(link)
         if signal is None:
@@ -192,7 +192,7 @@ class Alerts:
         return changed if isinstance(changed, Alert) else None
 
     async def of_link(self, link: str) -> Alert | None:
-        """Return the signal of *link*; None if the link is invalid or the signal was deleted."""
+        """Return the alert of *link*; None if the link is invalid or the alert was deleted."""
         number, _, proof = link.partition(".")
         if not (number.isascii() and number.isdigit() and len(number) < NUMBER_DIGITS_MAX):
             return None
@@ -201,14 +201,14 @@ class Alerts:
         return await self.store.read(lambda rows: rows.signals.get(SignalId(int(number))))
 
     async def refused(self, user_id: UserId) -> int:
-        """Return the number of a user's firings in 24 hours that were not sent for a limit."""
+        """Return the number of a user's firings in 24 hours that a limit kept from being sent."""
         since = UnixMs(self.clock.now() - DAY_MS)
         return await self.store.read(lambda rows: rows.firings.refused(user_id, since))
 
     async def firings(
         self, user_id: UserId, signal_id: SignalId, before: FiringId | None, limit: int
     ) -> Sequence[Firing] | None:
-        """Return up to *limit* firings before *before*, newest first; None if no such signal."""
+        """Return up to *limit* firings before *before*, newest first; None if no such alert."""
 
         def read(rows: AccountRows) -> Sequence[Firing] | None:
             if _find(rows, user_id, signal_id) is None:
@@ -226,9 +226,9 @@ class Alerts:
         ]
 
     async def _try_now(self, signal_id: SignalId, now: UnixMs) -> None:
-        """End the pause after failed webhooks of a signal, so that its owner sees it work."""
+        """End the pause after failed webhooks of an alert, so that its owner sees the effect."""
         if self.queue is not None:
-            with suppress(ServiceUnavailable):  # then it is tried when its rest is over
+            with suppress(ServiceUnavailable):  # then the attempt follows after the pause
                 await self.queue.transact(lambda rows: rows.schedule(signal_id, 0, now))
 
     def _make(  # noqa: PLR0913, PLR0917 - one argument for each fact
@@ -291,7 +291,7 @@ class Alerts:
     def _denied(
         self, rows: AccountRows, user_id: UserId, asked: AlertRule, before: AlertRule | None
     ) -> AlertDenied | None:
-        """Return the reason to refuse *asked* to this user; *before* is None for a new signal."""
+        """Return the reason to refuse *asked*, or None; *before* is None for a new alert."""
         if before is None and len(rows.signals.of_user(user_id)) >= self.bounds.per_user_max:
             return AlertDenied.TOO_MANY
         kept = rows.users.get(user_id)
@@ -311,7 +311,7 @@ class Alerts:
 
 
 def _with_outcome(firing: Firing, now: WebhookOutcome) -> Firing:
-    """Return *firing* with its state in the queue, unless it was given up only here."""
+    """Return *firing* with its state in the queue, unless it was only given up in this table."""
     if firing.given_up_at is not None and now.delivered_at is None and now.given_up_at is None:
         return replace(firing, attempts=now.attempts)
     return replace(
@@ -325,7 +325,7 @@ def _with_outcome(firing: Firing, now: WebhookOutcome) -> Firing:
 
 
 def _evaluated(asked: AlertRule) -> tuple[Rule, bool, Confidence, Fires, UnixMs | None]:
-    """Return the evaluated part of *asked*; if it changes, the evaluation starts over."""
+    """Return the evaluated part of *asked*; if this changes, the evaluation starts over."""
     ends = asked.fires, asked.expires_at
     return asked.rule, asked.is_closed, asked.least_confidence, *ends
 
@@ -397,9 +397,9 @@ def _test(  # noqa: PLR0913, PLR0917 - one argument for each fact
 
 LEASE_MS: Final = 10 * SECOND_MS
 LEASE_MS_MAX: Final = 5 * MINUTE_MS
-COMPARED_AT_ONCE: Final = 1_000  # signals, by their revisions: a millisecond
-READ_AT_ONCE: Final = 100  # signals: 2 ms
-DUE_AT_ONCE: Final = 50  # e-mails
+COMPARED_AT_ONCE: Final = 1_000  # revisions of alerts compared at once: 1 ms
+READ_AT_ONCE: Final = 100  # alerts read at once: 2 ms
+DUE_AT_ONCE: Final = 50  # e-mails written at once
 EXPIRED_AT_ONCE: Final = 500
 
 
@@ -410,10 +410,10 @@ class AlertWriter:
     Each result must begin at the stored position, so that no report is evaluated twice.  The lease
     only saves other processes the work.
 
-    holder     names this process
+    holder     the name of this process
     bounds     the limits of e-mails about alerts
-    symbols    returns the symbols of tokens, as far as they are known
-    lease_ms   another process takes over if this one does not renew its lease for so long
+    symbols    returns the known symbols of tokens
+    lease_ms   how long the lease lasts unless it is renewed
     Raises ServiceUnavailable from every method.
     """
 
@@ -436,7 +436,7 @@ class AlertWriter:
         return await self.store.transact(lambda rows: self._hold(rows, now))
 
     async def leave(self) -> None:
-        """Give up the lease, if this process has it, so that another process evaluates at once."""
+        """Give up the lease if this process has it; another process can take over at once."""
         await self.store.transact(self._leave)
 
     async def standing(self) -> AlertStanding:
@@ -444,29 +444,29 @@ class AlertWriter:
         return await self.store.read(lambda rows: rows.lease.standing())
 
     async def revisions(self, after: SignalId) -> Mapping[SignalId, int]:
-        """Return the revisions of the next signals after *after*; empty after the last."""
+        """Return the revisions of the next alerts after *after*; empty after the last."""
         return await self.store.read(lambda rows: rows.signals.revisions(after, COMPARED_AT_ONCE))
 
     async def some(self, wanted: Sequence[SignalId]) -> tuple[Sequence[Alert], Sequence[SignalId]]:
-        """Return some of the signals *wanted*, in order, and the numbers still to be read."""
+        """Return some of the alerts *wanted*, in order, and the numbers still to be read."""
         found = await self.store.read(lambda rows: rows.signals.since(wanted[0], READ_AT_ONCE))
         place = bisect_right(wanted, found[-1].signal_id) if found else len(wanted)
         chosen = set(wanted[:place])
         return [signal for signal in found if signal.signal_id in chosen], wanted[place:]
 
     async def bases(self) -> Sequence[MintBase]:
-        """Return the starting points of mints."""
+        """Return the bases of mints, from which an evaluation restarts."""
         return await self.store.read(lambda rows: rows.lease.bases())
 
     async def write(self, packed: PackedOutcome) -> bool:
-        """Store *packed*, all or nothing; return False if it starts at another position."""
+        """Store *packed*, all or nothing; return False if it begins at another position."""
         now = self.clock.now()
         mints = {*packed.outcome.mints.values()}
         symbols = await self.symbols(mints) if mints else {}
         return await self.store.transact(lambda rows: self._write(rows, packed, now, symbols))
 
     async def tidy(self) -> None:
-        """Write the e-mails whose pause has ended, and end the signals that have expired."""
+        """Write the e-mails whose pause has ended, and end the alerts that have expired."""
         now = self.clock.now()
         due, expired = await self.store.read(
             lambda rows: (
@@ -516,7 +516,7 @@ class AlertWriter:
     def _tell(
         self, rows: AccountRows, outcome: Outcome, now: UnixMs, symbols: emails.Symbols
     ) -> None:
-        """Store firings for their owners' channels, except those of signals changed meanwhile."""
+        """Store firings for their owners' channels, except those of alerts changed meanwhile."""
         numbers = {firing.signal_id for firing in outcome.fired} | outcome.hours.keys()
         unchanged = {
             signal.signal_id: signal
@@ -553,5 +553,5 @@ class AlertWriter:
 
 
 def _is_held(standing: AlertStanding, now: UnixMs) -> bool:
-    """Return whether the holder's lease is valid; it is not after the clock was set back."""
+    """Return whether the holder's lease is valid; if the clock was set back, it is not."""
     return now < standing.held_until <= now + LEASE_MS_MAX

@@ -40,7 +40,7 @@ CLOSED: Final = "closed"
 
 
 def rule_of(body: wire.NewSignal) -> AlertRule:
-    """Return the rule that *body* asks for.  Raises InvalidTokenAddress, BadRequest."""
+    """Return the alert settings in *body*.  Raises InvalidTokenAddress, BadRequest."""
     if isinstance(body, wire.ConditionSignal):
         return AlertRule(**_shared(body), **_watched(body.where)._asdict())
     return AlertRule(
@@ -57,7 +57,7 @@ def rule_of(body: wire.NewSignal) -> AlertRule:
 
 
 def _shared(body: wire.SignalCommon) -> dict[str, Any]:
-    """Return the parts that every alert has, by the names of AlertRule."""
+    """Return the settings in *body* that every kind of alert has, by the names of AlertRule."""
     return {
         "name": body.name.strip(),
         "mint": mint_of(body.mint),
@@ -98,7 +98,7 @@ def changes_of(body: wire.ChangedSignal) -> dict[str, Any]:
 
 
 def line_facts(signal: Alert) -> dict[str, Any]:
-    """Return the line of an alert, by the names of SignalLine."""
+    """Return the fields of an alert's line, by the names of SignalLine."""
     asked = signal.rule
     is_move = asked.kind is SignalKind.CHANGES_BY
     has_level = not is_move and asked.compared is None
@@ -131,12 +131,12 @@ def line_facts(signal: Alert) -> dict[str, Any]:
 
 
 def line_of(signal: Alert) -> wire.SignalLine:
-    """Return the line of an alert."""
+    """Return the wire form of an alert."""
     return wire.SignalLine(**line_facts(signal))
 
 
 def event_of(firing: Firing) -> wire.EventLine:
-    """Return the line of a firing."""
+    """Return the wire form of a firing."""
     fired = firing.fired
     return wire.EventLine(
         event_id=firing.firing_id,
@@ -203,7 +203,7 @@ KEY_USED: Final = "The Idempotency-Key was sent with another request before; not
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRoutes:
-    """Keeps alerts for the user of an API key."""
+    """The routes of alerts, for the user of an API key."""
 
     gate: KeyGate
     signals: Alerts

@@ -1,6 +1,6 @@
 """Conditions of alerts over the values of reports, tracked along the swap log.
 
-`Tracks` has the reports of chosen mints at every event of the swap log.  A report depends only on
+`Tracks` gives the reports of chosen mints at every event of the swap log.  A report depends only on
 the log up to that event.  To rebuild it after a restart, a mint starts from a stored load (its
 base), and the events since are applied again.
 
@@ -42,7 +42,7 @@ from mintscope.market.timeframe import FRAMES, AskedFrame
 
 @dataclass(slots=True)
 class _Since:
-    """The swaps of a mint in one slot, and its pools after it; None if they did not change."""
+    """The swaps of a mint in one slot, and its pools after the slot; None if unchanged."""
 
     slot: Slot
     time: UnixS
@@ -54,7 +54,7 @@ class _Since:
 class _Track:
     """One mint: its row in the engine, its base, and the changes after the base.
 
-    is_kept   the base is stored
+    is_kept   whether the base is stored
     """
 
     row: int
@@ -65,7 +65,7 @@ class _Track:
 
     @property
     def standing(self) -> bytes | None:
-        """The pools of the mint as of its newest slot, packed; None if the log names none."""
+        """The pools of the mint as of its newest slot, packed; None if the log has none."""
         newer = (each.standing for each in reversed(self.since) if each.standing is not None)
         kept = self.base.standings
         return next(newer, kept[-1][1] if kept else None)
@@ -74,8 +74,8 @@ class _Track:
 class Tracks:
     """At most *capacity* mints, each as of the last event applied.
 
-    seq    every event up to it has been applied
-    slot   the newest slot, and time, its block time; None before the first event
+    seq    the last event that was applied
+    slot   the newest slot; None before the first event; time: its block time
     """
 
     def __init__(self, capacity: int) -> None:
@@ -86,7 +86,7 @@ class Tracks:
         self.begin(0, None, None)
 
     def begin(self, seq: int, slot: Slot | None, time: UnixS | None) -> None:
-        """Drop everything, and continue after event *seq*."""
+        """Drop all mints, and continue after event *seq*."""
         self._tracks.clear()
         self._ahead.clear()
         self._free = list(range(self._capacity))
@@ -106,9 +106,9 @@ class Tracks:
         return base.frames is not None and Frames(base.frames).has(timeframes)
 
     def take(self, loaded: LoadedMint) -> list[Mint] | None:
-        """Track a mint from the event at which it was loaded; return the mints that begin now.
+        """Track a mint from the event as of which it was loaded; return the mints that begin now.
 
-        None if that event is past.  If the mint is tracked already, *loaded* becomes its base.
+        Return None if that event is past.  If the mint is tracked, *loaded* becomes its base.
         """
         if loaded.seq < self.seq:
             return None
@@ -125,7 +125,7 @@ class Tracks:
     def apply(self, event: Event) -> list[Mint]:
         """Apply the next *event*; return the mints that traded.  Run `reach` next.
 
-        Raises LogTrimmed when an event before it is missing.
+        Raises LogTrimmed if an earlier event is missing.
         """
         if event.seq != self.seq + 1:
             raise LogTrimmed(f"expected event {self.seq + 1}, was {event.seq}")
@@ -163,7 +163,7 @@ class Tracks:
     def report(self, mint: Mint, *, is_closed: bool = False) -> TokenReport | None:
         """Return the report of *mint*, which is tracked; None if it has too little data.
 
-        is_closed   its indicators are without the candles that are open
+        is_closed   leave the open candles out of the indicators
         """
         if self.time is None:
             return None
@@ -180,11 +180,11 @@ class Tracks:
             return None
 
     def traded(self) -> dict[Mint, int]:
-        """Return the mints that have changed since their bases, with the events of these."""
+        """Return the mints that have changed since their bases, with the positions of the bases."""
         return {mint: track.base.seq for mint, track in self._tracks.items() if track.since}
 
     def new_bases(self) -> list[LoadedMint]:
-        """Return the bases that were not stored yet."""
+        """Return the bases that are not stored yet."""
         return [track.base for track in self._tracks.values() if not track.is_kept]
 
     def idle(self) -> list[Mint]:
@@ -192,7 +192,7 @@ class Tracks:
         return [mint for mint, track in self._tracks.items() if not track.since]
 
     def keep(self, bases: Iterable[LoadedMint], idle: Iterable[Mint], seq: int) -> None:
-        """Record that *bases* were written down, and those of *idle* as of *seq*."""
+        """Record that *bases* were stored, and that those of *idle* are valid as of *seq*."""
         for base in bases:
             track = self._tracks.get(base.mint)
             if track is not None and track.base is base:
@@ -263,14 +263,14 @@ def _without(loaded: LoadedMint, slot: Slot) -> LoadedMint:
 
 
 def pack(loaded: LoadedMint) -> bytes:
-    """Return *loaded* as bytes."""
+    """Return *loaded* encoded as bytes."""
     return zlib.compress(msgspec.msgpack.encode(loaded), level=1)
 
 
 def unpack(packed: bytes) -> LoadedMint:
     """Return the mint that `pack` encoded.
 
-    Raises ValueError for the bytes of an earlier version.
+    Raises ValueError if an earlier version encoded it.
     """
     try:
         return msgspec.msgpack.decode(zlib.decompress(packed), type=LoadedMint)
@@ -278,28 +278,28 @@ def unpack(packed: bytes) -> LoadedMint:
         raise ValueError("expected a mint as this version packs it") from cause
 
 
-MARKS_MAX: Final = 60  # parts of a window that are kept apart
+MARKS_MAX: Final = 60  # parts of a window, each with its extremes
 
 
 class SignalKind(StrEnum):
-    """The kinds of crossings."""
+    """The kinds of conditions of an alert."""
 
     ABOVE = "above"  # the value rises above the level
     BELOW = "below"  # the value falls below the level
-    CROSSES = "crosses"  # either of them
-    CROSSES_FIELD = "crosses_field"  # the value comes to the other side of another value
-    CHANGES_BY = "changes_by"  # it is so many percent away from where it was within the window
+    CROSSES = "crosses"  # the value rises above or falls below the level
+    CROSSES_FIELD = "crosses_field"  # the value crosses another value
+    CHANGES_BY = "changes_by"  # the value differs by a percentage from a value within the window
 
 
 class RuleSide(Enum):
-    """The side of the level on which a value lies."""
+    """The side of the level on which the value is."""
 
     UNDER = -1
     OVER = 1
 
 
 class Direction(StrEnum):
-    """The direction in which a value went."""
+    """The direction in which a value moved."""
 
     UP = "up"
     DOWN = "down"
@@ -308,10 +308,10 @@ class Direction(StrEnum):
 class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The condition of an alert.
 
-    level     of above, below and crosses, in the unit of the value
+    level     for above, below and crosses, in the unit of the value
     margin    how far beyond the level the value must return before the rule can fire again, >= 0
-    percent   of changes_by, > 0
-    window_s  of changes_by: how far back it looks, a multiple of 60
+    percent   for changes_by, > 0
+    window_s  for changes_by: the length of the window in seconds, a multiple of 60
     """
 
     kind: SignalKind
@@ -353,7 +353,7 @@ def look(
 ) -> tuple[RuleState, Crossing | None]:
     """Return the state after *value* at *time*, and the crossing if the rule fires.
 
-    state   None at the first look, which fires nothing
+    state   None at the first evaluation, which never fires
     """
     if rule.kind is SignalKind.CHANGES_BY:
         return _look_back(rule, state or RuleState(), value, time)
@@ -370,7 +370,7 @@ def look(
 
 
 def _side(rule: Rule, before: RuleSide | None, value: float) -> RuleSide | None:
-    """Return the side of *value*; within the margin, return the previous side."""
+    """Return the side of *value*; if it is within the margin, return the previous side."""
     level = rule.level
     margin = 0.0 if before is None else rule.margin
     match rule.kind:
@@ -391,14 +391,14 @@ def _look_back(
 ) -> tuple[RuleState, Crossing | None]:
     """Compare *value* with the lowest and the highest within the window.
 
-    A percentage of a value that is not greater than 0 means nothing: the value is skipped.  When
+    A value <= 0 is skipped, because a percentage of it has no meaning.  When
     the rule fires, the window begins again with *value*.
     """
     if value <= 0.0:
         return state, None
     part = time // max(1, rule.window_s // MARKS_MAX)
     if state.marks:
-        part = max(part, state.marks[-1].part)  # a slot that replaced another is older
+        part = max(part, state.marks[-1].part)  # a slot that replaced another may be older
     marks = [mark for mark in state.marks if mark.part > part - MARKS_MAX]
     crossing = _move(rule.percent / 100.0, marks, value)
     if crossing is not None:
@@ -413,7 +413,7 @@ def _look_back(
 
 
 def _telling(marks: list[Mark], newest: Mark) -> list[Mark]:
-    """Return the *marks* that matter: those with a value beyond every later one."""
+    """Return the *marks* that matter: those with a value beyond every later value."""
     low = newest.low
     high = newest.high
     telling = []
@@ -437,9 +437,9 @@ def _move(share: float, marks: list[Mark], value: float) -> Crossing | None:
     return Crossing(value, Direction.DOWN, high) if fall >= share else None
 
 
-Field = NewType("Field", str)  # as `indicators.h1.rsi`
+Field = NewType("Field", str)  # such as `indicators.h1.rsi`
 
-PARTS: Final = ("price", "indicators")  # of a report; its span is no value of the market
+PARTS: Final = ("price", "indicators")  # parts of a report whose numbers alerts can watch
 
 
 def _inner(kind: Any) -> Any:
@@ -499,7 +499,7 @@ SWAPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class UnwatchableCondition(ValueError):
-    """A condition that alerts cannot evaluate; the message says why."""
+    """The condition cannot be evaluated by alerts; the message is the reason."""
 
 
 class Watched(NamedTuple):
@@ -515,7 +515,7 @@ class Watched(NamedTuple):
 def watched_by(condition: grammar.Condition) -> Watched:
     """Return the crossing at which *condition* of screens becomes true.
 
-    Raises UnwatchableCondition for one that is more than a comparison, or of a missing field.
+    Raises UnwatchableCondition unless it is a single comparison of known fields.
     """
     if isinstance(condition, grammar.Junction):
         condition = _newest_crossing(condition)
@@ -539,9 +539,9 @@ def watched_by(condition: grammar.Condition) -> Watched:
 
 
 def _newest_crossing(condition: grammar.Junction) -> grammar.Condition:
-    """Return the comparison that makes a crossing true, or *condition* if it is no crossing.
+    """Return the comparison that makes a crossing true, or *condition* if it is not a crossing.
 
-    A crossing within some candles becomes true when it is in the newest candle.
+    A crossing within several candles becomes true when it is in the newest candle.
     """
     parts = condition.parts if condition.word == "or" else (condition,)
     crossings = [
@@ -573,13 +573,13 @@ def _of_report(name: str) -> Field:
 
 
 def frames_in(field: Field) -> Collection[str]:
-    """Return the asked frames that *field* is of: one or none."""
-    inside = field.split(".")[1]  # the last of buySellPressure.h4 is a window
+    """Return the asked frames of *field*: one or none."""
+    inside = field.split(".")[1]  # the second part of buySellPressure.h4 is a window
     return [inside] if inside in ASKED_FRAMES else []
 
 
 def read_field(report: TokenReport, field: Field) -> float | None:
-    """Return the value of *field*, one of FIELDS; None if history is too short for it."""
+    """Return the value of *field*, one of FIELDS; None if there is too little history."""
     found: Any = report
     for attribute in FIELDS[field]:
         if found is None or found is msgspec.UNSET:

@@ -1,6 +1,6 @@
 """Webhooks of alerts: schedule, retries and signature.
 
-After a crash a webhook may be sent twice, with the same `webhook-id`, but none is lost.
+After a crash a webhook may be sent twice, with the same `webhook-id`, but is never lost.
 
 Source    https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -36,7 +36,7 @@ TYPES: Final = {FiringKind.FIRED: "signal.fired", FiringKind.TEST: "signal.test"
 
 
 class FiredData(msgspec.Struct, frozen=True, rename="camel"):
-    """The data of a firing in a webhook."""
+    """The data of a webhook: the firing."""
 
     signal_id: int
     event_id: int
@@ -62,12 +62,12 @@ class WebhookBody(msgspec.Struct, frozen=True):
 
 
 def message_id(firing_id: FiringId) -> str:
-    """Return the `webhook-id` of a firing, the same at every attempt."""
+    """Return the `webhook-id` of a firing, which is the same at every attempt."""
     return f"msg_{firing_id}"
 
 
 def message_of(signal: Alert, firing: Firing) -> bytes:
-    """Return the body of *firing*."""
+    """Return the webhook body for *firing*."""
     asked = signal.rule
     fired = firing.fired
     data = FiredData(
@@ -89,7 +89,7 @@ def message_of(signal: Alert, firing: Firing) -> bytes:
 
 
 def secret_text(secret: bytes) -> str:
-    """Return a secret in the form that its owner sees."""
+    """Return *secret* in the form that is shown to its owner."""
     return SECRET_PREFIX + b64encode(secret).decode()
 
 
@@ -111,9 +111,9 @@ def signed(
 def url_flaw(url: str, *, allows_loopback: bool) -> str | None:
     """Return the reason why *url* cannot be a webhook; None if it can.
 
-    The address of a name is checked at each sending; a literal address, here.
+    A literal address is checked here; the address of a host name, at each attempt.
 
-    allows_loopback   plain http to an address of this machine is fine, too
+    allows_loopback   also accept plain http to an address of this machine
     """
     expected = f"expected an https address of at most {URL_LENGTH_MAX} characters"
     try:
@@ -151,11 +151,11 @@ def is_loopback(host: str) -> bool:
 
 
 LEASE_MS: Final = MINUTE_MS
-AT_ONCE: Final = 128  # webhooks that one process sends
-FAILING_AT_ONCE: Final = 32  # of those, of signals whose webhooks fail
-OF_EACH_AT_ONCE: Final = 4  # of one signal; the next when all of them have ended
-TAKEN_IN_AT_ONCE: Final = 250  # read on the event loop: some milliseconds
-PARTS_MAX: Final = 20  # of that size, at one look
+AT_ONCE: Final = 128  # webhooks that one process sends at a time
+FAILING_AT_ONCE: Final = 32  # places among these for alerts with failing webhooks
+OF_EACH_AT_ONCE: Final = 4  # of one alert; the next follow when all of them have ended
+TAKEN_IN_AT_ONCE: Final = 250  # firings read on the event loop: some milliseconds
+PARTS_MAX: Final = 20  # parts of that size in one call
 WAITING_MAX: Final = 1_000
 KEPT_MAX: Final = 1_000
 KEEP_MS: Final = 30 * DAY_MS
@@ -168,7 +168,7 @@ NOT_KEPT: Final = "newer ones took its place"
 
 
 class DueWebhook(NamedTuple):
-    """A webhook that is to be sent now."""
+    """A webhook to send now."""
 
     firing: Firing
     url: str
@@ -177,7 +177,7 @@ class DueWebhook(NamedTuple):
 
 
 class DeliveryBatch(NamedTuple):
-    """The webhooks of one signal in one batch, after *failures* failures in a row."""
+    """The webhooks of one alert in one batch, after *failures* failures in a row."""
 
     signal_id: SignalId
     user_id: UserId
@@ -188,9 +188,9 @@ class DeliveryBatch(NamedTuple):
 class Attempt(NamedTuple):
     """The outcome of a webhook.
 
-    reason         why it was not accepted; None: it was accepted, or was not sent
+    reason         why the webhook was not accepted; None: accepted, or not sent
     is_gone        the receiver does not want further webhooks
-    retry_after_s  it was not sent because of a limit, and may be sent then; None: it was sent
+    retry_after_s  seconds to wait, if a limit kept it from being sent; None: it was sent
     """
 
     firing: Firing
@@ -215,9 +215,9 @@ class Ended(NamedTuple):
 class Deliveries:
     """Leases webhooks to senders, and records their outcomes.
 
-    retry_ms_max   a webhook that fails for so long is disabled
+    retry_ms_max   a webhook that fails for longer is disabled
     lease_ms       after this time another process may send the leased webhooks
-    waiting_max    waiting webhooks that are kept of one signal; kept_max: finished ones
+    waiting_max    waiting webhooks kept per alert; kept_max: finished webhooks kept
     Raises ServiceUnavailable from every method.
     """
 
@@ -251,14 +251,14 @@ class Deliveries:
         return dropped
 
     async def lease(self, sending: Collection[DeliveryBatch]) -> Sequence[DeliveryBatch]:
-        """Lease webhooks to send besides *sending*, some of each signal that is due.
+        """Lease webhooks in addition to *sending*, some of each due alert.
 
-        A signal whose webhooks fail takes places only of those kept for such signals.
+        Alerts with failing webhooks use only the places for such alerts.
         """
         now = self.clock.now()
         room = AT_ONCE - _count(sending)
         if room <= 0 or not await self.queue.read(lambda queue: queue.is_due(now)):
-            return []  # asked several times a second: the locks of others are left alone
+            return []  # called several times a second, so avoid the write lock
         failing = FAILING_AT_ONCE - _count([batch for batch in sending if batch.failures])
         without = {batch.signal_id for batch in sending}
 
@@ -280,10 +280,10 @@ class Deliveries:
         return [batch for batch in batches if batch is not None]
 
     async def note(self, ended: Sequence[Ended]) -> Sequence[Ended]:
-        """Store the outcomes of batches together; return the batches that were a signal's last."""
+        """Store the outcomes of batches together; return the batches that end their webhooks."""
         now = self.clock.now()
         last = [each for each in ended if self._is_over(each, now)]
-        if last:  # first, for it is done again where the rest is not noted
+        if last:  # first: it is repeated if storing the rest fails
             await self.store.transact(lambda rows: _disable(rows, last, now))
         over = {each.batch.signal_id for each in last}
         await self.queue.transact(lambda rows: self._note(rows, ended, over, now))
@@ -294,7 +294,7 @@ class Deliveries:
         return await self.queue.read(lambda queue: queue.length())
 
     async def sweep(self) -> None:
-        """Delete old deliveries, those beyond a signal's limit, and those of deleted signals."""
+        """Delete old deliveries, those beyond an alert's limit, and those of deleted alerts."""
         before = UnixMs(self.clock.now() - KEEP_MS)
         numbers = await self.queue.read(lambda queue: queue.signals())
         deleted = await self.store.read(lambda rows: rows.firings.deleted(numbers))
@@ -329,7 +329,7 @@ class Deliveries:
         signed_at: UnixMs,
         over: dict[FiringId, WebhookOutcome],
     ) -> DeliveryBatch | None:
-        """Return the batch of a due signal; None if it was deleted or has no webhook.
+        """Return the batch of a due alert; None if it was deleted or has no webhook.
 
         over   collects webhooks that are not sent: their firing was deleted, their account was
                taken back, or a process of the version before has sent them
@@ -400,9 +400,9 @@ class Deliveries:
     def _next(
         self, batch: DeliveryBatch, attempts: Sequence[Attempt], now: UnixMs
     ) -> tuple[int, UnixMs]:
-        """Return the failures in a row, and the time of the next try.
+        """Return the failures in a row, and the time of the next attempt.
 
-        The pauses grow; the last try is *retry_ms_max* after the firing that has waited longest.
+        The pauses grow; the last attempt is *retry_ms_max* after the oldest waiting firing.
         """
         failed = [each.firing for each in attempts if each.has_failed]
         rests_s = [each.retry_after_s for each in attempts if each.retry_after_s is not None]
@@ -422,7 +422,7 @@ def _waits(firing: Firing) -> bool:
 
 
 def _is_done(firing: Firing) -> bool:
-    """Return whether the accounts' database itself marks the webhook of *firing* as over."""
+    """Return whether the webhook of *firing* is finished, by its row in the accounts' database."""
     return firing.delivered_at is not None or firing.given_up_at is not None
 
 
@@ -450,11 +450,11 @@ def _let_go(
 
 
 def _disable(rows: AccountRows, last: Sequence[Ended], now: UnixMs) -> None:
-    """Send nothing more for these signals, and notify their owners."""
+    """Stop the webhooks of these alerts, and notify their owners."""
     for each in last:
         signal = rows.signals.get(each.batch.signal_id)
         if signal is None or signal.webhook_failed_at is not None:
-            continue  # it was deleted meanwhile, or that was noted before
+            continue  # deleted meanwhile, or already disabled
         rows.signals.update(signal.signal_id, webhook_failed_at=now)
         kept = rows.users.get(signal.user_id)
         if kept is not None:

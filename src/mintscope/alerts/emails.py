@@ -1,7 +1,7 @@
 """E-mails of alerts: pauses, allowances, wording, and the checks of an alert's fields.
 
 Firings within the pause are sent in one e-mail when it ends.  Firings beyond the allowance are not
-sent: their page notes that, and one e-mail a day reports that the limit is reached.
+sent: the alert's page shows this, and one e-mail a day reports that the limit is reached.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,8 +23,8 @@ from mintscope.market.report import NAMED
 from mintscope.market.screening.look_alikes import cleaned
 
 SYMBOL_LENGTH_MAX: Final = 16
-DIGITS: Final = 4  # of a number below 1
-DIGITS_MAX: Final = 24  # behind its point
+DIGITS: Final = 4  # significant digits of a number below 1
+DIGITS_MAX: Final = 24  # digits after the decimal point
 SPANS: Final = {
     "s15": "15 seconds",
     "m1": "1 minute",
@@ -111,7 +111,7 @@ def _fibonacci(last: str) -> str:
 
 
 def number_words(value: float) -> str:
-    """Return *value* as people read it: 1,234.50, 0.00001234; never an exponent."""
+    """Return *value* as people write it: 1,234.50, 0.00001234; never with an exponent."""
     size = abs(value)
     if size >= 1.0 or size == 0.0:
         return f"{value:,.2f}"
@@ -135,7 +135,7 @@ def value_words(field: Field, value: float) -> str:
 def symbol_words(symbol: str | None, mint: str) -> str:
     """Return the name of a token: its symbol without unsafe characters, or its address.
 
-    An issuer writes symbols: dots are left out, so that none reads as the address of a site.
+    Issuers choose symbols freely: dots are removed, so that no symbol looks like a web address.
     """
     shown = (cleaned(symbol or "") or "").replace(".", "").replace("/", "").strip()
     return shown[:SYMBOL_LENGTH_MAX] or f"{mint[:4]}...{mint[-4:]}"
@@ -161,11 +161,11 @@ def event_words(asked: AlertRule, firing: Firing, symbol: str) -> str:
 
 
 def _short(field: Field) -> str:
-    """Return *field* in few words: RSI 1h."""
+    """Return a short name of *field*: RSI 1h."""
     return field_words(field, SHORT_SPANS).replace(",", "")
 
 
-LINES_MAX: Final = 10  # firings that a message lists, the newest
+LINES_MAX: Final = 10  # newest firings that a message lists
 NOT_VERIFIED: Final = "the e-mail address is not verified"
 PAUSED: Final = "the alert was paused"
 TURNED_OFF: Final = "its e-mails were turned off"
@@ -179,9 +179,9 @@ Symbols = Mapping[Mint, str]
 class EmailBounds:
     """The limits of e-mails about alerts.
 
-    day_max        to one account in 24 hours
-    of_alert_max   of one alert in 24 hours
-    pause_ms       between two e-mails of one alert
+    day_max        most e-mails to one account in 24 hours
+    of_alert_max   most e-mails of one alert in 24 hours
+    pause_ms       milliseconds between two e-mails of one alert
     """
 
     day_max: int = 50
@@ -193,7 +193,7 @@ USUAL_BOUNDS: Final = EmailBounds()
 
 
 class Reached(NamedTuple):
-    """An allowance that is used up; it has room again at *until*."""
+    """A used-up allowance; it has room again at *until*."""
 
     scope: str
     limit: int
@@ -201,7 +201,7 @@ class Reached(NamedTuple):
 
     @property
     def note(self) -> str:
-        """The note about the allowance that firings show."""
+        """Return the note about the allowance, shown with firings."""
         return hour_note(self.limit) if self.scope == OF_HOUR else f"limit of {self.limit} reached"
 
 
@@ -215,7 +215,7 @@ def tell_by_email(
 ) -> None:
     """Write an e-mail about waiting firings of *signal*, unless the last one was too recent.
 
-    No e-mail is written if its owner has paused it, or has turned its e-mails off.
+    No e-mail is written if the owner has paused the alert or turned its e-mails off.
     """
     asked = signal.rule
     is_paused = not asked.is_active and signal.ended_at is None
@@ -291,7 +291,7 @@ def _is_of(draft: Draft, signal: Alert) -> bool:
 
 
 def _silent(rows: AccountRows, signal: Alert, written: Sequence[Draft]) -> int:
-    """Return the number of other alerts of the owner that send e-mails and have sent none."""
+    """Return the number of the owner's other alerts that use e-mail and have sent no e-mail."""
     heard = {each.facts.get("signal") for each in written}
     return sum(
         each.rule.by_email and each.rule.is_active and str(each.signal_id) not in heard
@@ -303,7 +303,7 @@ def _silent(rows: AccountRows, signal: Alert, written: Sequence[Draft]) -> int:
 def _tell_limit(
     rows: AccountRows, signal: Alert, email: EmailAddress, reached: Reached, at: UnixMs
 ) -> None:
-    """Write that an allowance is used up, once in 24 hours."""
+    """Write an e-mail that an allowance is used up, at most once in 24 hours."""
     of = str(signal.signal_id) if reached.scope == OF_ALERT else ""
     before = rows.emails.written_to(email, EmailKind.SIGNAL_LIMIT, UnixMs(at - DAY_MS))
     if any(each.facts.get("of") == of for each in before):
@@ -321,7 +321,7 @@ def _tell_limit(
 def tell_hour_limit(
     rows: AccountRows, signal: Alert, reached: Reached, at: UnixMs, bounds: EmailBounds
 ) -> None:
-    """Write that *signal* has fired as often as it may in an hour, once in 24 hours."""
+    """Write an e-mail that *signal* has reached its limit of an hour, at most once in 24 hours."""
     kept = rows.users.get(signal.user_id)
     asked = signal.rule
     is_sent = asked.by_email or asked.by_telegram or signal.sends_webhooks

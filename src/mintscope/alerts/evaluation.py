@@ -1,10 +1,10 @@
 """Evaluation of alerts in the order of the swap log, and the port of the webhook queue.
 
 A long step is a generator that yields after each LOOKS_AT_ONCE rules, so that its caller can give
-way to other work.  Call nothing else before the generator has ended.
+way to other work.  Call no other method before the generator has ended.
 
-Webhooks are retried by signal, not by firing: after a failure all webhooks of the signal wait, and
-then one is tried.
+Webhooks are retried by alert, not by firing: after a failure all webhooks of the alert wait, and
+then one of them is tried.
 """
 
 from collections import Counter
@@ -41,14 +41,14 @@ from mintscope.market.log import Event, LoadedMint, LogTip, Untracked
 from mintscope.market.report import TokenReport
 from mintscope.market.standings import Confidence
 
-LOOKS_AT_ONCE: Final = 250  # 2 ms
-LOADS_AT_ONCE: Final = 5  # of mints: 1 ms
+LOOKS_AT_ONCE: Final = 250  # rules evaluated at once: 2 ms
+LOADS_AT_ONCE: Final = 5  # mints loaded at once: 1 ms
 FIRINGS_HOUR_MAX: Final = 30
-LISTED_FACTOR: Final = 10  # so many times the limit of an hour are listed, though not sent
+LISTED_FACTOR: Final = 10  # firings listed in an hour, as a multiple of those sent
 
 
 class _Watched(msgspec.Struct, gc=False):
-    """A signal under evaluation, and the current state of its rule."""
+    """An alert under evaluation, and the current state of its rule."""
 
     signal_id: SignalId
     revision: int
@@ -66,7 +66,7 @@ class _Watched(msgspec.Struct, gc=False):
     has_ended: bool = False
 
     def number_in_hour(self, now: UnixMs) -> int:
-        """Count a firing and return its number in the hour; 0: the signal does not fire now."""
+        """Count a firing and return its number in the hour; 0: the alert does not fire now."""
         if self.has_ended or (self.expires_at is not None and now >= self.expires_at):
             return 0
         self.has_ended = self.fires is Fires.ONCE
@@ -84,9 +84,9 @@ class _Watched(msgspec.Struct, gc=False):
 
 @dataclass(slots=True)
 class _OfMint:
-    """The signals of a mint: those evaluated at each report, and those of closed candles.
+    """The alerts of one mint: those evaluated at each report, and those of closed candles.
 
-    frames   the number of fields in each asked frame that these signals need
+    frames   the number of fields of each asked frame that these alerts need
     """
 
     open: dict[SignalId, _Watched] = field(default_factory=dict)
@@ -94,12 +94,12 @@ class _OfMint:
     frames: Counter[str] = field(default_factory=Counter)
 
     def add(self, watched: _Watched) -> None:
-        """Add a signal that is not in it."""
+        """Add an alert that is not yet included."""
         (self.closed if watched.is_closed else self.open)[watched.signal_id] = watched
         self.frames.update(_frames_of(watched))
 
     def remove(self, watched: _Watched) -> None:
-        """Remove a signal that is in it."""
+        """Remove an alert that is included."""
         del (self.closed if watched.is_closed else self.open)[watched.signal_id]
         self.frames.subtract(_frames_of(watched))
 
@@ -109,15 +109,15 @@ class Outcome:
     """Changes to store together.
 
     since_seq, seq   the reports after *since_seq*, up to *seq*, were evaluated
-    changed          the signals whose states have changed, by number
+    changed          the alerts with a changed state, by number
     fired            the firings, in order
-    held             places in *fired* of firings beyond the limit of an hour, which are not sent
-    hour_max         that limit
-    hours            the firings of these signals in their hour
-    ended            signals that fire only once, and have fired
-    mints            of the signals that have fired
+    held             indexes in *fired* of firings beyond the limit of an hour, which are not sent
+    hour_max         the limit of firings in an hour
+    hours            the last firings of alerts, and their counts in the hour
+    ended            alerts that fire only once, and have fired
+    mints            mints of the alerts that fired
     bases            new bases of mints; idle: mints whose stored bases are valid as of *seq*, too
-    dropped          mints that no signal uses any longer
+    dropped          mints that no alert needs any more
     """
 
     since_seq: int
@@ -144,7 +144,7 @@ class PackedOutcome:
 
 
 def packed(outcome: Outcome) -> PackedOutcome:
-    """Return *outcome* encoded for storage, which takes long if much has changed."""
+    """Return *outcome* encoded for storage; this takes long if much has changed."""
     return PackedOutcome(
         outcome,
         states=[
@@ -157,12 +157,12 @@ def packed(outcome: Outcome) -> PackedOutcome:
 
 @dataclass(kw_only=True, eq=False)
 class Evaluation:
-    """All active signals, as of the last event applied.
+    """All active alerts, as of the last applied event.
 
-    looked_until      reports up to this position were evaluated before, and are skipped
-    firings_hour_max  firings of a signal that are sent within an hour of the first; more are not
+    looked_until      reports up to this position are skipped, because they were already evaluated
+    firings_hour_max  firings of an alert that are sent within an hour of the first; more are not
                       sent, and beyond LISTED_FACTOR times as many not even listed
-    held_back         firings that this limit kept from being sent; its reader resets it to 0
+    held_back         firings that this limit kept from being sent; the reader resets it to 0
     """
 
     tracks: Tracks
@@ -174,46 +174,46 @@ class Evaluation:
     _new: dict[SignalId, _Watched] = field(default_factory=dict, init=False)  # without a state
     _changed: dict[SignalId, _Watched] = field(default_factory=dict, init=False)
     _fired: list[NewFiring] = field(default_factory=list, init=False)
-    _held: set[int] = field(default_factory=set, init=False)  # places in _fired
+    _held: set[int] = field(default_factory=set, init=False)  # indexes in _fired
     _counted: dict[SignalId, UnixMs] = field(default_factory=dict, init=False)  # not listed
     _dropped: list[Mint] = field(default_factory=list, init=False)
     _begun: list[Mint] = field(default_factory=list, init=False)
-    _looks: int = field(default=0, init=False)  # since it last yielded
+    _looks: int = field(default=0, init=False)  # evaluations since the last yield
     _has_begun: bool = field(default=False, init=False)
 
     @property
     def mints(self) -> Collection[Mint]:
-        """The mints of evaluated signals."""
+        """The mints of evaluated alerts."""
         return self._of_mint.keys()
 
     @property
     def numbers(self) -> Collection[SignalId]:
-        """The signals that are evaluated."""
+        """The alerts that are evaluated."""
         return self._watched.keys()
 
     def timeframes(self, mint: Mint) -> Collection[str]:
-        """Return the asked frames that signals of *mint* need in its reports."""
+        """Return the asked frames that alerts of *mint* need in its reports."""
         of_mint = self._of_mint.get(mint)
         if of_mint is None:
             return []
         return [frame for frame, count in of_mint.frames.items() if count > 0]
 
     def lacks(self, mint: Mint) -> bool:
-        """Return whether *mint* is still to be loaded, or to be loaded with more frames."""
+        """Return whether *mint* must be loaded, or loaded again with more frames."""
         return not self.tracks.has(mint, self.timeframes(mint))
 
     def knows(self, number: SignalId, revision: int) -> bool:
-        """Return whether that revision of a signal is evaluated."""
+        """Return whether that revision of an alert is being evaluated."""
         watched = self._watched.get(number)
         return watched is not None and watched.revision == revision
 
     @property
     def is_urgent(self) -> bool:
-        """Whether a firing, or the first look of a signal, is not stored yet."""
+        """Whether a firing, or the first evaluation of an alert, is not stored yet."""
         return bool(self._fired) or self._has_begun
 
     def clear(self, looked_until: int) -> None:
-        """Drop everything; reports after *looked_until* are to be evaluated."""
+        """Drop all alerts and mints; reports after *looked_until* will be evaluated."""
         self.looked_until = looked_until
         self._has_begun = False
         self._watched = {}
@@ -256,7 +256,7 @@ class Evaluation:
                 self._new[number] = watched
 
     def unwatch(self, numbers: Iterable[SignalId]) -> None:
-        """Stop the evaluation of these signals; drop mints that no other signal uses."""
+        """Stop the evaluation of these alerts; drop the mints that no other alert needs."""
         for number in numbers:
             mint = self._forget(number)
             if mint is None:
@@ -268,7 +268,7 @@ class Evaluation:
                 self._dropped.append(mint)
 
     def apply(self, event: Event, now: UnixMs) -> Iterator[None]:
-        """Apply the next event of the log, and evaluate the reports that it changes.
+        """Apply the next event of the log, and evaluate the changed reports.
 
         The first slot of a minute ends the minute before: rules of closed candles are evaluated
         then, before the trades of that slot.
@@ -294,16 +294,16 @@ class Evaluation:
     def take(self, loaded: LoadedMint) -> bool:
         """Apply the loaded state of a mint; False if it is older than the last event applied.
 
-        If the mint begins with it, `look_at_begun` is to be run next.
+        If the mint begins with this state, run `look_at_begun` next.
         """
         begun = self.tracks.take(loaded)
         self._begun += begun or ()
         return begun is not None
 
     def take_bases(self, bases: Sequence[LoadedMint], tip: LogTip) -> Iterator[None]:
-        """Start from the stored *bases*, before the reports that were not evaluated.
+        """Start from the stored *bases*, which precede the reports to evaluate.
 
-        Bases of mints without a signal that has a state are dropped.
+        Bases of mints are dropped if no alert of the mint has a state.
         """
         seen = {each.mint for each in self._watched.values() if each.state is not None}
         fit = [each for each in bases if each.mint in seen and each.seq <= self.looked_until]
@@ -316,11 +316,11 @@ class Evaluation:
             yield
 
     def can_go_on(self, tip: LogTip) -> bool:
-        """Return whether the evaluation can continue in the log that ends with *tip*."""
+        """Return whether the evaluation can continue in the log, whose newest position is *tip*."""
         return len(self._new) < len(self._watched) and self.looked_until <= tip.seq
 
     def begin_at(self, tip: LogTip) -> None:
-        """Begin at the newest position; reports since the last one evaluated are skipped."""
+        """Begin at the newest position; earlier reports are skipped."""
         self.tracks.begin(tip.seq, tip.slot, tip.time)
         self.looked_until = tip.seq
 
@@ -332,7 +332,7 @@ class Evaluation:
             yield from self._look(mint, now)
 
     def look_at_new(self, now: UnixMs) -> Iterator[None]:
-        """Evaluate new signals on the current reports of their mints."""
+        """Evaluate new alerts on the current reports of their mints."""
         if self.tracks.seq < self.looked_until:
             return
         new: dict[Mint, list[_Watched]] = {}
@@ -343,11 +343,11 @@ class Evaluation:
             yield from self._look_with(mint, watching, now)
 
     def outcome(self, since_seq: int, *, with_idle: bool) -> Outcome:
-        """Return the results to be written; they stay until `written`."""
+        """Return the results to store; they are kept until `written`."""
         return Outcome(
             since_seq=since_seq,
             seq=self.looked_until,
-            changed=self._changed.copy(),  # may be 100,000: packed in a thread
+            changed=self._changed.copy(),  # up to 100,000, encoded in a thread
             fired=list(self._fired),
             held=frozenset(self._held),
             hour_max=self.firings_hour_max,
@@ -360,7 +360,7 @@ class Evaluation:
         )
 
     def written(self, outcome: Outcome) -> None:
-        """Record that *outcome*, the newest, was written down."""
+        """Record that *outcome*, the newest, was stored."""
         self._changed.clear()
         self._fired.clear()
         self._held.clear()
@@ -371,14 +371,14 @@ class Evaluation:
         self.tracks.keep(outcome.bases, outcome.idle, outcome.seq)
 
     def _firing(self) -> Iterator[_Watched]:
-        """Yield signals that have fired and are evaluated, once for each firing."""
+        """Yield alerts that have fired and are evaluated, once for each firing."""
         for firing in self._fired:
             watched = self._watched.get(firing.signal_id)
             if watched is not None:
                 yield watched
 
     def _has_ended(self, number: SignalId) -> bool:
-        """Return whether the signal fired its only time; its owner may have resumed it since."""
+        """Return whether the alert has fired its only time and was not resumed since."""
         watched = self._watched.get(number)
         return watched is not None and watched.has_ended
 
@@ -392,7 +392,7 @@ class Evaluation:
         return found
 
     def _forget(self, number: SignalId) -> Mint | None:
-        """Forget a signal; return its mint, or None if it was not evaluated."""
+        """Drop an alert; return its mint, or None if it was not evaluated."""
         watched = self._watched.pop(number, None)
         if watched is None:
             return None
@@ -466,14 +466,14 @@ class Evaluation:
 
 
 def _frames_of(watched: _Watched) -> Iterator[str]:
-    """Yield the asked frame of each field that the signal compares."""
+    """Yield the asked frame of each field that the alert compares."""
     yield from frames_in(watched.field)
     if watched.compared is not None:
         yield from frames_in(watched.compared)
 
 
 def _value(report: TokenReport, field: Field, values: dict[Field, float | None]) -> float | None:
-    """Return the value of *field*, which is read once for all rules."""
+    """Return the value of *field*, read once for all rules."""
     if field not in values:
         values[field] = read_field(report, field)
     return values[field]
@@ -489,7 +489,7 @@ T = TypeVar("T")
 class QueueLength(NamedTuple):
     """The number of waiting webhooks.
 
-    oldest   when the first of them fired; None: none waits
+    oldest   when the first of their alerts fired; None: no webhook waits
     """
 
     waiting: int
@@ -497,7 +497,7 @@ class QueueLength(NamedTuple):
 
 
 class NewWebhook(NamedTuple):
-    """A firing to be sent by webhook; *given_up_at* is set if it came too late."""
+    """A firing to send by webhook; *given_up_at* is set if it came too late."""
 
     firing_id: FiringId
     signal_id: SignalId
@@ -508,14 +508,14 @@ class NewWebhook(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A waiting webhook, and its number of attempts."""
+    """A waiting webhook, and the number of attempts so far."""
 
     firing_id: FiringId
     attempts: int
 
 
 class DueAlert(NamedTuple):
-    """A signal that is due, after *failures* failures in a row."""
+    """A due alert, after *failures* failures in a row."""
 
     signal_id: SignalId
     failures: int
@@ -525,10 +525,10 @@ class DueAlert(NamedTuple):
 class DueWanted(NamedTuple):
     """The webhooks that a process can send now.
 
-    webhooks     at most so many in all
-    of_each      at most so many of one signal
-    without      signals for which it is sending already
-    is_failing   only signals whose last webhook failed; False: only the others
+    webhooks     most webhooks in total
+    of_each      most webhooks of one alert
+    without      alerts whose webhooks are already being sent
+    is_failing   True: only alerts whose last webhook failed; False: only the other alerts
     """
 
     webhooks: int
@@ -538,7 +538,7 @@ class DueWanted(NamedTuple):
 
 
 class WebhookOutcome(NamedTuple):
-    """The delivery of a firing by webhook, as in Firing; *due_at* is None once it is over."""
+    """The delivery of a firing by webhook, as in Firing; *due_at* is None once finished."""
 
     due_at: UnixMs | None
     attempts: int

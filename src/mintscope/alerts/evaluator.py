@@ -1,7 +1,7 @@
-"""Evaluation of signals: one process of the installation evaluates every report once.
+"""The evaluator of alerts: one process of the installation evaluates every report once.
 
 round    evaluate the events committed to the log since the last round
-begin    continue from the stored position, after a start or after another process
+begin    continue from the stored position, after a start or a change of process
 """
 
 import asyncio
@@ -30,19 +30,19 @@ from mintscope.kit.primitives import Mint
 from mintscope.market.follow.tailer import EVENTS_PER_READ, Wait
 from mintscope.market.log import LoadedMint, LogReader, LogTrimmed, Tracked
 
-WRITE_S: Final = 10.0  # at most between two states that are written down
-LATE_S: Final = 60.0  # without an evaluation
-TIDY_S: Final = 2.0  # between two looks for e-mails whose pause has ended
-RENEW_S: Final = 240.0  # between two bases of a mint: the log keeps 15 minutes at least
-RENEWING_S: Final = 0.05  # for renewals in a round: events wait meanwhile
-LOADING_S: Final = 0.5  # for first loads in a round: 25 tokens with asked frames
+WRITE_S: Final = 10.0  # longest time between two stored states
+LATE_S: Final = 60.0  # time without an evaluation that is reported
+TIDY_S: Final = 2.0  # between two searches for e-mails whose pause has ended
+RENEW_S: Final = 240.0  # between two bases of a mint; the log keeps at least 15 minutes
+RENEWING_S: Final = 0.05  # time for renewals in a round, because events wait meanwhile
+LOADING_S: Final = 0.5  # time for first loads in a round: 25 tokens with asked frames
 
 LOG = structlog.get_logger(__name__)
 
 
 @dataclass(kw_only=True, eq=False)
 class AlertEvaluator:
-    """Evaluates the signals while this process holds the lease.
+    """Evaluates the alerts while this process holds the lease.
 
     wait   returns when the log may have new events
     """
@@ -52,13 +52,13 @@ class AlertEvaluator:
     evaluation: Evaluation
     clock: Clock
     wait: Wait
-    _seq: int | None = field(default=None, init=False)  # the stored position; None: begin
+    _seq: int | None = field(default=None, init=False)  # the stored position; None: not begun
     _version: int = field(default=-1, init=False)
     _written_at_s: float = field(default=0.0, init=False)
     _renewed_at_s: float = field(default=0.0, init=False)
     _tidied_at_s: float | None = field(default=None, init=False)
-    _wanted: dict[Mint, None] = field(default_factory=dict, init=False)  # to be loaded, in order
-    _is_loading: bool = field(default=False, init=False)  # more are wanted than a round loads
+    _wanted: dict[Mint, None] = field(default_factory=dict, init=False)  # mints to load, in order
+    _is_loading: bool = field(default=False, init=False)  # more mints are wanted than a round loads
     _aged: deque[Mint] = field(default_factory=deque, init=False)  # to be renewed
     _looked_at_s: float = field(init=False)
 
@@ -71,11 +71,11 @@ class AlertEvaluator:
             while True:
                 try:
                     await self.round()
-                except Exception as trouble:  # whatever it is, it is tried again
+                except Exception as trouble:  # any error is followed by another try
                     is_bug = not isinstance(trouble, ServiceUnavailable)
                     LOG.warning("signals could not be looked at", exc_info=is_bug, why=str(trouble))
                     self._seq = None
-                    self._is_loading = False  # a store that fails is not asked at once again
+                    self._is_loading = False  # so that a failing store is not read again at once
                 else:
                     self._looked_at_s = self.clock.monotonic_s()
                 if not self._is_loading:
@@ -85,7 +85,7 @@ class AlertEvaluator:
                 await self.writer.leave()
 
     async def expect_looking(self) -> None:
-        """Raise ServiceUnavailable if alerts have not been evaluated for long."""
+        """Raise ServiceUnavailable if alerts have not been evaluated for too long."""
         late_s = self.clock.monotonic_s() - self._looked_at_s
         if late_s > LATE_S:
             raise ServiceUnavailable(
@@ -105,7 +105,7 @@ class AlertEvaluator:
             await self.writer.tidy()
             self._tidied_at_s = now_s
         if not self.evaluation.mints and self._version == standing.version:
-            return  # there are no signals, so the log is not read
+            return  # without alerts the log is not read
         if self._seq != standing.seq:
             await self._begin()
         elif self._version != standing.version:
@@ -139,8 +139,8 @@ class AlertEvaluator:
         self._renewed_at_s = self._written_at_s = self.clock.monotonic_s()
 
     async def _watch(self) -> AlertStanding:
-        """Read the signals; new ones are evaluated from now on."""
-        standing = await self.writer.standing()  # first: what changes from now on is read next
+        """Read the alerts; new alerts are evaluated from now on."""
+        standing = await self.writer.standing()  # first: later changes are read in the next round
         evaluation = self.evaluation
         gone = {*self.evaluation.numbers}
         last = SignalId(0)
@@ -210,13 +210,13 @@ class AlertEvaluator:
                     self._wanted[event.mint] = None
 
     async def _do(self, steps: Iterator[None]) -> None:
-        """Run *steps*, and yield to requests after each, because there may be many rules."""
+        """Run *steps*, and give way to requests after each, because there may be many rules."""
         for _ in steps:
             await asyncio.sleep(0)
         await asyncio.sleep(0)
 
     def _want(self, mints: Iterable[Mint]) -> None:
-        """Load those of *mints* that are not loaded: first those without asked frames."""
+        """Queue those of *mints* that are not loaded, mints without asked frames first."""
         lacking = [mint for mint in mints if self.evaluation.lacks(mint)]
         self._wanted = dict.fromkeys(sorted(lacking, key=self._has_asked_frames))
 
@@ -224,7 +224,7 @@ class AlertEvaluator:
         return bool(self.evaluation.timeframes(mint))
 
     async def _load_wanted(self, until_s: float) -> None:
-        """Load mints for a part of a round: alerts of those loaded are evaluated meanwhile."""
+        """Load mints for part of a round, so that alerts on loaded mints are still evaluated."""
         for mint in list(self._wanted):
             if self.clock.monotonic_s() >= until_s:
                 self._is_loading = True

@@ -1,4 +1,4 @@
-"""Alerts in words for pages, and remarks on a new one."""
+"""Texts about alerts for pages, and remarks on a new alert."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,7 +49,7 @@ FIELD_WORDS: Final[Mapping[Field, str]] = {field: field_words(field) for field i
 
 
 def _group(field: Field) -> str:
-    """Return the group that *field* is listed in."""
+    """Return the heading under which *field* is listed."""
     if field.startswith("price."):
         return "Price"
     if "buySellPressure" in field:
@@ -66,7 +66,7 @@ def _groups() -> Mapping[str, Sequence[tuple[Field, str]]]:
 
 
 def _span_place(field: Field) -> int:
-    """Return the place of the timeframe of *field* among all, shortest first; -1: it has none."""
+    """Return the index of the timeframe of *field* among all, shortest first; -1 without one."""
     places = [place for place, span in enumerate(SPANS) if span in field.split(".")]
     return places[0] if places else -1
 
@@ -102,7 +102,7 @@ def ways_words(asked: AlertRule) -> str:
 
 
 def standing(signal: Alert) -> tuple[str, str]:
-    """Return the state of an alert in a word or two, and its tone."""
+    """Return a label for the state of an alert, and the label's tone."""
     if not signal.rule.is_active and signal.ended_at is not None:
         expires_at = signal.rule.expires_at
         has_expired = expires_at is not None and signal.ended_at >= expires_at
@@ -117,9 +117,9 @@ def standing(signal: Alert) -> tuple[str, str]:
 class HourLimit(NamedTuple):
     """The limit of firings in an hour that an alert has reached.
 
-    most     firings that were sent
-    more     firings that were not sent
-    listed   firings of *more* that are listed
+    most     number of firings that were sent
+    more     number of firings that were not sent
+    listed   number of firings in *more* that are listed
     until    when the alert sends again
     """
 
@@ -130,7 +130,7 @@ class HourLimit(NamedTuple):
 
 
 def hour_limit(signal: Alert, most: int, now: UnixMs) -> HourLimit | None:
-    """Return the limit of *most* an hour that *signal* has reached; None: it has not."""
+    """Return the hourly limit of *most* firings that *signal* has reached; None if not reached."""
     more = signal.hour_count - most
     if signal.hour_since is None or signal.rule.fires is not Fires.EACH or more <= 0:
         return None
@@ -141,7 +141,7 @@ def hour_limit(signal: Alert, most: int, now: UnixMs) -> HourLimit | None:
 
 
 def delivery_words(firing: Firing) -> str:
-    """Return the outcome of the webhook of *firing* in words."""
+    """Return the outcome of the webhook of *firing* as text."""
     if firing.delivered_at is not None:
         return "accepted"
     if firing.given_up_at is not None:
@@ -154,7 +154,7 @@ def delivery_words(firing: Firing) -> str:
 
 
 def email_words(firing: Firing) -> str:
-    """Return the outcome of the e-mail about *firing* in words."""
+    """Return the outcome of the e-mail about *firing* as text."""
     email = firing.email
     if email is None:
         return "-"
@@ -170,7 +170,7 @@ def email_words(firing: Firing) -> str:
 
 
 def telegram_words(firing: Firing) -> str:
-    """Return the outcome of the Telegram message about *firing* in words."""
+    """Return the outcome of the Telegram message about *firing* as text."""
     reported = firing.telegram
     if reported is None:
         return "-"
@@ -198,9 +198,9 @@ VERBS: Final = {
 class Present(NamedTuple):
     """The current numbers of a token.
 
-    values         of the report, as far as history reaches
-    price_age_ms   of the newest trade; None if that is not known
-    is_tracked     False: there are no numbers of it
+    values         values of the report, as far as the history suffices
+    price_age_ms   age of the newest trade; None if unknown
+    is_tracked     False: the token has no numbers
     """
 
     values: Mapping[Field, float]
@@ -209,7 +209,7 @@ class Present(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """A doubt about a new alert; the form sends *name* once it was read."""
+    """A doubt about a new alert; the form sends *name* once the person has read it."""
 
     name: str
     text: str
@@ -218,10 +218,10 @@ class Remark(NamedTuple):
 async def read_present(
     reports: Reports | None, mint: Mint | None, looked_at: Iterable[str], *, is_closed: bool = False
 ) -> Present | None:
-    """Return the current numbers of *mint*; None if there are none or they cannot be read.
+    """Return the current numbers of *mint*; None if they do not exist or cannot be read.
 
     looked_at   fields whose timeframes are requested, if reports have them only on request
-    is_closed   leave out the candles that are open
+    is_closed   leave out the open candles
     """
     if reports is None or mint is None:
         return None
@@ -263,7 +263,7 @@ def impossible(asked: AlertRule) -> str | None:
 
 
 def is_level_possible(asked: AlertRule) -> bool:
-    """Return whether the value of *asked*, which has a level, can cross that level."""
+    """Return whether the value of *asked*, which has a level, can reach that level."""
     low, high = bounds_of(asked.field)
     level = asked.level
     can = {
@@ -275,7 +275,7 @@ def is_level_possible(asked: AlertRule) -> bool:
 
 
 def remarks_on(asked: AlertRule, present: Present | None) -> Sequence[Remark]:
-    """Return remarks to be read before *asked* is made."""
+    """Return remarks to show before *asked* is created."""
     found = []
     if asked.webhook_url is None and not asked.by_email and not asked.by_telegram:
         text = "Nothing notifies you: no e-mail, Telegram or webhook. It is only listed here."
@@ -319,7 +319,7 @@ def _is_true(asked: AlertRule, present: Present) -> bool:
 
 
 def _number(report: object, field: Field) -> float | None:
-    """Return the number at the place that *field* names in the JSON of a report."""
+    """Return the number of *field* in a report in JSON."""
     found = report
     for name in field.split("."):
         found = found.get(name) if isinstance(found, dict) else None

@@ -1,4 +1,4 @@
-"""Pages of alerts and their form."""
+"""The pages of alerts, and their form."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -51,13 +51,13 @@ from mintscope.site.routes import (
 from mintscope.site.token.listing import ShownToken, TokenSearch, mint_of
 from mintscope.solana.blocks import WSOL
 
-WINDOW_DIGITS_MAX: Final = 6  # ten days in seconds
+WINDOW_DIGITS_MAX: Final = 6  # digits of ten days in seconds
 NAMES: Final = (
     "name", "mint", "field", "kind", "level", "margin", "percent", "window", "webhook", "email",
     "telegram", "candles", "confidence", "once", "fires", "compared", "direction", "message",
     "expires",
 )  # fmt: skip
-# A webhook's address may contain a secret, so it is not put into the address of a page.
+# The URL of a webhook may contain a secret, so it is never put into the URL of a page.
 REFILLED: Final = tuple(name for name in NAMES if name not in {"webhook", "once"})
 FIRST: Final[Mapping[str, str]] = {
     "field": "indicators.h1.rsi",
@@ -68,18 +68,18 @@ FIRST: Final[Mapping[str, str]] = {
     "fires": Fires.ONCE.value,
     "email": "yes",
 }
-EXPIRES: Final = "%Y-%m-%dT%H:%M"  # as browsers send a datetime-local; in UTC
+EXPIRES: Final = "%Y-%m-%dT%H:%M"  # the format of a datetime-local; in UTC
 
 
 def filled(form: FormData) -> dict[str, str]:
-    """Return the typed values, by field."""
+    """Return the entered values, by field."""
     return {name: form.line(name) for name in NAMES}
 
 
 def refilled(query: FormData, user_id: UserId) -> dict[str, str]:
-    """Return the values in the address of a form whose sender had to sign in first, by field.
+    """Return the values in the query of a form whose sender had to sign in first, by field.
 
-    If the form is not of this user, as in a link, only the token counts.
+    If the form is not from this user, as with a link, only the token counts.
     """
     names = REFILLED if query.line(OWNER) == str(user_id) else ("mint",)
     return {name: query.line(name) for name in names if query.texts(name)}
@@ -110,9 +110,9 @@ def values_of(asked: AlertRule) -> dict[str, str]:
 
 
 def parse_alert(values: Mapping[str, str]) -> AlertRule:
-    """Return the alert that *values* describe.  Raises InvalidForm."""
+    """Return the alert settings in *values*.  Raises InvalidForm."""
     errors: dict[str, str] = {}
-    mint = Mint(WSOL)  # if the text is no mint: the other fields are checked all the same
+    mint = Mint(WSOL)  # a placeholder for an invalid mint, to check the other fields
     try:
         mint = parse_mint(values["mint"])
     except InvalidTokenAddress as error:
@@ -145,7 +145,7 @@ def parse_alert(values: Mapping[str, str]) -> AlertRule:
 
 
 def _numbers(values: Mapping[str, str], kind: SignalKind, errors: dict[str, str]) -> dict[str, Any]:
-    """Return the numbers that *kind* takes; invalid ones go into *errors*."""
+    """Return the numbers that *kind* needs; invalid numbers go into *errors*."""
     if kind is SignalKind.CHANGES_BY:
         window = values["window"]
         if not (window.isascii() and window.isdigit() and len(window) <= WINDOW_DIGITS_MAX):
@@ -190,7 +190,7 @@ MADE_BEFORE: Final = "This form has made an alert already. Send it again to make
 ONCE_BYTES: Final = 16
 ONCE_LENGTH_MAX: Final = 2 * ONCE_BYTES
 STAYS: Final = ("mint", "field", "kind", "compared", "direction")
-PLACES: Final[Mapping[str, str]] = {  # which field of the form a flaw is of, by its beginning
+PLACES: Final[Mapping[str, str]] = {  # the field of the form for a flaw, by the flaw's first word
     "webhookUrl: ": "webhook",
     "expected comparedWith": "compared",
     "expected message": "message",
@@ -211,9 +211,9 @@ REFUSALS: Final[Mapping[AlertDenied, str]] = {
 class AlertPages:
     """Pages of a person's alerts.
 
-    tests    limits the tests of a user, together with the API's
-    search   finds tokens
-    reports  have the current numbers of tokens; None if pages show no market
+    tests    limit of a user's tests, shared with the API
+    search   the search for tokens
+    reports  current reports of tokens; None if pages show no market
     """
 
     def __init__(
@@ -229,7 +229,7 @@ class AlertPages:
         self._search = search
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of these pages."""
         signed_in = Access.SIGNED_IN
         yield get(PATH, self.list, signed_in)
         yield get(f"{PATH}/new", self.ask, signed_in)
@@ -265,9 +265,9 @@ class AlertPages:
         return _back(page) if len(given) > 1 else page
 
     async def make(self, request: PageRequest) -> PageResponse:
-        """Create one alert per form, however often it is sent; show its webhook secret.
+        """Create one alert per form, even if it is sent several times; show its webhook secret.
 
-        The buttons `find` and `choose` of the form make none: they fill in its token.
+        The buttons `find` and `choose` create no alert: they fill in its token.
         """
         values = filled(request.form)
         if chosen := request.form.line("choose"):
@@ -284,9 +284,9 @@ class AlertPages:
         return await self._make(request, asked, values)
 
     async def make_of_rule(self, request: PageRequest) -> PageResponse:
-        """Make an alert, by e-mail, of a condition that was tested, or show why it cannot be made.
+        """Create an e-mail alert from a tested condition, or show why that is not possible.
 
-        Each page of a test makes one alert, however often it is sent.
+        Each page of a test creates one alert, even if it is sent several times.
         """
         where = request.form.line("where")
         values = {**filled(request.form), **FIRST, "name": _short(where)}
@@ -342,7 +342,7 @@ class AlertPages:
         return Page("alerts/show.html", facts)
 
     async def ask_pause(self, request: PageRequest) -> PageResponse:
-        """Offer the button that pauses the alert of an e-mail.  Raises NotFound."""
+        """Show the button that pauses the alert of an e-mail.  Raises NotFound."""
         alert = await self._signals.of_link(request.path_params["link"])
         if alert is None:
             raise NotFound
@@ -445,7 +445,7 @@ class AlertPages:
         """Return the form.
 
         found     tokens to choose from; None if none were searched
-        remarks   to be read before the form is sent again
+        remarks   remarks to show before the form is sent again
         """
         mint = mint_of(values["mint"])
         named = {} if mint is None else await self._search.named([mint])
@@ -471,9 +471,9 @@ class AlertPages:
         return {field: value_words(field, value) for field, value in present.values.items()}
 
     async def _unread(self, request: PageRequest, asked: AlertRule) -> Sequence[Remark]:
-        """Return remarks to be read before *asked* is made, unless the form confirms them.
+        """Return remarks to show before *asked* is created, unless the form confirms them.
 
-        A form of an earlier version has no such field, and gets no remarks.
+        A form of an earlier version has no field for confirmation, and gets no remarks.
         """
         said = request.form.texts("read")
         if not said:
@@ -487,14 +487,14 @@ class AlertPages:
         return remarks if any(each.name not in has_read for each in remarks) else []
 
     async def _ask_again(self, values: Mapping[str, str], errors: Mapping[str, str]) -> Page:
-        """Return the form of a new alert; an invalid mint is searched as a token name."""
+        """Return the form of a new alert; an invalid mint is searched for as a token name."""
         if "mint" not in errors:
             return await self._ask(values, errors)
         error, found = await self._search.flaw(values["mint"], errors["mint"])
         return await self._ask(values, {**errors, "mint": error}, found=found)
 
     def _sound(self, values: Mapping[str, str]) -> AlertRule:
-        """Return the rule that *values* ask for.  Raises InvalidForm."""
+        """Return the valid alert settings in *values*.  Raises InvalidForm."""
         errors = self._text_flaws(values)
         try:
             asked = parse_alert(values)
@@ -511,7 +511,7 @@ class AlertPages:
         return asked
 
     def _text_flaws(self, values: Mapping[str, str]) -> dict[str, str]:
-        """Return the flaws of the fields that are texts, each by itself."""
+        """Return the flaws of the text fields, each checked separately."""
         sound = AlertRule(
             name="a name", mint=Mint(WSOL), field=Field("price.usd"), kind=SignalKind.ABOVE
         )
@@ -528,12 +528,12 @@ class AlertPages:
 
 
 def _back(page: Page) -> Page:
-    """Return the form for a sender who had to sign in first."""
+    """Return the filled-in form, for a sender who had to sign in first."""
     return replace(page, facts={**page.facts, "is_back": True})
 
 
 def _placed(flaw: str) -> tuple[str, str]:
-    """Return the field of the form that *flaw* is of, and its sentence."""
+    """Return the form field of *flaw*, and the message."""
     name = next((each for each in PLACES if flaw.startswith(each)), "")
     return PLACES.get(name, ""), sentence(flaw.removeprefix("webhookUrl: "))
 
@@ -544,7 +544,7 @@ def _short(text: str) -> str:
 
 
 def _once() -> str:
-    """Return a random text for a form, so that sending the form twice makes one alert."""
+    """Return a random text for a form, so that a form that is sent twice creates one alert."""
     return token_hex(ONCE_BYTES)
 
 
@@ -552,24 +552,24 @@ def _user_id(request: PageRequest) -> UserId:
     return request.signed_in.user.user_id
 
 
-# Settings > Telegram: the chat that alerts are sent to.
+# Settings > Telegram: the chat that receives alerts.
 
 TELEGRAM: Final = "/settings/telegram"
 
 
 class TelegramPages:
-    """The Telegram chat of a person."""
+    """The page of a person's Telegram chat."""
 
     def __init__(self, chats: TelegramChats) -> None:
         self._chats = chats
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of these pages."""
         yield get(TELEGRAM, self.show, Access.SIGNED_IN)
         yield post(f"{TELEGRAM}/unlink", self.unlink, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the linked chat, and the link that links another."""
+        """Show the linked chat, and a link for linking another chat."""
         user_id = request.signed_in.user.user_id
         facts = {
             "chat": await self._chats.find(user_id),
@@ -579,6 +579,6 @@ class TelegramPages:
         return Page("telegram.html", facts)
 
     async def unlink(self, request: PageRequest) -> PageResponse:
-        """Forget the chat."""
+        """Unlink the chat."""
         await self._chats.unlink(request.signed_in.user.user_id)
         return Redirect(TELEGRAM, notice="telegram-unlinked")

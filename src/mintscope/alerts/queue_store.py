@@ -18,7 +18,7 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database, ahead_ms, marks
 
 T = TypeVar("T")
-NUMBERS_MAX: Final = 500  # in one statement
+NUMBERS_MAX: Final = 500  # alerts in one statement
 WAITS: Final = "delivered_at IS NULL AND given_up_at IS NULL"
 TAKEN: Final = "SELECT firing FROM webhook_taken"
 TAKE: Final = """
@@ -53,7 +53,7 @@ UPDATE webhook SET given_up_at = ?, reason = ? WHERE signal = ? AND {WAITS}
 REST: Final = "UPDATE webhook_signal SET failures = 0, due_at = NULL WHERE signal = ?"
 LENGTH: Final = f"SELECT count(*), min(fired_at) FROM webhook WHERE {WAITS}"  # noqa: S608
 SIGNALS: Final = "SELECT signal FROM webhook_signal"
-# Of each signal in an hour, and of all: if the limit was lowered, it is reached in several hours.
+# Limits in an hour for each alert and in total: a lowered limit takes several hours to apply.
 TRIMMED_MAX: Final = 2_000
 PURGED_MAX: Final = 50_000
 TRIM: Final = f"""
@@ -88,7 +88,7 @@ class SqlWebhookQueue:
         self._tidy = tidy
 
     async def transact(self, work: Callable[["SqlQueueRows"], T]) -> T:
-        """Return the result of *work*, once it is committed; runs in the thread of the writer."""
+        """Return the result of *work* once it is committed; runs in the writer thread."""
 
         def written(db: Database) -> T:
             done = work(SqlQueueRows(db))
@@ -114,20 +114,20 @@ class SqlQueueRows:
         self._db = db
 
     def taken_until(self) -> FiringId | None:
-        """Return the last firing that was taken in; None if there was none."""
+        """Return the last firing that was taken in; None if there is none."""
         found = self._db.execute(TAKEN).get
         return None if found is None else FiringId(found)
 
     def is_due(self, now: UnixMs) -> bool:
-        """Return whether any signal is due."""
+        """Return whether any alert is due."""
         return bool(self._db.execute(IS_DUE, (self.time(now),)).get)
 
     def time(self, now: UnixMs) -> UnixMs:
-        """Return the time of the shared clock when the clock of this process shows *now*."""
+        """Return the time of the shared clock for the time *now* of this process's clock."""
         return UnixMs(now - ahead_ms(self._db))
 
     def outcomes(self, numbers: Sequence[FiringId]) -> Mapping[FiringId, WebhookOutcome]:
-        """Return the deliveries of these firings, as far as they were taken in."""
+        """Return the deliveries of those firings that were taken in."""
         statement = f"""
             SELECT firing, CASE WHEN {WAITS} THEN webhook_signal.due_at END,
                    attempts, delivered_at, given_up_at, reason
@@ -142,7 +142,7 @@ class SqlQueueRows:
         return QueueLength(*self._db.execute(LENGTH).get)
 
     def signals(self) -> Sequence[SignalId]:
-        """Return the signals that have stored firings."""
+        """Return the alerts that have stored firings."""
         return [SignalId(number) for (number,) in self._db.execute(SIGNALS)]
 
     def take_in(self, until: FiringId, webhooks: Sequence[NewWebhook], now: UnixMs) -> None:
@@ -155,9 +155,9 @@ class SqlQueueRows:
     def drop_oldest(
         self, numbers: Collection[SignalId], waiting_max: int, at: UnixMs, reason: str
     ) -> int:
-        """Give up the webhooks of each signal beyond *waiting_max*; return their number.
+        """Give up the webhooks of each alert beyond *waiting_max*; return their number.
 
-        The oldest are given up, except the first, which shows for how long nothing was accepted.
+        The oldest are given up, but the first is kept: it shows how long attempts have failed.
         """
         dropped = 0
         left = iter(sorted(numbers))
@@ -176,10 +176,10 @@ class SqlQueueRows:
         return dropped
 
     def claim(self, now: UnixMs, until: UnixMs, wanted: DueWanted) -> Sequence[DueAlert]:
-        """Return due signals of *wanted*, oldest webhook first, and make them due at *until*."""
+        """Return due alerts of *wanted*, oldest webhook first, and make them due at *until*."""
         if wanted.webhooks <= 0:
             return []
-        without = [0, *wanted.without]  # no signal has the number 0
+        without = [0, *wanted.without]  # never empty; no alert has the number 0
         due = f"""
             SELECT signal, failures FROM webhook_signal
              WHERE due_at <= ? AND failures {">" if wanted.is_failing else "="} 0
@@ -201,7 +201,7 @@ class SqlQueueRows:
         return found
 
     def note(self, reported: Mapping[FiringId, WebhookOutcome]) -> None:
-        """Store the deliveries of these firings; their due times are those of their signals."""
+        """Store the deliveries of these firings; their due times are those of their alerts."""
         self._db.executemany(
             NOTE,
             [
@@ -211,18 +211,18 @@ class SqlQueueRows:
         )
 
     def schedule(self, signal_id: SignalId, failures: int, due_at: UnixMs) -> None:
-        """Set the next attempt of a signal to *due_at*, if it has a waiting webhook."""
+        """Set the next attempt of an alert to *due_at*, if it has a waiting webhook."""
         self._db.execute(SCHEDULE, (failures, self.time(due_at), signal_id))
 
     def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
-        """Give up every waiting webhook of a signal."""
+        """Give up every waiting webhook of an alert."""
         self._db.execute(GIVE_UP, (at, reason, signal_id))
         self._db.execute(REST, (signal_id,))
 
     def purge(self, before: UnixMs, kept_max: int, deleted: Collection[SignalId] = ()) -> None:
-        """Delete firings older than *before*, and all but *kept_max* ended ones of each signal.
+        """Delete firings older than *before*, and all but *kept_max* ended ones of each alert.
 
-        Of *deleted* signals nothing is kept.
+        All firings of *deleted* alerts are deleted.
         """
         self._db.execute(PURGE, (before,))
         for statement in CLEAR:

@@ -35,7 +35,7 @@ from mintscope.kit.sql.database import Batch, Database, ahead_ms, delete_part, m
 
 EMAILS: Final = SqlEmailRows.NAME
 NONE_HELD: Final = HeldFirings(frozenset(), "")
-NUMBERS_MAX: Final = 500  # in one statement
+NUMBERS_MAX: Final = 500  # alerts in one statement
 IS_WAITING: Final = "due_at IS NOT NULL AND delivered_at IS NULL AND given_up_at IS NULL"
 MANY: Final = Batch(
     "signal_firing",
@@ -91,7 +91,7 @@ UPDATE signal_firing SET telegram = ?, telegram_sent_at = ?, telegram_note = ? W
 """
 
 NEXT_SIGNALS: Final = "SELECT id FROM signal WHERE id > ? ORDER BY id LIMIT ?"
-# Of each signal in an hour: if the limit was lowered, it is reached in several hours.
+# The limit in an hour for each alert: a lowered limit takes several hours to apply.
 TRIMMED_MAX: Final = 2_000
 TRIM: Final = f"""
 DELETE FROM signal_firing WHERE id IN (
@@ -103,7 +103,7 @@ DELETE FROM signal_firing WHERE id IN (
 
 
 class SqlFiringRows(Table[FiringId, Firing]):
-    """Firings, inside one transaction."""
+    """The firings, inside one transaction."""
 
     NAME = "signal_firing"
     COLUMNS = Columns(
@@ -134,7 +134,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
         email: EmailState | None = None,
         telegram: TelegramState | None = None,
     ) -> FiringId:
-        """Add a firing; *due_at*, *email*, *telegram*: None if it is not sent in that way."""
+        """Add a firing; *due_at*, *email* and *telegram* are None for unused channels."""
         columns = asdict(firing)
         how = {"due_at": self._due(due_at), "email": email, "telegram": telegram}
         return self._add({"signal": columns.pop("signal_id"), **columns, **how})
@@ -146,9 +146,9 @@ class SqlFiringRows(Table[FiringId, Firing]):
         by_telegram: Collection[SignalId] = (),
         held: HeldFirings = NONE_HELD,
     ) -> None:
-        """Add firings, each with its *due_at*, in that order.
+        """Add firings in order, each with its *due_at*.
 
-        Of the signals *by_email* and *by_telegram* they wait to be sent in that way, except those
+        Of the alerts *by_email* and *by_telegram* they wait to be sent in that way, except those
         *held*.
         """
         new_rows = []
@@ -172,9 +172,9 @@ class SqlFiringRows(Table[FiringId, Firing]):
         self._db.executemany(MANY, new_rows)
 
     def for_email(self, signal_id: SignalId, limit: int) -> Gathered | None:
-        """Return the firings of a signal that wait for an e-mail, None if there are none.
+        """Return the firings of an alert that wait for an e-mail; None if there are none.
 
-        limit   of the newest firings that are read
+        limit   number of newest firings to read
         """
         count, first = self._db.execute(GATHERED, (signal_id,)).get
         if not count:
@@ -192,7 +192,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
         email_id: int | None = None,
         note: str | None = None,
     ) -> None:
-        """Record the e-mail of *firings* of a signal, or the reason why there is none."""
+        """Record the e-mail of *firings* of an alert, or the reason why there is none."""
         last = firings.newest[-1].firing_id
         values = (str(state), email_id, note, signal_id, firings.first, last)
         self._db.execute(MARK_EMAIL, values)
@@ -210,11 +210,11 @@ class SqlFiringRows(Table[FiringId, Firing]):
         self._db.executemany(MARK_TELEGRAM, values)
 
     def refused(self, user_id: UserId, since: UnixMs) -> int:
-        """Return the number of a user's firings since *since* that a limit kept from being sent."""
+        """Return the number of a user's firings after *since* that a limit kept from being sent."""
         return int(self._db.execute(REFUSED, (user_id, since)).get)
 
     def for_telegram(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
-        """Return up to *limit* firings of a signal that wait for Telegram, oldest first."""
+        """Return up to *limit* firings of an alert that wait for Telegram, oldest first."""
         condition = "signal = ? AND telegram = 'waiting' ORDER BY signal_firing.id LIMIT ?"
         return self._all(condition, signal_id, limit)
 
@@ -229,15 +229,15 @@ class SqlFiringRows(Table[FiringId, Firing]):
         return self._all(condition, signal_id, before, limit)
 
     def since(self, firing_id: FiringId, limit: int) -> Sequence[Firing]:
-        """Return up to *limit* firings of all signals after *firing_id*, oldest first."""
+        """Return up to *limit* firings of all alerts after *firing_id*, oldest first."""
         return self._all("signal_firing.id > ? ORDER BY signal_firing.id LIMIT ?", firing_id, limit)
 
     def first_waiting(self) -> FiringId:
-        """Return the first firing with an unfinished webhook; if there is none, the next one."""
+        """Return the first firing with an unfinished webhook; without one, the next firing."""
         return FiringId(self._db.execute(FIRST_WAITING).get)
 
     def deleted(self, numbers: Collection[SignalId]) -> Collection[SignalId]:
-        """Return those of *numbers* that belong to no signal."""
+        """Return those of *numbers* that no alert has."""
         found = set(numbers)
         left = iter(sorted(numbers))
         while part := list(islice(left, NUMBERS_MAX)):
@@ -246,7 +246,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
         return found
 
     def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
-        """Give up every waiting webhook of a signal."""
+        """Give up every waiting webhook of an alert."""
         self._db.execute(GIVE_UP, (at, reason, signal_id))
 
     def _due(self, due_at: UnixMs | None) -> UnixMs | None:
@@ -257,9 +257,9 @@ class SqlFiringRows(Table[FiringId, Firing]):
         return delete_part(self._db, OLD, PURGE, before, limit)
 
     def trim(self, after: SignalId, signals_max: int, kept_max: int) -> SignalId | None:
-        """Keep only the newest *kept_max* firings of each of the next signals after *after*.
+        """Keep only the newest *kept_max* firings of each of the next alerts after *after*.
 
-        Return the last of these signals; None: there are none.
+        Return the last of these alerts; None: there are none.
         """
         found = [number for (number,) in self._db.execute(NEXT_SIGNALS, (after, signals_max))]
         self._db.executemany(TRIM, [(number, kept_max) for number in found])
@@ -284,7 +284,7 @@ HAND_OVER: Final = 'UPDATE signal SET "user" = ? WHERE "user" = ?'
 
 
 class SqlAlertRows(Table[SignalId, Alert]):
-    """Signals inside one transaction."""
+    """The alerts, inside one transaction."""
 
     NAME = "signal"
     COLUMNS = Columns(
@@ -297,7 +297,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
     SOURCE = "signal WHERE"
 
     def update(self, signal_id: SignalId, /, **changes: Unpack[AlertChanges]) -> None:
-        """Change columns of a signal."""
+        """Change columns of an alert."""
         self._update(signal_id, changes)
 
     def change(self, signal_id: SignalId, rule: AlertRule) -> None:
@@ -305,52 +305,52 @@ class SqlAlertRows(Table[SignalId, Alert]):
         self._update(signal_id, {k: v for k, v in asdict(rule).items() if k not in FIXED})
 
     def of_user(self, user_id: UserId) -> Sequence[Alert]:
-        """Return the signals of a user, in order of creation."""
+        """Return the alerts of a user, in order of creation."""
         return self._all('"user" = ? ORDER BY id', user_id)
 
     def insert(self, user_id: UserId, rule: AlertRule, nonce: bytes, at: UnixMs) -> SignalId:
-        """Add a signal with revision 1, which was not evaluated yet."""
+        """Add an alert with revision 1, not evaluated yet."""
         return self._add({"user": user_id, **asdict(rule), "nonce": nonce, "created_at": at})
 
     def delete(self, signal_id: SignalId) -> None:
-        """Delete a signal and its firings."""
+        """Delete an alert and its firings."""
         self._db.execute(CLEAR, (signal_id,))
         self._db.execute(DELETE, (signal_id,))
 
     def crowd(self, mint: Mint) -> Crowd:
-        """Return the number of signals and mints under evaluation."""
+        """Return the number of evaluated alerts and of their mints."""
         signals, mints, has_mint = self._db.execute(CROWD, (mint,)).get
         return Crowd(signals, mints, bool(has_mint))
 
     def revisions(self, after: SignalId, limit: int) -> Mapping[SignalId, int]:
-        """Return the revisions of up to *limit* signals after *after*, sorted by number."""
+        """Return the revisions of up to *limit* alerts after *after*, sorted by number."""
         found = self._db.execute(REVISIONS, (after, limit))
         return {SignalId(number): revision for number, revision in found}
 
     def since(self, signal_id: SignalId, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* evaluated signals from *signal_id* on, sorted by number."""
+        """Return up to *limit* evaluated alerts from *signal_id* on, sorted by number."""
         return self._all("id >= ? AND is_active = 1 ORDER BY id LIMIT ?", signal_id, limit)
 
     def email_due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* signals whose pause of e-mails has ended, longest due first."""
+        """Return up to *limit* alerts whose pause of e-mails has ended, the longest due first."""
         return self._all("email_due_at <= ? ORDER BY email_due_at, id LIMIT ?", now, limit)
 
     def telegram_due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* signals with firings due for Telegram, longest due first."""
+        """Return up to *limit* alerts with firings due for Telegram, the longest due first."""
         return self._all("telegram_due_at <= ? ORDER BY telegram_due_at, id LIMIT ?", now, limit)
 
     def expired(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* evaluated signals that have expired."""
+        """Return up to *limit* evaluated alerts that have expired."""
         condition = "expires_at <= ? AND is_active = 1 ORDER BY expires_at, id LIMIT ?"
         return self._all(condition, now, limit)
 
     def keep_states(self, states: Sequence[tuple[SignalId, int, str]]) -> None:
-        """Store the state of each signal that still has the given revision."""
+        """Store the state of each alert that still has the given revision."""
         new_rows = [(state, number, revision) for number, revision, state in states]
         self._db.executemany(KEEP_STATE, new_rows)
 
     def some(self, numbers: Collection[SignalId]) -> Sequence[Alert]:
-        """Return the evaluated signals among *numbers*."""
+        """Return the evaluated alerts among *numbers*."""
         found: list[Alert] = []
         left = iter(sorted(numbers))
         while part := list(islice(left, NUMBERS_MAX)):
@@ -362,7 +362,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
         self._db.executemany(NOTE_FIRED, [(*hour, number) for number, hour in fired.items()])
 
     def hand_over(self, giver: UserId, taker: UserId) -> None:
-        """Move the signals of *giver* to *taker*, without a limit on their number."""
+        """Move the alerts of *giver* to *taker*, without a limit on their number."""
         self._db.execute(HAND_OVER, (taker, giver))
 
 
@@ -409,21 +409,21 @@ class SqlLeaseRows:
         self._db.execute(HOLD, (holder, until - ahead_ms(self._db)))
 
     def advance(self, seq: int) -> None:
-        """Store the progress of the evaluation of signals."""
+        """Store the progress of the evaluation of alerts."""
         self._db.execute(ADVANCE, (seq,))
 
     def touch(self) -> None:
-        """Record that a signal was made, changed or deleted."""
+        """Record that an alert was created, changed or deleted."""
         self._db.execute(OPEN, (b"",))
         self._db.execute(TOUCH)
 
     def bases(self) -> Sequence[MintBase]:
-        """Return the starting points of mints."""
+        """Return the bases of mints, from which an evaluation restarts."""
         found = self._db.execute(BASES)
         return [MintBase(Mint(mint), seq, bytes(packed)) for mint, seq, packed in found]
 
     def keep_bases(self, changed: Sequence[MintBase], seqs: Mapping[Mint, int]) -> None:
-        """Replace the bases of *changed*, and set the positions of the mints in *seqs*."""
+        """Store the bases *changed*, and set the positions of the mints in *seqs*."""
         self._db.executemany(KEEP, [(base.mint, base.seq, base.packed) for base in changed])
         self._db.executemany(MOVE, [(seq, mint) for mint, seq in seqs.items()])
 
@@ -474,5 +474,5 @@ class SqlTelegramChatRows:
         self._db.execute(MOVE_CHAT, (new_id, old_id))
 
     def block(self, user_id: UserId, chat_id: int, at: UnixMs) -> None:
-        """Record that the bot may not write to a chat, if it is still that of the user."""
+        """Record that the bot may not write to a chat, if the user still has that chat."""
         self._db.execute(BLOCK, (at, user_id, chat_id))

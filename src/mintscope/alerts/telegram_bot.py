@@ -1,4 +1,4 @@
-"""The operator's bot, which answers chats and sends the firings of alerts.
+"""The operator's Telegram bot, which answers chats and sends the firings of alerts.
 
 Source    https://core.telegram.org/bots/api: getUpdates, sendMessage, ResponseParameters
 """
@@ -19,10 +19,10 @@ from mintscope.kit.errors import ServiceUnavailable, Undecodable
 from mintscope.kit.http_client import open_client, read_body
 
 TIMEOUT_S: Final = 10.0
-POLL_S: Final = 25  # as long as Telegram holds a request for updates
+POLL_S: Final = 25  # how long Telegram holds a request for updates
 SEND_S: Final = 1.0  # between two batches
 REST_S: Final = 5.0  # after a failure, and while another process reads updates
-AT_ONCE: Final = 20  # messages; Telegram takes about 30 a second from a bot
+AT_ONCE: Final = 20  # messages in a batch; Telegram accepts about 30 a second from a bot
 RETRY_AFTER_S_MAX: Final = 3_600
 REASON_LENGTH_MAX: Final = 120
 ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024  # 100 updates of at most some kilobytes each
@@ -30,7 +30,7 @@ LINKED: Final = (
     "Linked to the account {}. Its alerts with Telegram switched on are sent here."
     " Send /stop to end this."
 )
-GONE: Final = ("chat not found", "deactivated", "kicked")  # of chats, in reasons of Telegram
+GONE: Final = ("chat not found", "deactivated", "kicked")  # in Telegram's reasons
 EXPIRED: Final = "This link is no longer good. Make another one under Settings > Telegram."
 STOPPED: Final = "This chat is no longer linked. Nothing more is sent here."
 HELP: Final = "To get alerts here, open Settings > Telegram on the site and follow its link."
@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 
 class Parameters(msgspec.Struct, frozen=True):
-    """ResponseParameters of the Bot API."""
+    """The type ResponseParameters of the Bot API."""
 
     retry_after: int | None = None
     migrate_to_chat_id: int | None = None
@@ -49,7 +49,7 @@ NO_PARAMETERS: Final = Parameters()
 
 
 class Chat(msgspec.Struct, frozen=True):
-    """Chat of the Bot API."""
+    """The type Chat of the Bot API."""
 
     id: int
     username: str | None = None
@@ -58,26 +58,26 @@ class Chat(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the chat that people see."""
+        """The name of the chat as people see it."""
         return f"@{self.username}" if self.username else self.title or self.first_name or ""
 
 
 class Message(msgspec.Struct, frozen=True):
-    """Message of the Bot API."""
+    """The type Message of the Bot API."""
 
     chat: Chat
     text: str = ""
 
 
 class Update(msgspec.Struct, frozen=True):
-    """Update of the Bot API."""
+    """The type Update of the Bot API."""
 
     update_id: int
     message: Message | None = None
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """An answer of the Bot API."""
+    """A response of the Bot API."""
 
     ok: bool
     result: msgspec.Raw = msgspec.Raw(b"null")
@@ -86,7 +86,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Refused(Exception):
-    """Telegram refused the call; the message says why, and never holds the bot's secret."""
+    """Telegram refused the call; the message is the reason, without the bot's secret."""
 
     def __init__(self, why: str, status: int = 0, parameters: Parameters = NO_PARAMETERS) -> None:
         super().__init__(why[:REASON_LENGTH_MAX])
@@ -124,7 +124,7 @@ class BotApi:
                 content = await read_body(response, bytes_max=ANSWER_BYTES_MAX)
             answer = msgspec.json.decode(content, type=Answer)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, Undecodable) as trouble:
-            # The address holds the token, and errors hold the address: the cause is left out.
+            # The URL contains the token, and errors contain the URL, so the cause is left out.
             raise Refused(f"no answer: {type(trouble).__name__}") from None
         except msgspec.DecodeError:
             status = response.status_code
@@ -151,7 +151,7 @@ class TelegramBot:
         while True:
             try:
                 await self.send_due()
-            except Exception as trouble:  # whatever it is, later messages must not wait for it
+            except Exception as trouble:  # no error may delay later messages
                 is_bug = not isinstance(trouble, ServiceUnavailable)
                 log.warning(
                     "due Telegram messages could not be read", exc_info=is_bug, why=str(trouble)
@@ -160,7 +160,7 @@ class TelegramBot:
             await asyncio.sleep(SEND_S)
 
     async def send_due(self) -> int:
-        """Send the due messages, up to a batch; return the number that was accepted."""
+        """Send due messages, up to a batch; return the number of accepted messages."""
         mints = await self.messages.mints(AT_ONCE)
         if not mints:
             return 0
@@ -178,7 +178,7 @@ class TelegramBot:
                 if is_ours:
                     await self.answer()
                     continue
-            except Exception as trouble:  # whatever it is, it is tried again
+            except Exception as trouble:  # any error is followed by another try
                 is_bug = not isinstance(trouble, ServiceUnavailable | Refused)
                 log.warning(
                     "updates of Telegram could not be read", exc_info=is_bug, why=str(trouble)
@@ -188,14 +188,14 @@ class TelegramBot:
     async def answer(self, wait_s: int = POLL_S) -> None:
         """Answer the updates of chats.  Raises Refused, ServiceUnavailable."""
         updates = await self.api.updates(self._offset, wait_s)
-        if not updates:  # after a week without any, Telegram's next number is a random one
+        if not updates:  # after a week without updates, Telegram's next number is random
             self._offset = 0
         for update in updates:
             try:
                 if update.message is not None:
                     await self._answer(update.message)
             except ServiceUnavailable:
-                raise  # the update is read again
+                raise  # so that the update is read again
             except Exception:  # a message that cannot be answered must not stop later ones
                 log.exception("a Telegram message could not be answered")
             self._offset = update.update_id + 1
@@ -241,7 +241,7 @@ class TelegramBot:
 
 
 def _is_final(refused: Refused) -> bool:
-    """Return whether the chat is closed to messages: it blocked the bot, or is gone."""
+    """Return whether the chat no longer accepts messages: it blocked the bot, or was deleted."""
     if refused.status == HTTPStatus.FORBIDDEN:
         return True
     why = str(refused).lower()

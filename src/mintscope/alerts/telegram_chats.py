@@ -1,10 +1,10 @@
 """Telegram chats of accounts, and the messages to them.
 
-A chat is linked by a code that the settings show and the chat sends to the bot.  A code is valid
-for 15 minutes, for one chat, until its session ends or a chat is linked or unlinked.
+The settings show a code, and the chat that sends the code to the bot is linked.  A code is valid
+for 15 minutes, until its session ends or a chat is linked or unlinked.
 
 Firings wait until a message of their alert may be sent; those that wait together share a message.
-After a crash a message may be sent twice, but none is lost.
+After a crash a message may be sent twice, but is never lost.
 """
 
 from collections.abc import Collection, Sequence
@@ -37,7 +37,7 @@ NAME_LENGTH_MAX: Final = 64
 PAUSE_MS: Final = MINUTE_MS  # between two messages of an alert
 LEASE_MS: Final = MINUTE_MS  # longer than a request to Telegram takes
 RETRY_MS: Final = 30 * SECOND_MS
-GATHERED_MAX: Final = 1_000  # firings of one message
+GATHERED_MAX: Final = 1_000  # most firings in one message
 TEXT_LENGTH_MAX: Final = 4_096  # the Bot API: sendMessage
 NO_CHAT: Final = "no Telegram chat is linked"
 SWITCHED_OFF: Final = "Telegram was switched off for the alert"
@@ -46,7 +46,7 @@ TOO_LATE: Final = "it was not accepted within 24 hours"
 
 
 class DueMessage(NamedTuple):
-    """A message that is to be sent now."""
+    """A message to send now."""
 
     signal: Alert
     chat: TelegramChat
@@ -57,10 +57,10 @@ class DueMessage(NamedTuple):
 class Sent(NamedTuple):
     """The outcome of a message.
 
-    reason         why it was not accepted; None: it was
-    is_blocked     the bot may no longer write to the chat
-    retry_after_s  the pause that Telegram asks for; None: none
-    new_chat_id    the new number of the chat; None: it has not changed
+    reason         why the message was not accepted; None: accepted
+    is_blocked     whether the bot may no longer write to the chat
+    retry_after_s  the pause that Telegram requests; None: no pause
+    new_chat_id    the new number of the chat; None: unchanged
     """
 
     message: DueMessage
@@ -71,9 +71,9 @@ class Sent(NamedTuple):
 
 
 def wait_for_telegram(rows: AccountRows, signal: Alert, at: UnixMs) -> None:
-    """Schedule the firings of *signal* for the time when its last message is PAUSE_MS old.
+    """Schedule the firings of *signal* for PAUSE_MS after its last message.
 
-    A time that is already set stays.
+    An earlier schedule is kept.
     """
     if signal.telegram_due_at is not None:
         return
@@ -87,7 +87,7 @@ def wait_for_telegram(rows: AccountRows, signal: Alert, at: UnixMs) -> None:
 class TelegramChats:
     """Links the chats of accounts.  Every operation may raise ServiceUnavailable.
 
-    bot   the name of the operator's bot; "": there is none
+    bot   the name of the operator's bot; "": no bot
     """
 
     store: AccountStore
@@ -100,16 +100,16 @@ class TelegramChats:
         return await self.store.read(lambda rows: rows.chats.chat(user_id))
 
     async def address(self, session: Session) -> str:
-        """Return the link that opens the bot with a code of a session, as the Bot API describes."""
+        """Return the link that opens the bot with a code for *session*, as in the Bot API."""
         until_s = self.clock.now() // SECOND_MS + CODE_S
         bound = await self.store.read(lambda rows: _bound(rows, session, until_s))
         proof = self.secrets.telegram_proof(bound)
         return f"https://t.me/{self.bot}?start={session.session_id}-{until_s}-{proof}"
 
     async def link(self, code: str, chat_id: int, name: str) -> User | None:
-        """Link a chat by the *code* that it sent, unless it is linked; return the user of the chat.
+        """Link a chat by the *code* that it sent, unless it is already linked; return its user.
 
-        None if the code is wrong, expired or used, or its session has ended.
+        Return None if the code is wrong, expired or used, or its session has ended.
         """
         number, _, rest = code.partition("-")
         until, _, proof = rest.partition("-")
@@ -139,12 +139,12 @@ class TelegramChats:
         return await self.store.transact(link)
 
     async def unlink(self, user_id: UserId) -> None:
-        """Forget the chat of a user."""
+        """Unlink the chat of a user."""
         now, actor = self.clock.now(), user_actor(user_id)
         await self.store.transact(lambda rows: unlink_telegram(rows, user_id, actor, now))
 
     async def stop(self, chat_id: int) -> None:
-        """Unlink a chat from every account that has it, as the chat has asked."""
+        """Unlink a chat from every account, as requested in the chat."""
         now = self.clock.now()
 
         def stop(rows: AccountRows) -> None:
@@ -158,7 +158,7 @@ class TelegramChats:
 class TelegramMessages:
     """Leases messages to senders, and records their outcomes.
 
-    origin   beginning of links in messages
+    origin   the beginning of links in messages
     Raises ServiceUnavailable from every method.
     """
 
@@ -168,7 +168,7 @@ class TelegramMessages:
     origin: str
 
     async def mints(self, limit: int) -> Collection[Mint]:
-        """Return the tokens of up to *limit* alerts with a message that is due."""
+        """Return the tokens of up to *limit* alerts with a due message."""
         now = self.clock.now()
         due = await self.store.read(lambda rows: rows.signals.telegram_due(now, limit))
         return {each.rule.mint for each in due}
@@ -192,9 +192,9 @@ class TelegramMessages:
             firings = _sendable(rows, signal, chat, now)
             due_at = None
             if chat is None or not firings:
-                if rows.firings.for_telegram(signal.signal_id, 1):  # more than were read
+                if rows.firings.for_telegram(signal.signal_id, 1):  # more firings than were read
                     due_at = UnixMs(now + SECOND_MS)
-            elif chat.chat_id in found:  # not due meanwhile, so that other chats have room
+            elif chat.chat_id in found:  # postpone it, so that other chats get a turn
                 due_at = UnixMs(now + SECOND_MS)
             else:
                 due_at = UnixMs(now + LEASE_MS)
@@ -248,7 +248,7 @@ def _note_all(rows: AccountRows, sent: Sequence[Sent], now: UnixMs) -> None:
 def _sendable(
     rows: AccountRows, signal: Alert, chat: TelegramChat | None, now: UnixMs
 ) -> Sequence[Firing]:
-    """Return the waiting firings of *signal* that are sent; give the others up."""
+    """Return the waiting firings of *signal* that can be sent; give up the others."""
     firings = rows.firings.for_telegram(signal.signal_id, GATHERED_MAX)
     why_not = [_why_not(signal, chat, each, now) for each in firings]
     for reason in {each for each in why_not if each is not None}:
@@ -260,7 +260,7 @@ def _sendable(
 
 
 def _why_not(signal: Alert, chat: TelegramChat | None, firing: Firing, now: UnixMs) -> str | None:
-    """Return the reason why *firing* is not sent; None: it is."""
+    """Return the reason not to send *firing*; None if it can be sent."""
     if chat is None or chat.blocked_at is not None:
         return NO_CHAT
     if not signal.rule.by_telegram:
@@ -272,9 +272,9 @@ def _why_not(signal: Alert, chat: TelegramChat | None, firing: Firing, now: Unix
 
 
 def _bound(rows: AccountRows, session: Session, until_s: int) -> Sequence[int]:
-    """Return the numbers that a code is bound to: they change if the chat is linked or unlinked.
+    """Return the numbers that a code depends on: they change if a chat is linked or unlinked.
 
-    The number of a session may come again after its end, so its user and its start are among them.
+    The user and the start of the session are included, because a session's number may recur.
     """
     user_id = session.user.user_id
     wanted = [EventFilter(f"user:{user_id}", action) for action in (LINKED, UNLINKED)]

@@ -1,7 +1,7 @@
 """Sending of webhooks: queue, addresses, one request, load of receivers.
 
-Webhooks of one signal that are sent at once are a batch, so that a slow batch delays only its own
-signal.  Outcomes of batches are stored together.  If a process is killed after it sent a webhook
+The webhooks of one alert are sent as a batch, so that a slow batch delays only its own
+alert.  Outcomes of batches are stored together.  If a process is killed after it sent a webhook
 and before it recorded that, the webhook is sent again, with the same `webhook-id`.
 
 A client chooses the host name, and the owner of the name chooses its address.  So the address is
@@ -11,8 +11,8 @@ Limits of webhooks to one receiver, from all accounts together:
 
 host      attempts a minute to one host name, and as many to one address, so that several names of
           one machine do not raise the limit
-account   half as many of one account to all hosts, so that it cannot use up a host of others
-silence   a host that did not answer three times in a row gets nothing for up to a minute
+account   half as many of one account to all hosts, so that it cannot use up the limit of a host
+silence   a host that failed to answer three times in a row gets no attempts for up to a minute
 """
 
 import asyncio
@@ -43,15 +43,15 @@ from mintscope.kit.time import HOUR_S, MINUTE_S
 Address: TypeAlias = IPv4Address | IPv6Address
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
-# Networks whose addresses end in one of IPv4: there they lead to it.
+# Networks whose addresses end in an IPv4 address, to which they lead.
 NAT64: Final = IPv6Network("64:ff9b::/96")
 COMPATIBLE: Final = IPv6Network("::/96")
-UNICAST: Final = IPv6Network("2000::/3")  # all that was given to anyone
-RELAYS: Final = IPv4Network("192.88.99.0/24")  # 6to4: whichever is near
+UNICAST: Final = IPv6Network("2000::/3")  # all assigned addresses
+RELAYS: Final = IPv4Network("192.88.99.0/24")  # 6to4: the nearest relay
 
 
 class NotPublic(Exception):
-    """The address is not public; the message names it, and the expected form."""
+    """The address is not public; the message has the address and the expected form."""
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
@@ -75,7 +75,7 @@ def _resolve(host: str, port: int, found: Future[Sequence[str]]) -> None:
 
 
 def expect_allowed(texts: Sequence[str], *, allows_loopback: bool) -> list[Address]:
-    """Return the addresses of a host, if all of them may be connected to.  Raises NotPublic."""
+    """Return the addresses of a host, if all of them are allowed.  Raises NotPublic."""
     if not texts:
         raise NotPublic("expected an address; the name has none")
     addresses = []
@@ -91,7 +91,7 @@ def expect_allowed(texts: Sequence[str], *, allows_loopback: bool) -> list[Addre
 
 
 def is_public(address: Address) -> bool:
-    """Return whether *address* is public: it leads everyone to the same machine."""
+    """Return whether *address* is public: it leads to the same machine from everywhere."""
     if isinstance(address, IPv6Address):
         if address.scope_id is not None:
             return False
@@ -119,12 +119,12 @@ def _inner(address: IPv6Address) -> IPv4Address | None:
 
 
 USER_AGENT: Final = "mintscope-webhooks/1"
-ADDRESSES_MAX: Final = 3  # of a name are tried, one after the other
+ADDRESSES_MAX: Final = 3  # addresses of a name to try, one after the other
 PORTS: Final = {"https": 443, "http": 80}
 
 
 class NotAccepted(Exception):
-    """The receiver did not accept the webhook; the message says why, for its owner."""
+    """The receiver did not accept the webhook; the message is the reason, for its owner."""
 
     def __init__(self, why: str, *, is_gone: bool = False, is_silent: bool = False) -> None:
         super().__init__(why)
@@ -141,16 +141,16 @@ class NotNow(Exception):
 
 
 async def always(_address: str) -> None:
-    """Admit every address."""
+    """Allow every address."""
 
 
 @dataclass(kw_only=True, eq=False)
 class WebhookPost:
     """Sends webhooks; each takes *timeout_s* at most, from the name lookup to the status.
 
-    allows_loopback   addresses of this machine are fine, too, in plain http
+    allows_loopback   also allow plain http to addresses of this machine
     tls               the trusted certificates
-    admit             asked before an address is connected to; None: go on, else in so many seconds
+    admit             called before a connection; returns None to go on, or the seconds to wait
     """
 
     timeout_s: float
@@ -160,7 +160,7 @@ class WebhookPost:
     admit: Callable[[str], Awaitable[int | None]] = always
 
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
-        """Send *body* to *url*; a status of 200 to 299 accepts it.  Raises NotAccepted, NotNow."""
+        """Send *body* to *url*; a status of 200 to 299 is success.  Raises NotAccepted, NotNow."""
         try:
             async with asyncio.timeout(self.timeout_s):
                 status = await self._post(httpx.URL(url), headers, body)
@@ -191,7 +191,7 @@ class WebhookPost:
         }
         found = addresses[:ADDRESSES_MAX]
         for address in found[:-1]:
-            with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent there
+            with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # not sent; try the next
                 return await self._post_to(address, url, head, body, len(found))
         return await self._post_to(found[-1], url, head, body, len(found))
 
@@ -203,13 +203,13 @@ class WebhookPost:
         body: bytes,
         count: int,
     ) -> int:
-        """Send the webhook to *address*, one of *count* that may be tried."""
+        """Send the webhook to *address*, one of *count* that may be tried; return the status."""
         retry_after_s = await self.admit(str(address))
         if retry_after_s is not None:
             raise NotNow(retry_after_s)
         async with (
             httpx.AsyncClient(
-                trust_env=False,  # no proxy, which would resolve the name again
+                trust_env=False,  # a proxy would resolve the name again
                 follow_redirects=False,
                 timeout=httpx.Timeout(self.timeout_s, connect=self.timeout_s / count),
                 verify=self.tls,
@@ -225,7 +225,7 @@ class WebhookPost:
             return response.status_code  # the body is not read
 
     def _expect_protected(self, url: httpx.URL, addresses: Sequence[Address]) -> None:
-        """Raise NotPublic for plain http that leaves this machine."""
+        """Raise NotPublic if plain http would leave this machine."""
         if url.scheme != "https" and not all(address.is_loopback for address in addresses):
             raise NotPublic("expected https; plain http stays on this machine")
 
@@ -243,9 +243,9 @@ class _Silence(NamedTuple):
 
 
 class Receivers:
-    """Admits attempts to send webhooks.
+    """Limits attempts to send webhooks.
 
-    per_minute   to one host, or one address, of all accounts together
+    per_minute   attempts a minute to one host or one address, from all accounts together
     """
 
     def __init__(self, limits: Limits, clock: Clock, *, per_minute: int = PER_MINUTE) -> None:
@@ -263,7 +263,7 @@ class Receivers:
         self._silent: OrderedDict[str, _Silence] = OrderedDict()
 
     async def admit(self, host: str, user_id: UserId) -> int | None:
-        """Count an attempt; return the seconds to wait, or None if it may be made now."""
+        """Count an attempt; return the seconds to wait, or None if it may start now."""
         silence = self._silent.get(host)
         now_s = self._clock.monotonic_s()
         if silence is not None and silence.failures < SILENT_MAX:
@@ -273,12 +273,12 @@ class Receivers:
         verdict = await take_all([(self._hosts, host), (self._accounts, user_id)])
         if isinstance(verdict, Denied):
             return verdict.retry_after_s
-        if silence is not None:  # one attempt finds out; the others wait for it
+        if silence is not None:  # one attempt tests the host; the others wait for it
             self._silent[host] = _Silence(silence.failures, now_s + REST_S_MAX)
         return None
 
     async def admit_address(self, address: str) -> int | None:
-        """Count an attempt to reach *address*; return the seconds to wait, or None."""
+        """Count an attempt to reach *address*; return the seconds to wait, or None to start now."""
         verdict = await self._addresses.take(address)
         return verdict.retry_after_s if isinstance(verdict, Denied) else None
 
@@ -295,7 +295,7 @@ class Receivers:
 
 
 POLL_S: Final = 0.5
-COUNT_S: Final = 30.0  # at least between two counts of those that wait
+COUNT_S: Final = 30.0  # least time between two counts of waiting webhooks
 SWEEP_S: Final = float(HOUR_S)
 TROUBLE_S: Final = 5.0
 
@@ -304,7 +304,7 @@ log = structlog.get_logger()
 
 @dataclass(kw_only=True, eq=False)
 class WebhookSender:
-    """Sends webhooks that are due."""
+    """Sends due webhooks."""
 
     deliveries: Deliveries
     post: WebhookPost
@@ -321,7 +321,7 @@ class WebhookSender:
                 try:
                     await self.take()
                     await self._keep()
-                except Exception as trouble:  # whatever it is, later webhooks must not wait for it
+                except Exception as trouble:  # no error may delay later webhooks
                     is_bug = not isinstance(trouble, ServiceUnavailable)
                     log.warning("due webhooks could not be read", exc_info=is_bug, why=str(trouble))
                     await asyncio.sleep(TROUBLE_S)
@@ -334,7 +334,7 @@ class WebhookSender:
     async def take(self) -> int:
         """Store ended deliveries, and start due ones if there is room; return their number.
 
-        A webhook that this process is still sending, though its lease is over, is not sent twice.
+        A webhook that this process is still sending is not sent twice, even after its lease.
         Raises ServiceUnavailable.
         """
         await self._collect()
@@ -357,7 +357,7 @@ class WebhookSender:
         await self._note([outcome for outcome in outcomes if isinstance(outcome, Ended)])
 
     async def _collect(self) -> None:
-        """Free the places of ended webhooks, and store their outcomes."""
+        """Store the outcomes of finished webhooks, and free their places."""
         ended = []
         for task in [task for task in self._sending if task.done()]:
             batch = self._sending.pop(task)
@@ -373,7 +373,7 @@ class WebhookSender:
             return
         try:
             last = await self.deliveries.note(ended)
-        except ServiceUnavailable as trouble:  # it is sent once more
+        except ServiceUnavailable as trouble:  # the webhook is sent once more
             log.warning("outcomes of webhooks could not be stored", why=str(trouble))
             return
         over = {each.batch.signal_id for each in last}

@@ -250,7 +250,7 @@ class FieldSignal(SignalBasis, kw_only=True, tag_field="kind", tag=SignalKind.CR
 class ConditionSignal(SignalCommon, kw_only=True, tag_field="kind", tag="condition"):
     """Fires when a condition of screens becomes true: one comparison, or one crossing.
 
-    It is stored as the equal alert of kind above, below or crosses_field.
+    It is stored as an equivalent alert of kind above, below or crosses_field.
     """
 
     where: Annotated[
@@ -371,6 +371,6 @@ class EventsQuery(Wire):
 
 
 class EventPosition(msgspec.Struct, tag="signal events"):
-    """The end of a page of events."""
+    """The cursor after a page of events."""
 
     event_id: int

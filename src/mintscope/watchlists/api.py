@@ -64,7 +64,7 @@ class FilledGroup(GroupLine):
 
 
 class NewGroup(Wire, forbid_unknown_fields=True):
-    """The name for a watchlist."""
+    """The body with the name of a watchlist."""
 
     name: GroupName
 
@@ -117,7 +117,7 @@ class GroupRoutes:
         if made is WatchDenied.TOO_MANY:
             raise BadRequest(TOO_MANY_LISTS)
         if isinstance(made, WatchDenied):
-            raise NotFound  # deleted since the key was first sent
+            raise NotFound  # the watchlist was deleted since the key was first sent
         return self._group(request, made, status=201)
 
     @account_operation("GET", "/v1/groups/{groupId}", FilledGroup, Scope.GROUPS_READ)
@@ -138,7 +138,7 @@ class GroupRoutes:
     async def rename_group(self, request: Request) -> Response:
         """Give a watchlist another name.
 
-        Gives a watchlist another name; its number and its mints stay. Costs nothing.
+        Gives a watchlist another name; its id and its mints do not change. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         watchlist_id, name = _watchlist_id(request), await _name(request)
@@ -149,7 +149,7 @@ class GroupRoutes:
     async def delete_group(self, request: Request) -> Response:
         """Delete a watchlist.
 
-        Deletes a watchlist and returns those that are left. Costs nothing.
+        Deletes a watchlist and returns the remaining watchlists. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         left = await self.watchlists.delete(holder.key.user_id, _watchlist_id(request))

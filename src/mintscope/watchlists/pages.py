@@ -27,8 +27,8 @@ NOT_A_NAME: Final = (
 class WatchlistPages:
     """The pages of watchlists.
 
-    lines    rows of the list of tokens; None if the service has no list
-    search   finds tokens in the list
+    lines    the list of tokens; None if the service has no list
+    search   the search for tokens in the list
     """
 
     watchlists: Watchlists
@@ -36,7 +36,7 @@ class WatchlistPages:
     search: TokenSearch
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return the routes of this group."""
+        """Return the routes of these pages."""
         signed_in = Access.SIGNED_IN
         yield get(PATH, self.list, signed_in)
         yield post(PATH, self.make, signed_in, keeps=("name",))
@@ -50,13 +50,13 @@ class WatchlistPages:
     async def list(
         self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS, name: str = ""
     ) -> PageResponse:
-        """Show all watchlists; *errors* and the entered *name* are those of the form."""
+        """Show all watchlists; *errors* and *name*, the text entered, are those of the form."""
         lines = await self.watchlists.of_user(request.signed_in.user.user_id)
         facts = {"watchlists": lines, "most": rows.WATCHLISTS_MAX}
         return Page("watchlists/list.html", facts, errors=errors, values={"name": name})
 
     async def make(self, request: PageRequest) -> PageResponse:
-        """Make a watchlist and show it."""
+        """Create a watchlist and show it."""
         name = request.form.line("name")
         if not _is_name(name):
             return await self.list(request, {"name": NOT_A_NAME}, name)
@@ -81,7 +81,7 @@ class WatchlistPages:
         return Redirect(_address(found), notice="watchlist-renamed")
 
     async def add(self, request: PageRequest) -> PageResponse:
-        """Put a token, given by mint or name, on a watchlist.  Raises NotFound."""
+        """Add a token, given by mint or name, to a watchlist.  Raises NotFound."""
         found, text = await self._own(request), request.form.line("mint")
         text, values = request.form.line("choose") or text, {"mint": text}
         try:
@@ -101,7 +101,7 @@ class WatchlistPages:
         return Redirect(_address(found))
 
     async def remove(self, request: PageRequest) -> PageResponse:
-        """Take a token off a watchlist, if it is on it.  Raises NotFound."""
+        """Remove a token from a watchlist, if it is there.  Raises NotFound."""
         found = await self._own(request)
         try:
             mint = parse_mint(request.form.line("mint"))

@@ -19,7 +19,7 @@ class WatchDenied(Enum):
 
     NOT_FOUND = auto()
     TOO_MANY = auto()
-    KEY_USED = auto()  # the Idempotency-Key was sent with another request before
+    KEY_USED = auto()  # the Idempotency-Key was used by another request
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class WatchlistLine:
 
 @dataclass(frozen=True, slots=True)
 class Watchlist:
-    """A watchlist with its mints, in the order they were added."""
+    """A watchlist with its mints, in the order in which they were added."""
 
     line: WatchlistLine
     mints: Sequence[Mint]

@@ -32,7 +32,7 @@ class SqlWatchlistRows:
         self._db = db
 
     def of_user(self, user_id: UserId) -> Sequence[WatchlistLine]:
-        """Return the watchlists of a user, in the order they were made."""
+        """Return the watchlists of a user, in order of creation."""
         return self._lines(OF_USER, user_id)
 
     def find(self, user_id: UserId, watchlist_id: WatchlistId) -> WatchlistLine | None:
@@ -64,13 +64,13 @@ class SqlWatchlistRows:
 
 
 class SqlWatchedRows:
-    """The mints on watchlists, within one transaction."""
+    """The mints on watchlists, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def on(self, watchlist_id: WatchlistId) -> Sequence[Mint]:
-        """Return the mints on a watchlist, in the order they were added."""
+        """Return the mints on a watchlist, in the order in which they were added."""
         return [Mint(mint) for (mint,) in self._db.execute(ON, (watchlist_id,))]
 
     def add(self, watchlist_id: WatchlistId, mint: Mint, at: UnixMs) -> None:
@@ -78,6 +78,6 @@ class SqlWatchedRows:
         self._db.execute(ADD, (watchlist_id, mint, at))
 
     def remove(self, watchlist_id: WatchlistId, mint: Mint) -> bool:
-        """Take a mint off a watchlist; return whether it was on it."""
+        """Remove a mint from a watchlist; return whether it was there."""
         self._db.execute(REMOVE, (watchlist_id, mint))
         return self._db.changes() == 1

@@ -1,4 +1,4 @@
-"""Making, changing and reading watchlists."""
+"""Creating, changing and reading watchlists."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from mintscope.watchlists.rows import (
 class Watchlists:
     """The watchlists of all users; each method is one transaction.
 
-    Raises ServiceUnavailable from every method, and then changes nothing.
+    Every method raises ServiceUnavailable if it changed nothing.
     """
 
     store: AccountStore
@@ -31,7 +31,7 @@ class Watchlists:
     clock: Clock
 
     async def of_user(self, user_id: UserId) -> Sequence[WatchlistLine]:
-        """Return the watchlists of a user, in the order they were made."""
+        """Return the watchlists of a user, in order of creation."""
         return await self.store.read(lambda rows: rows.watchlists.of_user(user_id))
 
     async def find(self, user_id: UserId, watchlist_id: WatchlistId) -> Watchlist | None:
@@ -41,9 +41,9 @@ class Watchlists:
     async def make(
         self, user_id: UserId, name: str, key: str | None = None
     ) -> Watchlist | WatchDenied:
-        """Make a watchlist without mints, unless the user has reached the limit.
+        """Create a watchlist without mints, unless the user has reached the limit.
 
-        key   the Idempotency-Key; the same one returns the same watchlist
+        key   the Idempotency-Key; a repetition with the same key returns the same watchlist
         """
         now = self.clock.now()
         key_hash = self.secrets.request_hash(key, user_id)
@@ -64,12 +64,12 @@ class Watchlists:
     async def add(
         self, user_id: UserId, watchlist_id: WatchlistId, mint: Mint
     ) -> Watchlist | WatchDenied:
-        """Put a mint on a watchlist of a user, unless it is on it already."""
+        """Add a mint to a watchlist of a user, unless it is already there."""
         now = self.clock.now()
         return await self.store.transact(lambda rows: _add(rows, user_id, watchlist_id, mint, now))
 
     async def add_to_first(self, user_id: UserId, mint: Mint, name: str) -> Watchlist | WatchDenied:
-        """Put a mint on the oldest watchlist of a user, making one if there is none."""
+        """Add a mint to the oldest watchlist of a user; create a watchlist if there is none."""
         now = self.clock.now()
         return await self.store.transact(
             lambda rows: _add(rows, user_id, _first(rows, user_id, name, now), mint, now)
