@@ -1,4 +1,4 @@
-"""`make prove`: every recipe, then its mutants; goes on where an earlier run of this code ended."""
+"""`make prove`: every recipe, then its mutants; it resumes an earlier run of the same code."""
 
 import argparse
 import sys
@@ -13,7 +13,7 @@ from prove.recipe import Mutant, Recipe
 from prove.recipes import RECIPES
 from prove.step import Outcome, run
 
-Step = tuple[str, Recipe, tuple[str, ...], Mutant | None]  # its name, whose, which tests, on what
+Step = tuple[str, Recipe, tuple[str, ...], Mutant | None]  # its name, recipe, tests, and mutant
 
 
 def main() -> int:

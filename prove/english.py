@@ -1,4 +1,4 @@
-"""The check of the English of `make check`: banned words, and clauses that stand as a noun.
+"""The check of English in `make check`: banned words, and clauses used as nouns.
 
 It reads prose: documents, pages, docstrings, comments and messages; code and names are left out.
 `english_left.json` says how many findings each folder may still have. It may only shrink.
@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parents[1]
 LEFT: Final = Path(__file__).with_name("english_left.json")
 SUFFIXES: Final = {".py", ".md", ".html", ".sql", ".js", ".ts", ".css", ".toml", ".yaml"}
-# Migrations stay as they ran.
+# Migrations do not change after they have run.
 NOT_OURS: Final = (
     "/migrations/",
     "_pb2",
@@ -30,7 +30,7 @@ NOT_OURS: Final = (
     "lightweight-charts",
 )
 OWN: Final = ("prove/english.py", "tests/docs/test_english.py", "docs/glossary.md")
-WORDS_MIN: Final = 3  # words of a string that is prose
+WORDS_MIN: Final = 3  # a string with fewer words is not prose
 COMMENTS: Final = {
     ".sql": re.compile(r"--(.*)"),
     ".js": re.compile(r"(?<!:)//(.*)|/\*(.*?)\*/"),
@@ -39,7 +39,7 @@ COMMENTS: Final = {
     ".toml": re.compile(r"(?:^|\s)#(.*)", re.MULTILINE),
     "": re.compile(r"(?:^|\s)#+ (.*)", re.MULTILINE),  # the Makefile
 }
-# Names in prose are code, too: `name`, *name*, and a parameter in front of its meaning.
+# Names in prose are code, too: `name`, *name*, and a parameter before its meaning.
 CODE: Final = re.compile(
     r"^```.*?^```|`[^`]*`|\*\w+\*|^ {4,}\w+(?=   *\w)", re.DOTALL | re.MULTILINE
 )
@@ -54,7 +54,7 @@ BANNED: Final = re.compile(
     r"\b(?:anew|whence|nobody|whoever|somebody|none the less|that (?:is|are) none|told|tells?)\b",
     re.IGNORECASE,
 )
-# A sentence that begins with a relative clause and is no question: "Who is signed in sees credits."
+# A sentence, no question, that begins with a relative clause: "Who is signed in sees credits."
 HEADLESS: Final = re.compile(
     r"(?:\A(?:[-*] )?|(?<=[.!?:;]\s)|(?<=\n\n)|(?<=\n- )|(?<=\n\* )|(?<=`))\s*"
     r"((?:What|Who|Whom|Whose|Whatever|Whichever)\s(?:(?![.!?;:|](?:[\s`]|\Z)|\n\n).)*)([.!?;:|]?)",
@@ -67,7 +67,7 @@ OBJECT: Final = re.compile(
     r"((?:Returns?|Yields?)\s(?:what|who|whom|whose|which|where|how|when|why)\s[^.\n]*)"
 )
 
-# A condition in front of a sentence: "Whatever a client sends, the service answers."
+# A condition before a sentence: "Whatever a client sends, the service answers."
 ADVERBIAL: Final = re.compile(r"(?:Whatever|Whichever)\b[^,]*,", re.DOTALL)
 
 
@@ -112,7 +112,7 @@ def prose(text: str, suffix: str) -> Iterator[tuple[int, str]]:
 
 
 def _of_python(text: str) -> Iterator[tuple[int, str]]:
-    """Yield docstrings, comments, and strings of several words that are no SQL."""
+    """Yield docstrings, comments, and strings of several words that are not SQL."""
     for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
             continue
@@ -144,7 +144,7 @@ def findings(text: str, suffix: str, file: str = "") -> Iterator[Finding]:
 
 
 def main() -> int:
-    """Print the findings of each folder that has more than it may; return 1 if there is one."""
+    """Print the findings of each folder that has more than allowed; return 1 if there is one."""
     left: dict[str, int] = json.loads(LEFT.read_text())
     found = [
         one

@@ -6,7 +6,7 @@ from prove.step import Outcome
 
 
 def figure(outcome: Outcome) -> str:
-    """Say in a line what was measured."""
+    """Return the measurements in one line."""
     if not outcome.passed:
         return "did not run" if outcome.skipped else "nothing passed"
     return "; ".join(outcome.figures) or f"{outcome.passed} cases"
@@ -15,7 +15,7 @@ def figure(outcome: Outcome) -> str:
 def caught(recipe: Recipe, journal: Journal) -> tuple[int, int]:
     """Return the number of caught broken builds, and of all.
 
-    None are where the recipe fails on the sound build, too.
+    None count as caught if the recipe also fails on the sound build.
     """
     own = journal.outcomes.get(f"{recipe.name}: its own mistakes")
     mutants = [journal.is_good(f"{recipe.name}: {mutant.name}") for mutant in recipe.mutants]

@@ -1,8 +1,8 @@
-"""From nothing to the first RSI, by nothing but /skill.md: `python -m prove.first_rsi`.
+"""From nothing to the first RSI, with only /skill.md: `python -m prove.first_rsi`.
 
-A service on a chain of its own is started.  Each way of the page that takes a credit token is then
-tried in a folder of its own: its packages are installed, its program runs as it is written, and
-the RSI that it prints is read.  A way takes at most WAY_S_MAX, installation included.  Our clients
+A service with its own chain is started.  Each method on the page that takes a credit token is
+then tried in a separate folder: its packages are installed, its program runs unchanged, and the
+RSI that it prints is read.  A method takes at most WAY_S_MAX, installation included.  Our clients
 come from the service itself, as the page says; their dependencies come from the registries.
 """
 
@@ -52,12 +52,12 @@ asyncio.run(main())
 
 
 class NoRsi(Exception):
-    """A way did not lead to an RSI; the message says what was there instead."""
+    """A method of the page printed no RSI; the message has its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """One way: a folder, the blocks of its section by language, and what stands in for a token."""
+    """One method: a folder, the blocks of its section by language, and the token placeholder."""
 
     folder: Path
     blocks: Mapping[str, str]
@@ -71,7 +71,7 @@ class Walk:
         return self.blocks[language].replace(TOKEN, self.credit_token)
 
     def run(self, script: str) -> str:
-        """Run *script* in the folder, in which `python` and `npm` are a user's.  Raises NoRsi."""
+        """Run *script* in the folder, with the `python` and `npm` of a user.  Raises NoRsi."""
         environment = {
             "HOME": str(self.folder),
             "PATH": f"{self.folder / 'venv' / 'bin'}:{TOOLS}:{os.defpath}:/usr/local/bin",
@@ -93,11 +93,11 @@ class Walk:
         return ran.stdout
 
     def make_venv(self) -> None:
-        """Make an environment with pip and nothing else."""
+        """Create an environment with only pip."""
         venv.create(self.folder / "venv", with_pip=True)
 
 
-# Where the registries are, on machines that reach them by a mirror.
+# The addresses of the registries, on machines that use a mirror.
 KEPT: Final = (
     "PIP_INDEX_URL", "PIP_CONFIG_FILE", "PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE",
     "NPM_CONFIG_REGISTRY", "NPM_CONFIG_USERCONFIG", "npm_config_registry", "NODE_EXTRA_CA_CERTS",
@@ -143,7 +143,7 @@ WAYS: Final[Mapping[str, Callable[[Walk], float]]] = {
 
 
 def rsi_in(printed: str) -> float:
-    """Return `indicators.m5.rsi` of the JSON that was printed.  Raises NoRsi."""
+    """Return `indicators.m5.rsi` in the printed JSON.  Raises NoRsi."""
     try:
         answer = json.loads(printed)
         report = answer.get("data", answer)
@@ -164,7 +164,7 @@ def sections(page: str) -> dict[str, dict[str, str]]:
 
 
 def main() -> int:
-    """Walk each way, and print how long it took; return 1 if one failed or took too long."""
+    """Try each method, and print its duration; return 1 if one failed or took too long."""
     failed = 0
     with tempfile.TemporaryDirectory() as name, documented_service(Path(name)) as service:
         page = httpx.get(f"{service.url}/skill.md").raise_for_status().text

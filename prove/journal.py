@@ -1,4 +1,4 @@
-"""The proofs of this code, kept in build/ so that an interrupted run goes on there."""
+"""The proofs of this code, kept in build/ so that an interrupted run resumes."""
 
 import hashlib
 from pathlib import Path
@@ -13,14 +13,14 @@ PROVEN_OF: Final = ("src/mintscope", "packages", "tests", "prove")
 
 
 class Journal(msgspec.Struct, kw_only=True):
-    """The outcomes of one code at one length, by step."""
+    """The outcomes for one version of the code and one length of the tests, by step."""
 
     code: str
     full: bool
     outcomes: dict[str, Outcome] = {}
 
     def keep(self, step: str, outcome: Outcome) -> None:
-        """Write the outcome of *step* down."""
+        """Store the outcome of *step*."""
         self.outcomes[step] = outcome
         path = _path(full=self.full)
         path.parent.mkdir(exist_ok=True)
@@ -34,7 +34,7 @@ class Journal(msgspec.Struct, kw_only=True):
 
 
 def open_journal(*, full: bool) -> Journal:
-    """Return the proofs of the code as it is now; an empty journal for other code."""
+    """Return the proofs of the current code; an empty journal if the code has changed."""
     code = _fingerprint()
     try:
         journal = msgspec.json.decode(_path(full=full).read_bytes(), type=Journal)

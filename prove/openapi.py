@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 Json = Mapping[str, Any]
-DEPTH_MAX = 12  # schemas may hold themselves
+DEPTH_MAX = 12  # schemas may contain themselves
 
 
 def breaks(before: Json, after: Json) -> Iterator[str]:
-    """Yield a line for each thing that clients of *before* would miss."""
+    """Yield a line for each thing that would break clients of *before*."""
     for path, ways in before["paths"].items():
         for method, old in ways.items():
             name = f"{method.upper()} {path}"

@@ -18,11 +18,11 @@ BUILD: Final = ROOT / "build"
 class Mutant:
     """The package with one line replaced.
 
-    name     what is wrong with it, in words
+    name     the fault, in words
     file     below src/mintscope
-    line     the line to replace, without its indentation; it must stand there exactly once
-    becomes  what stands there instead
-    tests    what must fail; by default the tests of the recipe
+    line     the line to replace, without its indentation; it must occur exactly once
+    becomes  the line that replaces it
+    tests    tests that must fail; by default the tests of the recipe
     """
 
     name: str
@@ -34,9 +34,9 @@ class Mutant:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A statement, and its proof.
+    """A claim, and the tests that prove it.
 
-    tests     what must pass: pytest node ids below tests/
+    tests     tests that must pass: pytest node ids below tests/
     mistakes  tests that build something broken themselves and pass when that is caught
     """
 
@@ -48,7 +48,7 @@ class Recipe:
 
 
 def mutated(source: str, mutant: Mutant) -> str:
-    """Return *source* with the line of *mutant* replaced.  Raises ValueError if it is not there."""
+    """Return *source* with the line of *mutant* replaced.  Raises ValueError if it is missing."""
     lines = source.splitlines(keepends=True)
     found = [number for number, line in enumerate(lines) if line.strip() == mutant.line]
     if len(found) != 1:
@@ -63,12 +63,12 @@ def mutated(source: str, mutant: Mutant) -> str:
 
 @contextmanager
 def mutated_copy(mutant: Mutant) -> Iterator[Path]:
-    """Yield a folder that holds the package as *mutant* has it, for PYTHONPATH."""
+    """Yield a folder that contains the package with *mutant*, for PYTHONPATH."""
     text = mutated((PACKAGE / mutant.file).read_text(), mutant)
     BUILD.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:
         copy = Path(folder) / PACKAGE.name
-        # Links, not copies: what is compiled stays compiled, and only one file is another.
+        # Links, not copies: compiled files stay valid, and only one file differs.
         shutil.copytree(
             PACKAGE, copy, copy_function=os.link, ignore=shutil.ignore_patterns("node_modules")
         )

@@ -1,4 +1,4 @@
-"""One step: tests are run once, on the package as it is or as a mutant has it."""
+"""One step: tests are run once, on the unchanged package or on a mutant."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ import msgspec
 from prove.recipe import ROOT, Mutant, mutated_copy
 
 STEP_S_MAX: Final = 3_600
-PASSED, SOME_FAILED = 0, 1  # exit codes of pytest; all others mean that it could not test
+PASSED, SOME_FAILED = 0, 1  # exit codes of pytest; any other means that no tests were run
 SAID_LINES_MAX: Final = 40
 
 
@@ -24,10 +24,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a step.
 
     good     the tests passed; of a mutant: some failed
-    passed   how many cases did
-    figures  what they measured, in their own words
-    skipped  what did not run, and why
-    said     the end of what pytest printed
+    passed   the number of cases that passed
+    figures  their measurements, in words
+    skipped  the tests that did not run, with reasons
+    said     the end of pytest's output
     """
 
     good: bool
@@ -39,7 +39,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(tests: Sequence[str], *, full: bool, mutant: Mutant | None = None) -> Outcome:
-    """Run *tests*; those of a mutant in their short form, until the first that fails."""
+    """Run *tests*; those of a mutant in their short form, until the first failure."""
     with (
         tempfile.TemporaryDirectory() as folder,
         nullcontext() if mutant is None else mutated_copy(mutant) as package,

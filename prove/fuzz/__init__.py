@@ -1,1 +1,1 @@
-"""Made-up input for everything that reads what strangers send."""
+"""Generated input for all code that reads input of strangers."""

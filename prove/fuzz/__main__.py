@@ -1,4 +1,4 @@
-"""`make fuzz`: each target gets made-up input for FUZZ_S seconds (60); nothing may go uncaught.
+"""`make fuzz`: each target gets generated input for FUZZ_S seconds (60).
 
 A target may raise its own refusal; any other exception is a find, which is shrunk and
 printed.  Options: `make fuzz ARGS="--only base58"`.
@@ -31,11 +31,11 @@ TARGETS: Final = {
     **claims.TARGETS,
 }
 USUAL_S: Final = 60
-BATCH: Final = 1_000  # drawings between two looks at the clock
+BATCH: Final = 1_000  # inputs between two reads of the clock
 
 
 def fuzz(target: Target, seconds: float) -> Fuzzed:
-    """Try *target* for *seconds*, or until something goes uncaught."""
+    """Try *target* for *seconds*, or until it raises an unexpected exception."""
     began_s = time.monotonic()
     tried, is_found = 0, False
 
@@ -52,7 +52,7 @@ def fuzz(target: Target, seconds: float) -> Fuzzed:
     def attempt(inputs: list[bytes]) -> None:
         nonlocal tried, is_found
         if not is_found and time.monotonic() - began_s >= seconds:
-            return  # a find is shrunk, whatever the time
+            return  # a find is shrunk without a time limit
         for each in inputs:
             tried += 1
             try:
@@ -73,7 +73,7 @@ def fuzz(target: Target, seconds: float) -> Fuzzed:
 
 
 def main() -> int:
-    """Fuzz, print a line for each target, and return 1 if anything went uncaught."""
+    """Fuzz, print a line for each target, and return 1 if there was a find."""
     parser = argparse.ArgumentParser(prog="python -m prove.fuzz", description="Fuzz the edges.")
     parser.add_argument("--only", action="append", choices=sorted(TARGETS), metavar="TARGET")
     names = parser.parse_args().only or list(TARGETS)

@@ -59,12 +59,12 @@ BLOCKS, BY_PROGRAM = seeds()
 
 
 def decode(text: bytes) -> None:
-    """Decode a transaction as a source hands it on; whatever it holds, there is an answer."""
+    """Decode a transaction in the form of a source; any content has a result."""
     decode_block(JsonTransactions([msgspec.Raw(text)]))
 
 
 def block_file(text: bytes) -> None:
-    """Read a file of blocks to its end, and decode what it holds."""
+    """Read a file of blocks to its end, and decode its transactions."""
     path = FOLDER / "blocks.jsonl"
     path.write_bytes(text)
 
@@ -107,7 +107,7 @@ ENDPOINT: Final = Endpoint(url="http://node.example", attempts_max=1)
 
 
 def answering(body: bytes) -> httpx.MockTransport:
-    """Return a node that answers every question with *body*."""
+    """Return a node that answers every request with *body*."""
     return httpx.MockTransport(lambda _: httpx.Response(200, content=body))
 
 
@@ -116,7 +116,7 @@ async def _silent(_: float) -> None:
 
 
 def rpc(body: bytes) -> None:
-    """Ask everything that ingest asks of a node; each question may be refused on its own."""
+    """Send each request that ingest sends to a node; each may be refused separately."""
 
     async def ask() -> None:
         node = Rpc(ENDPOINT, clock=SystemClock(), transport=answering(body), sleep=_silent)
@@ -142,7 +142,7 @@ BODY: Final = bytearray()
 
 
 def payment_node(body: bytes) -> None:
-    """Ask everything that selling asks of a node."""
+    """Send each request that selling sends to a node."""
     if not NODE:
         transport = httpx.MockTransport(lambda _: httpx.Response(200, content=bytes(BODY)))
         NODE[""] = PaymentNode(ENDPOINT, transport)
@@ -172,7 +172,7 @@ async def _asked(question: Coroutine[Any, Any, object], refusal: type[Exception]
 
 
 def streamed() -> list[bytes]:
-    """Return messages of a stream: a block, its parts one by one, and what became of its slot."""
+    """Return messages of a stream: a block, its parts one by one, and the status of its slot."""
     infos = [to_protobuf(entry, index) for index, entry in enumerate(BLOCKS[0]["transactions"][:2])]
     head: dict[str, Any] = {"slot": 7, "parent_slot": 6, "blockhash": KEY, "parent_blockhash": KEY}
     updates = [
@@ -191,7 +191,7 @@ def streamed() -> list[bytes]:
 
 
 def stream(message: bytes) -> None:
-    """Take a message of a stream, after one that is right, and decode the blocks that come."""
+    """Process a message of a stream, after a valid one, and decode the completed blocks."""
     for is_joined in (False, True):
         buffer = BlockBuffer()
         assembler = Assembler(buffer, ManualClock(NOW), is_joined=is_joined)

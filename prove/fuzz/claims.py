@@ -36,7 +36,7 @@ def claim(text: bytes) -> None:
 
 
 def wallet(text: bytes) -> None:
-    """Read a wallet that an account links, its signature, and a code that was typed."""
+    """Read a wallet that an account links, its signature, and a typed code."""
     shown = text.decode("latin-1")
     for read in ("_wallet", "_signature"):
         with suppress(BadRequest):
@@ -45,7 +45,7 @@ def wallet(text: bytes) -> None:
 
 
 def webhook(text: bytes) -> None:
-    """Look at the address of a webhook; what is sent there is sent by https."""
+    """Check the address of a webhook; an accepted address uses https."""
     url = text.decode("latin-1")
     if url_flaw(url, allows_loopback=False) is None:
         assert httpx.URL(url).scheme == "https"

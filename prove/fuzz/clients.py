@@ -55,7 +55,7 @@ class Site:
         self._client = LOOP.run_until_complete(self._opened.__aenter__()).client
 
     def get(self, path: bytes) -> None:
-        """Ask for *path*, as it stands in the request line."""
+        """Request *path*, written as in the request line."""
         target = b"/" + path.lstrip(b"/").replace(b"#", b"")
         url = httpx.URL("http://test").copy_with(raw_path=target)
         status = LOOP.run_until_complete(self._client.get(url)).status_code
@@ -66,7 +66,7 @@ SITE: Final[list[Site]] = []
 
 
 def path(text: bytes) -> None:
-    """Ask the API for a path of any bytes a request line may hold."""
+    """Request a path of any bytes that a request line may contain."""
     if not SITE:
         SITE.append(Site())
     printable = bytes(byte for byte in text if 0x20 < byte < 0x7F)
@@ -124,7 +124,7 @@ def forwarded(text: bytes) -> None:
 
 
 def demand(text: bytes) -> None:
-    """Pay what a seller demands, if the wallet is configured to pay it."""
+    """Pay the demand of a seller, if the wallet is configured to pay it."""
     limit = SpendLimit(atoms_per_payment=30_000, atoms_in_all=30_000)
     wallet = PayerWallet(keypair=PAYER, pin=PIN, limit=limit)
     required, offer = wallet.choose(b64encode(text).decode())
@@ -142,7 +142,7 @@ DEMAND: Final = {
 
 
 def cursor(text: bytes) -> None:
-    """Read the cursor of each list; what is read fits into a store."""
+    """Read the cursor of each list; its values fit into a store."""
     for shape in (BeforeSwap, EventPosition, ListPosition, PaymentPosition):
         with suppress(BadRequest):
             read = decode_cursor(b64encode(text).decode(), shape)
@@ -158,7 +158,7 @@ CURSORS: Final = [
 
 
 def passkey(text: bytes) -> None:
-    """Read the browser's answers for a new passkey, and for a proof by one."""
+    """Read the browser's answers for a new passkey, and for a proof by a passkey."""
     verifier = passkeys_at(["https://mintscope.example"], "mintscope")
     assert verifier is not None
     with suppress(PasskeyRefused):

@@ -1,4 +1,4 @@
-"""Inputs to fuzz with: what is well formed, changed in places."""
+"""Inputs of fuzzing: well-formed ones, changed in places."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -26,16 +26,17 @@ ODD: Final[tuple[Any, ...]] = (
     [[]],
     {"": {}},
 )
-# One number decides where and what, and makes several inputs: drawing is slower than what is tried.
+# One number selects the place and the change, and makes several inputs: drawing a number takes
+# longer than trying an input.
 DRAW: Final = st.integers(0, 2**48)
-EDITS: Final = st.integers(1, 6)  # a find is shrunk to fewer
+EDITS: Final = st.integers(1, 6)  # shrinking a find reduces them
 VARIANTS: Final = 32
 
 Inputs = st.SearchStrategy[list[bytes]]
 
 
 def changed_bytes(seeds: Sequence[bytes]) -> Inputs:
-    """Return *seeds* of which a few places are cut or replaced, and now and then any bytes."""
+    """Return *seeds* with a few places cut or replaced, and sometimes random bytes."""
     anything = st.lists(st.binary(max_size=300), min_size=1, max_size=3)
     return st.builds(_edited, st.sampled_from(seeds), DRAW, EDITS) | anything
 

@@ -10,7 +10,7 @@ KEPT: Final = BUILD / "fuzz.json"
 
 
 class Fuzzed(msgspec.Struct, frozen=True):
-    """The outcome of a target: examples tried, in how many seconds, and what went uncaught."""
+    """The outcome of a target: the number of tried examples, the seconds, and the find."""
 
     examples: int
     seconds: float

@@ -47,13 +47,13 @@ HEADERS: Final = [
 
 
 def header(text: bytes) -> None:
-    """Read a payment header as the API does, and what it holds."""
+    """Read a payment header and its content as the API does."""
     decode_payment(text.decode("latin-1"))
     transaction(decode_payment(b64encode(text).decode()).transaction)
 
 
 def transaction(payment: bytes) -> None:
-    """Verify a transaction; only one of those that we made ourselves may pass."""
+    """Verify a transaction; only transactions that we created may pass."""
     envelope = open_envelope(payment)
     if not isinstance(envelope, Refused):
         passed = not isinstance(verify(envelope, ASKED), Refused)

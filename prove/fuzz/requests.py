@@ -1,4 +1,4 @@
-"""Requests beside their path: queries, JSON bodies, arguments of tools, proofs."""
+"""Other parts of requests than the path: queries, JSON bodies, arguments of tools, proofs."""
 
 import json
 from contextlib import suppress
@@ -70,7 +70,7 @@ def _expect_storable(value: object) -> None:
 
 
 def json_body(text: bytes) -> None:
-    """Read a body as an object, and as each shape that numbers are in."""
+    """Read a body as an object, and as each shape that has numbers."""
     with suppress(UnreadableBody):
         _expect_storable(parse_object(_request(), text))
     for shape in (
@@ -85,7 +85,7 @@ def json_body(text: bytes) -> None:
 
 
 def query(text: bytes) -> None:
-    """Read a query as that of each list and report."""
+    """Read a query in the form of each list and report."""
     for shape in QUERIES:
         with suppress(BadRequest):
             read = read_query(_request(text), shape)
@@ -95,7 +95,7 @@ def query(text: bytes) -> None:
 def condition(text: bytes) -> None:
     """Read a condition of screens, and of alerts and backtests; an error names a place in the text.
 
-    It is evaluated as a screen does; an alert and a backtest take it or say why not.
+    It is evaluated as a screen does; an alert and a backtest accept it or give a reason.
     """
     written = text.decode(errors="replace")
     for known in (FIELDS, ALL_FIELDS):
@@ -142,7 +142,7 @@ def proof(text: bytes) -> None:
 
 
 def email(text: bytes) -> None:
-    """Read an address; what is read is read the same again."""
+    """Read an address; the result is read again as the same address."""
     read = parse_email(text.decode(errors="replace"))
     assert parse_email(read) == read
 

@@ -1,1 +1,1 @@
-"""`make interop`: newest and older clients of others, against a service of this checkout."""
+"""`make interop`: newest and older clients by other authors, against a service of this checkout."""

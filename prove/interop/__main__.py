@@ -1,4 +1,4 @@
-"""Run each client in a folder of its own; print a table; return 1 if one failed.
+"""Run each client in a separate folder; print a table; return 1 if one failed.
 
 The packages of a client come from its registry, so this needs a network; `make test` leaves it out.
 """
@@ -26,12 +26,12 @@ from support.processes.documented_service import GENESIS, DocumentedService, doc
 TOOLS: Final = Path(sys.executable).parent
 INSTALL_S_MAX: Final = 180.0
 RUN_S_MAX: Final = 60.0
-SHOWN: Final = 300  # characters of what a client printed
+SHOWN: Final = 300  # characters of a client's output
 NO_PYTHON: Final = "not run: this machine has no such Python"
 
 
 def main() -> int:
-    """Run all clients, or those that are named."""
+    """Run all clients, or the named ones."""
     chosen = [each for each in CLIENTS if not sys.argv[1:] or each.name in sys.argv[1:]]
     failed = 0
     os.environ["MINTSCOPE_PAYMENTS__ALSO_USDC"] = "true"  # noqa: TID251 - as the demo has it
@@ -59,7 +59,7 @@ def main() -> int:
 
 def _run(client: OtherClient, folder: Path, service: DocumentedService, token: str) -> str:
     """Return the output of *client*, errors included."""
-    buyer = GENESIS.key(client.name + client.version)  # one that has no credits yet
+    buyer = GENESIS.key(client.name + client.version)  # a wallet without credits
     service.mintscope(f"faucet {buyer.pubkey()} --url {service.rpc_url} --usdc 10")
     environment = dict(os.environ) | {  # noqa: TID251 - with it comes the registry of the machine
         "PATH": f"{TOOLS}:{os.environ.get('PATH', os.defpath)}",  # noqa: TID251 - as above
@@ -108,7 +108,7 @@ def _said_by_own(
 
 
 def _pythons() -> list[Path]:
-    """Return the folders of pyenv's Pythons, which uv does not look for."""
+    """Return the folders of pyenv's Pythons, which uv does not find."""
     return sorted(Path.home().glob(".pyenv/versions/*/bin"))
 
 

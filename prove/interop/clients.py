@@ -196,13 +196,13 @@ ORIGIN: Final = "ORIGIN"  # stands for the address of the service
 
 @dataclass(frozen=True, kw_only=True)
 class OtherClient:
-    """A client of others.
+    """A client by other authors, or a client of this checkout.
 
     packages   of npm, or an address below ORIGIN; empty: a Python program, with the packages of
                this checkout
-    wheels     of Python, for a program that needs others
+    wheels     of Python, for a program that needs other packages
     flags      of Node
-    is_forced  its peers do not fit each other: npm installs them anyway
+    is_forced  its peer dependencies conflict: npm installs them anyway
     python     a version of Python that the client of this checkout runs with
     program    runs with the address of the service and a mint
     expects    the expected output, or a part of it
@@ -585,7 +585,7 @@ CLIENTS: Final = (
         name="mintscope-client (Pyodide)",
         version="Python 3.14",
         packages=("pyodide@314.0.7",),
-        flags=("--experimental-wasm-jspi",),  # by which Python waits for a socket
+        flags=("--experimental-wasm-jspi",),  # with which Python waits for a socket
         program=readers.IN_WASM,
         expects="True 2 True INVALID_TOKEN_ADDRESS 14",
         does="reads, streams, reads errors",

@@ -69,7 +69,7 @@ const capped = await careful(`${origin}/v1/token/${mint}`).catch((why) => why.me
 console.log(report.status, bundle.status, (await lost.json()).error.code, capped);
 process.exit(0);
 """
-# Its node of mainnet and its own service for balances are replaced; all else is as it comes.
+# Its node of mainnet and its own service for balances are replaced; all else is unchanged.
 OF_AGENTCASH: Final = """
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -273,7 +273,7 @@ try {
 }
 process.exit(0);
 """
-# The TypeScript client of this checkout, as the service gives it out.
+# The TypeScript client of this checkout, as the service delivers it.
 OWN_CLIENT: Final = """
 import { createKeyPairSignerFromBytes } from "@solana/kit";
 import { x402Client, x402HTTPClient } from "@x402/fetch";

@@ -1,4 +1,4 @@
-"""Programs of clients that read: of MCP, made of the description, of streams and of webhooks."""
+"""Programs of clients that read: of MCP, of OpenAPI generators, of streams and of webhooks."""
 
 from typing import Final
 
@@ -245,7 +245,7 @@ socket.on("message", (data) => {
   process.exit(0);
 });
 """
-# WEBHOOK has one that the code of this checkout has signed: its secret, headers and body.
+# WEBHOOK has a webhook that the code of this checkout has signed: its secret, headers and body.
 WEBHOOKS: Final = """
 import { Webhook } from "standardwebhooks";
 
@@ -273,7 +273,7 @@ except WebhookVerificationError as why:
 """
 
 # The client of this checkout with Python 3.14, which few machines have: as WebAssembly. Payments
-# stay out: solders has no wheel for it.
+# are left out: solders has no wheel for it.
 IN_WASM: Final = """
 import { execFileSync } from "node:child_process";
 import { loadPyodide } from "pyodide";

@@ -1,1 +1,1 @@
-"""Mutation testing by mutmut: one thing is changed at a time, and some test must fail."""
+"""Mutation testing by mutmut: one change at a time, after which some test must fail."""

@@ -1,8 +1,8 @@
-"""`make mutation`: mutmut changes one thing at a time; some test must fail.
+"""`make mutation`: mutmut makes one change at a time, after which some test must fail.
 
 `make mutation ARGS=kit/limits.py` takes modules or folders below src/mintscope; by default all of
 the plan.  Mutants that may survive are named in survivors.toml, with the reason.  A run that was
-interrupted goes on where it ended, if no file was changed since.
+interrupted resumes where it ended, if no file was changed since.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def _modules(path: str) -> Iterator[str]:
 
 
 def _score(module: str, mutants: list[Mutant], justified: dict[str, str]) -> Score:
-    """Return the score of *module*, and print its survivors and what the list has too much."""
+    """Return the score of *module*, and print its survivors and needless entries of the list."""
     survivors = []
     used = set()
     for mutant in (each for each in mutants if not each.killed):

@@ -1,4 +1,4 @@
-"""The mutants of a module as mutmut left them, with names that outlive edits elsewhere.
+"""The mutants of a module by mutmut, with names that do not change by edits elsewhere.
 
 mutmut numbers the mutants of a function, and each edit moves the numbers.  The name used here says
 which function is changed, and what becomes what in it: the smallest expression or statement.

@@ -24,7 +24,7 @@ ACCOUNTS: Final = (
     "accounts/mail",
     "spec/test_exchange_secret.py",
 )
-# The acts of a thief end on pages: only their tests walk the whole way.
+# A theft ends on pages: only their tests cover it completely.
 TAKEN_BACK: Final = (
     "accounts/test_taking_back.py",
     "accounts/test_account_pages.py",
@@ -34,7 +34,7 @@ KEPT_ANSWERS: Final = ("api/test_kept_answers.py", "spec/test_answers_given_agai
 INDICATORS: Final = ("market",)
 GUESSED: Final = ("kit", "docs/test_example_secrets.py", "stores/test_pepper.py")
 NAMES: Final = ("market/test_shown_names.py", "market/test_look_alikes.py")
-# These take minutes, and notice little that the others do not.
+# These take minutes, and find little that the others do not.
 LEFT_OUT: Final = (
     "payments/test_crash_points.py",
     "payments/chain/test_garbled_chain.py",
@@ -42,7 +42,7 @@ LEFT_OUT: Final = (
     "accounts/test_floods.py",
 )
 
-# The first that a module begins with counts.
+# The first prefix of a module counts.
 TESTS: Final[dict[str, tuple[str, ...]]] = {
     "kit/limits.py": (
         "kit/test_limits_together.py",

@@ -1,4 +1,4 @@
-"""Proxies: the public address of a service with its certificate, and one that falls silent."""
+"""Proxies: the public address of a service with its certificate, and one that can go silent."""
 
 import asyncio
 import ssl
@@ -21,7 +21,7 @@ PAUSE_S: Final = 0.2
 
 
 def certificate(path: Path, days: float) -> Path:
-    """Write a certificate of localhost, good for *days*, and its key; return *path*."""
+    """Write a certificate of localhost, valid for *days*, and its key; return *path*."""
     key = ec.generate_private_key(ec.SECP256R1())
     now = datetime.fromtimestamp(SystemClock().now() / 1000, UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, path.stem)])
@@ -48,7 +48,7 @@ def certificate(path: Path, days: float) -> Path:
 
 
 class Proxy:
-    """Passes bytes from *port* to *behind*, and back; with *pem* it ends TLS.
+    """Passes bytes from *port* to *behind*, and back; with *pem* it terminates TLS.
 
     is_silent   nothing is passed on, and connections stay open
     """
@@ -63,7 +63,7 @@ class Proxy:
             self.show(pem)
 
     def show(self, pem: Path) -> None:
-        """Show the certificate of *pem* to connections from now on."""
+        """Present the certificate of *pem* to new connections."""
         assert self._context is not None
         self._context.load_cert_chain(pem)
 

@@ -1,4 +1,4 @@
-"""Faults beside the node: memory, a reader that stays, receivers of webhooks, a silent stream."""
+"""Faults beside the node: memory, a long-running reader, receivers of webhooks, a silent stream."""
 
 import mmap
 import secrets
@@ -18,7 +18,7 @@ from mintscope_client.examples.agent_signup import Agent
 from prove.night.installation import Installation, NotReady
 
 MARGIN: Final = 0.02
-RULES: Final = 6  # of which each sends one webhook; five failures in a row are reported
+RULES: Final = 6  # each sends one webhook; five failures in a row are reported
 SCOPES: Final = "signals:read,signals:write"
 KIB: Final = 1024
 CLOSED_PORT: Final = 65_535  # nothing listens

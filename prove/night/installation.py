@@ -1,4 +1,4 @@
-"""One installation as it runs at night: a chain, a node, `serve`, its proxy, and Prometheus."""
+"""An installation as in production: a chain, a node, `serve`, its proxy, and Prometheus."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ SCRAPE_S: Final = 5
 GENESIS: Final = Genesis(0)
 CHAIN: Final = ("--mints", "3", "--history-days", "0.02")
 RULES: Final = ROOT / "deploy" / "prometheus" / "alerts.yaml"
-# Free above the limit of the check of the disk: what others write during a run stays below it.
+# Space above the limit of the disk check; other processes write less than this during a run.
 ROOM_MIB: Final = 2_000
 DISK_LIMIT: Final = "MINTSCOPE_WATCH__DISK_FREE_BYTES_MIN"
 MEMORY_ROOM: Final = 0.15  # free above the limit of the check of the memory
@@ -182,7 +182,7 @@ def installation(kind: str) -> Iterator[Installation]:
         memory_share_min = max(0.0, (memory_free_share() or 0.0) - MEMORY_ROOM)
         settings["MINTSCOPE_WATCH__MEMORY_FREE_SHARE_MIN"] = f"{memory_share_min:.3f}"
         if kind == "quiet":
-            settings["MINTSCOPE_CHAIN__BACKFILL_S"] = "0"  # the past of this chain has pauses
+            settings["MINTSCOPE_CHAIN__BACKFILL_S"] = "0"  # the history of this chain has pauses
         if stream is not None:
             settings["MINTSCOPE_CHAIN__SOURCE"] = "geyser"
             settings["MINTSCOPE_GEYSER__URLS"] = f"http://127.0.0.1:{stream.port}"
@@ -265,7 +265,7 @@ def _certificates(pem: Path) -> str:
 
 @contextmanager
 def _prometheus(folder: Path, metrics: Mapping[str, int]) -> Iterator[str]:
-    """Run Prometheus with the rules of deploy/ as they are; yield its address."""
+    """Run Prometheus with the rules of deploy/ unchanged; yield its address."""
     program = shutil.which("prometheus")
     if program is None:
         raise NotReady("expected prometheus on the path: apt-get install prometheus")

@@ -1,4 +1,4 @@
-"""A node that stands before the devchain's, and has one fault at a time."""
+"""A node in front of the devchain's node, with one fault at a time."""
 
 import json
 import threading
@@ -18,10 +18,10 @@ TIMEOUT_S: Final = 20.0
 BEHIND_SLOTS: Final = 400
 CLOCK_S: Final = 65
 CLOCK_SYSVAR: Final = "SysvarC1ock11111111111111111111111111111111"
-EVERY_SLOTS: Final = 40  # of those that one fault keeps back
+EVERY_SLOTS: Final = 40  # one fault leaves out one slot in this many
 
 Call = dict[str, Any]
-# Given the call and what asks the node behind; returns (HTTP status, type, body).
+# Takes the call and a function that asks the node behind; returns (HTTP status, type, body).
 Reply = tuple[int, str, bytes]
 Ask = Callable[[Call], Any]
 Fault = Callable[[Call, Ask], Reply]
@@ -70,7 +70,7 @@ def status(code: int, *methods: str) -> Fault:
 
 
 def html(_call: Call, _ask: Ask) -> Reply:
-    """Answer with a page, as a captive portal does."""
+    """Answer with a page, like a captive portal."""
     return 200, "text/html", b"<html><body>Welcome</body></html>"
 
 
@@ -143,7 +143,7 @@ def null_blocks(call: Call, ask: Ask) -> Reply:
 
 
 def pruned(call: Call, ask: Ask) -> Reply:
-    """Return no block: all of them were cleaned up."""
+    """Return no block: all of them were deleted."""
     if call["method"] != "getBlock":
         return in_json(ask(call))
     error = {"code": -32001, "message": "Block cleaned up, does not exist on node."}
@@ -159,7 +159,7 @@ def skips_some(call: Call, ask: Ask) -> Reply:
 
 
 def truncates_one() -> Fault:
-    """Return the fault of a node that returns half of one block, for ever."""
+    """Return the fault of a node that returns half of one block, at every request."""
     broken: list[int] = []
 
     def fault(call: Call, ask: Ask) -> Reply:
@@ -240,7 +240,7 @@ def empty_wallet(wallet: str) -> Fault:
 
 @contextmanager
 def faulty_node(behind_url: str) -> Iterator[FaultyNode]:
-    """Run it on a free port, on threads of this process."""
+    """Run the node on a free port, on threads of this process."""
     node = FaultyNode(behind_url)
 
     class Handler(BaseHTTPRequestHandler):
@@ -291,7 +291,7 @@ class Feed:
 
 @contextmanager
 def price_feed() -> Iterator[Feed]:
-    """Run it on a free port, on threads of this process."""
+    """Run the feed on a free port, on threads of this process."""
     feed = Feed()
 
     class Handler(BaseHTTPRequestHandler):

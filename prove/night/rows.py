@@ -119,7 +119,7 @@ def disk_fills_up(installation: Installation) -> Iterator[None]:
 
 @contextmanager
 def disk_full(installation: Installation) -> Iterator[None]:
-    """Block all writes of ingest and api to files; a debit is tried meanwhile."""
+    """Block all writes of ingest and api to files; and try a debit."""
     pids = [installation.child("ingest"), installation.child("api")]
     before = resource.prlimit(pids[0], resource.RLIMIT_FSIZE)
     for pid in pids:
@@ -387,7 +387,7 @@ ROWS: Final = (
     Row(
         name="memory is nearly used up",
         breaks=breaking.memory_short,
-        kind="quiet",  # its limit is what is free as the service starts
+        kind="quiet",  # the limit is the free space at the start of the service
         naming=Naming(
             log="of the memory to be free", alerts="MintscopeMemoryShort", status="memory: "
         ),

@@ -45,7 +45,7 @@ class Signs:
     first_line: str = ""
 
     def note(self, where: str, at_s: float, words: str) -> None:
-        """Record that the fault is named *where*; the first time counts."""
+        """Record that the fault is named *where*; only the first time counts."""
         if where not in self.named_s:
             self.named_s[where] = at_s
             self.said[where] = words

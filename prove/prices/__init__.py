@@ -1,4 +1,4 @@
-"""Rules of which swap sets a price, tried on the same markets and the same attacks.
+"""Rules that decide which swaps set a price, tried on the same markets and attacks.
 
 `python -m prove.prices` prints the table of decision 60.
 """

@@ -1,4 +1,4 @@
-"""Pools that hold money, and who trades in them: the markets that rules are tried on."""
+"""Simulated pools and traders: the markets on which rules are tried."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ from mintscope.market.standing import Offer
 
 START: Final = 1_700_000_000
 SOL_USD: Final = 150.0
-UNNAMED: Final = "unnamed"  # begins pools of a venue that names none: their vaults have to do
+UNNAMED: Final = "unnamed"  # prefix of pools without an address
 
 
 class Trade(NamedTuple):
-    """A swap as rules see it, and what only the simulation knows.
+    """A swap as rules see it, and a fact that only the simulation has.
 
-    is_attack   an attacker's own
+    is_attack   the swap is by an attacker
     """
 
     offer: Offer
@@ -26,7 +26,7 @@ class Trade(NamedTuple):
 
 @dataclass
 class Pool:
-    """Constant product: *quote* dollars against *base* tokens, a fee on what comes in."""
+    """Constant product: *quote* dollars against *base* tokens, a fee on the amount it receives."""
 
     name: str
     quote: float
@@ -55,7 +55,7 @@ class Pool:
         return paid / tokens
 
     def move_to(self, spot: float) -> float:
-        """Trade until one token costs *spot*; return what it took in dollars, negative: a sale."""
+        """Trade until one token costs *spot*; return the dollars paid, negative for a sale."""
         root = sqrt(spot * self.quote * self.base)
         return root - self.quote
 
@@ -86,7 +86,7 @@ def trade(  # noqa: PLR0913 - what a swap says
 
 
 def swap_in(time: float, pool: Pool, usd: float, signer: str) -> Trade:
-    """Return a purchase of *usd* in *pool*, or a sale if it is negative, and do it."""
+    """Return a purchase of *usd* in *pool*, or a sale if *usd* is negative; apply it."""
     is_buy = usd > 0
     price = pool.buy(usd) if is_buy else pool.sell(-usd)
     return trade(time, pool.name, price, abs(usd), pool.quote, signer=signer, is_buy=is_buy)
@@ -103,12 +103,12 @@ def crowd(  # noqa: PLR0913 - what a market is made of
     volatility: float = 0.0005,
     drift: float = 0.0,
 ) -> Iterator[Trade]:
-    """Yield honest trades: people trade anywhere, by depth; arbitrage closes what opens.
+    """Yield honest trades: deeper pools are traded more often; arbitrage closes price gaps.
 
     every_s      a trade, on average
     size         of a trade on average, as a part of the depth of its pool
-    volatility   of what the token is worth, a second (log-normal)
-    drift        of it, a second
+    volatility   of the value of the token, per second (log-normal)
+    drift        of that value, per second
     """
     time = begin
     worth = pools[0].spot
@@ -130,6 +130,6 @@ def crowd(  # noqa: PLR0913 - what a market is made of
 
 
 def in_order(*parts: Iterable[Trade]) -> list[Trade]:
-    """Return all trades in order of time, those of one second as the parts stand."""
+    """Return all trades in order of time, those of one second in the order of the parts."""
     together = [one for part in parts for one in part]
     return sorted(together, key=lambda one: one.offer.time)

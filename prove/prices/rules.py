@@ -1,4 +1,4 @@
-"""The rules that were compared; each says of one swap after another whether it sets the price."""
+"""The rules that were compared; each decides for each swap whether it sets the price."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -15,7 +15,7 @@ FRACTION: Final = 1 / 8
 
 
 class Rule(Protocol):
-    """A rule, at the beginning of a mint."""
+    """A rule, in its state before the first swap of a mint."""
 
     def sets_price(self, offer: Offer) -> bool:
         """Return whether the next swap sets the price."""
@@ -24,7 +24,7 @@ class Rule(Protocol):
 class FirstVolume:
     """The rule of decision 18: the pool with most volume of the first ten minutes decides.
 
-    Written again from its text, so that it stays after the code is gone.
+    Implemented from its text, because the original code was removed.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class FirstVolume:
         self._at = self._since = self._until = self._lead = 0
 
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the pool decides, agrees, or may begin again."""
+        """Return whether the pool decides, agrees, or may decide from now on."""
         if not self._pool:
             self._begin(offer)
             self._lead = offer.volume
@@ -93,7 +93,7 @@ class Weighed(ABC):
         """Return the weight of *pool* at *time*."""
 
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the pool counts, and is within 2 % of what decides."""
+        """Return whether the pool counts, and is within 2 % of the deciding price."""
         self._last[offer.pool] = offer
         weighed = [(one.usd, self.weight(pool, offer.time)) for pool, one in self._last.items()]
         most = max(weight for _, weight in weighed)
@@ -115,7 +115,7 @@ class ByVolume(Weighed):
 
     @override
     def sets_price(self, offer: Offer) -> bool:
-        """Keep the swaps of each pool, of which the newest ten minutes weigh."""
+        """Return whether the swap sets the price; store it for the volume of ten minutes."""
         self._recent.setdefault(offer.pool, deque()).append(offer)
         return super().sets_price(offer)
 
@@ -153,7 +153,7 @@ class ByStanding:
         self._curves = dict(curves or {})
 
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the swap leaves its pool near the median of what stands."""
+        """Return whether the swap leaves its pool near the median of the pools that count."""
         curve = self._curves.pop(offer.pool, None)
         if curve is not None:
             self._standing, _ = stand(self._standing, replace(offer, succeeds=curve))

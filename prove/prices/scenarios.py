@@ -26,12 +26,12 @@ MOVED_TO_POOL_SOL: Final = 85.0  # pump.fun moves about that much to the pool
 CURVE_SOL: Final = 115.0  # of which 30 are virtual
 
 
-BOUGHT_OF_FALLING: Final = 0.75  # of the trades while a fee falls: a launch is mostly bought
+BOUGHT_OF_FALLING: Final = 0.75  # share of purchases while a fee falls, as at a launch
 CURVES_S: Final = (20, 45, 60, 90, 120, 200, 300, 450, 550, 900)
 
 
 class Scenario(NamedTuple):
-    """Trades, and from which second on they are judged."""
+    """Trades, and the second from which they are judged."""
 
     trades: Sequence[Trade]
     since_s: int = 0
@@ -82,7 +82,7 @@ def many_pools(seed: int) -> Scenario:
 
 
 def is_deep(one: Trade) -> bool:
-    """Return whether *one* was done in the deepest pool of `many_pools`."""
+    """Return whether *one* is a trade in the deepest pool of `many_pools`."""
     return one.offer.pool == "deep"
 
 
@@ -102,7 +102,7 @@ def read_launches(path: Path = LAUNCHES / "launch_trades.jsonl.gz") -> list[dict
 
 
 def real_launch(launch: dict[str, Any], curve_s: int) -> Scenario:
-    """Return *launch* behind *curve_s* seconds of its curve."""
+    """Return *launch* after *curve_s* seconds of its curve."""
     swaps = [one for one in launch["swaps"] if one["sol"] >= 0.001 and one["tokens"] > 0]
     middle = median(one["sol"] / one["tokens"] for one in swaps)
     swaps = [one for one in swaps if 1 / 30 < one["sol"] / one["tokens"] / middle < 30]
@@ -185,7 +185,7 @@ def junk(seed: int) -> Scenario:
 
 
 def for_a_second(seed: int) -> Scenario:
-    """Return a million dollars that stand in a pool for one second, traded there at +50 %."""
+    """Return a million dollars that are in a pool for one second, traded there at +50 %."""
     honest, _ = _honest(seed, 1_800)
     own = [_own(900.0 + n / 4, 1.5, 1_000.0, 1e6, signer=f"own-{n}") for n in range(4)]
     return Scenario(in_order(honest, own), 900)
@@ -204,7 +204,7 @@ def for_a_second_in_many(seed: int) -> Scenario:
 def over_a_window(seed: int) -> Scenario:
     """Return a million dollars for a second in a pool that has held ten dollars for ten minutes.
 
-    The second is one in which a half minute ends, as the rule counts them.
+    A half minute of the rule ends in that second.
     """
     honest, price = _honest(seed, 1_800)
     end = 1_240 - (START + 1_240) % 30 + 30
@@ -260,8 +260,8 @@ def rich(  # noqa: PLR0913 - the parts of an attack
 def after_a_fee_that_falls(usd: float, *, quiet_s: int = 0) -> tuple[list[Trade], int]:
     """Return an attack on a token whose pool began with a fee of 50 %, ten minutes before.
 
-    Few trade in it until the fee is 1 %, and for 20 dollars: what they pay falls by a quarter and
-    more without a move.
+    Few trade in it until the fee is 1 %, with 20 dollars each: the price including the fee falls by
+    a quarter and more, without a move of the pool.
 
     quiet_s   without an honest trade before the attack, and during it
     """
@@ -290,7 +290,7 @@ def after_a_fee_that_falls(usd: float, *, quiet_s: int = 0) -> tuple[list[Trade]
 def puts_out(usd: float, *, quiet_s: int = 0, pools: int = 4) -> tuple[list[Trade], int]:
     """Return an attack on a token whose depth is in several *pools*, by money seen in many more.
 
-    One sum of *usd* stands in a pool for ten minutes, and for a moment in seven others.
+    The same *usd* are in a pool for ten minutes, and for a moment in each of seven others.
 
     quiet_s   without an honest trade before the attack, and during it
     """
@@ -327,9 +327,9 @@ def seen_in_many(  # noqa: PLR0913 - the parts of an attack
 ) -> tuple[list[Trade], int]:
     """Return an attack by one sum of *usd* that is seen in *own* pools, most of them silent.
 
-    100,000 USD stand in several honest *pools*.  Those of the attacker are ten minutes old.
+    100,000 USD are in several honest *pools*.  Those of the attacker are ten minutes old.
 
-    traded    how many of his trade every second; the others do every twenty
+    traded    the number of these that trade every second; the others trade every 20 s
     quiet_s   without an honest trade before the attack, and during it; 0: people trade on
     every_s   between honest trades, on average
     """

@@ -1,4 +1,4 @@
-"""Limits, clocks and secrets: who may ask how often, and what no one may learn."""
+"""Limits, clocks and secrets: who may send how many requests, and secrets."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Recipes for what a stranger or an account can make the service do again and again."""
+"""Recipes for work that a stranger or an account can make the service repeat."""
 
 from typing import Final
 

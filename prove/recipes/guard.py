@@ -1,4 +1,4 @@
-"""Recipes for secrets, stores and names: mistakes of an operator, and lies of a stranger."""
+"""Recipes for secrets, stores and names: mistakes of an operator, false data of a stranger."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Trades of a chain: order, forks, poison and outliers."""
+"""Trades of a chain: order, forks, malformed transactions and outliers."""
 
 from typing import Final
 

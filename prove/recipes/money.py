@@ -1,4 +1,4 @@
-"""Payments and credits: kills, freezes, disks, races and everything a chain does."""
+"""Payments and credits: kills, freezes, disks, races, and all events of a chain."""
 
 from typing import Final
 

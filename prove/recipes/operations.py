@@ -1,4 +1,4 @@
-"""Long use, nodes that say anything, backups that are behind."""
+"""Long use, nodes with wrong answers, outdated backups."""
 
 from typing import Final
 

@@ -1,1 +1,1 @@
-"""One page of every benchmark beside its peer and every recipe with its figure."""
+"""One page of every benchmark beside its peer, and every recipe with its figure."""

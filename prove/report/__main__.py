@@ -1,4 +1,4 @@
-"""`make report`: build/report/index.html and report.md, of what was last measured and proven."""
+"""`make report`: build/report/index.html and report.md, from the last measurements and proofs."""
 
 import json
 import sys
@@ -35,7 +35,7 @@ MUTATION: Final = (
 
 
 def main() -> int:
-    """Write both pages, and say where they are."""
+    """Write both pages, and print their paths."""
     sections = [_benchmarks(), _recipes(), _fuzzing(), _mutation(), _machine()]
     folder = BUILD / "report"
     folder.mkdir(parents=True, exist_ok=True)

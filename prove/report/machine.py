@@ -21,7 +21,7 @@ PACKAGES: Final = (
 
 
 def rows() -> Iterator[tuple[str, str]]:
-    """Yield (what, which)."""
+    """Yield (property, value)."""
     yield "commit", _commit()
     yield "Python", platform.python_version()
     yield "interpreter", interpreter()

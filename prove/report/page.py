@@ -18,7 +18,7 @@ svg text { font: 12px system-ui, sans-serif; fill: #1c2024 }
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A title, what is to be known of it, a table, and an SVG for the HTML page."""
+    """A title, an introduction, a table, and an SVG for the HTML page."""
 
     title: str
     text: str

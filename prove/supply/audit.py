@@ -74,7 +74,7 @@ def _at(event: Mapping[str, str]) -> Version:
 
 
 def main(*more: str) -> int:
-    """Print affected dependencies, by the kept advisories and *more*; return the exit code."""
+    """Print affected dependencies, by the stored advisories and *more*; return the exit code."""
     read, packages = list(advisories([KEPT, *map(Path, more)])), locked()
     found = [(each, package) for each in read for package in packages if names(each, package)]
     for advisory, package in found:

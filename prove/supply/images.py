@@ -1,4 +1,4 @@
-"""The images that a deployment is made of, and which of them a tag alone names.
+"""The images of a deployment, and those of them that are pinned only by a tag.
 
 A tag can be given to another image later; a digest, the SHA-256 of the image's manifest, cannot.
 """
@@ -18,7 +18,7 @@ _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class Image(NamedTuple):
-    """An image as a file names it; *digest* is None if only its tag does."""
+    """An image as a file names it; *digest* is None if the file has only a tag."""
 
     name: str
     tag: str
@@ -26,7 +26,7 @@ class Image(NamedTuple):
 
 
 def images(folder: Path = FOLDER) -> Sequence[Image]:
-    """Return every image that the files in *folder* name, save our own, by name.
+    """Return every image that the files in *folder* name, except our own, by name.
 
     Raises ValueError for one without a tag, or with an invalid digest
     """

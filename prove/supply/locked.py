@@ -21,9 +21,9 @@ class Locked(NamedTuple):
 
 
 def locked(folder: Path = ROOT / "requirements") -> Sequence[Locked]:
-    """Return every package that a service may be installed with, by name and version.
+    """Return every package that may be installed with a service, by name and version.
 
-    Versions of Python may have versions of a package of their own.
+    The version of a package may depend on the version of Python.
     """
     found = set()
     for lock in LOCKS:

@@ -57,7 +57,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Conditions that must not change the bytes of a build: its folder and the environment."""
+    """Conditions that must not affect the bytes of a build: its folder and environment."""
 
     folder: str
     umask: int
@@ -135,7 +135,7 @@ def _environment(source: Source, place: Place) -> dict[str, str]:
 def export(source: Source, tree: Path) -> None:
     """Write the files of the commit into the new folder *tree*, with the generated code.
 
-    Raises FileNotFoundError if `make` has not made that yet.
+    Raises FileNotFoundError if `make` has not generated it yet.
     """
     with tarfile.open(fileobj=io.BytesIO(git("archive", source.commit))) as archive:
         for entry in archive:

@@ -1,4 +1,4 @@
-"""`make sbom`: what a service is made of, as CycloneDX 1.6, in build/sbom.json."""
+"""`make sbom`: the parts of a service, as CycloneDX 1.6, in build/sbom.json."""
 
 import json
 import re
@@ -11,7 +11,7 @@ TARGET: Final = ROOT / "build" / "sbom.json"
 
 
 def bill() -> dict[str, Any]:
-    """Return the bill of materials; the same for the same locks."""
+    """Return the bill of materials; equal for equal locks."""
     licences = dict(
         re.findall(
             r"^\| ([a-z0-9.-]+) \| (.+?) \|$",

@@ -49,7 +49,7 @@ def bundle_of(data: dict[str, Any] | None) -> BundleData | None:
 def is_delivered(path: str, response: httpx.Response, *, bearer: str = "") -> bool:
     """Return whether *response* delivers the purchase at *path*; a proxy's page does not.
 
-    Credits have arrived with their token; where an API key was sent, as *bearer*, in an account.
+    Credits are delivered with their credit token, or to an account if *bearer* is an API key.
     """
     data = data_of(response)
     if path.endswith(PURCHASE):

@@ -37,7 +37,7 @@ Data = TypeVar("Data")
 class AsyncClient(Methods, PagedMethods, Async):
     """The asyncio version of `mintscope_client.Client`, with the same arguments.
 
-    A sending takes REQUEST_S_MAX at most, however slowly the service answers.
+    Each request takes at most REQUEST_S_MAX, however slowly the service answers.
     """
 
     def __init__(  # noqa: PLR0913 - a client has one argument for each setting
@@ -151,7 +151,7 @@ async def drive(
 ) -> Data:
     """Send the requests of *conversation* with *http*, and return its result.
 
-    request_s_max    for each sending, however slowly it is answered
+    request_s_max    time limit of each request, however slowly it is answered
     """
     reply: Reply = None
     try:
@@ -172,6 +172,6 @@ async def _exchange(http: httpx.AsyncClient, step: Send, request_s_max: float) -
         return await asyncio.wait_for(http.send(step.request, auth=step.auth), request_s_max)
     except httpx.RequestError as trouble:
         return trouble
-    except asyncio.TimeoutError:  # another one than TimeoutError in Python 3.10
+    except asyncio.TimeoutError:  # not the same as TimeoutError in Python 3.10
         expected = f"expected the whole answer within {request_s_max:g} s; it goes on"
         return httpx.ReadTimeout(expected, request=step.request)

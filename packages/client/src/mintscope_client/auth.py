@@ -35,7 +35,7 @@ from mintscope_client.wire import (
     is_well_formed,
 )
 
-REFUSALS: Final = frozenset({402, 409})  # what a seller says of a payment it will not take
+REFUSALS: Final = frozenset({402, 409})  # statuses with which a seller rejects a payment
 
 
 class CreditAuth(httpx.Auth):
@@ -58,7 +58,7 @@ class PaymentAuth(PayingAuth):
     Every request has an `Idempotency-Key`.  A request that is repeated with the same key sends the
     same payment, so it is never paid for twice.  A payment is forgotten when its purchase has
     arrived, or when the chain proves that it can no longer land: then its amount returns to the
-    limits of the wallet.  The word of the seller is no proof.
+    limits of the wallet.  The seller's statement is no proof.
 
     rpc_url    a Solana node, for the blockhash that a 402 lacks, and for the outcome of payments;
                None: a payment without a purchase counts as spent
@@ -73,7 +73,7 @@ class PaymentAuth(PayingAuth):
         self._wallet = wallet
         self._rpc_url = rpc_url
         self._journal = Journal() if journal is None else journal
-        # Looked for on chain before they are sent again: refused by a seller, or left by a process.
+        # Payments to look up on chain before they are sent again: refused, or of another process.
         self._doubted = {sent.key for sent in self._journal}
         wallet.limit.count(self._journal.atoms)
 
@@ -115,7 +115,7 @@ class PaymentAuth(PayingAuth):
             yield from self._bury(list(self._journal))
             required, offer = self._wallet.choose(demand)
         recent = yield from self._recent(offer)
-        sent = self._journal.find(key)  # by the same request, sent twice at once
+        sent = self._journal.find(key)  # from the same request, sent twice at once
         if sent is not None:
             return sent
         if self._journal.is_full:
@@ -174,7 +174,7 @@ class PaymentAuth(PayingAuth):
                 self._wallet.limit.give_back(each.amount)
 
     def _bounded(self, rpc_url: str, sent: Sequence[Sent]) -> Dialogue[list[Sent]]:
-        """Return *sent* with a last block height for each payment, set now if it was unknown."""
+        """Return *sent* with the last block height of each payment, set now if it was unknown."""
         if all(each.last_valid_height for each in sent):
             return list(sent)
         try:

@@ -16,7 +16,7 @@ from mintscope_client.calls.opening import open_session
 from mintscope_client.endpoints import purchases, reports
 from mintscope_client.wire import CreditToken
 
-NO_PATIENCE: Final = 0.0  # what is not paid yet is not sent again
+NO_PATIENCE: Final = 0.0  # a request that is not paid yet is not sent again
 
 
 @dataclass(frozen=True, slots=True)

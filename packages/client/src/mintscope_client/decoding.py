@@ -24,7 +24,7 @@ def decode_json(text: "bytes | msgspec.Raw", decoder: "msgspec.json.Decoder[T]")
 
 
 def decode_base64(text: str) -> bytes:
-    """Return the bytes that *text* spells in standard base64.  Raises Undecodable."""
+    """Return the bytes that *text* encodes in standard base64.  Raises Undecodable."""
     try:
         return b64decode(text, validate=True)
     except ValueError as cause:

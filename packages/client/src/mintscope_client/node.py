@@ -32,8 +32,8 @@ class PaymentFate(Enum):
     """The outcome of a payment, as far as the chain proves it."""
 
     OPEN = auto()  # nothing: it may still land
-    PAID = auto()  # it landed, for good
-    DEAD = auto()  # it did not, and cannot any more
+    PAID = auto()  # it landed, and is final
+    DEAD = auto()  # it did not land, and can no longer land
 
 
 class NodeSilent(Exception):
@@ -140,7 +140,7 @@ def _history(
 ) -> Dialogue[list[_AccountTransaction]]:
     """Return the final transactions of *account*, at least from *since_slot* to *until_slot*.
 
-    Nodes behind one address may be at different heights: a node below *until_slot* refuses.
+    Nodes behind one address may be at different heights: a lower node refuses.
     Raises NodeSilent.
     """
     lines: list[_AccountTransaction] = []

@@ -42,8 +42,8 @@ class OverSpendLimit(WillNotPay):
 class Pin:
     """The only asset and payee that are ever paid, learned from a trusted source.
 
-    usd_per_token    upper bound for the worth of a whole token: 1 for USDC.
-                     A limit in USD needs it; the seller's word is never taken for it
+    usd_per_token    upper bound for the value of a whole token in USD: 1 for USDC.
+                     A limit in USD needs it; a price stated by the seller is never used
     """
 
     network: str
@@ -54,7 +54,7 @@ class Pin:
     usd_per_token: Decimal | None = None
 
     def token_account(self, owner: Pubkey) -> Pubkey:
-        """Return the account in which *owner* keeps the asset."""
+        """Return the account in which *owner* holds the asset."""
         program = Pubkey.from_string(self.token_program)
         return get_associated_token_address(owner, Pubkey.from_string(self.asset), program)
 
@@ -187,7 +187,7 @@ class PayerWallet:
 
 
 def _instructions(pin: Pin, payer: Pubkey, *, amount: int, memo: str) -> list[Instruction]:
-    """Return the instructions of a payment of *amount* atoms, in the order of the scheme `exact`.
+    """Return the instructions of a payment of *amount* atoms, in the order of scheme `exact`.
 
     Source    x402, specs/schemes/exact/scheme_exact_svm.md
     """
@@ -227,7 +227,7 @@ def blockhash_of(offer: PaymentRequirements) -> str | None:
 
 
 def amount_of(offer: PaymentRequirements) -> int:
-    """Return the amount that *offer* asks for, in atoms.  Raises WillNotPay."""
+    """Return the amount that *offer* demands, in atoms.  Raises WillNotPay."""
     text = offer.amount
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(AMOUNT_MAX))):
         raise WillNotPay("expected an amount in atoms")
@@ -240,7 +240,7 @@ def amount_of(offer: PaymentRequirements) -> int:
 def memo_of(offer: PaymentRequirements) -> str:
     """Return the memo that *offer* asks for, or a random one if it asks for none.
 
-    By its memo a payment is found on chain, so it must be plain text.
+    A payment is found on chain by its memo, so the memo must be plain text.
     Raises    WillNotPay
     """
     memo = offer.extra.get("memo") or secrets.token_hex(RANDOM_MEMO_BYTES)

@@ -13,13 +13,13 @@ import zlib
 from enum import Enum
 from typing import Final, NewType
 
-PAYMENT_REQUIRED: Final = "PAYMENT-REQUIRED"  # header of a 402: what is asked for
+PAYMENT_REQUIRED: Final = "PAYMENT-REQUIRED"  # header of a 402: the demand
 PAYMENT_SIGNATURE: Final = "PAYMENT-SIGNATURE"  # header of a request: the payment
 SCHEME: Final = "exact"
 AMOUNT_MAX: Final = 2**63 - 1  # atoms; the limit of a service, half of the chain's own
 TOKEN_PROGRAM: Final = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"  # noqa: S105 - an address
-BLOCKHASH_BLOCKS: Final = 150  # MAX_PROCESSING_AGE: as many blocks a blockhash is good for
-INVALID_PARAMS: Final = -32602  # of JSON-RPC: so a node refuses a level that it does not know
+BLOCKHASH_BLOCKS: Final = 150  # MAX_PROCESSING_AGE: a blockhash is valid for 150 blocks
+INVALID_PARAMS: Final = -32602  # of JSON-RPC: the code with which a node refuses an unknown level
 CONFIRMED: Final = "confirmed"
 FINALIZED: Final = "finalized"
 CHECKSUM_LENGTH: Final = 8

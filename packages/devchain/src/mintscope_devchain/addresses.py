@@ -1,4 +1,4 @@
-"""Addresses that every cluster has, and made-up ones that never change."""
+"""Addresses that every cluster has, and generated ones that never change."""
 
 from functools import lru_cache
 from hashlib import sha256
@@ -54,7 +54,7 @@ PAIRS: Final = [first + second for first in ALPHABET for second in ALPHABET]
 
 
 def address(*parts: object) -> str:
-    """Return the made-up address named by *parts*."""
+    """Return the generated address named by *parts*."""
     return text(sha256("/".join(map(str, parts)).encode()).digest())
 
 

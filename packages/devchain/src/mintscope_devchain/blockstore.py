@@ -10,7 +10,7 @@ from mintscope_devchain.transaction import MarketTransaction
 
 SLOT_MS: Final = 200  # of mainnet since October 2026
 FINALITY_MS: Final = 150  # of Alpenglow
-ALPENGLOW_MS_MAX: Final = 1_000  # no chain of votes is final within it
+ALPENGLOW_MS_MAX: Final = 1_000  # no chain with votes is final so soon
 
 CommitmentLevel = Literal["processed", "confirmed", "finalized"]
 
@@ -19,7 +19,7 @@ class SlotPace(NamedTuple):
     """The durations of the chain, in milliseconds; the defaults are mainnet's.
 
     slot       from one slot to the next
-    land       from the node until the next block may hold a transaction
+    land       from the arrival of a transaction until a block may contain it
     confirm    from the block to `confirmed`
     finalize   from the block to `finalized`
     finality   the requested one, which sets the kind of chain: `finalize` is at least two slots
@@ -51,7 +51,7 @@ def slot_pace(slot_ms: int = SLOT_MS, finality_ms: int = FINALITY_MS) -> SlotPac
     """Return the pace of a chain that is final *finality_ms* after each block.
 
     A block is confirmed by the next one, and final a block later at the earliest: 400 and 12,800
-    make mainnet before Alpenglow.  With *finality_ms* 0 whatever is confirmed is final.
+    are mainnet before Alpenglow.  With *finality_ms* 0, every confirmed block is final.
     """
     final_ms = max(2 * slot_ms, finality_ms) if finality_ms else slot_ms
     return SlotPace(
@@ -123,7 +123,7 @@ class Blockstore:
         return self._slots[max(newest, 0)]
 
     def before(self, time: UnixS) -> ChainBlock | None:
-        """Return the newest block made at *time* or earlier, None if none is kept."""
+        """Return the newest stored block at *time* or earlier, None if there is none."""
         where = bisect_right(self._blocks, time, key=lambda block: block.time) - 1
         return self._blocks[where] if where >= 0 else None
 

@@ -121,7 +121,7 @@ class Devchain:
     def fork(self, depth: int) -> None:
         """Replace the newest *depth* blocks with as many others, in later slots.
 
-        Raises ValueError where one of them is final.
+        Raises ValueError if one of them is final.
         """
         if not 0 < depth <= self.blockstore.unfinalized():
             raise ValueError(
@@ -200,7 +200,7 @@ class Devchain:
 def lines(chain: Devchain, blocks: int, *, after: int = 0) -> Iterator[bytes]:
     """Yield *blocks* lines of a block file, oldest first, making those that are missing.
 
-    after   how many of them to leave out: the oldest
+    after   how many of the oldest to leave out
     """
     blockstore = chain.blockstore
     made = list(blockstore.slots[:blocks])

@@ -1,6 +1,6 @@
 """Faults to inject into transactions, calls and streams.
 
-`Knobs` describes all faults at a time, so `Knobs()` ends them.
+`Knobs` has all faults that are set at a time, so `Knobs()` ends all of them.
 """
 
 from collections import Counter
@@ -19,11 +19,11 @@ SERVER_BUSY: Final = -32005
 class Landing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Faults of a transaction between the node and a block.
 
-    late      it lands *ms* later than it would
-    failed    it lands, and all it does is pay its fee
+    late      it lands *ms* later than without the fault
+    failed    it lands, but only pays its fee
     never     it is accepted and never lands, however often it is sent
     dropped   this send is lost; sent again, it lands
-    vanish    it lands, and is gone *ms* after it was confirmed
+    vanish    it lands, and disappears *ms* after it was confirmed
     times     how many transactions (of `dropped`: sends) it happens to; None: all
     """
 
@@ -38,7 +38,7 @@ class Answering(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     http    refused with HTTP *status*
     rpc     refused with JSON-RPC *code* and *message*
     hang    never answered
-    lost    done, and the answer lost: the connection closes
+    lost    executed, but the answer is lost: the connection closes
     times   how many calls it happens to; None: all
     """
 

@@ -64,7 +64,7 @@ async def _produce(chain: Devchain, clock: Clock, slot_s: float) -> None:
     before = chain.blockstore.tip
     slots = 1
     while True:
-        # A slot that its leader misses takes its time, too.
+        # A slot that its leader misses takes its time as well.
         due = max(due + slots * slot_s, clock.monotonic_s())
         await asyncio.sleep(due - clock.monotonic_s())
         slots = chain.tick(clock.now()) - before

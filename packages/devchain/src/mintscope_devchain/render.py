@@ -85,7 +85,7 @@ def render(
 
 
 class Named(NamedTuple):
-    """The part of a transaction that lists are made from.
+    """The part of a transaction that lists need.
 
     error   None if it succeeded
     keys    every account it names
@@ -96,7 +96,7 @@ class Named(NamedTuple):
 
 
 def named(transaction: MarketTransaction, world: World) -> Named:
-    """Return error and keys of *transaction*, in a third of the time of its whole entry."""
+    """Return error and keys of *transaction*, in a third of the time that its whole entry takes."""
     envelope = transaction.envelope
     keys = _keys(transaction.build(), envelope, world)
     return Named(_outcome(envelope)["err"], frozenset(keys.all))

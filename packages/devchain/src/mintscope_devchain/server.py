@@ -77,7 +77,7 @@ class RpcRoute:
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await _body(request)
-        except (TimeoutError, ClientDisconnect):  # who hung up does not hear it
+        except (TimeoutError, ClientDisconnect):  # a client that has left gets no answer
             return Response(status_code=408)
         if body is None:
             return Response(status_code=413)
@@ -104,7 +104,7 @@ class RpcRoute:
         answers = []
         for each in given:
             answers.append(_encode(self._one(each)))
-            await asyncio.sleep(0)  # a batch of blocks must not hold up everybody else
+            await asyncio.sleep(0)  # a batch of blocks must not delay other clients
         return b"[" + b",".join(answers) + b"]"
 
     def _one(self, given: object) -> dict[str, object]:

@@ -23,7 +23,7 @@ class Holding(NamedTuple):
 class Move(NamedTuple):
     """A transfer from one account to another: tokens between token accounts, else lamports.
 
-    An empty source mints, an empty target burns.
+    With an empty source it mints, with an empty target it burns.
     """
 
     source: str
@@ -85,5 +85,5 @@ def moves(calls: Iterable[Invocation]) -> Iterator[Move]:
 
 
 def logged(event: bytes) -> str:
-    """Return the log line that carries *event*."""
+    """Return the log line that contains *event*."""
     return f"Program data: {b64encode(event).decode()}"

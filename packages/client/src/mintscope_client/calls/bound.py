@@ -40,7 +40,7 @@ class Async(ABC):
 
 
 class Raw:
-    """The methods of a client, which return the whole answer: status, headers, credits left."""
+    """The methods of a client that return the whole answer: status, headers, credits left."""
 
     def __init__(self, client: Blocking) -> None:
         self._client = client

@@ -40,7 +40,7 @@ class ApiCall(Generic[Data]):
         return self.credits_max > 0 or self.is_purchase
 
     def cost(self, data: Data) -> int:
-        """Return the cost of *data*, in credits."""
+        """Return the cost of the answer *data*, in credits."""
         return self.credits_max if self.credits_of is None else self.credits_of(data)
 
 
@@ -51,12 +51,12 @@ class Answered(Generic[Data]):
     credits_left    on the credential, if it paid
     data_slot       the last Solana slot in the data
     data_age_ms     age of the data, in milliseconds
-    is_degraded     the data is older than the service calls live
+    is_degraded     the data is older than the service's limit for live data
     is_idle         the data is live, and the token does not trade
     request_id      to quote to the operator
     receipt         the signed receipt of its payment, a JWS; None if it was not paid for on its own
     status          of HTTP
-    headers         all of them, by their names in lower case
+    headers         all headers, by name in lower case
     """
 
     data: Data

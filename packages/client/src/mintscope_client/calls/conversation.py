@@ -28,9 +28,9 @@ from mintscope_client.errors import (
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 KEY_BYTES: Final = 24
 PATIENCE_S: Final = 30.0
-# Within which the chain forgets what it will not take: a blockhash lives 150 blocks, which must be
-# final, so this assumes less than about 0.9 s a slot.  At more it ends too early, with a
-# PendingError, and nothing is lost: the payment is remembered, and its key goes on with it.
+# After this time the chain rejects the payment: a blockhash is valid for 150 blocks, which must be
+# final, so this assumes slots of less than about 0.9 s.  With slower slots the wait ends too early,
+# with a PendingError; nothing is lost, because the payment is stored and its key continues it.
 PAYMENT_PATIENCE_S: Final = 180.0
 RETRY_AFTER_S: Final = 2.0
 TIMEOUT_S: Final = 30.0
@@ -172,7 +172,7 @@ def _once(
     """Send *call* once; return its response, or the error that prevented one."""
     credit_count = session.credits_at_stake(call)
     session.budget.reserve(credit_count)
-    spent = credit_count  # what is not known is counted as spent
+    spent = credit_count  # an unknown cost is counted as spent
     try:
         reply = yield Send(session.build(call, key), payer)
         if isinstance(reply, httpx.RequestError):

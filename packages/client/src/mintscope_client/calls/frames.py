@@ -1,4 +1,4 @@
-"""Conversion of lines to a DataFrame of pandas or polars, which only this needs."""
+"""Conversion of lines to a DataFrame; only this module needs pandas or polars."""
 
 import sys
 from collections.abc import Iterable, Iterator

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-BACKOFF_S: Final = 0.5  # before the first repetition; doubled for each further one
+BACKOFF_S: Final = 0.5  # before the first repetition; doubled for each later one
 BACKOFF_S_MAX: Final = 8.0
 ROOM: Final = re.compile(r'"([^"]{1,64})"\s*;\s*r=(\d{1,9})\s*;\s*t=(\d{1,6})')
 
@@ -25,7 +25,7 @@ def retry_after_s(headers: Mapping[str, str], *, now_ms: int) -> float | None:
 def backoff_s(repetition: int, share: float) -> float:
     """Return the seconds to wait before *repetition*, counted from 0.
 
-    share    of 0 to 1, by chance: many clients that failed together do not return together
+    share    random, 0 to 1, so that clients that failed together do not return together
     """
     return float(min(BACKOFF_S * 2**repetition, BACKOFF_S_MAX) * (1 + share) / 2)
 

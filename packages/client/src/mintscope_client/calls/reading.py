@@ -13,7 +13,7 @@ from mintscope_client.decoding import Undecodable, decode_base64, decode_json
 from mintscope_client.errors import UNKNOWN, RefusedError, UnreadableError, refusal_kind
 
 PAYMENT_RESPONSE: Final = "PAYMENT-RESPONSE"  # of x402, which need not be installed
-SAID_MAX: Final = 500  # characters of a service's words that are shown
+SAID_MAX: Final = 500  # characters of a service's message that are shown
 
 Data = TypeVar("Data")
 

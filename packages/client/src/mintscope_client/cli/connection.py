@@ -92,7 +92,7 @@ TIMEFRAME: Final = typer.Option(
 def credential_of(file: Path | None) -> str | None:
     """Return the credential in the file or the environment.  Raises ValueError."""
     if file is None:
-        # A client has no configuration but this: no file of settings is read for it.
+        # A client has no other configuration: it reads no settings file.
         return os.environ.get(CREDENTIAL_VARIABLE, "").strip() or None  # noqa: TID251
     try:
         with file.open(encoding="utf-8") as opened:
@@ -118,7 +118,7 @@ def connected(
         except errors.ClientError as failure:
             typer.echo(f"mintscope: {visible(str(failure))}", err=True)
             raise typer.Exit(exit_of(failure)) from None
-        except BrokenPipeError:  # what reads the output has enough
+        except BrokenPipeError:  # the reader of the output has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise typer.Exit(Exit.FAILED) from None
 

@@ -39,7 +39,7 @@ class KeyOwner(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RotatedKey(msgspec.Struct, frozen=True, rename="camel"):
-    """The key that replaces another one, which ends at `before_ends_at`."""
+    """The key that replaces another key, which expires at `before_ends_at`."""
 
     api_key: str
     key_id: int
@@ -84,7 +84,7 @@ class AccountHoldings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CappedKey(msgspec.Struct, frozen=True, rename="camel"):
-    """A key and its limits; no networks: it is accepted from anywhere."""
+    """A key and its limits; without networks it is accepted from any address."""
 
     key_id: int
     month_credits_max: int | None
@@ -100,7 +100,7 @@ class CreditDeposit(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CreditWithdrawal(msgspec.Struct, frozen=True):
-    """The credit token that was made; *token* is like a password."""
+    """The credit token that was created; *token* is like a password."""
 
     token: str
     credits: int

@@ -14,7 +14,7 @@ from mintscope_client.endpoints.reports import WhyNot
 
 TestedTimeframe: TypeAlias = Literal["m1", "m5", "m15", "m30", "h1", "h4", "d1"]
 CANDLES_A_CREDIT: Final = 10_000  # of a backtest
-CREDITS_A_TOKEN: Final = 4  # of a backtest, at most: for each timeframe that is kept one
+CREDITS_A_TOKEN: Final = 4  # of a backtest, at most: one for each stored timeframe
 
 
 class ReturnsOfFiring(msgspec.Struct, frozen=True):
@@ -74,7 +74,7 @@ class TokenFiring(RuleFiring, frozen=True, kw_only=True):
 class TokensBacktest(msgspec.Struct, frozen=True):
     """The firings of a condition in the past of several tokens, and their returns together.
 
-    candles     that were read: a credit for each 10,000, if there was a look
+    candles     that were read: one credit for each 10,000, if there was an evaluation
     looks       candles at whose end the condition was evaluated, of all tokens
     fired       how often it became true; *firings* are the newest 500, oldest first
     """
@@ -91,7 +91,7 @@ class TokensBacktest(msgspec.Struct, frozen=True):
 class TokenBacktest(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     """The firings of a condition; times are Unix seconds.
 
-    from_, to   the first and last look; None: there was none
+    from_, to   the first and last evaluation; None: there was none
     looks       candles at whose end the condition was evaluated
     fired       how often it became true; *firings* are the newest 500, oldest first
     """
@@ -150,7 +150,7 @@ def backtest_tokens(
 ) -> ApiCall[TokensBacktest]:
     """Return the call for the past firings of *where* for up to 50 mints.
 
-    It costs a credit for each 10,000 candles that are read.
+    It costs one credit for each 10,000 candles that are read.
 
     where    a condition, as GET /v1/screen describes it: "crosses_below(rsi_m5, 30)"
     """

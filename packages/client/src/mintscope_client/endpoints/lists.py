@@ -120,7 +120,7 @@ class ScreenedToken(msgspec.Struct, frozen=True):
 class ScreenPage(msgspec.Struct, frozen=True, rename="camel"):
     """Tokens that were found, as of a final slot, whose time is *as_of*, in Unix seconds.
 
-    matches    how many tokens there are on all pages
+    matches    the number of tokens on all pages
     """
 
     tokens: list[ScreenedToken]
@@ -134,8 +134,8 @@ class TokenQuery(TypedDict, total=False):
     """The options of a list of tokens.
 
     sort     the sort key, as GET /v1/tokens lists them; of a day if no other span is named
-    order    "asc": the least first
-    limit    how many a page holds, up to 100
+    order    "asc": the smallest first
+    limit    the number of tokens on a page, up to 100
     """
 
     sort: Sort
@@ -166,10 +166,10 @@ def tokens(text: str = "", **asked: Unpack[TokenQuery]) -> PagedCall[TokensPage,
 class ScreenQuery(TypedDict, total=False):
     """The options of a screen.
 
-    sort     the field that is sorted by, "volume_d1" by default
-    order    "asc": the least first
+    sort     the field to sort by, "volume_d1" by default
+    order    "asc": the smallest first
     fields   that are shown: by default price, those of the condition, and that of *sort*
-    limit    how many a page holds, up to 100, the default: each page costs the same
+    limit    the number of tokens on a page, 100 by default and at most: each page costs the same
     """
 
     sort: str

@@ -37,7 +37,7 @@ class PoolSpans(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PoolMigration(msgspec.Struct, frozen=True, rename={"from_": "from"}):
-    """The curve, the pool that took its place, and the slot."""
+    """The curve, the pool that replaced it, and the slot of the migration."""
 
     from_: str
     to: str
@@ -54,7 +54,7 @@ class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
     quote_usd, token_usd    reserves of each side, USD
     m5, kept        of the last 5 minutes, and since `swaps_since`
     h1, d1          of the newest 12 and 288 spans of 5 minutes
-    since           of its first swap since it is followed, Unix seconds
+    since           time of its first swap since tracking began, Unix seconds
     fee             of a swap, 0.0025 is 0.25 %; None: not known
     progress        of a curve: the part of the way to its pool, 0 to 1
     moves           price impact of 100, 1,000 and 10,000 USD; is_estimate: approximate
@@ -130,7 +130,7 @@ class TokenHolders(msgspec.Struct, frozen=True, rename=NAMES):
     """The 20 largest accounts of a token, the largest first.
 
     burned        held by these accounts at burn addresses
-    top20_share   of `supply_without_burned` in these accounts that are of no known kind
+    top20_share   the share of `supply_without_burned` in those accounts whose kind is "other"
     read_at       when the node was asked, Unix seconds
     """
 
@@ -171,7 +171,7 @@ class SpanTraderCounts(TraderCounts, frozen=True, rename="camel"):
     """The number of traders within whole spans of five minutes.
 
     since       from when on swaps are counted, Unix seconds
-    is_capped   a span had more traders than are kept: further ones are in swaps and flow alone
+    is_capped   a span had more traders than are kept: others count only in swaps and flow
     """
 
     since: int
@@ -249,7 +249,7 @@ class TokenTraders(msgspec.Struct, frozen=True, rename="camel"):
 def traders(mint: str, *, limit: int | None = None) -> ApiCall[TokenTraders]:
     """Return the call for the traders of *mint*.  Costs one credit, or none without any of a day.
 
-    limit    how many traders, up to 100
+    limit    the number of traders, up to 100
     """
     return ApiCall(
         name="traders",

@@ -53,7 +53,7 @@ class CreditPurchase(msgspec.Struct, frozen=True, rename="camel"):
 
     price_paid    in atoms of the token that was paid with
     token         the credit token that holds it, like a password; None if an account does
-    user_id       whose account that is: the one of the API key that was sent along
+    user_id       the user of the API key in the request, whose account holds the credits
     """
 
     credits: int

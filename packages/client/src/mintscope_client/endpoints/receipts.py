@@ -41,7 +41,7 @@ class DidDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def receipt_keys() -> ApiCall[DidDocument]:
-    """Return the call that asks for the keys of receipts, which `check_receipt` takes."""
+    """Return the call for the keys of receipts, which `check_receipt` takes."""
     return ApiCall(
         name="did.json",
         method="GET",

@@ -14,10 +14,10 @@ from mintscope_client.calls.requests import Moment, query_of, segment, text_of
 class TokenPrice(msgspec.Struct, frozen=True, rename="camel"):
     """The price of one whole token at its newest accepted swap; None if the service omits it.
 
-    pool            whose swap set the price
+    pool            the pool whose swap set the price
     age_ms          from that swap to the newest block that the service has read
-    liquidity_usd   that stand ready to buy the token in the pools that agree
-    pools           that agree on the price
+    liquidity_usd   USD in the pools that agree, available to buy the token
+    pools           the number of pools that agree on the price
     confidence      "high", "medium" or "low"
     rejected_share_h1   part of the volume of an hour that was traded at rejected prices
     """
@@ -115,7 +115,7 @@ class SpanOfData(
 class PartRead(msgspec.Struct, frozen=True, rename="camel"):
     """The share of exchange calls that was read, 0 to 1, rounded down; None without calls.
 
-    by_volume   of the calls whose volume is known
+    by_volume   the share by volume, of calls whose volume is known
     """
 
     by_calls: float | None

@@ -14,7 +14,7 @@ from mintscope_client.endpoints.reports import TimeframeReport
 
 Timeframe: TypeAlias = Literal["s15", "m1", "m5", "m15", "m30", "h1", "h4", "d1"]
 PriceUnit: TypeAlias = Literal["usd", "sol", "marketcap"]
-LINES_MAX: Final = 1_000  # of a page, which costs the same however long it is
+LINES_MAX: Final = 1_000  # of a page; a page has one price for any length
 SWAPS_MAX: Final = 500
 
 
@@ -33,7 +33,7 @@ class CandleLine(msgspec.Struct, frozen=True, rename="camel"):
     t              when it begins, Unix seconds
     sol            None if prices in SOL were not kept
     buy_volume, sell_volume, swaps    None in imported candles
-    imported       a provider gave it, or a part of it
+    imported       it comes from a provider, wholly or in part
     is_open        it has not ended, and may change
     """
 
@@ -89,7 +89,7 @@ class CandlesPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
     in_      the unit of prices
     supply   of market capitalisations
     pool     the pool, if `pool` requested one
-    volume_profile    of the page, if `profile` asked for it; None if nothing was traded
+    volume_profile    of the page, if `profile` requested it; None if nothing was traded
     """
 
     token: str
@@ -130,7 +130,7 @@ class PointCandle(msgspec.Struct, frozen=True):
 class IndicatorLine(TimeframeReport, frozen=True, rename="camel", kw_only=True):
     """The values after the candle that begins at *t*, Unix seconds.
 
-    None were not requested, or had too short a history.
+    Values are None if they were not requested, or if the history is too short.
     is_open    the candle has not ended, and its values may change
     values     indicators with parameters, by the names under which they were requested
     candle     the candle itself, if `candle` was among the names
@@ -149,7 +149,7 @@ class IndicatorLine(TimeframeReport, frozen=True, rename="camel", kw_only=True):
 class IndicatorsPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
     """Indicators candle by candle, oldest first; the next page has those before them.
 
-    exact_from    before this time there are none, because older candles were dropped
+    exact_from    the time of the first exact values; older candles were dropped
     in_           the unit of prices
     supply        of market capitalisations
     """
@@ -183,13 +183,13 @@ class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
     t             Unix seconds
     side          "buy" or "sell", of the token
     quote         the mint that it was traded for
-    price         of this swap alone; None if too little moved, or decimals are not known
+    price         of this swap alone; None if the amount is too small, or decimals are not known
     sets_price    it is in a candle
     is_final      its block is final; else it is confirmed
     recognised_by "table", or "transfers" if its transfers made it a swap
     reason        why it sets no price: "otherPool", "roundTrip" or "noPrice"; None if it does, or
                   if the service is older
-    excluded_volume   USD that changed hands and are in no volume; None: the swap counts
+    excluded_volume   traded USD that count in no volume; None: the swap counts
     excluded_reason   "otherPool", "roundTrip" or "noPrice" as in *reason*, or "quote" if it was
                   paid for with a token whose trades count no volume
     """
@@ -221,9 +221,9 @@ class SwapsPage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CandleRange(TypedDict, total=False):
-    """The selection of candles.
+    """The range, unit and form of the requested candles.
 
-    from_, to   their beginnings: Unix seconds, or a datetime with a time zone
+    from_, to   their start times: Unix seconds, or a datetime with a time zone
     limit       candles of a page, at most 1,000, the default: each page costs the same
     candles     "closed": without the candle that is still open
     fill        "previous": spans without a trade get a candle at the previous close
@@ -246,7 +246,7 @@ class IndicatorRange(TypedDict, total=False):
     """The selection of indicators.
 
     names       by default the averages, RSI and MACD; with parameters: "sma(50)", "adx"
-    from_, to   the beginnings of their candles: Unix seconds, or a datetime with a time zone
+    from_, to   the start times of their candles: Unix seconds, or a datetime with a time zone
     limit       values of a page, at most 1,000, the default: each page costs the same
     candles     "closed": without the candle that is still open
     fill        "previous": spans without a trade count as a candle at the previous close
@@ -267,7 +267,7 @@ def candles(
 ) -> PagedCall[CandlesPage, CandleLine]:
     """Return the pages of candles of *mint*, newest first.  A page costs a credit unless empty.
 
-    tf    how wide candles are
+    tf    the width of the candles
     """
     expect_known(within, CandleRange)
     fields = {"tf": tf, "limit": LINES_MAX, **within}
@@ -279,7 +279,7 @@ def indicators(
 ) -> PagedCall[IndicatorsPage, IndicatorLine]:
     """Return the pages of indicators of *mint*, newest first.  A page costs a credit unless empty.
 
-    tf    how wide their candles are
+    tf    the width of their candles
     """
     expect_known(within, IndicatorRange)
     fields = {"tf": tf, "limit": LINES_MAX, **within}
@@ -291,7 +291,7 @@ def indicators(
 def swaps(mint: str, *, limit: int | None = None) -> PagedCall[SwapsPage, SwapRecord]:
     """Return the pages of swaps of *mint*, newest first.  A page costs a credit unless empty.
 
-    limit    how many a page holds, up to 500 and by default so many: it costs the same
+    limit    the number of swaps on a page, 500 by default and at most: each page costs the same
     """
     return _series(
         "swaps",

@@ -38,7 +38,7 @@ class Agent:
                 "userType": "trader",
                 "motivation": "I trade by myself and want to read signals and place orders.",
             },
-            key=secrets.token_urlsafe(24),  # an answer that is lost is asked for again with it
+            key=secrets.token_urlsafe(24),  # a lost answer is requested again with this key
         )
         if answer.status_code != 201:
             raise SystemExit(f"expected 201, was {reported(answer)}")
@@ -58,7 +58,7 @@ class Agent:
         return code[1]
 
     def confirm(self, code: str) -> httpx.Response:
-        """Show that the mailbox is ours."""
+        """Prove that we own the mailbox."""
         return self.post("/api/auth/confirm-email", self.credentials() | {"code": code})
 
     def status(self) -> httpx.Response:

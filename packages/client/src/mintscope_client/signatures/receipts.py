@@ -53,7 +53,7 @@ def check_receipt(receipt: str, document: DidDocument) -> ReceiptClaims:
     """Return the claims of *receipt*, if the service of *document* has signed it.
 
     receipt     `Answered.receipt`, a JWS
-    document    the result of `Client.receipt_keys`; keep it if receipts shall last for years
+    document    the result of `Client.receipt_keys`; store it to verify receipts for years
     Raises      ForgedReceipt
     """
     try:

@@ -72,11 +72,11 @@ _BODY: Final = msgspec.json.Decoder(_Body)
 class WalletSignIn(PayingAuth):
     """Spends the credits that *keypair* has bought: it signs the challenge of a 402.
 
-    A signature takes credits once.  A call that is sent again has the signature and the
-    `Idempotency-Key` of before, so a lost answer is not taken twice.  Only a challenge of the
+    A signature takes credits once.  A call that is sent again has the same signature and
+    `Idempotency-Key`, so a lost answer is not charged twice.  Only a challenge of the
     service that was called, for the path that was called, is signed: WillNotPay for any other.
 
-    otherwise    pays for purchases, and for a call that the credits do not suffice for
+    otherwise    pays for purchases, and for a call that costs more than the credits
     """
 
     requires_response_body = True
@@ -124,7 +124,7 @@ class WalletSignIn(PayingAuth):
             request.headers[HEADER] = self._signed[key]
             response = yield request
         is_refused = response.status_code == httpx.codes.PAYMENT_REQUIRED
-        if not response.is_server_error:  # of which the answer may come later
+        if not response.is_server_error:  # its answer may arrive later
             self._signed.pop(key, None)
         if is_refused:
             request.headers.pop(HEADER, None)

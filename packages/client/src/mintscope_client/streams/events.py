@@ -24,7 +24,7 @@ class EventReader:
     """Parses a stream of bytes into complete events.
 
     last_id    the Last-Event-ID to send after a lost connection; None: do not send one
-    retry_s    how long to wait before that; None: the service has not said
+    retry_s    seconds to wait before that; None: the service has not set it
     """
 
     def __init__(self) -> None:

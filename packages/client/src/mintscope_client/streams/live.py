@@ -8,7 +8,7 @@ from mintscope_client.endpoints.reports import Report
 class LiveReport(msgspec.Struct, frozen=True):
     """The whole report of a token, as of *slot*; at most four a second for each token.
 
-    credits_left    on the credential when the minute began that is under way
+    credits_left    on the credential at the start of the current minute
     """
 
     slot: int

@@ -13,7 +13,7 @@ from mintscope_client.streams.events import EVENT_BYTES_MAX
 from mintscope_client.streams.live import LiveReport
 from mintscope_client.streams.streaming import LiveCall
 
-LOOK_S: Final = 5.0  # how often a quiet stream looks whether the budget has room
+LOOK_S: Final = 5.0  # between two checks of the budget on a quiet stream
 OPEN_S_MAX: Final = 30.0
 # A connection whose pings are not answered is lost: websockets sends one every 20 s.
 OPTIONS: Final[dict[str, Any]] = {
@@ -60,7 +60,7 @@ async def reports_later(live: LiveCall) -> AsyncGenerator[LiveReport, None]:
 
 
 def _lose(live: LiveCall, trouble: Exception) -> None:
-    if isinstance(trouble, InvalidStatus):  # a proxy, say, has answered
+    if isinstance(trouble, InvalidStatus):  # for example, a proxy has answered
         reported = trouble.response
         live.refuse(httpx.Response(reported.status_code, content=bytes(reported.body or b"")))
     else:

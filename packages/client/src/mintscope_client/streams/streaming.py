@@ -34,7 +34,7 @@ ENDS: Final = {
     "credential_refused": (401, "INVALID_TOKEN"),
     "not_tracked": (404, "TOKEN_NOT_FOUND"),
     "insufficient_data": (404, "INSUFFICIENT_DATA"),
-}  # any other reason passes
+}  # any other reason is temporary
 
 Shape = TypeVar("Shape")
 
@@ -100,7 +100,7 @@ class LiveCall:
         self._leave_at_s = None
         self._reader.restart()
         request = self._session.build(self._call, "", "text/event-stream")
-        del request.headers["Idempotency-Key"]  # a minute is not given twice
+        del request.headers["Idempotency-Key"]  # the same minute is not returned twice
         if self._reader.last_id is not None:
             request.headers["Last-Event-ID"] = self._reader.last_id
         timeout = httpx.Timeout(SILENCE_S_MAX).as_dict()

@@ -16,12 +16,12 @@ class Listing(NamedTuple):
     """The parameters of a token's trade.
 
     price          US dollars at the start; the price is drawn back to it
-    venues         where, and whether the quote is dollars
+    venues         the programs that trade it, and whether the quote is dollars
     history, live  swaps expected in a block of the history, and in a live one
     buys           share of buys among the swaps that do not follow the price
     volatility     standard deviation of the logarithm of the price over a day
-    born, died     seconds before the history ends; None: always, never
-    called         its symbol on chain, if another than *symbol*
+    born, died     seconds before the history ends; None: it always existed, or never ends
+    called         its symbol on chain, if different from *symbol*
     graduates      seconds before the history ends at which it leaves its curve for the next venue
     """
 

@@ -22,14 +22,14 @@ class Venue(StrEnum):
 
 
 FEE_BPS = {
-    Venue.PUMP_FUN: 0,  # taken beside the curve, not from it
+    Venue.PUMP_FUN: 0,  # taken in addition to the curve's amount, not from it
     Venue.PUMP_SWAP: 20,
     Venue.RAYDIUM_V4: 25,
     Venue.RAYDIUM_CLMM: 4,
     Venue.WHIRLPOOL: 4,
     Venue.METEORA_DLMM: 10,
 }
-# A bonding curve prices with more than it holds.
+# A bonding curve also prices with virtual reserves, which it does not hold.
 VIRTUAL_BASE = {Venue.PUMP_FUN: 73_000_000_000_000}
 VIRTUAL_QUOTE = {Venue.PUMP_FUN: 30_000_000_000}
 
@@ -37,7 +37,7 @@ VIRTUAL_QUOTE = {Venue.PUMP_FUN: 30_000_000_000}
 class Token(NamedTuple):
     """A mint and its properties in the market.
 
-    called   its symbol on chain, if another than *symbol*, which is the only one
+    called   its symbol on chain, if different from *symbol*, which is unique
     """
 
     mint: Mint

@@ -10,7 +10,7 @@ from mintscope_devchain.market.pool import Token
 from mintscope_devchain.market.world import World
 
 SOL_VOLATILITY: Final = 0.04
-REVERSION_S: Final = DAY_S / 2  # how long a price remembers that it left home
+REVERSION_S: Final = DAY_S / 2  # time in which most of a deviation from the start is reversed
 DRIFT_MAX: Final = 0.5  # of the logarithm of a price
 
 

@@ -22,23 +22,23 @@ from mintscope_devchain.shapes import order, pumpfun
 from mintscope_devchain.shapes.pumpfun import RESERVED_BASE
 from mintscope_devchain.transaction import OTHER_RENT, MarketTransaction, Submission
 
-NOISE: Final = 0.0012  # share of the reserves a trade without a reason moves
+NOISE: Final = 0.0012  # share of the reserves that a random trade moves
 SHARE_MIN = 0.0004
 SHARE_MAX = 0.03
-GAP_MIN: Final = 0.006  # a pool this near to the price is left alone
+GAP_MIN: Final = 0.006  # no trade follows a smaller deviation from the price
 DUST: Final = 0.002
 DUST_AMOUNTS: Final = (200, 1_000)
-PAID_MIN: Final = 10  # raw units: below, fees rounded up would eat it all
+PAID_MIN: Final = 10  # raw units: fees, rounded up, would exceed smaller amounts
 ROUTED: Final = 0.18
-FAILED: Final = 0.3  # a block
+FAILED: Final = 0.3  # failed routes in a block, on average
 WRAPPED: Final = 0.3
 TIPPED: Final = 0.2
 TIPS: Final = (1_000, 2_000_000)
 UNIT_PRICES: Final = (1_000, 200_000)
 AFFORDABLE: Final = 0.9  # of what a trader holds; the rest is for fees
 EVEN: Final = 4.0  # swaps a minute of a market of even pace, for each of a block of the history
-MOST: Final = 2  # swaps of a token in a block of even pace; they are larger instead
-SOL_SIZE_MIN: Final = 1 / 60  # of a swap of SOL in such a block: a dollar rate needs a real one
+MOST: Final = 2  # swaps of a token in a block of even pace; further volume makes them larger
+SOL_SIZE_MIN: Final = 1 / 60  # size of a swap of SOL in such a block, enough for a dollar rate
 
 
 class Traffic:
@@ -55,7 +55,7 @@ class Traffic:
     ) -> None:
         """Trade in *world*; at *opens* the history ends and the market goes live.
 
-        is_even   as much is traded in a minute after *opens* as before, whatever a block spans
+        is_even   whether the volume of a minute is the same after *opens* as before
         """
         self._is_even = is_even
         self._world = world
@@ -155,7 +155,7 @@ class Traffic:
         share = NOISE * size * random.lognormvariate(0, 1)
         is_buy = random.random() < buys
         if abs(gap) > GAP_MIN:
-            # Where buying is the habit, rare large sells answer many small buys.
+            # If most trades are buys, few large sells balance many small buys.
             part = 2 * (1 - buys) if gap > 0 else 2 * buys
             pull = abs(exp(gap / 2) - 1) * random.uniform(0.4, 1) * part
             if pull > share or is_buy is not (gap > 0):

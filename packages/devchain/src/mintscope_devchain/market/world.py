@@ -24,7 +24,7 @@ from mintscope_devchain.transaction import (
 )
 
 WALLETS: Final = 40
-PROVIDERS: Final = 3  # wallets that give liquidity to pools and take it back
+PROVIDERS: Final = 3  # wallets that deposit liquidity in pools and withdraw it
 WALLET_SOL: Final = 50_000
 WALLET_DOLLARS: Final = 5_000_000
 PARTS: Final = 9
@@ -197,7 +197,7 @@ class World:
                 self._open(wallet, lp, 0)
 
     def pools(self) -> Iterator[Pool]:
-        """Yield every pool."""
+        """Yield every pool of every token."""
         yield from self.sol_pools
         for listed in self.listed:
             yield from listed.pools

@@ -30,11 +30,11 @@ _Atoms = Annotated[int, msgspec.Meta(ge=0, le=GIFT_ATOMS_MAX)]
 
 
 class DevMethods:
-    """Answers calls that only a devchain knows."""
+    """Answers calls that only a devchain has."""
 
     def __init__(self, vm: Vm) -> None:
         self._vm = vm
-        self._gifts = count(1)  # two equal gifts differ by their number
+        self._gifts = count(1)  # makes two equal gifts different transactions
         self.by_name = table(
             {
                 "requestAirdrop": self._airdrop,

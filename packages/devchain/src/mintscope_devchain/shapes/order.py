@@ -86,7 +86,7 @@ def _variant(fill: Fill) -> bytes:
 
 def _wrapped(fill: Fill) -> tuple[Invocation, ...]:
     account = address("wrapped", fill.trader, fill.amount_in, *fill.reserves)
-    # PumpSwap takes its fees of the quote beside what the pool moves.
+    # PumpSwap takes its fees of the quote in addition to the amount that the pool moves.
     fees = 2 * pumpswap.taken(fill) if fill.pool.venue is Venue.PUMP_SWAP else 0
     if fill.received.mint == WSOL:
         opened = fill.amount_in + fees

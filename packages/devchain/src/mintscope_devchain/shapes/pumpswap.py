@@ -1,4 +1,4 @@
-"""PumpSwap: base and quote vaults, fees of protocol and creator beside them."""
+"""PumpSwap: base and quote vaults, fees of protocol and creator in addition."""
 
 from typing import NamedTuple
 

@@ -41,7 +41,7 @@ class StreamedChain(Protocol):
 class GeyserServer:
     """A gRPC server on one address, as a context manager; *port* is its assigned port.
 
-    addresses_max   how many a filter may name, as providers limit it
+    addresses_max   most addresses in a filter, as providers limit it
     x_token         required of clients, "" for none
     names_banks     messages have a bank_id, as those of servers since October 2026
     """

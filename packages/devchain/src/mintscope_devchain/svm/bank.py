@@ -65,7 +65,7 @@ class Execution:
 class Bank:
     """The accounts after the newest block.
 
-    token_accounts   every address that ever was one; LiteSVM cannot list them
+    token_accounts   every address that was ever a token account; LiteSVM cannot list them
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Bank:
         return self._svm.minimum_balance_for_rent_exemption(data_bytes)
 
     def tell_time(self, *, slot: int, time_s: int) -> None:
-        """Set the clock that programs read."""
+        """Set the clock sysvar, which programs read."""
         clock = self._svm.get_clock()
         clock.slot = slot
         clock.unix_timestamp = time_s

@@ -28,7 +28,7 @@ class BlockhashQueue:
         """Accept *blockhash*, of the block at *height*, from now on."""
         self._heights[blockhash] = height
         self._processed[blockhash] = set()
-        # A fork lowers the height, and then older ones are good again; it closes those above, so
+        # A fork lowers the height, and then older ones are valid again; it closes those above, so
         # that the oldest are always the lowest.
         horizon = height - BLOCKHASH_AGE_MAX - FORK_DEPTH_MAX
         for old in list(takewhile(lambda known: self._heights[known] < horizon, self._heights)):
@@ -39,7 +39,7 @@ class BlockhashQueue:
         del self._heights[blockhash], self._processed[blockhash]
 
     def last_valid_height(self, blockhash: Hash) -> int | None:
-        """Return the height of the last block *blockhash* is good for; None if it is unknown."""
+        """Return the last block height at which *blockhash* is valid; None if it is unknown."""
         height = self._heights.get(blockhash)
         return None if height is None else height + BLOCKHASH_AGE_MAX
 

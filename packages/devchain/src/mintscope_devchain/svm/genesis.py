@@ -33,7 +33,7 @@ class Genesis:
                that the market of the same seed trades under PAYMENT_SYMBOL
     usdc       mint of USDC, at the address that it has on mainnet
     treasury   receives payments, in the token account `treasury_tokens`, and in one of USDC
-    fee_payer  sponsors the fees of payments, with 10 SOL to begin with
+    fee_payer  pays the fees of payments, and starts with 10 SOL
     faucet     mints the payment token and USDC, and gives SOL away
     """
 
@@ -55,7 +55,7 @@ class Genesis:
         return Hash(self._digest(f"block {number}"))
 
     def tokens_of(self, owner: Pubkey, mint: Pubkey | None = None) -> Pubkey:
-        """Return the account in which *owner* keeps tokens of *mint*; None: payment tokens."""
+        """Return the account in which *owner* holds tokens of *mint*; None: payment tokens."""
         return get_associated_token_address(owner, mint or self.mint)
 
     def apply(self, bank: Bank) -> None:
@@ -79,7 +79,7 @@ class Genesis:
     ) -> None:
         """Add *lamports* and *atoms* to the balances of *owner*, without a transaction.
 
-        A token account is made where *atoms* is not None and there is none.
+        A missing token account is created unless *atoms* is None.
 
         mint    of the atoms; None: of the payment token
         """

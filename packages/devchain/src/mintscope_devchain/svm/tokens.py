@@ -34,7 +34,7 @@ def read_mint(account: Account | None) -> Mint | None:
 
 
 def _data(account: Account | None, size: int, mark: bytes) -> bytes | None:
-    """Return the first *size* bytes if the account is of the kind that *mark* says.
+    """Return the first *size* bytes if the account is of the kind *mark*.
 
     Token-2022 pads every account with extensions to the length of a token account, and writes the
     kind of the account after that.

@@ -1,4 +1,4 @@
-"""Transactions on their way into blocks, and their outcomes.
+"""Pending and landed transactions, and their outcomes.
 
 The source of blocks, the chain of the market or a Pulse, calls `close_block` for each block, and
 `rewind` for the blocks that a fork replaces.  The time is that of the newest block; the clock is
@@ -54,7 +54,7 @@ class LandedTransaction(NamedTuple):
 
 
 class Busy(Exception):
-    """Too many transactions are on their way."""
+    """Too many transactions are pending."""
 
 
 class Vm:
@@ -139,7 +139,7 @@ class Vm:
     def send(self, transaction: VersionedTransaction) -> None:
         """Accept *transaction* as pending; ignore it if it is known or forged.
 
-        Raises Busy where too many are on their way.
+        Raises Busy if too many transactions are pending.
         """
         signature = str(transaction.signatures[0])
         if signature in self._landed or signature in self._pending:
@@ -164,7 +164,7 @@ class Vm:
         return self._blockhashes.refusal(transaction.message, height=height)
 
     def last_valid_height(self, blockhash: Hash) -> int | None:
-        """Return the height of the last block *blockhash* is good for; None if it is unknown."""
+        """Return the last block height at which *blockhash* is valid; None if it is unknown."""
         return self._blockhashes.last_valid_height(blockhash)
 
     def block(self, commitment: CommitmentLevel) -> Closed:
