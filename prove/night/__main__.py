@@ -58,6 +58,9 @@ def _arguments() -> tuple[Sequence[Row], bool]:
 
 def _try(running: Installation, row: Row, waits_for_alerts: bool) -> bool:  # noqa: FBT001 - of main
     """Cause the fault of *row*, print its signs, end it; return whether it met its goal."""
+    if row.after_s:
+        time.sleep(row.after_s)
+        running.wait_ready(HEALED_S)  # a busy machine may have disturbed it
     observer = Observer(running, row.naming)
     with row.breaks(running):
         observer.observe(GOAL_S, ALERT_S if waits_for_alerts else GOAL_S)
