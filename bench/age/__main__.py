@@ -4,8 +4,8 @@
 million mints seen, 100,000 followed, 105 million candles and 100 million entries: 20 GB on SQLite,
 40 GB on PostgreSQL.  The ages are 1/16, 1/4 and all of that.
 
-`--keep FOLDER` only makes the stores, which takes longest, and `--from FOLDER` measures them: once,
-within a month.  Copy the folder before to measure them again.
+`--keep FOLDER` only makes the stores, which takes longest, and `--from FOLDER` measures copies of
+them, within a month.
 
 A store is created by an older version, upgraded, used by a real ingest on a chain that trades, and
 read by commands, audits and HTTP.  Exit code 1 if a step grows faster than its store, exceeds its
@@ -55,7 +55,7 @@ from mintscope.solana.blocks import WSOL
 FULL: Final = Age(1_000_000, 100_000, 105_000_000, 100_000_000)
 SHARES: Final = (1 / 16, 1 / 4, 1.0)
 SCALE: Final = 0.01
-MADE: Final = "made.json"  # beside a store that was not measured yet
+MADE: Final = "made.json"  # beside each store
 READY_S: Final = 5.0
 FRESH_S: Final = 10.0  # age of the newest block of an ingest that follows
 PART_S: Final = 5.0  # timeout of a statement on PostgreSQL
@@ -302,13 +302,17 @@ def make(engine: str, share: float, age: Age, sample: Traded, folder: Path) -> M
 def measure(engine: str, folder: Path) -> Iterator[Measured]:
     """Yield the cost of each step over the store that was made in *folder*, which changes it."""
     made = json.loads((folder / MADE).read_text())
-    (folder / MADE).unlink()
     age = Age(*made["sizes"])
     with python_running("bench.market") as chain_port, PLACES[engine](folder) as place:
         api_port = free_port()
         scene = Scene(place, age, settings_of(place, chain_port, api_port), api_port)
         for step, cost in scene.steps():
             yield Measured(engine, step, made["share"], cost)
+
+
+def copied(kept: Path, store: Path) -> None:
+    """Copy the store in *kept* with the owner and the times of each file."""
+    subprocess.run(["cp", "--archive", "--reflink=auto", str(kept), str(store)], check=True)
 
 
 def shown(measured: Iterable[Measured]) -> Iterator[Measured]:
@@ -331,11 +335,13 @@ def measure_all(asked: argparse.Namespace, folder: Path) -> tuple[list[Measured]
                 if sample is not None:
                     made = make(engine, share, largest.times(share), sample, store)
                     found += shown([made])
+                else:  # the slots of a chain that starts are lower than those of a used store
+                    copied(asked.kept / store.name, store)
                 if not asked.keep:
                     found += shown(measure(engine, store))
             except TooSlow as error:
                 problems.append(f"{engine}, {share:.2f}: {error}")
-            if not asked.keep and not asked.kept:
+            if not asked.keep:
                 shutil.rmtree(store)
     return found, problems
 
@@ -390,7 +396,7 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=SCALE, help="share of the full size")
     parser.add_argument("--in", dest="within", type=Path, help="folder of the stores")
     parser.add_argument("--keep", type=Path, help="only make the stores, in this folder")
-    parser.add_argument("--from", dest="kept", type=Path, help="measure those of this folder")
+    parser.add_argument("--from", dest="kept", type=Path, help="measure copies of those")
     parser.add_argument("--engine", choices=PLACES, action="append")
     parser.add_argument("--share", type=float, action="append", help="share of --scale: an age")
     asked = parser.parse_args()
@@ -399,7 +405,7 @@ def main() -> int:
     print(f"largest: {size}; load of the machine: {busy:.1f}\n{HEAD}", flush=True)
     with TemporaryDirectory(prefix="age-", dir=asked.within) as folder:
         Path(folder).chmod(0o711)  # PostgreSQL does not run as root
-        found, problems = measure_all(asked, asked.kept or asked.keep or Path(folder))
+        found, problems = measure_all(asked, asked.keep or Path(folder))
     problems += missed(found)
     for problem in problems:
         print(f"missed: {problem}", flush=True)
