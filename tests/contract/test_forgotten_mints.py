@@ -72,10 +72,17 @@ def insert_dead(engine: str, folder: Path, count: int) -> None:
     execute_in(engine, folder, TRADED.format(day=NOON // DAY_S))
 
 
+@pytest.fixture
+def one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each call check one part of the mints."""
+    monkeypatch.setattr(forgetting, "STEPS_S", 0.0)
+
+
 def mints_in(engine: str, folder: Path) -> set[str]:
     return {address for (address,) in execute_in(engine, folder, "SELECT address FROM mint")}
 
 
+@pytest.mark.usefixtures("one_step")
 async def test_a_day_forgets_those_that_did_not_trade_some_at_a_time(
     engine: str, tmp_path: Path
 ) -> None:
@@ -110,6 +117,20 @@ async def test_a_day_forgets_those_that_did_not_trade_some_at_a_time(
     assert ask(kept) == [(BUSY,), ("dead7",)]
 
 
+async def test_a_call_checks_parts_until_its_time_is_over(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forgetting, "STEPS_S", 60.0)
+    async with market_of(engine, tmp_path, follows_all=True) as market:
+        await market.store.start(mints=[], follows_files=False)
+        await traded(market, 1, NOON, BUSY)
+        insert_dead(engine, tmp_path, (STEPS - 1) * MINTS_A_STEP)
+        await traded(market, 2, NOON + DAY_S, BUSY)
+        await market.store.trim(1)
+
+    assert mints_in(engine, tmp_path) == {BUSY}
+
+
 async def test_one_that_was_forgotten_and_trades_again_has_a_number_of_its_own(
     engine: str, tmp_path: Path
 ) -> None:
@@ -127,6 +148,7 @@ async def test_one_that_was_forgotten_and_trades_again_has_a_number_of_its_own(
     assert swaps == [(BUSY,), (QUIET,)]
 
 
+@pytest.mark.usefixtures("one_step")
 async def test_a_day_that_begins_meanwhile_goes_on_from_the_mark(
     engine: str, tmp_path: Path
 ) -> None:

@@ -265,7 +265,7 @@ class SqlMarketStore:
     def _trim(self, db: Database, events_max: int) -> int:
         trimmed = _trim(db, events_max, self._retention.swaps_s)
         clear_some(db)
-        self._forgetting.step(db)
+        self._forgetting.steps(db)
         self._tables.tidy(db)
         return trimmed
 

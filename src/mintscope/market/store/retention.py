@@ -1,13 +1,15 @@
 """Deletion of old rows in SQL.
 
 On each new day of the market, every mint is checked once: mints that are not tracked and have not
-traded on that day are deleted.  There may be hundreds of thousands, so each statement deletes some.
+traded on that day are deleted.  There may be hundreds of thousands, so each statement deletes some,
+for a tenth of a second between two blocks.
 
 Many thousands of mints can be dropped in a day, each with thousands of candles.  They are untracked
 in one transaction, which marks their rows; their candles are deleted afterwards, at the latest
 before a mint is tracked again.
 """
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -21,6 +23,7 @@ from mintscope.market.timeframe import Timeframe
 
 # Deleting a mint takes up to 65 us on an idle PostgreSQL, and ten times as long on a busy one.
 MINTS_A_STEP: Final = 500
+STEPS_S: Final = 0.1  # after which no further step begins: blocks wait for it
 
 # A day that begins before all mints were checked continues at the mark, so none is left out.
 BEGIN: Final = "UPDATE progress SET forgotten_id = coalesce(forgotten_id, 0)"
@@ -51,20 +54,23 @@ class Forgetting:
     on_forget   called with the mints that have lost their numbers
     """
 
-    def __init__(
-        self, on_forget: Callable[[Sequence[Mint]], None], *, mints_a_step: int = MINTS_A_STEP
-    ) -> None:
+    def __init__(self, on_forget: Callable[[Sequence[Mint]], None]) -> None:
         self._on_forget = on_forget
-        self._mints_a_step = mints_a_step
         self._count = 0
 
-    def step(self, db: Database) -> None:
-        """Check the next mints, in a separate transaction."""
+    def steps(self, db: Database) -> None:
+        """Check the next mints, in separate transactions, for STEPS_S."""
+        end_s = time.monotonic() + STEPS_S
+        while self._step(db) and time.monotonic() < end_s:
+            pass
+
+    def _step(self, db: Database) -> bool:
+        """Check some mints; return whether there were any."""
         day, mark, newest = db.execute(MARK).get
         if mark is None:
-            return
+            return False
         with db.transaction():
-            last = db.execute(LAST, (mark, self._mints_a_step)).get
+            last = db.execute(LAST, (mark, MINTS_A_STEP)).get
             if last is None:
                 db.execute(KEEP_MARK, (None,))
                 forgotten = []
@@ -79,6 +85,7 @@ class Forgetting:
         if last is None:
             log.info("mints_forgotten", count=self._count)
             self._count = 0
+        return last is not None
 
 
 MINTS_CLEARED_A_STEP: Final = 25
