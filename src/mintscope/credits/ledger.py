@@ -115,13 +115,16 @@ class CreditLedger(Protocol):
 
 
 class AccountLine(msgspec.Struct, frozen=True):
-    """A credit account for operators; *credit_count* is the total that it received."""
+    """A credit account for operators.
+
+    credit_count   the total it received; None until most of the journal is added up
+    """
 
     account: CreditAccount
     hint: str
     note: str
     issued_at: UnixMs
-    credit_count: int
+    credit_count: int | None
     balance: int
 
 

@@ -26,6 +26,10 @@ from mintscope.kit.primitives import CreditAccount
 
 CREDITS_MAX: Final = 1_000_000_000
 NOTE_LENGTH_MAX: Final = 200
+ADDED_UP_LATER: Final = (
+    "Credits are not shown yet: the api adds up the journal of before the upgrade, some minutes for"
+    " a hundred million entries."
+)
 SHOWN: Final = 20
 SHOWN_MAX: Final = 1_000
 After: TypeAlias = Annotated[
@@ -102,7 +106,7 @@ def list_accounts(
             each.account,
             f"...{each.hint}",
             moment(each.issued_at),
-            each.credit_count,
+            "-" if each.credit_count is None and not as_json else each.credit_count,
             each.balance,
             each.note,
         )
@@ -111,6 +115,8 @@ def list_accounts(
     columns = ("number", "token", "issued", "credits", "left", "note")
     print_rows(columns, rows, as_json=as_json)
     tell_more("--after", [each.account for each in found], limit)
+    if any(each.credit_count is None for each in found[:limit]):
+        typer.echo(ADDED_UP_LATER, err=True)
 
 
 @credit_commands.command()
