@@ -76,6 +76,7 @@ from mintscope.watchlists.watchlists import Watchlists
 #          used or have expired, firings of signals, and results kept by Idempotency-Key
 
 FLUSH_S: Final = 30.0
+START_S: Final = 10.0  # the work of a start comes first
 SWEEP_S: Final = float(HOUR_S)
 KEEP_MS: Final = 30 * DAY_MS
 FOLDED_AFTER_MS: Final = 5 * MINUTE_MS
@@ -105,6 +106,7 @@ class AccountMaintenance:
     async def run(self) -> None:
         """Run until cancelled; then store the last uses of keys."""
         try:
+            await asyncio.sleep(START_S)
             while True:
                 await self.round()
                 await asyncio.sleep(FLUSH_S)
