@@ -1,1 +1,1 @@
-"""Figures, each beside the peer it is compared with, taken in one run."""
+"""Benchmarks: each figure is measured beside a peer, in one run."""

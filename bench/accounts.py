@@ -1,4 +1,4 @@
-"""Whether the time of an answer shows strangers who has applied: the exchange, class by class.
+"""Whether response times of the exchange reveal to strangers which addresses have applied.
 
 A whole api process on the loopback address, without a network that would hide much more; one
 connection that asks in an order drawn at random.  Two classes are distinguished if the test of
@@ -48,7 +48,7 @@ UNKNOWN, WAITING, ISSUED = (f"applicant-{number}@example.org" for number in rang
 
 
 def run() -> list[Figure]:
-    """Return the median time of each class, and how likely two of them are one."""
+    """Return the median time of each class, and the probability that two classes are equal."""
     with TemporaryDirectory() as name:
         config = Config(data_dir=Path(name))
         requests = asyncio.run(_prepare(config))
@@ -61,7 +61,7 @@ def run() -> list[Figure]:
             who="mintscope",
             value=median(took) * 1e6,
             unit="us",
-            ratio=first / median(took),  # of the first class: it should be 1
+            ratio=first / median(took),  # to that of the first class: it should be 1
         )
         for kind, took in samples.items()
     ]
@@ -78,7 +78,7 @@ def run() -> list[Figure]:
 
 
 async def _prepare(config: Config) -> dict[str, bytes]:
-    """Make the applications; return the request of each class."""
+    """Create the applications; return the request of each class."""
     clock = SystemClock()
     async with (
         open_money(config, clock) as money,

@@ -1,4 +1,4 @@
-"""A rule over 30 days of candles of five minutes: the processor time of a backtest.
+"""A condition over 30 days of five-minute candles: the processor time of a backtest.
 
 The floor is a loop over the same closes that computes their returns, and looks at no condition.
 """

@@ -2,7 +2,7 @@
 
 One worker; the server is asked for both by turns, over a few keep-alive connections. The report is
 the same for every mint and encoded beforehand, so this compares what surrounds it: HTTP, admission,
-the limit, and a debit of 50 credits beside 50 debits that share a commit where they come together.
+the limit, and a debit of 50 credits beside 50 debits that share a commit if they arrive together.
 """
 
 import base64

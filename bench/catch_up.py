@@ -1,7 +1,7 @@
-"""Blocks a second while ingest catches up: in one process, and with one that decodes beside it.
+"""Blocks a second while ingest catches up: in one process, and with a second one that decodes.
 
 `python -m bench.catch_up`: blocks without votes, of some 1,070 transactions and 940 swaps, wait in
-memory; all that ingest does with them is done, into a store in a temporary folder. The two take
+memory; they are ingested completely, into a store in a temporary folder. The two take
 turns. One process with two free cores is compared with two.
 """
 
@@ -33,14 +33,14 @@ from mintscope.solana.blocks import WSOL, Block, Finalized, Tip, Update
 from mintscope.solana.wire import JsonTransactions
 
 BLOCKS: Final = 350
-WARM: Final = 150  # of them, until the other process has started
+WARM: Final = 150  # blocks until the other process has started
 ROUNDS: Final = 3
 START: Final = 1_700_000_000
 ALONE, BESIDE = "one process", "mintscope"
 
 
 class Waiting:
-    """A source whose blocks are all there."""
+    """A source whose blocks are all available at once."""
 
     def __init__(self, entries: list[msgspec.Raw]) -> None:
         self._entries = entries

@@ -1,7 +1,7 @@
 """Two revisions beside each other: `make bench COMPARE=REV`.
 
 Each revision runs its own benchmarks on its own code, in turns.  REV is a worktree in a temporary
-folder.  It uses this venv through PYTHONPATH, or one of its own where its lock differs.
+folder.  It uses this venv through PYTHONPATH, or a separate one if its lock differs.
 """
 
 import os
@@ -24,14 +24,14 @@ OURS: Final = re.compile(
     r"(?P<what>\S.*?) +mintscope +(?P<value>[\d,]+\.\d\d) (?P<unit>\S+(?: \S+)*)(?:  |$)"
 )
 RATE: Final = "/s"  # more of it is better; of everything else less is
-NO_RULE: Final = frozenset({"p", "ms at most"})  # probabilities and single turns
+NO_RULE: Final = frozenset({"p", "ms at most"})  # no limit: probabilities, single turns
 
 Measured = dict[tuple[str, str], list[float]]
 
 
 @dataclass(frozen=True)
 class Build:
-    """A revision as it lies in *folder*, run by *python*."""
+    """A revision checked out in *folder*, run by *python*."""
 
     folder: Path
     python: Path
@@ -109,7 +109,7 @@ def _tell(
 
 @contextmanager
 def revision_at(revision: str) -> Iterator[Build]:
-    """Have *revision* in a temporary folder; the folder and its worktree are removed at the end."""
+    """Check out *revision* in a temporary folder; remove the folder and its worktree at the end."""
     with TemporaryDirectory() as name:
         folder = Path(name) / "revision"
         _git("worktree", "add", "--quiet", "--detach", str(folder), revision)
@@ -122,7 +122,7 @@ def revision_at(revision: str) -> Iterator[Build]:
 
 
 def _python(folder: Path) -> Path:
-    """Return the interpreter that has what the revision in *folder* needs."""
+    """Return the interpreter that has the packages of the revision in *folder*."""
     if _locks(folder) == _locks(ROOT):
         modules = Path("bench", "peers", "node_modules")
         if (ROOT / modules).is_dir():

@@ -1,6 +1,6 @@
-"""Debits a second, each durable before it is answered, for 64 clients over a thousand accounts.
+"""Debits a second, each durable before its response, for 64 clients over a thousand accounts.
 
-Ours takes what was asked for meanwhile in one commit, on SQLite and on PostgreSQL; beside it one
+Ours commits all requests that arrive meanwhile at once, on SQLite and PostgreSQL; the peer is one
 UPDATE a request, with the same journal, over 64 connections.  PostgreSQL comes from a wheel, runs
 on this machine and flushes its log to the disk.
 """
@@ -63,7 +63,7 @@ Spend = Callable[[int, int], Awaitable[object]]  # the number of the client, of 
 
 @dataclass
 class Spending:
-    """The times of the turns of one."""
+    """The times of the turns of one implementation."""
 
     a_second: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)

@@ -28,14 +28,14 @@ ROOT = Path(__file__).resolve().parents[1]
 NODE = Path(sys.executable).with_name("node")
 PEER = ROOT / "bench" / "peers" / "decode.mjs"
 PEER_NAME = "solana-dex-parser 2.6.7 (npm)"
-PEER_CALLS = 3000  # enough for its compiler to have seen everything
+PEER_CALLS = 3000  # enough for its compiler to optimise all code
 PEER_TIMEOUT_S = 120
 OURS, FLOOR = "mintscope", "floor: parse the same JSON"
 GOALS = {"transactions": ">= 0.40x: 2.5 floors", "block": ">= 0.56x: 1.8 floors"}
 
 
 class Block(msgspec.Struct):
-    """As much of a getBlock result as it takes to find its transactions."""
+    """The fields of a getBlock result that are needed to find its transactions."""
 
     transactions: list[msgspec.Raw]
 
@@ -65,7 +65,7 @@ def swaps_of_block(block: bytes) -> list[Swap]:
 
 
 def parse(raws: Sequence[msgspec.Raw]) -> None:
-    """Parse of each transaction what the decoder reads; one of another form is left out."""
+    """Parse of each transaction what the decoder reads; one in another form is left out."""
     for raw in raws:
         with suppress(msgspec.DecodeError):
             TRANSACTION.decode(raw)
@@ -78,7 +78,7 @@ def parse_block(block: bytes) -> None:
 
 
 def run() -> list[Figure]:
-    """Measure on every sample there is."""
+    """Measure on every available sample."""
     return [figure for sample in samples() for figure in _figures(sample)]
 
 

@@ -1,4 +1,4 @@
-"""One measured figure: how it is printed, and kept for the report."""
+"""A measured figure, its printed form, and its storage for the report."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ class Figure:
     """A measurement of ours or of a peer, the median of its turns.
 
     ratio     how many times better ours is than this peer or floor; None on our own rows
-    goal      what we set out to reach, in words; empty where there is none
+    goal      the goal, in words; empty if there is none
     spread    half the distance between the quartiles of its turns, as a share of the median
     cpu_us    processor time of one, of all threads
     wall_us   time of one by the clock

@@ -1,4 +1,4 @@
-"""The api process with its pages, and one report: `python -m bench.flooded PORT FOLDER`."""
+"""The flooded api process: pages and one report: `python -m bench.flooded PORT FOLDER`."""
 
 import sys
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Clients that mean no good: `python -m bench.flooding FLOOD PORT SECONDS`.
+"""Malicious clients: `python -m bench.flooding FLOOD PORT SECONDS`.
 
-Each flood is so many workers, which go on until the time is up whatever the server does.  Prints
+Each flood has a number of workers, which continue until the time is up.  Prints
 one JSON line: how often the workers began again, and what they received.
 """
 
@@ -26,7 +26,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Target(NamedTuple):
-    """The address that a worker connects to, and the one it comes from."""
+    """The address that a worker connects to, and its own address."""
 
     port: int
     source: str
@@ -54,7 +54,7 @@ def post(path: str, body: bytes, *headers: str) -> bytes:
 
 
 def asks(make: Callable[[Target], bytes]) -> Worker:
-    """Return a worker that asks on one connection, again as soon as it is answered."""
+    """Return a worker that sends requests on one connection, each after the last response."""
 
     async def work(target: Target) -> None:
         reader, writer = await target.connect()
@@ -96,7 +96,7 @@ def sends(data: bytes, *, hold_s: float = 0.0) -> Worker:
 
 
 async def read_nothing(target: Target) -> None:
-    """Ask in bursts and read no response."""
+    """Send requests in bursts and read no response."""
     with socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         client.settimeout(0)
@@ -111,12 +111,12 @@ async def read_nothing(target: Target) -> None:
 
 
 def one(_number: int) -> str:
-    """Return the one address of a flood."""
+    """Return the same address for every worker."""
     return "127.0.0.2"
 
 
 def many(number: int) -> str:
-    """Return an address of the worker's own."""
+    """Return a different address for each worker."""
     return f"127.1.{number // 250}.{number % 250 + 1}"
 
 
@@ -126,7 +126,7 @@ def few(number: int) -> str:
 
 
 class Flood(NamedTuple):
-    """So many workers, each from the address that *source* says."""
+    """A number of workers, each with the address that *source* returns."""
 
     workers: int
     work: Worker
@@ -169,7 +169,7 @@ FLOODS: Final = {
 
 
 async def run(flood: Flood, *, port: int, seconds: float) -> Counter[str]:
-    """Flood the server at *port*; return what came of it."""
+    """Flood the server at *port*; return counts of the results."""
     seen: Counter[str] = Counter()
     tasks = [
         asyncio.create_task(_go_on(flood.work, Target(port, flood.source(number), seen)))

@@ -1,7 +1,7 @@
 """The view of a paying client beside each flood, and the memory that the flood leaves behind.
 
-`python -m bench.floods [SECONDS] [FLOOD ...]`; 60 s each where no number is given.  The server is a
-process of its own, and so are those that flood it, at a lower priority: the figures are the
+`python -m bench.floods [SECONDS] [FLOOD ...]`; 60 s each by default.  The server is a
+process of its own, and so are the flooding clients, at a lower priority: the figures are the
 server's.  The client pays with credits, 25 requests a second on one connection.
 """
 
@@ -61,7 +61,7 @@ class Outcome:
 
     @property
     def is_good(self) -> bool:
-        """Whether the client was served, in time, and the memory was given back."""
+        """Whether the client was served in time, and the memory was returned."""
         return (
             not self.errors
             and self.p99_ms <= P99_MS_MAX
@@ -96,7 +96,7 @@ HEAD: Final = (
 
 @dataclass(frozen=True)
 class Server:
-    """The process that is flooded, and the credit tokens that pay for its answers."""
+    """The flooded process, and the credit tokens that pay for its answers."""
 
     port: int
     pid: int
@@ -127,7 +127,7 @@ def flooded() -> Iterator[Server]:
 
 def beside(flood: str, server: Server, seconds: float) -> Outcome:
     """Flood *server* for *seconds*, and pay meanwhile."""
-    pay(server, 1.0)  # warm
+    pay(server, 1.0)  # warm up
     before_mb = server.memory_mb()
     Path(f"/proc/{server.pid}/clear_refs").write_text("5")  # the peak counts from here
     command = [sys.executable, "-m", "bench.flooding", flood, str(server.port), str(seconds)]
@@ -148,7 +148,7 @@ def beside(flood: str, server: Server, seconds: float) -> Outcome:
 
 
 def settle(server: Server, before_mb: float) -> None:
-    """Wait until the server has done what the flood left to do: passwords wait to be hashed."""
+    """Wait until the server has finished the work of the flood: passwords wait to be hashed."""
     give_up_s = time.monotonic() + SETTLE_S_MAX
     time.sleep(SETTLE_S)
     while time.monotonic() < give_up_s and server.memory_mb() > before_mb + GROWTH_MB_MAX:
@@ -156,7 +156,7 @@ def settle(server: Server, before_mb: float) -> None:
 
 
 def pay(server: Server, seconds: float) -> tuple[list[float], list[str]]:
-    """Pay for answers for *seconds*; return how long each took in ms, and what went wrong."""
+    """Pay for answers for *seconds*; return the milliseconds of each, and the failures."""
     latencies_ms: list[float] = []
     errors: list[str] = []
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)

@@ -1,4 +1,4 @@
-"""Whether the time of a page shows strangers who has an account: /forgot and /sign-in.
+"""Whether response times of /forgot and /sign-in reveal to strangers who has an account.
 
 An api process as in `bench.accounts`, and one connection that asks in an order drawn at random. No
 e-mail address is asked for twice at /forgot: e-mails to one are written with pauses. The requests
@@ -34,12 +34,12 @@ from mintscope.kit.clock import SystemClock
 FORGOT_SAMPLES: Final = 600
 SIGN_IN_SAMPLES: Final = 200
 WARM_UP: Final = 50  # of each class
-PERSON, STRANGER = "person", "stranger"  # has an account, has none
-Make = Callable[[str, int], bytes]  # one of these, its number
+PERSON, STRANGER = "person", "stranger"  # with an account, without one
+Make = Callable[[str, int], bytes]  # PERSON or STRANGER, and a number
 
 
 def run() -> list[Figure]:
-    """Return by page the median of both classes, and how likely they are one."""
+    """Return by page the median of both classes, and the probability that they are equal."""
     with TemporaryDirectory() as name:
         config = Config(data_dir=Path(name))
         asyncio.run(_prepare(config, FORGOT_SAMPLES + WARM_UP))
@@ -50,7 +50,7 @@ def run() -> list[Figure]:
 
 
 async def _prepare(config: Config, count: int) -> None:
-    """Make the accounts, all with one password."""
+    """Create the accounts, all with the same password."""
     clock, password_hash = SystemClock(), ARGON2.hash("a password of the benchmark")
     async with open_money(config, clock) as money:
         for start in range(0, count, 100):

@@ -38,7 +38,7 @@ class Seen(NamedTuple):
 
 
 def run() -> list[Figure]:
-    """Return the middle and the 99th percentile, in milliseconds."""
+    """Return the median and the 99th percentile, in milliseconds."""
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory())
         chain_port = stack.enter_context(python_running("bench.market"))
@@ -75,7 +75,7 @@ def _pair(
 
 
 def fetched_ms(port: int, slots: Sequence[int]) -> list[float]:
-    """Return the time a client needs for each block that is there, shortest first."""
+    """Return the time in which a client fetches each of the *slots*, shortest first."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
     options = {"maxSupportedTransactionVersion": 1, "rewards": False, "commitment": "confirmed"}
     took = []
@@ -105,7 +105,7 @@ def late_ms(confirmed: Mapping[int, float], seen: list[Seen]) -> list[float]:
 
 
 def ask_on_and_on(port: int, token: str) -> list[Seen]:
-    """Ask until BLOCKS blocks have come; return every answer that was as of another one."""
+    """Ask until BLOCKS blocks have arrived; return the first answer for each block."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
     give_up_s = time.monotonic() + READY_S_MAX
     count_from_s = float("inf")

@@ -2,7 +2,7 @@
 
 One worker each, 64 keep-alive connections, the limit of 30 a minute and credit
 token in force, so the load walks over many tokens; each was asked for once before.
-The load generator is a process of its own; the servers take turns, and the median
+The load generator is a separate process; the servers take turns, and the median
 round counts.
 
     protocol  a bare asyncio.Protocol writes the same bytes as soon as a head has ended
@@ -69,7 +69,7 @@ WHAT_CPU = "its processor time, all threads"
 
 @dataclass(slots=True)
 class Rounds:
-    """The results of each round of one server: requests a second, and CPU of one."""
+    """The results of each round of one server: requests a second, processor time of a request."""
 
     rates: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
@@ -176,7 +176,7 @@ def _request(token: str) -> bytes:
 
 
 def record_answer(folder: Path, port: int, request: bytes) -> bytes:
-    """Keep one answer of ours for the bare server to send, which adds the date; return its body."""
+    """Store one of our responses for the bare server, which adds the date; return its body."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         connection.sendall(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))

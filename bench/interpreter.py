@@ -47,7 +47,7 @@ def candidates() -> Iterator[str]:
 
 
 def ask(path: str) -> str:
-    """Return the interpreter's description of itself at *path*; nothing if it does not run."""
+    """Return the interpreter's description of itself at *path*; "" if it does not run."""
     try:
         reported = subprocess.run(
             [path, "-I", __file__, "--kind"],

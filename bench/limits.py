@@ -1,6 +1,6 @@
 """Rate limits: an exact moving window in memory and in PostgreSQL, for 64 clients.
 
-Ours asks a store once for all requests of a turn of the event loop; the comparison makes one call
+Ours calls the store once for all requests of an iteration of the loop; the comparison calls once
 for each request, over 64 connections.  The server comes from a wheel, and runs on this machine.
 """
 
@@ -39,7 +39,7 @@ Take = Callable[[int, int], Awaitable[object]]  # the number of the client, the 
 
 @dataclass
 class Taken:
-    """The times of the turns of one."""
+    """The times of the turns of one implementation."""
 
     a_second: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)

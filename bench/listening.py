@@ -1,4 +1,4 @@
-"""Many clients of a stream, which measure how old an update is when it comes.
+"""Many clients of a stream, which measure the age of each update on arrival.
 
 Run as a process of its own, so that it takes none of the server's core:
 `python -m bench.listening PORT CLIENTS SECONDS < requests`, one base64 request a line.
@@ -21,11 +21,11 @@ from typing_extensions import override
 PRICE: Final = b'"usd":'
 UPDATE: Final = b"event: update"
 SNAPSHOT: Final = b"event: snapshot"
-AT_ONCE: Final = 100  # connections that are made at a time
+AT_ONCE: Final = 100  # connections opened at a time
 
 
 class Listening(asyncio.Protocol):
-    """Notes when each update came."""
+    """Records the arrival of each update."""
 
     def __init__(self, request: bytes, ages_s: list[float]) -> None:
         self._request = request
@@ -64,7 +64,7 @@ async def listen_for(
         await asyncio.gather(*made)
         await asyncio.gather(*(one.begun for one in some))
     print(json.dumps({"connected": clients}), flush=True)
-    await asyncio.sleep(3)  # until what connecting has held up is done
+    await asyncio.sleep(3)  # until work delayed by the connecting is done
     ages_s.clear()
     await asyncio.sleep(seconds)
     ages = sorted(ages_s)

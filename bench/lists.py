@@ -1,4 +1,4 @@
-"""The list of 100,000 tokens: how long it loads, what a page takes, and how long the loop stands.
+"""The list of 100,000 tokens: its loading time, the time of a page, and stalls of the event loop.
 
 The list is read from memory, so this is the work of the api process alone: taking in all mints,
 sorting them, following slots with 500 trades, and cutting pages, as the api process does: in
@@ -57,7 +57,7 @@ PEER: Final = "SQLite in memory, an index each"
 
 
 class ManyMints:
-    """Implements `market.screening.store.ListReader`, in memory: mints of one state."""
+    """Implements `market.screening.store.ListReader`, in memory, with mints in equal states."""
 
     def __init__(self) -> None:
         self.slot = 1
@@ -122,7 +122,7 @@ class ManyMints:
 
 
 class KeptInMemory:
-    """Implements `market.screening.store.ListSnapshots`, in memory: the newest."""
+    """Implements `market.screening.store.ListSnapshots`, in memory; keeps the newest one."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
@@ -152,7 +152,7 @@ class KeptInMemory:
 
 
 class Watch:
-    """Notes how late a turn of the loop comes, but for what threads have waited for a core."""
+    """Records the delay of each turn of the event loop, without waits of threads for a core."""
 
     def __init__(self) -> None:
         self.late_s: list[float] = []
@@ -236,7 +236,7 @@ async def measure() -> list[Figure]:
     follow_ms, page_s, peer_s = watch.longest_ms(), [], []
     peer = await asyncio.to_thread(PeerList, lister.newest())
     await asyncio.sleep(0.1)
-    watch.longest_ms()  # of the peer
+    watch.longest_ms()  # discard those of the peer
     for sort in Sort:
         question = ListQuestion(text="", sort=sort, is_rising=False, limit=PAGE)
         ours = partial(lister.newest().page, question)

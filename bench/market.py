@@ -1,4 +1,4 @@
-"""A market that trades, as a process that remembers when each of its blocks was confirmed.
+"""A process with a trading market, which records when each block was confirmed.
 
 `python -m bench.market PORT`
 """
@@ -22,7 +22,7 @@ HISTORY_DAYS = 1
 
 
 class Watched(Methods):
-    """Measures its moments, beside everything else."""
+    """A devchain that also records when its blocks are confirmed."""
 
     def __init__(self, chain: Devchain) -> None:
         super().__init__(chain.vm, chain)
@@ -30,7 +30,7 @@ class Watched(Methods):
         self._confirmed: dict[int, float] = {}
 
     def watch(self) -> None:
-        """Note the newest confirmed block now."""
+        """Record the newest confirmed block and the time."""
         slot = self._blockstore.reached("confirmed")
         self._confirmed.setdefault(slot, time.monotonic())
 

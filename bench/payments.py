@@ -3,7 +3,7 @@
 40 ms to the node and back, some 800 ms until a payment is confirmed.  The
 chain, ours and the peer are processes of their own; payments are signed
 before the clock starts.  Of several rounds the median counts, of stalls too.
-The peer writes nothing down and checks less.
+The peer stores nothing and checks less.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from mintscope_devchain.svm.genesis import Genesis
 
 AT_ONCE = 60
 ONE_BY_ONE = 8
-CROWDS = 5  # of ours: the middle one counts
+CROWDS = 5  # rounds of ours, whose median counts
 TIMEOUT_S = 90.0
 PURCHASE = "/v1/credits/purchase?bundle=10"
 OURS, STOCK, THREADS = "mintscope", "x402 facilitator", "x402 facilitator in threads"
@@ -38,7 +38,7 @@ GENESIS = Genesis(SEED)
 
 
 class Timed(NamedTuple):
-    """A paid request: when it began and ended, and the transaction that paid."""
+    """A paid request: its start and end, and the transaction that paid."""
 
     began_s: float
     ended_s: float
@@ -46,14 +46,14 @@ class Timed(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Requests that were sent together, and the longest time the loop stood for them."""
+    """Requests that were sent together, and the longest stall of the event loop meanwhile."""
 
     timed: list[Timed]
     stall_s: float
 
 
 class Moments(NamedTuple):
-    """By transaction: when the node had it, when it was confirmed, when that was first said."""
+    """Times by transaction: arrival at the node, confirmation, first report of it."""
 
     sent: dict[str, float]
     confirmed: dict[str, float]
@@ -143,7 +143,7 @@ def _stall_ms(rounds: list[Round]) -> float:
 
 
 async def _buy(url: str, chain: str, path: str, at_once: int, rounds: int) -> list[Round]:
-    """Buy *rounds* times, so many *at_once*."""
+    """Buy *rounds* times, *at_once* purchases together."""
     limits = httpx.Limits(max_connections=at_once)
     done: list[Round] = []
     async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S, limits=limits) as shop:

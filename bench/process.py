@@ -1,4 +1,4 @@
-"""Processes that a figure is taken from: started, waited for, ended."""
+"""Measured processes: start, wait, end."""
 
 import socket
 import subprocess

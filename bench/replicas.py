@@ -1,4 +1,4 @@
-"""Several api processes on PostgreSQL: how fast they answer, and how soon each has a new block.
+"""Several api processes on PostgreSQL: their rate of answers, and their delay of a new block.
 
 `mintscope serve --workers` as operators start it, with limits counted by all together, beside one
 process on SQLite; the load generator, the server and all processes share this machine.
@@ -62,7 +62,7 @@ class Rounds:
 
 
 def run() -> Iterator[Figure]:
-    """Yield requests a second by engine and processes, and how late a replica is."""
+    """Yield requests a second by engine and processes, and the delay of a replica."""
     servers: Any = import_module("tests.support.processes.servers")  # what tests start, too
     server = servers.PostgresServer(durable=True)
     try:
@@ -161,7 +161,7 @@ def _serving(
 
 
 def _issue(folder: Path, server: Any) -> Sequence[str]:
-    """Issue credit tokens; those of an earlier run are others."""
+    """Issue credit tokens; they differ from those of an earlier run."""
     random, at = Random(str(folder)), SystemClock().now()
     tokens = [make_credit_token(random.randbytes(28)) for _ in range(TOKENS)]
     book = (
@@ -207,7 +207,7 @@ def _load(port: int, requests: Sequence[bytes], *, seed: int) -> Any:
 
 
 def _cpu(pid: int) -> float:
-    """Return the processor time of a process and all below it."""
+    """Return the processor time of a process and its descendants."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return cpu_s(pid) + sum(_cpu(int(child)) for child in children)
 

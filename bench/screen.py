@@ -54,14 +54,14 @@ NUMBERS: Final = [name for name, field in FIELDS.items() if not field.is_level]
 
 
 class Asked(NamedTuple):
-    """A condition in our words and in those of the peer, and what is sorted by."""
+    """A condition in our syntax and in the peer's, and the sort key."""
 
     query: ScreenQuery
     expression: pl.Expr
 
 
 class ManyHistories(ManyMints):
-    """ManyMints with histories of their own, as long as the slowest average needs."""
+    """ManyMints with different histories, as long as the slowest average needs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class ManyHistories(ManyMints):
 
 
 def conditions(listed: ListedTokens) -> list[Asked]:
-    """Return made conditions: their numbers are quantiles, so that some rows are found."""
+    """Return generated conditions, whose numbers are quantiles, so that some rows are found."""
     random = Random(11)
     marks = {name: _quantiles(listed, name) for name in NUMBERS}
     found = []
@@ -152,7 +152,7 @@ def peer_page(frame: pl.DataFrame, asked: Asked) -> str:
 
 
 async def measure() -> list[Figure]:
-    """Load the list, and ask under a watch on the loop."""
+    """Load the list, and evaluate conditions while stalls of the loop are recorded."""
     market, watch = ManyHistories(), Watch()
     load_list_kernels()
     freeze_startup_objects()

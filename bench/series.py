@@ -40,7 +40,7 @@ WHAT_CPU: Final = "its processor time, all threads"
 
 
 class Kind(NamedTuple):
-    """A series: its rows in a page, and what is asked for beside the same page, by number."""
+    """A series: its rows in a page, and its further requests by number."""
 
     name: str
     query: str
@@ -77,7 +77,7 @@ def _measure(kind: Kind, server: Running, tokens: Sequence[str]) -> list[Figure]
     for who, more in kind.others.items():
         asked[who] = [_request(token, kind, more(n)) for n, token in enumerate(tokens)]
     with TemporaryDirectory() as name:
-        for requests in reversed(asked.values()):  # the bare server sends what is asked for last
+        for requests in reversed(asked.values()):  # the bare server sends the last response
             body = record_answer(Path(name), server.port, requests[0])
             assert len(json.loads(body)["data"][kind.rows_in]) == kind.rows
         with server_running("bench.peers_http.bare", name) as bare:
@@ -128,7 +128,7 @@ def _request(token: str, kind: Kind, more: str = "") -> bytes:
 
 
 def _before(number: int) -> str:
-    """Return a cursor, each another, behind which are rows enough of slots with one swap."""
+    """Return a cursor, different for each *number*, before enough rows of slots with one swap."""
     leg, place = divmod(number, len(OLDER_SLOTS))
     return encode_cursor(BeforeSwap(OLDER_SLOTS[place], 0, 0, -1, leg))
 

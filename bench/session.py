@@ -3,7 +3,7 @@
 `python -m bench.session`; it is not part of `make bench`, and the service has none of it: decision
 91 says why.  It is the `pull` mode of a session of MPP.  The buyer approves our key as the delegate
 of so many atoms of its own token account: no program of ours, no escrow, no rent.  For each call it
-signs a voucher, which says how much it owes in all.  The seller keeps the newest, and takes what
+signs a voucher, with the total that it owes.  The seller keeps the newest, and takes what
 is owed whenever it exceeds `exposure_max`, and at the end.
 
 The chain is the program of SPL Token in LiteSVM.  A buyer can revoke, or empty its account: the
@@ -46,8 +46,8 @@ DOMAIN: Final = b"mintscope session 1\0"
 class Voucher:
     """The debt of a buyer in all, signed.
 
-    session    of which session: SHA-256 of the message that opened it
-    atoms      in all, from its beginning
+    session    SHA-256 of the message that opened the session
+    atoms      total since the session began
     """
 
     session: bytes
@@ -56,7 +56,7 @@ class Voucher:
 
 
 class Chain:
-    """Token accounts in LiteSVM; who pays fees, and how much."""
+    """Token accounts in LiteSVM, and the fees that each party paid."""
 
     def __init__(self) -> None:
         self.genesis = Genesis(0)
@@ -110,7 +110,7 @@ class Buyer:
         return sha256(message).digest()
 
     def revoke(self) -> None:
-        """Take the approval back: the seller cannot prevent it."""
+        """Revoke the approval; the seller cannot prevent it."""
         accounts = [
             AccountMeta(self.account, is_signer=False, is_writable=True),
             AccountMeta(self.key.pubkey(), is_signer=True, is_writable=False),
@@ -127,10 +127,10 @@ def voucher_bytes(session: bytes, atoms: int) -> bytes:
 
 
 class Seller:
-    """Takes vouchers for calls, and what they promise.
+    """Takes vouchers for calls, and collects the debts.
 
-    path            where the newest voucher of each session is kept, durably
-    exposure_max    atoms that are owed and not taken yet, at most
+    path            file in which the newest voucher of each session is stored durably
+    exposure_max    the most atoms that may be owed and not taken yet
     """
 
     def __init__(self, chain: Chain, path: Path, exposure_max: int = EXPOSURE_MAX) -> None:
@@ -146,7 +146,7 @@ class Seller:
         )
 
     def open(self, name: bytes, payer: Pubkey) -> bool:
-        """Begin a session if the chain says that *payer* has approved us."""
+        """Begin a session if, by the chain, *payer* has approved us."""
         account = self.chain.tokens(self.chain.genesis.tokens_of(payer))
         if account.delegate != self.delegate.pubkey() or not account.delegated_amount:
             return False
@@ -203,7 +203,7 @@ class Seller:
 
 
 def main() -> None:
-    """Print the fees of a call, and how long a voucher takes."""
+    """Print the fees of a call, and the time of a voucher."""
     for calls in CALLS:
         with TemporaryDirectory() as folder:
             chain = Chain()

@@ -1,6 +1,6 @@
-"""Alert rules: what one costs at a slot, and how long the loop stands while many are looked at.
+"""Alert rules: the cost of one at a slot, and stalls of the loop while many are evaluated.
 
-Beside ours stands the same comparison in plain Python over the same reports, of rules that lie in
+The peer is the same comparison in plain Python over the same reports, of rules that lie in
 memory: no state that is written down, no crossing that is sent, no turn for others.  For stalls,
 rules and what they remember are in SQLite; the log is in memory.  Of a turn of the loop its own
 processor time counts, not the wait for a core.
@@ -47,7 +47,7 @@ PLAIN: Final = "plain Python"
 RULES: Final = 10_000
 SLOTS: Final = 20
 PART: Final = 2_000  # added at once
-EVENTS: Final = 5  # of a turn
+EVENTS: Final = 5  # events in a turn
 NAMES: Final = ("price.usd", "price.sol", "indicators.m1.rsi", "indicators.m1.ema9")
 START: Final = UnixS(1_760_000_040)
 WINDOW_S: Final = 3_600
@@ -62,7 +62,7 @@ def mint_of(number: int) -> Mint:
 
 
 def rule_of(number: int, kind: SignalKind, mint: Mint) -> AlertRule:
-    """Return a rule that hardly fires: what is measured is the looking."""
+    """Return a rule that hardly fires: only its evaluation is measured."""
     random = Random(number)
     field = Field(NAMES[number % len(NAMES)])
     if kind is SignalKind.CHANGES_BY:
@@ -130,7 +130,7 @@ def plain_moves(rules: Sequence[AlertRule]) -> Look:
 
 
 def cost(kind: SignalKind, plain: Callable[[Sequence[AlertRule]], Look]) -> list[Figure]:
-    """Return the time of a look at one of many rules of a token."""
+    """Return the time to evaluate one of many rules of a token."""
     rules = [rule_of(number, kind, mint_of(0)) for number in range(RULES)]
     trading = Trading([mint_of(0)])
     for _ in range(WINDOW_S // 10):
@@ -201,7 +201,7 @@ class Turn:
 
 
 def fill(rows: AccountRows, numbers: range, tokens: int) -> None:
-    """Add rules, half of them of either kind, shared out among the tokens."""
+    """Add rules, half of them of either kind, distributed over the tokens."""
     email = EmailAddress(f"{numbers[0]}@example.org")
     new = NewUser(kind=UserKind.AGENT, username=f"{numbers[0]}", email=email, created_at=UnixMs(0))
     user_id = rows.users.insert(new)
@@ -214,7 +214,7 @@ def fill(rows: AccountRows, numbers: range, tokens: int) -> None:
 
 
 async def stall(rules: int, tokens: int) -> list[Figure]:
-    """Return the longest turns while *rules* of *tokens* are read, looked at and written down."""
+    """Return the longest turns while *rules* of *tokens* are read, evaluated and stored."""
     trading = Trading([mint_of(number) for number in range(tokens)])
     for _ in range(60):
         trading.slot(60)
@@ -241,7 +241,7 @@ async def stall(rules: int, tokens: int) -> list[Figure]:
         begin_ms = turn.longest_ms()
         for _ in range(SLOTS):
             trading.slot()
-            clock.ahead_s += 3.0  # each slot is written down
+            clock.ahead_s += 3.0  # so that each slot is stored
             await watcher.round()
         follow_ms = turn.longest_ms()
         trading.slot()
@@ -261,7 +261,7 @@ async def stall(rules: int, tokens: int) -> list[Figure]:
 
 
 class Ahead(SystemClock):
-    """A clock that can be set ahead."""
+    """A clock that can be advanced."""
 
     ahead_s = 0.0
 

@@ -57,7 +57,7 @@ FLOORS: Final = {
 
 
 class Slots:
-    """Slots of made swaps of so many mints, the same for a seed."""
+    """Slots of generated swaps over a number of mints, equal for equal seeds."""
 
     def __init__(self, mints: int = MINTS) -> None:
         made = random.Random(1)
@@ -74,7 +74,7 @@ class Slots:
         return [_swap(n, self.mints[mint], amount) for n, (mint, amount) in enumerate(picked)]
 
     def priced(self, count: int = SWAPS) -> Sequence[PricedSwap]:
-        """Return the next slot's with their prices."""
+        """Return the swaps of the next slot with their prices."""
         return price_slot(self.swaps(count), RATE).swaps
 
 
@@ -111,7 +111,7 @@ class Stages:
 
 
 async def measure(market: Market, slots: int) -> Stages:
-    """Let *slots* slots go through price, append, fold and follow."""
+    """Price, append, fold and follow *slots* slots."""
     stages, made = Stages(), Slots()
     await market.store.start(mints=[WSOL, *made.mints], follows_files=True)
     follower = LogTailer(market.reader, LiveMarket(10_000), SystemClock())

@@ -60,7 +60,7 @@ class Made(Protocol):
 
 @dataclass
 class Timed:
-    """Wall time by stage, in seconds, of each time it was done."""
+    """Wall times by stage, in seconds, one for each repetition."""
 
     took_s: dict[str, list[float]] = field(default_factory=dict)
 
@@ -130,7 +130,7 @@ async def _write(market: Market, made: Made) -> Timed:
 
 
 async def _add_cold(market: Market, mints: Sequence[Mint]) -> None:
-    """Let each of *mints* have a thousand candles of each timeframe, and swaps not folded yet."""
+    """Add a thousand candles of each timeframe, and swaps not folded yet, to each of *mints*."""
     time_s, slot = UnixS(START + SLOTS), SLOTS + 1
     await market.store.write([*_slot(slot, time_s, []), FinalSlot(Slot(slot))])
     folding = await market.store.fold(1)

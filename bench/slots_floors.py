@@ -1,4 +1,4 @@
-"""The floors of a slot: what is left of each stage where the rows are known already.
+"""The floors of a slot: the cost of each stage if its rows are already computed.
 
 No program that keeps the same rows can do without writing each of them once, and no follower
 without reading those of a slot.

@@ -1,4 +1,4 @@
-"""Processor time until a command has done what it was started for, beside what it cannot go below.
+"""Processor time of a command from start to result, beside its floor.
 
 The floor of the list of commands is typer and the part of rich that lays out a help page.  That of
 the parent of `serve` is what reads a configuration: typer, pydantic and structlog.

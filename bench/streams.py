@@ -1,4 +1,4 @@
-"""Streams: the memory of a client, and how old an update is when it has come to all of them.
+"""Streams: the memory of a client, and the age of an update once all clients have it.
 
     usual   the same bytes with uvicorn and Starlette, a task and a queue for each client
 

@@ -2,7 +2,7 @@
 
 Those of our own chain are the same in every clone: a seeded market trades in the transaction
 shapes of six programs and a router.  They are shorter than mainnet's (7 kB against 12), so the
-same figure on the recorded ones, where they are at hand, comes out higher in ms and lower in rate.
+same figure on the recorded ones, if they are available, comes out higher in ms and lower in rate.
 """
 
 import gzip
@@ -33,9 +33,9 @@ SLIPPAGE: Final = {"InstructionError": [2, {"Custom": 6001}]}
 class Sample(NamedTuple):
     """Transactions in the JSON of getBlock, without whitespace, as a node sends them.
 
-    data          made or recorded, as figures say it
+    data          "made" or "recorded", as printed in figures
     transactions  each with a DEX program among its accounts
-    block         a getBlock result of 1,500, of which 300 are such
+    block         a getBlock result of 1,500 transactions, 300 of which are with a DEX program
     """
 
     data: str
@@ -44,13 +44,13 @@ class Sample(NamedTuple):
 
 
 def samples() -> list[Sample]:
-    """Return the samples: always the made ones, then the recorded."""
+    """Return the samples: generated ones, then recorded ones if available."""
     found = recorded()
     return [made()] if found is None else [made(), found]
 
 
 def recorded() -> Sample | None:
-    """Return mainnet's, None in a clone without the recorded data beside it."""
+    """Return the sample of mainnet; None in a clone without the recorded data beside it."""
     folder = SHARED_DATA / "transactions"
     if not folder.is_dir():
         return None
@@ -62,7 +62,7 @@ def recorded() -> Sample | None:
 
 
 def made(seed: int = 1, *, dex: int = DEX) -> Sample:
-    """Return those of the project's own chain, *dex* of them trades that succeed."""
+    """Return the sample of the project's own chain, with *dex* successful trades."""
     kinds = entries_by_kind(seed)
     random = Random(seed)
     trades = random.sample(kinds["dex"], dex)
@@ -77,7 +77,7 @@ def made(seed: int = 1, *, dex: int = DEX) -> Sample:
     return Sample(MADE, [msgspec.json.encode(entry) for entry in trades], block_text)
 
 
-@lru_cache(maxsize=1)  # blocks of several sizes are made of one chain
+@lru_cache(maxsize=1)  # one chain serves blocks of several sizes
 def entries_by_kind(seed: int) -> dict[str, list[Any]]:
     """Return the transactions of the chain of *seed*: votes, those with a DEX, and others."""
     chain = Devchain(
@@ -107,6 +107,6 @@ def _kind(entry: dict[str, Any]) -> str:
 
 
 def _failed(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return *entry* as it would be with too little received."""
+    """Return *entry* as a swap that failed because it would receive too little."""
     meta = {**entry["meta"], "err": SLIPPAGE, "status": {"Err": SLIPPAGE}}
     return {**entry, "meta": meta}

@@ -1,4 +1,4 @@
-"""Ours and its peers taking turns, so that a busy machine disturbs all of them alike."""
+"""Ours and its peers, measured in turns, so that a busy machine disturbs all of them alike."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ ROUNDS: Final = 15
 
 @dataclass(slots=True)
 class Turns:
-    """The time of each turn of one, in seconds of the processor and of the clock."""
+    """The times of the turns of one implementation: processor seconds and wall seconds."""
 
     cpu_s: list[float] = field(default_factory=list)
     wall_s: list[float] = field(default_factory=list)

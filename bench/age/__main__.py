@@ -64,7 +64,7 @@ FOLLOWED_S_MAX: Final = 900.0  # the first time, through the whole chain
 STEP_S_MAX: Final = 7_200.0
 PAUSE_S: Final = 0.05
 SETTLED_S: Final = 2.0
-GROWS: Final = 1.5  # times as much as the store, for other load of the machine
+GROWS: Final = 1.5  # allowed growth of a step, in growths of its store; above 1 for other load
 NOISE_S: Final = 0.5
 COMMANDS: Final = {
     "doctor": ("doctor",),
@@ -88,7 +88,7 @@ class Measured(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """The limit of a step: of the noted figure, or of the whole step."""
+    """The limit of a step: of the noted time, or of the whole step."""
 
     most_s: float
     is_noted: bool = False
@@ -143,7 +143,7 @@ def followed(place: Place, settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def traded() -> Traded:
-    """Return the state of a mint that trades, made in a store of its own."""
+    """Return the state of a mint that trades, created in a separate store."""
     with TemporaryDirectory() as folder, python_running("bench.market") as chain_port:
         place = SqlitePlace(Path(folder))
         api_port = free_port()
@@ -170,7 +170,7 @@ def aged(sample: Traded, age: Age) -> Traded:
 def settings_of(
     place: Place, chain_port: int, api_port: int, start: str = "latest"
 ) -> dict[str, str]:
-    """Return the settings of the processes of *place*; *start*: the first slot of a new log."""
+    """Return the settings of the processes of *place*; *start* is the first slot of a new log."""
     return {
         **place.settings,
         "MINTSCOPE_CHAIN__RPC_URL": f"http://127.0.0.1:{chain_port}",
@@ -194,7 +194,7 @@ class Scene:
         for step in ("audit", "audit of the day"):
             yield step, self._step("audit")
         token = self._token()
-        with followed(self._place, self._settings):  # a log that begins
+        with followed(self._place, self._settings):  # creates the log
             until(lambda: self._place.asked(FOLDED) > 0, "a final block", FOLLOWED_S_MAX)
         yield "upgrade, the list", self._command("upgrade")  # with a log, as a real store has one
         yield from self._served(token)
@@ -244,7 +244,7 @@ class Scene:
         return Cost(took_s, 0, 0, f"{len(json.loads(body)['data'])} fields")
 
     def _midnight(self) -> Cost:
-        """Begin a new day, at which all mints that are not followed are forgotten; blocks go on."""
+        """Begin a new day, which drops all mints that are not followed; blocks continue."""
         day = self._place.asked(DAY)
         self._place.asked(NO_ACTIVITY.format(day=day))
         while self._place.asked(DAY) == day:  # a server may commit what an ended ingest has sent
@@ -289,7 +289,7 @@ class Scene:
 
 
 def make(engine: str, share: float, age: Age, sample: Traded, folder: Path) -> Measured:
-    """Make a store in *folder*, a new one, with a note of what it is."""
+    """Make a store in *folder*, a new one, with a note of its engine and age."""
     folder.mkdir(parents=True)
     begun_s = time.monotonic()
     with PLACES[engine](folder) as place:
@@ -323,7 +323,7 @@ def shown(measured: Iterable[Measured]) -> Iterator[Measured]:
 
 
 def measure_all(asked: argparse.Namespace, folder: Path) -> tuple[list[Measured], list[str]]:
-    """Make or measure, or both, each store that is *asked*; return what was found and missed."""
+    """Make or measure, or both, each store in *asked*; return the results and the missed goals."""
     found: list[Measured] = []
     problems: list[str] = []
     largest = FULL.times(asked.scale)

@@ -33,7 +33,7 @@ class Cost:
     cpu_s     of its own processes, and of the server of the database
     peak_mb   the peak memory of its process
     note      other observations
-    idle_s    the bounds of wall_s on an idle machine; None if it was not asked
+    idle_s    the bounds of wall_s on an idle machine; None if not computed
 
     Other processes prolong wall_s by the time in which a thread was ready to run and did not.
     Without that time of the main thread it is at most as long on an idle machine.  Without that of

@@ -60,7 +60,7 @@ class Age:
 
 
 def address(number: int) -> str:
-    """Return the address of the mint *number*."""
+    """Return the address of mint *number*."""
     return b58encode(sha256(b"mint %d" % number).digest()).decode()
 
 
@@ -71,10 +71,10 @@ def parts(count: int, size: int = A_PART) -> Iterator[tuple[int, int]]:
 
 
 def accounts(age: Age, series: str, digest: str, hint: str) -> str:
-    """Return the statement that makes all accounts but the first.
+    """Return the statement that creates all accounts but the first.
 
     series         a table n of their numbers from 0
-    digest, hint   what makes 32 bytes, and eight characters, of n
+    digest, hint   expressions that make 32 bytes, and eight characters, from n
     """
     last = age.entries // 2 - 1
     return f"""
@@ -91,7 +91,7 @@ def first_account(age: Age) -> tuple[int, int]:
 
 
 def entries(age: Age, series: str, now_ms: int) -> str:
-    """Return the statement that makes the entries *series*, a table n of numbers from 0."""
+    """Return the statement that creates the entries of *series*, a table n of numbers from 0."""
     begin = now_ms - MONTHS_MS
     accounts_ = age.accounts
     rounds = age.rounds
@@ -161,7 +161,7 @@ SELECT id, {mark}1, {mark}2, {mark}3 FROM mint WHERE id <= {age.followed}
 
 
 def activities(now_ms: int) -> str:
-    """Return the statement that lets every mint trade in a month, so that none is forgotten."""
+    """Return the statement that dates the last trade of each mint ahead, so that all are kept."""
     day = now_ms // DAY_MS + AHEAD_DAYS
     return f"INSERT INTO activity (mint, day, swaps, volume) SELECT id, {day}, 1, 1 FROM mint"
 

@@ -22,7 +22,7 @@ from mintscope.market.store.mints import BEFORE_ALL
 # The newest migrations that the older version does not know, by the first number of each kind.
 SINCE: Final = {"sqlite": {"money": 390, "market": 80}, "postgresql": {"money": 90, "market": 80}}
 MINTS_A_PART: Final = 50_000
-SHARED_MB: Final = 128  # as PostgreSQL comes; the servers of tests have less
+SHARED_MB: Final = 128  # PostgreSQL's default; the servers of tests have less
 COPY: Final = "COPY mint (id, address, since_slot, is_listed) FROM STDIN"
 # Each page is written once; a build that is interrupted begins again.
 WHILE_MADE: Final = """
@@ -44,7 +44,7 @@ NEWEST: Final = "SELECT coalesce(max(slot), 0) FROM header WHERE is_dead = 0"
 TIME: Final = "SELECT coalesce(max(time), 0) FROM header WHERE is_dead = 0"
 FOLDED: Final = "SELECT count(*) FROM progress JOIN header ON header.seq = folded_seq"
 SNAPSHOTS: Final = "SELECT count(*) FROM list_snapshot WHERE piece_count IS NOT NULL"
-# As if the newest block of the log had been one of the day before.
+# Date the newest block of the log to the day before.
 DAY: Final = "SELECT folded_day FROM progress"
 NO_ACTIVITY: Final = "UPDATE activity SET day = {day} - 2"
 NEW_DAY: Final = "UPDATE progress SET folded_day = {day} - 1"
@@ -233,7 +233,7 @@ class PostgresPlace:
         return float(self.asked("SELECT pg_database_size(current_database())")) / 1e6
 
     def server_pids(self) -> list[int]:
-        """Return those that run now."""
+        """Return the processes that run now."""
         return list(self._server.pids())
 
     def server_cpu_s(self) -> float:
@@ -242,7 +242,7 @@ class PostgresPlace:
         for pid in self.server_pids():
             try:
                 total += cpu_s(pid)
-            except OSError:  # it has ended: it is counted with the first
+            except OSError:  # it has ended: the first process counts its time
                 continue
         return total
 
@@ -298,8 +298,8 @@ def on_sqlite(folder: Path) -> Iterator[Place]:
 
 @contextmanager
 def on_postgres(folder: Path) -> Iterator[Place]:
-    """Yield a place in a server with its data in *folder*, which other users may pass."""
-    servers: Any = import_module("tests.support.processes.servers")  # what tests start, too
+    """Yield a place in a server with its data in *folder*, which other users may traverse."""
+    servers: Any = import_module("tests.support.processes.servers")  # the servers that tests start
     server = servers.PostgresServer(shared_mb=SHARED_MB, kept_in=folder / "postgresql")
     try:
         server.start()
@@ -310,7 +310,7 @@ def on_postgres(folder: Path) -> Iterator[Place]:
 
 
 def _private(folder: Path) -> Path:
-    """Return the data folder within *folder*, which a service must own alone."""
+    """Return the data folder within *folder*, which only the service's user may read."""
     data = folder / "data"
     data.mkdir(mode=0o700, exist_ok=True)
     return data

@@ -12,7 +12,7 @@ from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import CreditAccount
 
-A_FOLD: Final = 20_000  # entries, in one transaction
+A_FOLD: Final = 20_000  # entries in one transaction
 LATE_MAX: Final = 20
 FIRST: Final = CreditAccount(1)  # the one with half of all entries
 

@@ -38,9 +38,9 @@ GROWTH_MAX: Final = 1.1  # of memory, over the run
 FAST_S: Final = 1.0  # finality for which the list has a goal
 SOURCES: Final = ("rpc", "geyser")
 MB: Final = 1_000_000
-WARM_UP_S: Final = 45.0  # until what is kept of a stream has its size
+WARM_UP_S: Final = 45.0  # until the buffers of a stream have reached their size
 PAUSE_S: Final = 0.005
-PARTS: Final = 4  # of a run: what memory was in the first one is compared with the last
+PARTS: Final = 4  # of a run: memory in the first part is compared with the last
 LOOK_EVERY_S: Final = 0.2
 LIST_EVERY_S: Final = 0.05
 TICKS_A_SECOND: Final = 100
@@ -67,7 +67,7 @@ class Pace:
 
     @property
     def has_fast_finality(self) -> bool:
-        """Whether answers and the list of tokens have goals: those of the chain of today."""
+        """Whether answers and the list of tokens have goals: those of today's chain."""
         return self.finality_ms / SECOND_MS < FAST_S
 
 
@@ -124,7 +124,7 @@ def _figures(
     minutes: float,
     pace: Pace,
 ) -> tuple[str, list[str]]:
-    """Watch for so long; return the figures, and the goals that were missed."""
+    """Watch for *minutes*; return the figures and the missed goals."""
     begin_s, before_s = time.monotonic(), cpu_s(place.ingest_pid)
     disk = disk_bytes(place.folder)
     start = _ingested(place.metrics_port)
@@ -134,7 +134,7 @@ def _figures(
     confirmed = confirmed_at(place.chain_port)
     late, listed = late_ms(confirmed, watched.seen), late_ms(confirmed, watched.listed)
     core = (cpu_s(place.ingest_pid) - before_s) / took_s
-    # It rises with a burst and falls again: of a moment each, the difference would be chance.
+    # Memory rises and falls with bursts: the difference of two moments would be random.
     part = len(watched.memory_mb) // PARTS
     memory, memory_after = median(watched.memory_mb[:part]), median(watched.memory_mb[-part:])
     figures = (
@@ -161,7 +161,7 @@ def _watch(
     lists: Iterator[Seen | None],
     how_long_s: float,
 ) -> Watched:
-    """Ask for a report on and on, and from time to time for the list and how far ingest is."""
+    """Request reports continuously, and at intervals the list and the position of ingest."""
     watched, end_s = Watched(), time.monotonic() + how_long_s
     look_s = list_s = 0.0
     while (now_s := time.monotonic()) < end_s:
@@ -185,7 +185,7 @@ def _note(answer: Seen | None, seen: list[Seen]) -> None:
 
 
 def reports(port: int, bearer: str, mint: Mint = WSOL) -> Generator[Seen | None, None, None]:
-    """Yield one report of *mint* after the other, None while there is none."""
+    """Yield reports of *mint*, one after the other; None while there is none."""
     headers = {"Authorization": f"Bearer {bearer}"}
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
         while True:
@@ -197,7 +197,7 @@ def reports(port: int, bearer: str, mint: Mint = WSOL) -> Generator[Seen | None,
 
 
 def listings(port: int) -> Generator[Seen | None, None, None]:
-    """Yield the slot of the list of tokens on and on, None while there is none."""
+    """Yield the slot of the list of tokens repeatedly; None while there is none."""
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
         while True:
             connection.request("GET", "/v1/tokens?limit=1")
@@ -217,8 +217,8 @@ def _p99(values: list[float]) -> float:
 
 
 def _ingested(port: int) -> float:
-    """Return the slot that ingest has come to."""
-    # This one alone: all of them take tens of milliseconds of the process that is measured.
+    """Return the newest slot of ingest."""
+    # Only this metric: all of them take tens of milliseconds of the measured process.
     url = f"http://127.0.0.1:{port}/metrics?name[]=mintscope_ingest_slot"
     with urllib.request.urlopen(url, timeout=30) as answer:
         slot = SLOT.search(answer.read().decode())
@@ -242,7 +242,7 @@ def disk_bytes(folder: str) -> int:
 
 
 def main() -> None:
-    """Measure what is asked for; a goal that is missed is said, and no failure."""
+    """Run the requested measurement; print missed goals, which are not failures."""
     parser = argparse.ArgumentParser(prog="python -m bench.mainnet", description=__doc__)
     parser.add_argument("minutes", type=float)
     parser.add_argument("--slot-ms", type=float, default=SLOT_S * SECOND_MS)

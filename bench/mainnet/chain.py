@@ -28,9 +28,9 @@ from mintscope.solana.wire import JsonTransactions
 from mintscope_devchain.addresses import VOTE
 
 FIRST: Final = Slot(400_000_000)
-HISTORY: Final = 50  # blocks before the first moment, a minute apart
+HISTORY: Final = 50  # blocks before the start, a minute apart
 GENESIS: Final = "BenchMainnet1111111111111111111111111111111"
-TRANSACTION_BYTES: Final = 12_000  # mainnet's; those of our own chain are filled up
+TRANSACTION_BYTES: Final = 12_000  # as on mainnet; ours are padded to this size
 SWAPS_A_SECOND: Final = 5_000  # of a burst
 CALM: Final = 0.2  # of the trades of a busy block
 BURST_EVERY_S: Final = 60.0
@@ -42,12 +42,12 @@ Entry: TypeAlias = dict[str, Any]
 
 
 class Chain:
-    """Its length is a function of the time.
+    """A chain whose length is a function of the time.
 
-    slot_s       how long a slot takes
-    finality_s   how long a block takes to be final
+    slot_s       duration of a slot
+    finality_s   delay from a block to its finality
     calm, busy   the transactions of a block, as getBlock shows them
-    sent_at_s    when a block had left for its reader, in seconds of the machine's own clock
+    sent_at_s    by slot, the time at which its block was sent, in seconds of the machine's clock
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Chain:
         return Slot(FIRST + HISTORY + math.floor(since_s / self.slot_s))
 
     def wait_s(self, slot: Slot) -> float:
-        """Return for how long *slot* is not there yet."""
+        """Return the seconds until *slot* exists."""
         return self._start_s + (slot - FIRST - HISTORY) * self.slot_s - time.monotonic()
 
     def block_time(self, slot: Slot) -> int:
@@ -112,12 +112,12 @@ class Chain:
         )
 
     def note_sent(self, slot: int) -> None:
-        """Remember that *slot* has left, the first time."""
+        """Record the time at which *slot* was first sent."""
         self.sent_at_s.setdefault(slot, time.monotonic())
 
 
 def _trade_of_one_mint(transactions: list[Entry]) -> tuple[str, str]:
-    """Return a trade that is read as one of another mint where its mint's name is replaced."""
+    """Return a trade and its mint, by whose replacement it becomes one of another mint."""
     new = b58encode(sha256(b"a new mint").digest()).decode()
     for entry in transactions:
         text = json.dumps(entry, separators=(",", ":"))
@@ -141,7 +141,7 @@ def _swaps(entries: Iterable[str]) -> list[Swap]:
 
 
 def _without_votes(block: bytes) -> list[Entry]:
-    """Return the transactions of *block* that are no votes: blocks after Alpenglow have none."""
+    """Return the transactions of *block* that are not votes: blocks after Alpenglow have none."""
     return [
         entry
         for entry in json.loads(block)["transactions"]

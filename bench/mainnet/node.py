@@ -17,7 +17,7 @@ from mintscope.kit.primitives import Slot
 GZIP_HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 SAMPLE_S: Final = 60
 KNOWN_BLOCKS: Final = 150
-ALPENGLOW_S_MAX: Final = 1.0  # finality of a cluster before it takes longer
+ALPENGLOW_S_MAX: Final = 1.0  # a cluster with slower finality is from before Alpenglow
 
 
 class Shared:
@@ -25,7 +25,7 @@ class Shared:
 
     def __init__(self, transactions: Sequence[Entry]) -> None:
         text = json.dumps(transactions, separators=(",", ":"))
-        self.text = text[1:].encode()  # without the bracket that opens it
+        self.text = text[1:].encode()  # without the opening bracket
         self.packed = _deflated(self.text, zlib.Z_FULL_FLUSH)
 
 
@@ -38,7 +38,7 @@ class Node:
         self._end = _deflated(b"}}", zlib.Z_FINISH)
 
     def answer(self, method: str, params: list[Any]) -> tuple[bytes, bool]:
-        """Return the body, and whether it is gzip."""
+        """Return the body, and whether it is compressed with gzip."""
         match method:
             case "getBlock":
                 return self._block(Slot(params[0]), params[1]["transactionDetails"])

@@ -18,7 +18,7 @@ Request = geyser_pb2.SubscribeRequest
 Update = geyser_pb2.SubscribeUpdate
 Context = grpc.aio.ServicerContext[Request, bytes]
 
-# Of the wire format of protobuf: a field with its length, and a byte that another follows.
+# Of the protobuf wire format: a field with its length, and the continuation bit of a byte.
 LENGTH_DELIMITED: Final = 2
 MORE: Final = 0x80
 
@@ -26,7 +26,7 @@ MORE: Final = 0x80
 class Stream:
     """A stream whose blocks share their transactions, encoded once.
 
-    To encode them for each block would take half a core of the machine that ingest is measured on.
+    Encoding them for each block would take half a core of the machine that ingest is measured on.
     """
 
     def __init__(self, chain: Chain, delay_s: float) -> None:
@@ -35,7 +35,7 @@ class Stream:
         self._calm, self._busy = Shared(chain.calm), Shared(chain.busy)
 
     async def subscribe(self, requests: AsyncIterator[Request], _: Context) -> AsyncIterator[bytes]:
-        """Yield each slot from what the request names, or the head, a way's delay after it."""
+        """Yield each slot from the requested one, or the head, after the delay of the network."""
         request = await anext(requests)
         (name,) = request.blocks
         slot = Slot(request.from_slot) if request.HasField("from_slot") else self._chain.head()
@@ -68,7 +68,7 @@ class Stream:
         )
         block.block_time.timestamp = self._chain.block_time(slot)
         block.block_height.block_height = slot - FIRST
-        # Of one message in two parts a reader makes one, with the transactions of both.
+        # A reader merges both parts of a message into one, with the transactions of both.
         return shared.sent + block.SerializeToString()
 
 
@@ -82,7 +82,7 @@ class Shared:
 
 
 def _update_of(name: str, block: bytes) -> bytes:
-    """Return the update that brings *block*, which is encoded."""
+    """Return the update with the encoded *block*."""
     field = Update.DESCRIPTOR.fields_by_name["block"].number
     return b"".join(
         (
@@ -103,7 +103,7 @@ def _varint(value: int) -> bytes:
 
 
 def _infos(transactions: Sequence[Entry]) -> list[geyser_pb2.SubscribeUpdateTransactionInfo]:
-    """Return those of *transactions* that the filter lets through."""
+    """Return those of *transactions* that pass the filter."""
     touching = (entry for entry in transactions if _touches(entry))
     return [_info(entry, at) for at, entry in enumerate(touching)]
 
@@ -133,7 +133,7 @@ async def stream(chain: Chain, port: int, delay_s: float) -> AsyncIterator[None]
         "Subscribe": grpc.stream_stream_rpc_method_handler(
             Stream(chain, delay_s).subscribe,
             request_deserializer=Request.FromString,
-            response_serializer=None,  # they are encoded
+            response_serializer=None,  # the messages are already encoded
         )
     }
     server.add_generic_rpc_handlers(

@@ -26,7 +26,7 @@ from mintscope.solana.blocks import WSOL
 
 
 class OneReport:
-    """Knows one report."""
+    """Has one report."""
 
     def __init__(self, body: bytes) -> None:
         self._report = ReadReport(body, Slot(350_000_000), 412)

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 
 class Writes(asyncio.Protocol):
-    """Writes *response* for each head that ends."""
+    """Writes *response* after the end of each request head."""
 
     def __init__(self, response: bytes) -> None:
         self._response = response

@@ -1,4 +1,4 @@
-"""Streams as they are usually made: a task and a queue for each client, uvicorn and Starlette.
+"""Streams in the usual design: a task and a queue for each client, uvicorn and Starlette.
 
 `python -m bench.peers_http.usual_streams PORT`; nothing is paid for, and every event is sent as it
 is: the same bytes as ours, once a second.

@@ -1,4 +1,4 @@
-"""Common parts of the servers of this benchmark: how they listen, and how long their loop stood."""
+"""Common parts of the servers of this benchmark: listening, and stalls of the event loop."""
 
 import asyncio
 import time
@@ -17,13 +17,13 @@ SCHEDSTAT: Final = Path("/proc/thread-self/schedstat")
 
 
 async def server(app: ASGIApp, port: int) -> None:
-    """Serve *app* as uvicorn does by itself."""
+    """Serve *app* with uvicorn's defaults."""
     config = uvicorn.Config(app, log_level="error", lifespan="off")
     await uvicorn.Server(config).serve(sockets=[listen("127.0.0.1", port)])
 
 
 class Heart:
-    """ASGI middleware that answers /stall: the longest time the loop stood since last asked.
+    """ASGI middleware that answers /stall: the longest stall of the loop since the last request.
 
     Waits of its thread for a core are not counted if the system reports them
     (Linux): on a shared machine other work causes those.

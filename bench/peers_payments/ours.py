@@ -1,4 +1,4 @@
-"""mintscope selling credits, made as `mintscope api` makes it.
+"""mintscope selling credits, built as `mintscope api` builds it.
 
 `python -m bench.peers_payments.ours PORT FOLDER RPC_URL`
 """
@@ -36,7 +36,7 @@ RAISED = Limit(name="public", count=1_000_000, window_s=60)
 
 
 class NoReports:
-    """Tracks nothing: credits are sold here."""
+    """Tracks no mint, because only credits are sold here."""
 
     def ready(self, _mint: str) -> ReadReport | None:
         return None

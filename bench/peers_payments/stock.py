@@ -1,7 +1,7 @@
-"""The x402 package's own facilitator behind the same purchase, with nothing written down.
+"""The x402 package's own facilitator behind the same purchase, without storage.
 
     POST /purchase      in the event loop, as `x402Facilitator` is meant to be awaited
-    POST /threads       in threads, for who has noticed that it blocks
+    POST /threads       in threads, because it blocks
 
 `python -m bench.peers_payments.stock PORT FOLDER RPC_URL`
 """

@@ -33,7 +33,7 @@ from bench.whole_market.writer import READY, swaps_of_a_slot
 from mintscope.app.config.load import child_environment
 from mintscope.kit.time import MINUTE_S, SECOND_MS
 
-WARM_UP_S: Final = 60.0  # until the log is as long as it is kept
+WARM_UP_S: Final = 60.0  # until the log has its full length
 LOOK_EVERY_S: Final = 10.0
 PAUSE_S: Final = 0.01
 LATE_MS_MAX: Final = 2_000
@@ -43,7 +43,7 @@ MB: Final = 1_000_000
 
 @dataclass
 class Place:
-    """The place of the market: for the writer, for the api, and its size."""
+    """The location of the market, as the writer and the api take it, and its size."""
 
     writer: str
     settings: dict[str, str]
@@ -53,7 +53,7 @@ class Place:
 
 @dataclass
 class Process:
-    """A process, and what was seen of it at intervals."""
+    """A process, and its measurements at intervals."""
 
     name: str
     pids: Callable[[], list[int]]
@@ -62,7 +62,7 @@ class Process:
 
 
 def look(looked: list[Process]) -> None:
-    """Note the processor time and memory of each of *looked*."""
+    """Record the processor time and memory of each of *looked*."""
     for each in looked:
         pids = each.pids()
         each.cpu_s.append(sum(map(cpu_s, pids)))
@@ -170,7 +170,7 @@ def _writing(
 def _watch(
     answers: Iterator[Seen | None], seen: list[Seen], looked: list[Process], how_long_s: float
 ) -> None:
-    """Ask for a report on and on, and look at the processes now and then."""
+    """Request reports continuously, and measure the processes at intervals."""
     end_s, look_s = time.monotonic() + how_long_s, 0.0
     while (now_s := time.monotonic()) < end_s:
         if now_s >= look_s:

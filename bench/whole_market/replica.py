@@ -30,7 +30,7 @@ READ_MINTS: Final = 2_000  # the most traded
 
 
 class Times(Observer):
-    """Notes each slot of shard *number* once all of its events are applied."""
+    """Records each slot of shard *number* once all of its events are applied."""
 
     def __init__(self, number: int, file: TextIO) -> None:
         self._number = number
@@ -67,7 +67,7 @@ async def follow(places: Sequence[str], file: TextIO) -> None:
         reports = ShardTailers(followers)
         await reports.catch_up()
         for mint in Slots(MINTS).mints[:READ_MINTS]:
-            with suppress(InsufficientData):  # it is in memory anyway
+            with suppress(InsufficientData):  # the mint is in memory nevertheless
                 await reports.read(mint)
         expect_batches()
         print(READY, flush=True)

@@ -49,7 +49,7 @@ def _expect_ready(process: "subprocess.Popen[str]") -> None:
 
 
 def measure(minutes: float, rate: int) -> Iterator[Figure]:
-    """Yield the figures of a number of minutes."""
+    """Yield the figures of a run of *minutes*."""
     servers: Any = import_module("tests.support.processes.servers")  # what tests start, too
     server = servers.PostgresServer(durable=True)
     try:
@@ -67,7 +67,7 @@ def _measure(server: Any, folder: Path, minutes: float, rate: int) -> Iterator[F
             connection.execute(f"CREATE SCHEMA shard_{number}".encode())
             options = f"-c search_path=shard_{number}"
             places.append(make_conninfo(server.dsn, options=options))
-    seconds = HOUR_S  # they are stopped before
+    seconds = HOUR_S  # the processes are stopped earlier
     with ExitStack() as stack:
         writers = [
             stack.enter_context(
@@ -113,7 +113,7 @@ def _cpu_s(pids: Sequence[int]) -> float:
 
 
 def _slots_done(folder: Path, begin_s: float, end_s: float) -> int:
-    """Return the number of slots that the first shard committed in between."""
+    """Return the number of slots that the first shard committed between both times."""
     rows = (folder / "1").read_text().splitlines()
     return sum(begin_s <= float(row.split()[2]) < end_s for row in rows)
 

@@ -44,7 +44,7 @@ LISTED: Final = Batch("mint", {"address": "text", "since_slot": "bigint", "is_li
 
 
 def opened(where: str) -> AbstractAsyncContextManager[Market]:
-    """Return the market of *where*."""
+    """Open the market at *where*."""
     kind, _, folder = where.partition(":")
     return sqlite.open_market(Path(folder)) if kind == "sqlite" else postgres.open_market(where)
 
