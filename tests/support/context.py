@@ -27,6 +27,6 @@ def fits(name: str, pattern: str) -> bool:
 
 
 def rules() -> list[str]:
-    """Return the lines of Containerfile.dockerignore that are no comments."""
+    """Return the lines of Containerfile.dockerignore that are not comments."""
     lines = (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]

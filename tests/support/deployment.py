@@ -1,4 +1,4 @@
-"""The files of deploy/, as those programs read them that they are for."""
+"""The files of deploy/, read as the programs that use them read them."""
 
 import re
 import shlex
@@ -40,7 +40,7 @@ def own_example(file: Path) -> Path:
 
 
 class _OnceLoader(yaml.SafeLoader):
-    """Refuses a key that is there twice, of which YAML would silently take the last."""
+    """Refuses a duplicate key, of which YAML would silently use the last."""
 
 
 def _mapping(loader: _OnceLoader, node: yaml.MappingNode) -> dict[Any, Any]:
@@ -151,7 +151,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def instructions(containerfile: Path) -> Iterator[tuple[str, str]]:
-    """Yield each instruction of a Containerfile and what stands after it, lines joined."""
+    """Yield each instruction of a Containerfile and its arguments, with continued lines joined."""
     text = re.sub(r"^#.*\n", "", containerfile.read_text(), flags=re.MULTILINE)
     for line in re.sub(r"\\\n", " ", text).splitlines():
         if line.strip():

@@ -1,4 +1,4 @@
-"""On which engines tests run, and how many did: a plugin of pytest."""
+"""A pytest plugin: the engines on which tests run, and the count of tests by engine."""
 
 import os
 import re

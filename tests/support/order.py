@@ -1,4 +1,4 @@
-"""In which order `make test` runs the files of tests."""
+"""The order in which `make test` runs the files of tests."""
 
 from collections import Counter
 from collections.abc import Mapping

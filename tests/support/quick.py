@@ -119,7 +119,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Raise UsageError for a file that is said to be slow and is not there."""
+    """Raise UsageError if a file listed as slow does not exist."""
     gone = [each for each in sorted(SLOW_PATHS) if not (TESTS / each).exists()]
     if gone and config.getoption("quick"):
         raise pytest.UsageError(f"expected the files of SLOW; there is no {gone[0]}")
@@ -135,7 +135,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the marks and the engine of a test say."""
+    """Leave out tests by their marks and engine."""
     if config.getoption("quick"):
         left_out = {item for item in items if _is_left_out(item)}
         items[:] = [item for item in items if item not in left_out]

@@ -1,4 +1,4 @@
-"""Answers of nodes, spoilt: what cannot be read at all, and what reads well and is not true."""
+"""Faulty answers of nodes: unreadable ones, and readable ones with wrong content."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 DEEP: Final = b"[" * 100_000 + b"]" * 100_000
-# Each makes of a good answer one that no one can read.
+# Each turns a valid answer into an unreadable one.
 RUINED: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "bytes that are no UTF-8": lambda good: good.replace(b':"', b':"\xff') + b'"\xff"',
     "text that is no UTF-8": lambda good: good.replace(b':"', b':"\xff', 9),

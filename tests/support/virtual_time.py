@@ -1,4 +1,4 @@
-"""An event loop whose time passes at once: what waits for seconds is tested in milliseconds."""
+"""An event loop whose time passes at once: waits of seconds take milliseconds."""
 
 import asyncio
 import selectors

@@ -1,4 +1,4 @@
-"""Wheels made of what is installed, so that a test installs what the lock names, offline."""
+"""Wheels built from installed packages, so that tests install the locked versions offline."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""A small balancer of TCP connections: it sends clients to what is ready."""
+"""A small balancer of TCP connections: it sends clients to services that are ready."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -40,7 +40,7 @@ class Balancer:
             while True:
                 said = await asyncio.gather(*(_is_ready(client, port) for port in self._ports))
                 ready = [port for port, is_so in zip(self._ports, said, strict=True) if is_so]
-                self._ready = ready or list(self._ports)  # without any, let one say what is wrong
+                self._ready = ready or list(self._ports)  # if none is ready, any one
                 await asyncio.sleep(LOOK_EVERY_S)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

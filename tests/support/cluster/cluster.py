@@ -53,7 +53,7 @@ class Process:
     began_at: int = 0
 
     def start(self) -> None:
-        """Start it; what it says is added to its log."""
+        """Start it; its output is appended to its log."""
         with self.log.open("ab") as log:
             self.began_at = log.tell()
             command = [sys.executable, "-m", "mintscope", *self.words]
@@ -64,7 +64,7 @@ class Process:
         self.running.send_signal(number)
 
     def restart(self, code: Path) -> None:
-        """End it in order, and start the code of *code* in its place."""
+        """Stop it cleanly, and start the version in *code* instead."""
         self.environment = {**self.environment, "PYTHONPATH": str(code)}
         self.running.terminate()
         self.running.wait(END_S)
@@ -77,7 +77,7 @@ class Process:
                 yield json.loads(line)
 
     def events_since_start(self) -> Iterator[dict[str, object]]:
-        """Return those of the process that runs now."""
+        """Return the events of the current process."""
         return self.events(self.began_at)
 
     def end(self) -> None:
@@ -114,7 +114,7 @@ class Cluster:
         return max(epochs, key=lambda name: epochs[name])
 
     def standby(self) -> str:
-        """Return the other one."""
+        """Return the ingest that is not the leader."""
         return next(name for name in INGESTS if name != self.leader())
 
     def environment(self, **more: str) -> dict[str, str]:
@@ -149,7 +149,7 @@ class Cluster:
         return inherited | {f"MINTSCOPE_{key}": value for key, value in settings.items()} | more
 
     def command(self, *words: str, typed: str = "") -> str:
-        """Run `mintscope` to its end; return what it prints."""
+        """Run a `mintscope` command to its end; return its output."""
         ran = subprocess.run(
             [sys.executable, "-m", "mintscope", *words],
             env=self.environment(
@@ -173,7 +173,7 @@ class Cluster:
             (migrations / kind / "9999_next.sql").write_text(script)
 
     def keep_alive(self) -> list[str]:
-        """Start again what has ended; return the names."""
+        """Restart the processes that have ended; return their names."""
         ended = [name for name, each in self.processes.items() if each.running.poll() is not None]
         for name in ended:
             self.processes[name].start()

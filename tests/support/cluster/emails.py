@@ -19,7 +19,7 @@ PAUSE_S: Final = 0.1
 
 
 async def expect_emails(dsn: str, room: MailRoom, count: int) -> str:
-    """Write *count* e-mails at once, and wait until they have left; say how long it took."""
+    """Write *count* e-mails at once, and wait until they have left; return the duration."""
     at = SystemClock().now()
 
     def write(rows: AccountRows) -> None:

@@ -1,4 +1,4 @@
-"""Clients of a cluster: they spend credits, look, and buy."""
+"""Clients of a cluster: they spend credits, read prices, and buy."""
 
 import asyncio
 import random
@@ -63,7 +63,7 @@ class Heard:
             self.hidden_s = max(self.hidden_s, now_s - before_s)
 
     def begin(self) -> None:
-        """Begin to measure again."""
+        """Reset the measurements."""
         self.hidden_s = self.wait_s = 0.0
         self.lost.clear()
         self.unavailable.clear()

@@ -1,4 +1,4 @@
-"""The books of payments in memory: what an auditor notes, in the fewest words."""
+"""The books of payments in memory: the records of an auditor, in minimal form."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

@@ -11,7 +11,7 @@ from mintscope.market.series.holders import Holder, HolderKind, Holders
 class FakeHolders:
     """Implements HolderReader: half of a mint is burned; *failure* is raised instead if set.
 
-    reading_count   how often it was asked
+    reading_count   the number of reads
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Reads of a list, in memory, obeying `market.screening.store`: every answer is made again."""
+"""Reads of a list, in memory, obeying `market.screening.store`: every answer is computed again."""
 
 from array import array
 from collections.abc import Sequence

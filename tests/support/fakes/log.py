@@ -1,4 +1,4 @@
-"""The swap log in memory, obeying `market.log`: what was appended is what is read."""
+"""The swap log in memory, obeying `market.log`: reads return the appended events."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 

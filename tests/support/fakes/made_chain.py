@@ -1,4 +1,4 @@
-"""A made-up chain for the tests of ingest.
+"""A generated chain for the tests of ingest.
 
 Each transaction has one instruction, whose data is one swap in JSON.
 """
@@ -157,7 +157,7 @@ def random_swaps(
 def random_chain(
     seed: int, length: int, *, spread_s: int = 40, pools: Sequence[str] = ("made",)
 ) -> list[Block]:
-    """Return *length* blocks, some slots skipped, some times null or going back."""
+    """Return *length* blocks, with skipped slots, and block times that are null or go back."""
     random = Random(seed)
     blocks: list[Block] = []
     slot, time = 100, START
@@ -185,7 +185,7 @@ class ListSource:
     asked: list[Tip | None] = field(default_factory=list)
 
     async def genesis_hash(self) -> str | None:
-        """Return nothing: it is no real chain."""
+        """Return None, because it is not a real chain."""
         return None
 
     async def updates(self, after: Tip | None) -> AsyncIterator[Update]:

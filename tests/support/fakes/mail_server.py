@@ -100,7 +100,7 @@ class MailRoom:
 
 @dataclass
 class Hooks:
-    """The methods that the server calls, and no others: it looks at each member each time."""
+    """The methods that the server calls, and no others: it inspects all members on each call."""
 
     room: MailRoom
 

@@ -1,4 +1,4 @@
-"""A Solana node whose chain is written by the test, and whose answers can be spoilt."""
+"""A Solana node with a chain that the test writes, and with faulty answers on request."""
 
 import json
 from collections.abc import Callable
@@ -40,11 +40,11 @@ Fault = Callable[["FakeNode", str, list[Any]], httpx.Response | None]
 
 @dataclass
 class FakeNode:
-    """One chain as it stands now: `blocks` ascending, of them `final_count` final.
+    """The current chain: `blocks`, ascending, the first `final_count` of them final.
 
     unlisted      slots that getBlocks leaves out
-    unfetchable   error codes for slots that getBlock has, and will not give
-    ghosts        dead blocks still given at `confirmed`
+    unfetchable   error codes of getBlock, by slot, for blocks that exist
+    ghosts        dead blocks that are still returned at `confirmed`
     slot_s        its pace, as it reports it
     samples       it offers getRecentPerformanceSamples
     timed         it gives the times of blocks
@@ -208,7 +208,7 @@ def failing(error: type[httpx.TransportError]) -> Fault:
 
 
 def lie(number: int) -> Fault:
-    """Call a block missing that is there; other methods answer honestly."""
+    """Report an existing block as missing; other methods answer correctly."""
 
     def spoil(_node: FakeNode, method: str, _params: list[Any]) -> httpx.Response | None:
         return reply(error={"code": number, "message": "lie"}) if method == "getBlock" else None

@@ -1,4 +1,4 @@
-"""PaymentStore in memory: what a store must do, in the fewest words.
+"""PaymentStore in memory: the required behaviour of a store, in minimal form.
 
 It obeys tests/contract/test_payment_store.py like every other store.
 """

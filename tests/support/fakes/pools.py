@@ -11,7 +11,7 @@ from mintscope.solana.blocks import WSOL
 
 @dataclass
 class Pools:
-    """A PoolReserves with enough on both sides, at first.
+    """A PoolReserves that starts with enough on both sides.
 
     answers     whether there is a node
     is_usable   whether the pools are of the payment token

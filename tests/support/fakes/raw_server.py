@@ -1,4 +1,4 @@
-"""A server on the loopback address that answers every request with bytes of the test's."""
+"""A server on the loopback address that answers every request with bytes from the test."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable

@@ -153,7 +153,7 @@ class FakeSeries:
     async def past(
         self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
     ) -> PastMint | OutOfReach | None:
-        """Return all that the log knew then; nothing of it is folded."""
+        """Return the mint by the log at that time, without folded swaps."""
         log = self._log
         if mint not in log.tracked_at(log.seq):
             return None

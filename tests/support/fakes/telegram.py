@@ -24,7 +24,7 @@ def refusal(status: int, description: str, **parameters: int) -> Answer:
 
 @dataclass
 class FakeTelegram:
-    """Chats and updates; *answers* says how the next messages are refused; None: it is sent."""
+    """Chats and updates; *answers* refuse the next messages; None: the message is sent."""
 
     url: str = ""
     sent: list[tuple[int, str]] = field(default_factory=list)

@@ -10,7 +10,7 @@ import apsw
 
 TABLES: Final = ("user", "application", "api_key", "session", "proof", "letter", "account_event")
 
-# The state of an application after such an event of the log; None: gone.
+# The state of an application after each kind of event of the log; None: deleted.
 STATE_AFTER: Final = {
     "applied": "awaiting_confirmation",
     "approved": "approved",
@@ -61,7 +61,7 @@ def rows(path: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
 
 
 def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """Return all of the accounts, to be compared."""
+    """Return all rows of the accounts, for comparison."""
     with _opened(path) as db:
         return {table: list(db.execute(f"SELECT * FROM {table} ORDER BY id")) for table in TABLES}
 

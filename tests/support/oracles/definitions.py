@@ -1,4 +1,4 @@
-"""Definitions D1 to D8, written out without any thought of speed: the oracle."""
+"""Definitions D1 to D8, implemented for clarity, not for speed: the oracle."""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Reads what the devchain shows, with nothing of its code."""
+"""Reads the output of the devchain, without its code."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""The swaps that the devchain's market meant: what a decoder has to find."""
+"""The intended swaps of the devchain's market, which a decoder must find."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""The expected list, computed slowly from the swaps alone.
+"""The expected list, computed slowly from only the swaps.
 
 Shares no code with what it checks: every value is looked for again among all swaps.
 """

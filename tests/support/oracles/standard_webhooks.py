@@ -1,4 +1,4 @@
-"""A receiver of webhooks, as the text of Standard Webhooks says; nothing of ours is in it.
+"""A receiver of webhooks, as the text of Standard Webhooks says; without any code of the service.
 
 Source    https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """

@@ -47,13 +47,13 @@ class DocumentedService:
     node: TroubledNode | None = None
 
     def mintscope(self, words: str, *, typed: str = "") -> str:
-        """Run a command in this process; return what it prints."""
+        """Run a command in this process; return its output."""
         result = CliRunner().invoke(app, shlex.split(words, comments=True), input=typed)
         assert result.exit_code == 0, f"mintscope {words}: {result.output} {result.exception}"
         return result.stdout
 
     def sh(self, script: str, *, cwd: Path | None = None, **more: str) -> str:
-        """Run *script* with the variables *more*; return what it prints."""
+        """Run *script* with the variables *more*; return its output."""
         path = f"{self.folder / 'bin'}:{Path(sys.executable).parent}:/usr/bin:/bin"
         ran = subprocess.run(
             ["sh", "-euc", script],

@@ -96,7 +96,7 @@ async def _swaps(log: FakeLog) -> None:
 
 
 async def _nothing(_log: FakeLog) -> None:
-    """Let nothing trade."""
+    """Add no trades."""
 
 
 async def _serve(

@@ -39,7 +39,7 @@ def market_town(
 async def visiting(
     chain: Chain, sellers: list[Seller]
 ) -> AsyncIterator[tuple[Shopper, list[httpx.AsyncClient]]]:
-    """Let the buyer stand in front of the sellers."""
+    """Connect the buyer to the sellers."""
     limits = httpx.Limits(max_connections=200)
     async with AsyncExitStack() as stack:
         rpc, *shops = [

@@ -41,7 +41,7 @@ class Upstream(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Its address."""
+        """The address on which it listens."""
         return f"127.0.0.1:{self.server_port}"
 
     @override
@@ -135,7 +135,7 @@ def caddyfile(hosts: Sequence[str]) -> str:
 
 @contextmanager
 def proxied(folder: Path) -> Iterator[Proxy]:
-    """Run Caddy before three upstreams, with its files in *folder*, until the block ends."""
+    """Run Caddy in front of three upstreams, with its files in *folder*, until the block ends."""
     upstreams = [Upstream() for _ in range(3)]
     for upstream in upstreams:
         threading.Thread(target=upstream.serve_forever, args=(0.05,), daemon=True).start()

@@ -85,7 +85,7 @@ class Manner:
 
 @dataclass(frozen=True)
 class Seller:
-    """Its address, and its process."""
+    """A running seller: its address and its process."""
 
     url: str
     process: BaseProcess

@@ -137,7 +137,7 @@ class PostgresServer:
         return RANDOM_KEY.sub("", said)
 
     def remove(self) -> None:
-        """Stop it, and remove all it has but data that are kept."""
+        """Stop it, and remove all its files except kept data."""
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -77,7 +77,7 @@ def troubled_node(behind: str) -> Iterator[TroubledNode]:
 
         @override
         def handle_error(self, request: object, client_address: object) -> None:
-            """A client that has left is no news."""
+            """Print nothing: a client has left."""
 
     with Listener(("127.0.0.1", 0), Handler) as server:
         node.url = f"http://127.0.0.1:{server.server_port}"

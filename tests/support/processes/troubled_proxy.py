@@ -34,7 +34,7 @@ class TroubledProxy:
             self.cut()
 
     def end(self) -> None:
-        """Be well again; connections that slept are lost."""
+        """End the fault; sleeping connections are lost."""
         self._trouble = "none"
         self.cut()
         self._is_awake.set()

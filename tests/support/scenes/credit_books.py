@@ -1,4 +1,4 @@
-"""The books of credits, read by a test once nothing serves any more."""
+"""The books of credits, read by a test once no process serves."""
 
 from contextlib import closing
 from pathlib import Path

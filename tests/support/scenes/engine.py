@@ -91,7 +91,7 @@ def _reported_by(
 
 
 def lose_store(ledger: CreditLedger) -> None:
-    """Let nothing be written by *ledger* any more."""
+    """Make all further writes of *ledger* fail."""
     book = vars(ledger)["_writing"]
     if is_postgresql():
         vars(vars(book)["_db"])["_dsn"] = "host=127.0.0.1 port=1"

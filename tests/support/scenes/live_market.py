@@ -1,4 +1,4 @@
-"""A market that trades on command, and those who follow it."""
+"""A market that trades on command, and its followers."""
 
 from random import Random
 

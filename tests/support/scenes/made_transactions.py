@@ -1,4 +1,4 @@
-"""A tiny transaction builder: what a test says, in the shape that getBlock returns.
+"""A tiny transaction builder: the description of a test, in the form of getBlock.
 
 Accounts are named by words; a word becomes an address by hashing, unless it
 is one.  Nothing here comes from the decoder, so neither can hide the other's mistakes.

@@ -54,7 +54,7 @@ ALERT: Final = AlertRule(
 
 
 async def scene_at(site: Website) -> dict[str, object]:
-    """Let things happen; return what stands for the braces in addresses of pages."""
+    """Add data for every page; return the values of the variables in page addresses."""
     await site.make_administrator()
     applications = await _applications(site)
     await _hours(site)

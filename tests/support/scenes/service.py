@@ -1,4 +1,4 @@
-"""The whole API over a real store, with a clock that stands still."""
+"""The whole API over a real store, with a clock that only tests move."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -73,7 +73,7 @@ class Service:
     remembers: bool = False  # issued credit tokens are in memory before they are first presented
 
     async def issue(self, credit_count: int) -> CreditToken:
-        """Hand out another credit token."""
+        """Issue another credit token."""
         self.issued_count += 1
         token = credit_token(self.issued_count)
         account = await self.ledger.issue(token, credit_count, "")

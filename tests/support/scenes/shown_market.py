@@ -1,4 +1,4 @@
-"""A market for pages to show: some forty tokens that traded for a day, in a real store."""
+"""A market for tests of pages: some forty tokens that traded for a day, in a real store."""
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -114,7 +114,7 @@ class ShownMarket:
         return Coverage(since, now, rows, 20_000, skipped_slots=4, missing_slots=0)
 
     async def _is_well(self) -> None:
-        """Find nothing wrong."""
+        """Pass the check."""
 
     async def trade(self, *, at_s: int | None = None, mints: Sequence[Mint] = ()) -> None:
         """Let each mint trade, in a slot that is final at once."""

@@ -84,7 +84,7 @@ def _token_swap(name: str, address: str) -> Layout:
 
 
 def _stabble(name: str, address: str) -> tuple[Layout, Layout]:
-    """Return a venue of Stabble: the second version names the mints before the accounts."""
+    """Return a venue of Stabble: in the second version the mints precede the accounts."""
     return (
         Layout(name, address, "swap", (6,), (1, 2), (3, 4)),
         Layout(name, address, "swap_v2", (8,), (3, 4), (5, 6)),

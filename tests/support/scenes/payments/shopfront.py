@@ -91,7 +91,7 @@ class BrowserWallet:
     goes_on: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def enter(self, page: Page) -> None:
-        """Be in the browser of *page* from the next page on."""
+        """Install the wallet in the browser of *page*, from the next page on."""
         await page.expose_function("connectByWallet", self.connect)
         await page.expose_function("signByWallet", self.sign)
         await page.expose_function("signTextByWallet", self.sign_text)

@@ -1,4 +1,4 @@
-"""Someone who buys step by step, and remembers every step."""
+"""A buyer that buys step by step, and records every step."""
 
 import asyncio
 import json
@@ -89,7 +89,7 @@ class Shopper:
         return Paid(self._wallet.pay(required, offer, await self._blockhash()), key)
 
     async def buy(self, shop: httpx.AsyncClient, key: str | None) -> Paid:
-        """Buy ten credits; a payment that was sent is remembered whatever happens then."""
+        """Buy ten credits; a sent payment is recorded in any case."""
         paid = await self.prepare(shop, key)
         self.paid.append(paid)
         paid.answer = await send(shop, paid)
@@ -115,7 +115,7 @@ async def send(shop: httpx.AsyncClient, paid: Paid, *, key: str | None = None) -
 
 
 async def redeem(shop: httpx.AsyncClient, paid: Paid) -> None:
-    """Send the payment again until it is known what became of it.
+    """Send the payment again until its outcome is known.
 
     A shop that says for two seconds that it has not sent it will not send it.
     """

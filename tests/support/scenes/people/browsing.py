@@ -113,7 +113,7 @@ class Visitor:
         self.page.on("response", self._see)
 
     async def open(self, path: str) -> Response:
-        """Go to *path* by the address bar."""
+        """Open *path* from the address bar."""
         response = await self.page.goto(self.origin + path)
         assert response is not None
         return response
