@@ -130,7 +130,7 @@ SIZES: Final = {
     # A webhook lost in a power failure is sent again, so a commit need not wait for the disk.
     "webhooks": Sizes(waits_for_disk=False, shrinks=True),
     # Ingest copies the log of the market in a thread: see `market.store.sqlite.copy_log`.
-    "market": Sizes(shrinks=True, log_pages=8_000),
+    "market": Sizes(shrinks=True, log_pages=14_000),
 }
 
 
