@@ -128,7 +128,7 @@ def _request(token: str, kind: Kind, more: str = "") -> bytes:
 
 
 def _before(number: int) -> str:
-    """Return a cursor, different for each *number*, before enough rows of slots with one swap."""
+    """Return a cursor, different for each *number*; its page has only slots with one swap."""
     leg, place = divmod(number, len(OLDER_SLOTS))
     return encode_cursor(BeforeSwap(OLDER_SLOTS[place], 0, 0, -1, leg))
 

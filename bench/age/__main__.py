@@ -223,7 +223,7 @@ class Scene:
 
     @contextmanager
     def _ready_api(self) -> "Iterator[tuple[subprocess.Popen[bytes], Start]]":
-        """Run an api; the block begins once it is ready, with the start of the process."""
+        """Run an api; once it is ready, yield its process and the start of that process."""
         start = self._start()
         with running(self._settings, "api") as api:
             until(lambda: answer(self._port, "/readyz")[0] == http.client.OK, "api", STEP_S_MAX)
@@ -300,7 +300,7 @@ def make(engine: str, share: float, age: Age, sample: Traded, folder: Path) -> M
 
 
 def measure(engine: str, folder: Path) -> Iterator[Measured]:
-    """Yield the cost of each step over the store that was made in *folder*, which changes it."""
+    """Yield the cost of each step on the store in *folder*; the steps change the store."""
     made = json.loads((folder / MADE).read_text())
     age = Age(*made["sizes"])
     with python_running("bench.market") as chain_port, PLACES[engine](folder) as place:

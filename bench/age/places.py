@@ -1,4 +1,4 @@
-"""The place of a store on each engine: created by an older version, and filled."""
+"""The location of a store on each engine; an older version creates it, and rows fill it."""
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The chain as a Yellowstone server streams it: blocks with what touches a DEX, and slots."""
+"""The chain as a Yellowstone server streams it: blocks with DEX transactions, and slots."""
 
 import asyncio
 import json

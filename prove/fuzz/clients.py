@@ -74,7 +74,7 @@ def path(text: bytes) -> None:
 
 
 def base58_text(text: bytes) -> None:
-    """Decode, and compare with arithmetic."""
+    """Decode base58 text, and compare the bytes with those of integer arithmetic."""
     try:
         decoded = base58.decode(text.decode("latin-1"))
     except Unreadable:

@@ -301,7 +301,7 @@ async def cost_of(
 ) -> backfill.Cost:
     """Return the approximate cost of reading *addresses* back to *from_time*, at one call each.
 
-    The newest page shows the rate of transactions of an address, which is assumed for all the time.
+    The rate of transactions on the newest page of an address is assumed for the whole period.
     Raises RpcFailure.
     """
     transactions = pages = 0

@@ -108,7 +108,7 @@ class Quotes:
         return 2 if mint in self._staking else 3
 
     def worth(self, mint: Mint) -> float:
-        """Return the USD of one whole *mint*, which is of kind TOKEN."""
+        """Return the value of one whole *mint*, of kind TOKEN, in USD."""
         token = self._token(mint)
         assert token is not None
         return token.usd

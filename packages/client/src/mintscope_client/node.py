@@ -100,7 +100,7 @@ def latest(url: str) -> Dialogue[Recent]:
 def last_height(url: str) -> Dialogue[int]:
     """Ask for the last block height at which a transaction signed until now can land.
 
-    That is of the newest blockhash the node knows; `fates` allows for a block that it does not.
+    It is the height for the newest blockhash of the node; `fates` allows for a newer block.
     Raises NodeSilent.
     """
     height = yield from _ask(url, "getBlockHeight", {"commitment": TIP}, kind=int)

@@ -337,7 +337,7 @@ def _described(shape: object) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 
 def _named(shape: object, value: object, place: str) -> tuple[str, str]:
-    """Return the phrase of msgspec that a list of the expected names replaces, and that list."""
+    """Return a phrase in a message of msgspec, and the list of expected names to replace it."""
     schema, named = _described(shape)
     kinds = schema.get("discriminator", {})
     if place and kinds.get("propertyName") == place:

@@ -107,7 +107,7 @@ class GroupCommit(Generic[Item, Outcome]):
     def submit(self, item: Item) -> asyncio.Future[Outcome]:
         """Queue *item*; the future is done once the batch of *item* is done.
 
-        Cancelling it before the writer takes it leaves it out.
+        The item is left out if its future is cancelled before the writer takes the item.
         Raises ServiceUnavailable when the queue is full, stuck or closed.
         """
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()

@@ -308,7 +308,7 @@ class Averages:
         return found
 
     def save(self, at: AverageRows, k: int, recents: Any, opens: Floats) -> None:
-        """Store the values of timeframe *k* that rows *at* had; None: *recents* do not change."""
+        """Store the values that rows *at* had for timeframe *k*; None: *recents* do not change."""
         self._before.append((at, k, recents, opens))
 
     def changes(self, k: int, kind: int) -> Iterator[tuple[AverageRows, Any]]:
