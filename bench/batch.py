@@ -35,7 +35,7 @@ WHAT_CPU: Final = "processor time of a report, all threads"
 
 
 def run() -> list[Figure]:
-    """Return reports a second, and the processor time of one, by a batch and by single requests."""
+    """Return reports per second, and the processor time of a report, by batch and by requests."""
     with TemporaryDirectory() as name:
         tokens = prepare(Path(name))
         asked = {BATCH: [_batch(token) for token in tokens], SINGLE: [*map(_single, tokens)]}

@@ -70,7 +70,7 @@ class Spending:
 
 
 def run() -> list[Figure]:
-    """Return debits a second of each, and the processor time of one in this process."""
+    """Return debits per second by engine, and the processor time of a debit in this process."""
     servers: Any = import_module("tests.support.processes.servers")  # what tests start, too
     server = servers.PostgresServer(durable=True)
     try:
@@ -145,7 +145,7 @@ async def _one_by_one(dsn: str) -> AsyncGenerator[Spend, None]:
 
 
 async def _round(spend: Spend) -> tuple[float, float]:
-    """Return debits a second, and the processor time of one in us."""
+    """Return debits per second, and the processor time of each in us."""
     cpu_s, began_s = time.process_time(), time.perf_counter()
     until_s = began_s + ROUND_S
 

@@ -76,7 +76,7 @@ class Rounds:
 
 
 def run() -> list[Figure]:
-    """Return requests per second, and the processor time of one, of ours and of the peers."""
+    """Return requests per second, and the processor time of a request, of ours and of the peers."""
     with TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         tokens = prepare(folder)

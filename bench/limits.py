@@ -46,7 +46,7 @@ class Taken:
 
 
 def run() -> list[Figure]:
-    """Return takes a second of each, and the processor time of one in this process."""
+    """Return takes per second of each store, and the processor time of a take in this process."""
     servers: Any = import_module("tests.support.processes.servers")  # what tests start, too
     postgres = servers.PostgresServer()
     try:

@@ -1,7 +1,7 @@
 """Decoding of transactions to swaps: any bytes give swaps, or a reason why not.
 
 A swap is a call of a DEX by an instruction that swaps, after which a pool has received one mint and
-paid another.  Failed transactions, liquidity changes, token creations, tips and commissions are no
+paid another.  Failed transactions, liquidity changes, token creations, tips and commissions are not
 swaps.
 """
 

@@ -2,7 +2,7 @@
 
 Wrapped SOL that leaves its account as lamports (CloseAccount, UnwrapLamports) counts as moved SOL.
 WithdrawExcessLamports does not: the token programs refuse it for wrapped SOL, and lamports of other
-accounts are no tokens.
+accounts are not tokens.
 
 A mint of Token-2022 may withhold a fee of a transfer.  TransferCheckedWithFee names the fee; for
 TransferChecked only the balances show it.

@@ -276,7 +276,7 @@ def changes_supply(call: Call) -> bool:
 def makes_shares(
     call: Call, exchange: Exchange, token_accounts: TokenAccounts, trader: str | None
 ) -> bool:
-    """Return whether *call* was a deposit or a withdrawal, which mints or burns shares.
+    """Return whether *call* was a deposit or a withdrawal, in which shares are minted or burned.
 
     Tokens of a third mint that are minted for another owner than the *trader* are a fee.
 
