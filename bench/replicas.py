@@ -217,7 +217,7 @@ def _server_cpu(server: Any) -> float:
 
 
 def _late(store: str) -> Iterator[Figure]:
-    """Yield the time of a block until the second of two api processes answers with it."""
+    """Yield the delay of a block until the second of two api processes has it."""
     with ExitStack() as stack:
         chain_port = stack.enter_context(python_running("bench.market"))
         ports = [free_port(), free_port()]

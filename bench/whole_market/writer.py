@@ -62,7 +62,7 @@ def follow(where: str, mints: Sequence[Mint]) -> None:
 
 
 def swaps_of_a_slot(slot_s: float, rate: int = SWAPS_A_SECOND) -> int:
-    """Return the number of swaps in a slot of *slot_s*: as many a second at any pace."""
+    """Return the number of swaps in a slot of *slot_s*: the rate per second is constant."""
     return round(rate * slot_s)
 
 

@@ -85,7 +85,7 @@ def shows(name: str) -> Breaking:
 
 @contextmanager
 def disk_fills_up(installation: Installation) -> Iterator[None]:
-    """Take all space above the limit of the check of the disk, and what others free meanwhile."""
+    """Fill the disk up to the limit of its check, and fill space that others free meanwhile."""
     most = int(installation.environment[DISK_LIMIT]) - BELOW_MIB * MIB
     path = installation.folder / "filler"
     healed = threading.Event()

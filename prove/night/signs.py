@@ -51,7 +51,7 @@ class Signs:
             self.said[where] = words
 
     def within(self, seconds: float) -> list[str]:
-        """Return the places that named it within *seconds*."""
+        """Return the places that named the fault within *seconds*."""
         return [where for where, at_s in self.named_s.items() if at_s <= seconds]
 
 

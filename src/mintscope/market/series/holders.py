@@ -82,7 +82,7 @@ class Holders(NamedTuple):
 
     @property
     def burned(self) -> int:
-        """The raw amount at the burn addresses among them."""
+        """The raw amount that these accounts hold at burn addresses."""
         return sum(one.amount for one in self.holders if one.kind is HolderKind.BURNED)
 
 

@@ -52,7 +52,7 @@ class OutOfReach(NamedTuple):
 
 
 class PastMint(msgspec.Struct, frozen=True):
-    """A mint as of a slot: `loaded.tail` ends with it."""
+    """A mint as of a slot, the last one in `loaded.tail`."""
 
     at: SlotTime
     loaded: LoadedMint
