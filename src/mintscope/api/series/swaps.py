@@ -363,8 +363,10 @@ def decimal(raw: int, decimals: int | None) -> str | None:
     digits = str(raw)
     if not decimals:
         return digits
-    digits = digits.zfill(decimals + 1)
-    return f"{digits[:-decimals]}.{digits[-decimals:]}".rstrip("0").rstrip(".")
+    if len(digits) <= decimals:
+        digits = digits.zfill(decimals + 1)
+    fraction = digits[-decimals:].rstrip("0")
+    return f"{digits[:-decimals]}.{fraction}" if fraction else digits[:-decimals]
 
 
 def _place(cursor: str) -> SwapPlace | None:
@@ -376,12 +378,14 @@ def _place(cursor: str) -> SwapPlace | None:
 
 def _line(one: LoggedSwap, *, is_final: bool) -> SwapLine | None:
     swap = one.swap
-    detail = one.swap.detail
+    detail = swap.detail
     if detail is None:
         return None
+    price_usd = swap.price_usd
     price = swap.offered  # its own, also where SOL has the rate as its price
-    if price is None and swap.price_usd is not None and swap.price_sol is not None:
-        price = swap.price_usd, swap.price_sol
+    if price is None and price_usd is not None and swap.price_sol is not None:
+        price = price_usd, swap.price_sol
+    excluded = NOTHING_EXCLUDED if swap.volume else _excluded(swap)
     # There are hundreds in a page: one by one is the fastest.
     return SwapLine(
         one.place.slot,
@@ -394,29 +398,30 @@ def _line(one: LoggedSwap, *, is_final: bool) -> SwapLine | None:
         detail.quote,
         Amount(str(detail.quote_amount), decimal(detail.quote_amount, detail.quote_decimals)),
         None if price is None else PriceOfSwap(*price),
-        swap.price_usd is not None,
+        price_usd is not None,
         is_final,
         "transfers" if _is_unlisted(detail.program) else "table",
-        _reason(swap),
-        *_excluded(swap),
+        _reason(swap) if price_usd is None else None,
+        *excluded,
     )
 
 
-def _reason(swap: PricedSwap) -> Literal["otherPool", "roundTrip", "noPrice"] | None:
-    """Return the reason why *swap* sets no price, None if it sets one."""
-    if swap.price_usd is not None:
-        return None
+def _reason(swap: PricedSwap) -> Literal["otherPool", "roundTrip", "noPrice"]:
+    """Return the reason why *swap* sets no price."""
     if swap.offered is None:
         return "noPrice"
     is_trip = swap.evidence is not None and swap.evidence.trip
     return "roundTrip" if is_trip else "otherPool"
 
 
+NOTHING_EXCLUDED: Final = (None, None)
+
+
 def _excluded(swap: PricedSwap) -> tuple[float | None, Excluded | None]:
-    """Return the USD of *swap* that no volume includes, and the reason; None if it counts."""
+    """Return the USD that no volume includes of *swap* without volume, and the reason."""
     evidence = swap.evidence
-    if swap.volume or evidence is None or not evidence.flow:
-        return None, None
+    if evidence is None or not evidence.flow:
+        return NOTHING_EXCLUDED
     return evidence.flow / MICRO_USD, _excluded_reason(swap, evidence)
 
 

@@ -393,10 +393,10 @@ def merged(
     swaps: Iterable[tuple[UnixS, PricedSwap]],
 ) -> list[CandleRow]:
     """Return the rows of *timeframe* that *swaps*, in order, would change after *state*."""
-    frame = MintFold.from_state(state, in_sol).frames[timeframe]
+    fold = MintFold.from_state(state, in_sol)
     for time, swap in swaps:
-        frame.apply(time, price_of(swap), swap)
-    return frame.changed()
+        fold.apply(time, swap)
+    return fold.changed()[timeframe]
 
 
 def price_of(swap: PricedSwap) -> float | None:

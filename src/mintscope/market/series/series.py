@@ -354,6 +354,8 @@ def values_of(
     A row is a number, or one for each output of the indicator; NaN for null, and for all but the
     newest *count* rows.
     """
+    if not asked:
+        return {}
     bars = bars_of(series.candles, is_whole=series.closed == 0)
     return {each.text: each.newest(bars, count)[start.first :] for each in asked}
 
