@@ -1,1 +1,1 @@
-"""The API: callers, x402, answers, streams."""
+"""The API: its callers, x402 payments, answers and streams."""

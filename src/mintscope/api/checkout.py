@@ -1,4 +1,4 @@
-"""The checkout of this process, which counts outcomes of payments."""
+"""The checkout of this process, which also counts the outcomes of payments."""
 
 import structlog
 
@@ -14,7 +14,7 @@ log = structlog.get_logger()
 
 
 def open_checkout(ledger: CreditLedger, merchant: Merchant | None) -> Checkout:
-    """Return a checkout that sells for *merchant*, or takes credits only."""
+    """Return a checkout that sells for *merchant*; without a merchant it takes only credits."""
     return Checkout(
         ledger=ledger,
         debits=ledger if isinstance(ledger, DebitLedger) else None,

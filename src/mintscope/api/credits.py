@@ -1,8 +1,8 @@
 """Endpoints that sell and rotate credits.
 
-A credit token moves all of its credits, a wallet the credits of its own purchases.
+The holder of a credit token moves all of its credits; a wallet moves those that it bought.
 
-A client that lost the answer sends the same request again: with the old token and the same
+A client that lost the answer repeats the request: with the old token and the same
 Idempotency-Key, or with the same signed challenge.
 """
 
@@ -80,7 +80,7 @@ NOT_THEIRS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotateRoutes:
-    """Routes that move credits, by either of two proofs of ownership."""
+    """Routes that move credits, on either of two proofs of ownership."""
 
     gate: Gate
     ledger: CreditLedger
@@ -110,8 +110,8 @@ class RotateRoutes:
     async def rotate_credits(self, request: Request) -> Response:
         """Move all credits to a new token, on the old one or a signed challenge.
 
-        Moves credits to a new credit token: all of those on the token in Authorization, or those
-        that the purchases of a wallet brought, on its signed challenge. The old token is void at
+        Moves credits to a new credit token: all credits of the token in Authorization, or those
+        that a wallet bought, if the wallet has signed a challenge. The old token is void at
         once. Costs nothing.
         """
         caller = await self.gate.admit(request)
@@ -146,10 +146,10 @@ class RotateRoutes:
         body=wire.Claimed,
     )
     async def make_rotation_challenge(self, request: Request) -> Response:
-        """A text whose signature proves to be the wallet that paid.
+        """A text to sign that proves ownership of the wallet that paid.
 
-        Returns a text for a wallet to sign, good for 5 minutes; signed, it moves the credits that
-        this wallet bought to a new credit token. Costs nothing.
+        Returns a text for a wallet to sign, valid for 5 minutes. The signed text moves the credits
+        that this wallet bought to a new credit token. Costs nothing.
         """
         await self.gate.admit(request)
         merchant = self._expect_merchant()
@@ -189,7 +189,7 @@ class RotateRoutes:
             raise errors.InvalidProof(EXPIRED if flaw is RotationDenied.EXPIRED else NOT_PROVEN)
         tokens = self._new_tokens(merchant, "wallet", proof.challenge)
         token = tokens[0]
-        # Before the lock, so that others do not wait for the chain.
+        # Before the lock, so that other requests do not wait for the chain.
         await _adopt_lost(merchant, claim, address=self.gate.address(request))
         async with self._lock:
             again = await self._find(tokens)
@@ -207,7 +207,7 @@ class RotateRoutes:
             return wire.Rotated(token=token, credits=moved)
 
     async def _find(self, tokens: Sequence[CreditToken]) -> wire.Rotated | None:
-        """Return the earlier result, if one of *tokens* exists; else None."""
+        """Return the earlier result if one of *tokens* exists; None otherwise."""
         for token in tokens:
             account = await self.ledger.find(token)
             if account is not None:
@@ -219,7 +219,7 @@ class RotateRoutes:
     ) -> wire.Rotated:
         """Move all credits of *holder*.
 
-        Raises RateLimited, NothingToRotate, and InvalidToken if it was rotated meanwhile.
+        Raises RateLimited, NothingToRotate, and InvalidToken if *holder* was rotated meanwhile.
         """
         await self.rate_limit.pass_through(request, await self.ledger.root(holder))
         digest = hash_credential(token, pepper=merchant.facilitator.secrets.pepper)
@@ -231,9 +231,9 @@ class RotateRoutes:
         return wire.Rotated(token=token, credits=moved)
 
     def _new_tokens(self, merchant: Merchant, proven: str, key: str) -> Sequence[CreditToken]:
-        """Derive the credit tokens from the caller's proof and key, so that they are repeatable.
+        """Derive credit tokens from the caller's proof and key, the same ones each time.
 
-        The first is the current one; it may have changed while the wallet signed.
+        The first is of the current secrets, which may have changed while the wallet signed.
         """
         digest = hashlib.sha256(f"mintscope rotation of {proven}".encode()).digest()
         secrets = merchant.facilitator.secrets
@@ -249,9 +249,9 @@ class RotateRoutes:
 
 
 async def _adopt_lost(merchant: Merchant, claim: Claim, *, address: str) -> None:
-    """Look on chain for an unknown purchase, which a restored store may have lost.
+    """Search the chain for an unknown purchase, which a restored store may have lost.
 
-    Any wallet can claim any signature, so each look-up counts as a failed payment does.
+    Any wallet can claim any signature, so each lookup counts as a failed payment.
     Raises PaymentUnavailable.
     """
     if await merchant.rotations.find_purchase(claim.purchase) is not None:
@@ -287,7 +287,7 @@ def _signature(text: str) -> Ed25519:
 
 
 def _read(request: Request, body: bytes, shape: type[T]) -> T:
-    """Return *body* as *shape*, all of whose fields are texts.  Raises BadRequest."""
+    """Return *body* as *shape*, whose fields are all texts.  Raises BadRequest."""
     try:
         value = parse_object(request, body)
     except UnreadableBody as flaw:
@@ -387,7 +387,7 @@ class CreditRoutes:
         return wire.success(request, purchase, at=self.clock.now(), status=201)
 
     async def _handed_out(self, settled: Settled, caller: Caller) -> wire.Purchase:
-        """Return the purchase of *settled*, and its credit token or user.
+        """Return the purchase of *settled*, with its credit token or user.
 
         Raises MissingToken if *caller* has not presented the credential of that account.
         """
@@ -420,8 +420,8 @@ class CreditRoutes:
     async def get_credit_balance(self, request: Request) -> Response:
         """Credits left on a credit token, or to the user of an API key.
 
-        Returns the credits left on the credit token, or to the user of the API key, that is sent
-        along. Costs nothing.
+        Returns the credits left on the credit token in Authorization, or to the user of the API
+        key. Costs nothing.
         """
         balance = await self.gate.balance(await self.gate.admit(request))
         return wire.success(request, wire.Balance(balance=balance), at=self.clock.now())
@@ -435,7 +435,7 @@ class CreditRoutes:
         scope=Scope.TRADE_READ,
     )
     async def get_credit_history(self, request: Request) -> Response:
-        """The sources and uses of credits, of a credit token or of the user of an API key.
+        """The history of credits, of a credit token or of the user of an API key.
 
         Returns the entries of the balance of the credit token, or of the API key's user, newest
         first, and the credits that requests have spent in all. Costs nothing.
@@ -457,7 +457,7 @@ class CreditRoutes:
 
 
 def _bundle(request: Request) -> Bundle:
-    """Return the bundle that the query names.
+    """Return the bundle in the query.
 
     Raises InvalidBundle.
     """

@@ -1,6 +1,6 @@
 """Server-sent events: all streams of a process, and one client's stream.
 
-One task serves all streams every 250 ms: no stream has a task or a timer of its own.
+One task serves all streams every 250 ms: no stream has its own task or timer.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from mintscope.market.report import PLAIN, ReportKind
 
 
 class EndReason(StrEnum):
-    """The reason why a stream ended, which its last event holds."""
+    """The reason why a stream ended, sent in its last event."""
 
     INSUFFICIENT_CREDITS = "insufficient_credits"
     KEY_CAP_REACHED = "key_cap_reached"
@@ -46,7 +46,7 @@ LOST: Final = {
 
 
 class End(msgspec.Struct, frozen=True, rename="camel"):
-    """Data of the last event, `end`: the reason, and the number of credits returned."""
+    """Data of the last event, `end`: the reason, and the number of credits given back."""
 
     reason: Annotated[EndReason, about("Why, in a word.", EndReason.SHUTTING_DOWN)]
     message: Annotated[str, about("Why, in a sentence.", "This process stops: connect again.")]
@@ -56,12 +56,12 @@ class End(msgspec.Struct, frozen=True, rename="camel"):
 class EventStream:
     """Implements `market.updates.Listener`.
 
-    mints           its subjects
-    kind            of its reports
+    mints           the tokens of the stream
+    kind            the kind of its reports
     has_reported    a snapshot or an update was written since `begin_period`
-    has_written     any event was
-    is_open         no end was written, and the client was there when last checked
-    returned_count  returns, at the end, the number of credits that are given back
+    has_written     any event was written since then
+    is_open         no `end` was written, and the client was connected at the last check
+    returned_count  called at the end; returns the number of credits given back
     """
 
     __slots__ = (
@@ -81,7 +81,7 @@ class EventStream:
     ) -> None:
         """Write into *outlet*; *on_behind* is called when an event was missed.
 
-        on_reported   called at the first snapshot or update of a period, once it was written
+        on_reported   called after the first snapshot or update of a period was written
         """
         self.mints = mints
         self.kind = kind
@@ -97,7 +97,7 @@ class EventStream:
         self._waits = False
 
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
-        """Write *event* of *mint*, or record that it was missed."""
+        """Write *event* of *mint*, or record that it could not be written."""
         if not self.is_open:
             return
         if self._waits or self._outlet.is_behind() or (mint in self._missed and not is_whole):
@@ -109,11 +109,11 @@ class EventStream:
         self._tell(event)
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:  # noqa: ARG002 - it is in the text
-        """End the stream, because one of its mints has lost its reports."""
+        """End the stream, because one of its mints no longer has reports."""
         self.close(LOST.get(failure.code, EndReason.UNAVAILABLE), str(failure))
 
     def say(self, event: bytes) -> None:
-        """Write *event*, which is not about a mint."""
+        """Write *event*, which is not about a single mint."""
         if self.is_open:
             self._write(event)
 
@@ -123,7 +123,7 @@ class EventStream:
             self._write(HEARTBEAT)
 
     def wait(self) -> None:
-        """Write no events until `begin_period`, after which missed ones are made up for."""
+        """Write no events until `begin_period`, which then makes up for missed ones."""
         self._waits = True
 
     def begin_period(self) -> None:
@@ -133,7 +133,7 @@ class EventStream:
             self._on_behind(self)
 
     def catch_up(self, broadcast: Broadcaster) -> bool:
-        """Write a snapshot of each missed mint; return whether the stream has caught up."""
+        """Write a snapshot of each mint with missed events; return whether none is left."""
         while self.is_open and not (self._waits or self._outlet.is_behind()):
             mint = next(iter(self._missed), None)
             if mint is None:
@@ -158,11 +158,11 @@ class EventStream:
         return not self.is_open or self._outlet.is_gone()
 
     def is_behind(self) -> bool:
-        """Return whether the client has not yet read everything that was written."""
+        """Return whether the client has not yet read all the written data."""
         return self._outlet.is_behind()
 
     async def wait_gone(self) -> None:
-        """Wait until `is_gone` is true."""
+        """Wait until the stream is gone, as in `is_gone`."""
         await self._outlet.wait_gone()
         self.is_open = False
 
@@ -185,8 +185,8 @@ class EventStream:
 LOOK_S: Final = 0.25
 HEARTBEAT_S: Final = 15.0
 PERIOD_S: Final = 60.0
-FULL_SHARE: Final = 0.9  # of streams_max
-AT_ONCE: Final = 500  # heartbeats and starting periods handled in one look
+FULL_SHARE: Final = 0.9  # share of streams_max
+AT_ONCE: Final = 500  # heartbeats and new periods handled in one round
 RETRY_MS: Final = (500, 3_000)  # so that clients of a stopping process return at different times
 TOO_MANY_RETRY_S: Final = 10
 LEFT: Final = "left"  # in metrics: the client closed the stream
@@ -196,13 +196,13 @@ Renew = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamBounds:
-    """The limits of streams, and of the time in which a client must read its data.
+    """The limits of streams, including the time for a client to read its data.
 
-    streams_max               of this process
-    streams_per_account_max   of one account of credits, say, or one person
-    mints_max                 of one stream
-    behind_s_max              a stream ends whose client reads nothing for longer
-    stale_after_s             older data ends all streams
+    streams_max               most streams of this process
+    streams_per_account_max   most streams of one account: of credits, or of a person
+    mints_max                 most tokens of one stream
+    behind_s_max              a stream ends if its client reads nothing for longer
+    stale_after_s             all streams end if the data is older
     """
 
     streams_max: int = 1_000
@@ -213,18 +213,18 @@ class StreamBounds:
 
 
 class Streams:
-    """The streams of this process; `run` maintains them."""
+    """The streams of this process; `run` must run."""
 
     def __init__(self, broadcast: Broadcaster, clock: Clock, bounds: StreamBounds) -> None:
         self.broadcast = broadcast
         self.bounds = bounds
         self._clock = clock
         self._counts: Counter[Hashable] = Counter()
-        self._beats: dict[EventStream, float] = {}  # when the next is due, soonest first
+        self._beats: dict[EventStream, float] = {}  # the time of the next heartbeat, soonest first
         self._periods: dict[EventStream, float] = {}
         self._renewals: dict[EventStream, Renew] = {}
         self._renewing: dict[EventStream, asyncio.Task[None]] = {}
-        self._behind: dict[EventStream, float] = {}  # since when
+        self._behind: dict[EventStream, float] = {}  # the time since which a stream is behind
         self._is_closed = False
         self._stops = False
         OPEN_STREAMS.set(0)
@@ -236,11 +236,11 @@ class Streams:
 
     @property
     def behind_count(self) -> int:
-        """The number of streams that are behind."""
+        """The number of streams whose clients are behind."""
         return len(self._behind)
 
     async def expect_room(self) -> None:
-        """Raise ServiceUnavailable if the open streams are close to their limit."""
+        """Raise ServiceUnavailable if the number of open streams is close to the limit."""
         if self.open_count >= FULL_SHARE * self.bounds.streams_max:
             raise ServiceUnavailable(
                 f"{self.open_count:,} of {self.bounds.streams_max:,} streams are open: raise"
@@ -268,13 +268,13 @@ class Streams:
                 del self._counts[account]
 
     def note_behind(self, stream: EventStream) -> None:
-        """Record that there will be something to make up for *stream*."""
+        """Record that *stream* has missed events to make up for."""
         self._behind.setdefault(stream, self._clock.monotonic_s())
 
     async def serve(self, stream: EventStream, *, renew: Renew | None = None) -> None:
         """Send changes to *stream* until it has ended.
 
-        renew   called when a minute has passed; meanwhile nothing is sent. None: it goes on
+        renew   called after each minute, while nothing is sent; None: the stream simply continues
         """
         now_s = self._clock.monotonic_s()
         self._beats[stream] = now_s + HEARTBEAT_S
@@ -304,7 +304,7 @@ class Streams:
             self.look()
 
     def look(self) -> None:
-        """Do the work that is due now."""
+        """Do the work that is due now: heartbeats, missed events, new periods."""
         if not self._beats:
             return
         now_s = self._clock.monotonic_s()
@@ -357,7 +357,7 @@ class Streams:
             )
 
     def _renew(self, stream: EventStream, now_s: float) -> None:
-        """Start the next minute of *stream*; skip minutes in which this process stood still."""
+        """Start the next minute of *stream*; skip minutes in which this process was suspended."""
         renewal = asyncio.ensure_future(self._renewed(stream, self._renewals[stream]))
         self._renewing[stream] = renewal
         due_s = self._periods.pop(stream)

@@ -28,11 +28,11 @@ from mintscope.payments.ports import AlreadyUsed, Obstacle, Unavailable, Unresol
 from mintscope.payments.protocol.envelope import RefusalReason, Refused
 
 GENERAL: Final = "general"
-UNREAD_PATH: Final = "/v1/"  # for a request that is refused before its path was read
+UNREAD_PATH: Final = "/v1/"  # stands for a path that was not read
 RETRY_S: Final = {
     ErrorCode.DATA_STALE: 5,
     ErrorCode.SERVICE_UNAVAILABLE: 2,
-    ErrorCode.PRICE_UNAVAILABLE: 5,  # the interval at which the source of a price is read
+    ErrorCode.PRICE_UNAVAILABLE: 5,  # the interval of price reads
 }
 CODES: Final = {
     400: (
@@ -86,7 +86,7 @@ RetryAfter = Annotated[int | msgspec.UnsetType, about("Seconds to wait, of a 429
 
 
 class ExchangeFailure(Wire, kw_only=True):
-    """Failure of the exchange: it carries no code."""
+    """A failure of the exchange; the body has no error code."""
 
     status: Status = "error"
     messages: Messages
@@ -94,7 +94,7 @@ class ExchangeFailure(Wire, kw_only=True):
 
 
 class AccountFailure(Wire, kw_only=True):
-    """Failure of everything else under /api: the envelope's error and the messages."""
+    """A failure of any other route under /api: the envelope's error, and the messages."""
 
     success: Annotated[bool, about("Always false.", False)] = False  # noqa: FBT003 - an example
     status: Status = "error"
@@ -107,8 +107,8 @@ class ErrorFormat(NamedTuple):
     """The format of failures of a route.
 
     body_type    the type of the body
-    body         makes the body from an error, the time and the request id
-    hides_code   the code is in the header X-Error-Code, and not in the body
+    body         creates the body from an error, the time and the request id
+    hides_code   the code is in the header X-Error-Code instead of the body
     """
 
     body_type: type[Wire]
@@ -158,7 +158,7 @@ class ErrorWriter:
         self._clock = clock
 
     async def __call__(self, request: Request, error: Exception) -> Response:
-        """Return the response for *error*; for a bug, it shows only the request id."""
+        """Return the response for *error*; for a bug it contains only the request id."""
         if not isinstance(error, errors.ServiceError):
             error = errors.InternalError()
         error_format = self._format_at(request.path)
@@ -195,8 +195,8 @@ def write_refusal(
 ) -> Response:
     """Return the response to a request that the server refuses before it reaches a route.
 
-    path   as far as it was read; an empty path counts as a path of the API
-    cors   the paths whose responses pages of other origins may read, whether Origin was read or not
+    path   the part that was read; an empty path counts as a path of the API
+    cors   paths whose responses other origins may read, even if Origin was not read
     """
     error_format = BOTH_SHAPES if path.startswith(b"/api/") else ENVELOPE
     body = error_format.write(error, at=at, request_id=request_id)
@@ -299,7 +299,7 @@ OBSTACLE_RETRY_S: Final = {
 
 
 def error_of(refused: CheckoutRefused, *, unpaid: str) -> errors.ServiceError:
-    """Return the error for *refused*, with the text *unpaid* if nothing was presented."""
+    """Return the error for *refused*; its text is *unpaid* if the client presented nothing."""
     why = f" Paying would be pointless now: {refused.failure}" if refused.failure else ""
     match refused.cause:
         case NothingPresented():
@@ -349,7 +349,7 @@ def _refusal_text(refused: Refused) -> str:
 
 
 def _named(reason: RefusalReason) -> str:
-    """Return our code of *reason*, followed by that of x402 if it differs."""
+    """Return our code for *reason*, and x402's code if it differs."""
     official = reason.official
     return reason if official == reason else f"{reason} (x402: {official})"
 
@@ -378,12 +378,12 @@ def _outcome_error(outcome: AlreadyUsed | Unresolved | Unavailable) -> errors.Se
 
 
 def unpaid_text(order: Order) -> str:
-    """Return the offer of *order* if nothing was presented."""
+    """Return the offer of *order*, for a client that presented nothing."""
     return NO_CREDITS_PRESENTED if order.is_for_credits else NOTHING_PRESENTED
 
 
 def with_credits_only(error: errors.ServiceError, option: PaymentOption) -> errors.ServiceError:
-    """Return *error* with the reason why *option* takes no payment, and how to get credits."""
+    """Return *error* with the reason why payments are not taken, and how to get credits."""
     if option.is_closed:
         return type(error)(f"{error} {CLOSED}")
     return type(error)(f"{error} {FOR_CREDITS if option.is_for_credits else ONLY_CREDITS}")

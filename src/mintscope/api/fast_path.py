@@ -1,12 +1,12 @@
 """GET /v1/token/{tokenAddress} for a credit, answered at once in the plain case.
 
-The steps before the debit have no side effect but the limit's count, which comes last.  So any
-other request can still go to `V1.get_token`, which alone knows the rules and the errors.  Only the
-success is answered here, by the same functions.
+The steps before the debit have no side effect except the rate limit's count, which is the last.  So
+any other request can still go to `V1.get_token`, which has all rules and errors.  This module
+answers only the success, by the same functions.
 
-    account, root   remembered from an earlier request, with credits left when it last spent
-    report          at hand and fresh enough
-    window          has room
+    account, root   cached from an earlier request, with credits left after its last spend
+    report          cached and fresh enough
+    window          the rate limit has room
     debit           durable before the answer, by the same group commit
 """
 
@@ -33,7 +33,7 @@ BEARER: Final = b"Bearer "
 HEAD: Final = (
     b"%bx-request-id: %b\r\n%bx-credits-remaining: %d\r\n%betag: %b\r\ncontent-length: %d\r\n"
 )
-# Headers that some route or the server itself reads, beside the credit token.
+# Headers that a route or the server itself reads, besides the credit token.
 UNUSUAL: Final = frozenset(
     (
         b"content-length",
@@ -68,7 +68,7 @@ class TokenFastPath:
         self._reports = reports
         self._freshness = freshness
         self._clock = clock
-        # Many answers share a millisecond, and a client's window has few states.
+        # Many responses share a millisecond, and a client's window has few states.
         self._freshness_lines = lru_cache(maxsize=8)(
             lambda slot, age_ms, is_idle: _lines(
                 freshness.headers(slot=slot, age_ms=age_ms, is_idle=is_idle, cache=CHECKED)
@@ -79,7 +79,7 @@ class TokenFastPath:
         )
 
     def take(self, request: FastPathCycle) -> bool:
-        """Return whether *request* is taken; if so, it is answered once its debit is durable."""
+        """Return whether *request* is accepted; if so, it is answered once its debit is durable."""
         head = request.head
         remembered = self._caller(head) if head.url.startswith(START) else None
         if remembered is None:
@@ -100,7 +100,7 @@ class TokenFastPath:
         return True
 
     def _caller(self, head: Head) -> Remembered | None:
-        """Return the caller by the credit token in *head*; None if any header is unusual."""
+        """Return the caller of the credit token in *head*; None if any header is unusual."""
         if head.is_repetitive() or not UNUSUAL.isdisjoint(head.by_name):
             return None
         credential = head.by_name.get(b"authorization", b"")
@@ -127,7 +127,7 @@ class TokenFastPath:
 
 
 class _Debit:
-    """A pending debit, which answers its request when it succeeds."""
+    """A pending debit that answers its request when it succeeds."""
 
     __slots__ = ("_fast_path", "_is_reported", "_report", "_request", "_root", "_verdict")
 
@@ -147,23 +147,23 @@ class _Debit:
         self._is_reported = False
 
     def done(self) -> bool:
-        """Return whether the debit is over, or its client has left and gets the credit back."""
+        """Return whether the debit has ended, or its client has left and gets the credit back."""
         return self._is_reported or self._request.is_gone()
 
     def set_result(self, outcome: Spent | Empty) -> None:
-        """Answer the request; if the account is empty, fall back to `V1.get_token`."""
+        """Answer the request; if the account is empty, let `V1.get_token` answer."""
         if isinstance(outcome, Empty):
             self._fall_back()
             return
         self._is_reported = True
         try:
             self._fast_path.answer(self._request, self._report, self._verdict, outcome.balance)
-        except Exception:  # a bug: it is raised, so the credit is given back
+        except Exception:  # a bug: raise it, so that the credit is given back
             self._fall_back()
             raise
 
     def set_exception(self, _why: Exception) -> None:
-        """Fall back to `V1.get_token`, which reports the error; nothing was charged."""
+        """Let `V1.get_token` report the error; nothing was charged."""
         self._fall_back()
 
     def _fall_back(self) -> None:

@@ -1,7 +1,7 @@
 """Callers: their admission, repeated answers, and sign-in by wallet.
 
-An answer that is requested again with its Idempotency-Key costs no second credit: the store knows
-the key.  The answers are kept in memory, so another replica, or a restarted one, reads the answer
+An answer that is requested again with its Idempotency-Key costs no second credit: the key is
+stored.  The answers are kept in memory, so another replica, or a restarted one, reads the answer
 again for free.
 """
 
@@ -76,12 +76,12 @@ class KeyRing:
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
-    """The caller of a request, as far as it is known.
+    """The caller of a request, as far as it was identified.
 
-    bearer     None without an Authorization header, "" with an unusable one
+    bearer     the credential; None without an Authorization header, "" if it is unusable
     account    that of the credit token, if it exists; that of the user of the API key, if it was
                ever needed
-    holder     of the API key, if it is good now
+    holder     the holder of the API key, if it is valid now
     """
 
     bearer: str | None
@@ -90,7 +90,7 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
 
 
 class Gate:
-    """Turns a request into a caller within the limit."""
+    """Identifies the caller of a request, within the rate limit."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Gate:
         return caller
 
     async def look_again(self, request: Request, caller: Caller) -> Caller:
-        """Return the current state of *caller*, whose key may be revoked; count no request."""
+        """Return the current state of *caller*, whose key may be revoked; no request is counted."""
         return await self._recognise(caller.bearer, self.address(request))
 
     async def _recognise(self, bearer: str | None, client: str) -> Caller:
@@ -139,17 +139,17 @@ class Gate:
         return Caller(bearer, account, holder)
 
     async def _window(self, caller: Caller) -> LimitKey | None:
-        """Return the limit that *caller* counts against; None for the limit of its address."""
+        """Return the rate limit of *caller*; None for the limit of its address."""
         if caller.holder is not None:
             return f"key {caller.holder.key.key_id}"
         return None if caller.account is None else await self._ledger.root(caller.account)
 
     def address(self, request: Request) -> str:
-        """Return the client's address, as limits and budgets use it."""
+        """Return the client's address in the form used by limits and budgets."""
         return self._addresses.key(request.scope)
 
     async def give_back(self, request: Request) -> None:
-        """Undo the count of the 402 before this paid request against its address."""
+        """Undo the count of the 402 that preceded this paid request from its address."""
         await self._address_limit.give_back(request)
 
     async def balance(self, caller: Caller) -> int:
@@ -171,7 +171,7 @@ class Gate:
         return Payer(caller.account, caller.holder.key.key_id)
 
     async def filled(self, caller: Caller, *, is_paid: bool) -> CreditAccount | None:
-        """Return the account that *caller* may fill; create a user's if it *is_paid* for.
+        """Return the account that *caller* can fill; create a user's account if it *is_paid* for.
 
         Raises MissingToken, InvalidToken or InsufficientScope.
         """
@@ -183,7 +183,7 @@ class Gate:
         return caller.account
 
     def credit_token(self, caller: Caller) -> CreditAccount:
-        """Return the account of the credit token that *caller* has shown.
+        """Return the account of the credit token of *caller*.
 
         Raises MissingToken or InvalidToken.
         """
@@ -206,7 +206,7 @@ def _expect(holder: Holder, scope: Scope) -> None:
 
 
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
-ENTRY_BYTES: Final = 512  # roughly, of an answer without its body
+ENTRY_BYTES: Final = 512  # rough size of an answer without its body
 
 
 class _Kept(NamedTuple):
@@ -217,7 +217,7 @@ class _Kept(NamedTuple):
 
 
 class KeptAnswers:
-    """The newest answers, up to KEPT_BYTES_MAX in total; the oldest are dropped first."""
+    """Caches the newest answers, up to KEPT_BYTES_MAX in total; the oldest are dropped first."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -242,24 +242,25 @@ class KeptAnswers:
     async def found_or(self, name: str | None, work: Work) -> Delivered:
         """Return the stored answer that was bought as *name*, or the result of *work*.
 
-        An answer that was read again may outlive its name in the store, and is then bought again.
+        An answer that was read again may be cached longer than its name is stored; it is then
+        bought again.
         """
         kept = None if name is None else self.find(name, is_bought=True)
         return kept or await work()
 
     def now(self) -> UnixMs:
-        """Return the time from which an answer made now is stored.
+        """Return the time to pass to `keep`.
 
-        The time is before its debit, so the answer expires no later than its name in the store.
+        Call this before the debit, so that the answer expires no later than its name in the store.
         """
         return self._clock.now()
 
     def keep(
         self, name: str, report: ReadReport, credit_count: int, *, at: UnixMs, is_bought: bool
     ) -> None:
-        """Store *report* as *name* from *at* on; it cost *credit_count*.
+        """Cache *report* as *name*, with the time *at*; it cost *credit_count*.
 
-        is_bought    False: it was read again, for a payment whose time is not known here
+        is_bought    False: the report was read again, for a payment of unknown time
         """
         self.forget(name)
         self._answers[name] = _Kept(at, report, credit_count, is_bought)
@@ -268,7 +269,7 @@ class KeptAnswers:
             self.forget(next(iter(self._answers)))
 
     def forget(self, name: str) -> None:
-        """Remove the entry with the name *name*."""
+        """Remove the cached answer *name*."""
         kept = self._answers.pop(name, None)
         if kept is not None:
             self._bytes -= _size(kept.report)
@@ -281,7 +282,7 @@ def _size(report: ReadReport) -> int:
 async def name_of(request: Request, account: CreditAccount, key: str) -> str:
     """Return the name of the answer to *request*, which *account* pays for under *key*.
 
-    Another request, or another account, has another name under the same key.
+    Another request or another account has another name under the same key.
     Raises PayloadTooLarge, ClientDisconnected
     """
     digest = sha256(b"%d %b %b\n" % (account, key.encode(), request.method.encode()))
@@ -294,7 +295,7 @@ HEADER: Final = SIGN_IN.encode()
 
 
 class SignIns:
-    """Challenges wallets in a 402, and charges wallets that have signed."""
+    """Creates challenges for 402s, and charges wallets that have signed a challenge."""
 
     def __init__(self, merchant: Merchant | None, checkout: Checkout, kept: KeptAnswers) -> None:
         self._merchant = merchant
@@ -302,7 +303,7 @@ class SignIns:
         self._kept = kept
 
     def challenge(self, order: Order) -> dict[str, Any]:
-        """Return the challenge that a wallet signs to get *order* for its credits, for a 402."""
+        """Return the challenge of a 402, which a wallet signs to get *order* for its credits."""
         merchant = self._expect_merchant()
         facilitator = merchant.facilitator
         now = facilitator.clock.now()
@@ -314,7 +315,7 @@ class SignIns:
         )
 
     async def authorize(self, request: Request, order: Order) -> CreditCharge:
-        """Return a charge to the credits of the wallet that has signed *request*.
+        """Return a charge of the credits of the wallet that signed the challenge in *request*.
 
         Raises CheckoutRefused, BadRequest and ServiceUnavailable.
         """
@@ -328,7 +329,7 @@ class SignIns:
             ) from cause
         facilitator = merchant.facilitator
         now = facilitator.clock.now()
-        await self._checkout.next_iteration()  # for the signature is checked here
+        await self._checkout.next_iteration()  # the signature check is costly
         flaw = find_flaw(
             [each.rotation for each in facilitator.secrets.in_force(now)],
             sign_in,
@@ -345,8 +346,8 @@ class SignIns:
     ) -> Receipt:
         """Do *work*, and charge its credits.
 
-        The nonce of a sign-in takes credits once.  After that the answer is given again to the
-        holder of its Idempotency-Key, *key*; anyone else is refused.
+        The nonce of a sign-in takes credits once.  After that the answer is sent again to the
+        holder of its Idempotency-Key, *key*; all others are refused.
         Raises CheckoutRefused, and the errors of *work*.
         """
         account = charge.payer.account

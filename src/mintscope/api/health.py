@@ -16,14 +16,14 @@ from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.market.coverage import Coverage
 
-REMEMBERED_S: Final = 1.0  # so that asking often costs little
+REMEMBERED_S: Final = 1.0  # so that frequent requests cost little
 
 
 ReadCoverage: TypeAlias = Callable[[], Coverage | None]
 
 
 def no_coverage() -> Coverage | None:
-    """Return None, because no coverage is counted."""
+    """Return None, because coverage is not measured."""
     return None
 
 
@@ -31,7 +31,7 @@ def no_coverage() -> Coverage | None:
 class HealthRoutes:
     """/v1/health for clients, /healthz and /readyz for operators.
 
-    coverage   recently read and missed exchanges, as last counted
+    coverage   returns the recently read and missed exchanges, as last counted
     """
 
     checks: Sequence[Check]
@@ -58,7 +58,7 @@ class HealthRoutes:
     async def get_liveness(self, request: Request) -> Response:
         """Whether the process answers.
 
-        Returns 200 while the process answers: for those who run it. Costs nothing.
+        Returns 200 while the process answers, for operators. Costs nothing.
         """
         await self.probe_limit.pass_through(request)
         return self._response(request, Alive(status="alive"))
@@ -69,8 +69,8 @@ class HealthRoutes:
     async def get_readiness(self, request: Request) -> Response:
         """Whether the service can do its work.
 
-        Returns 200 while the service can do its work, else 503 naming what is missing: for load
-        balancers. Costs nothing.
+        Returns 200 while the service can do its work, and otherwise 503 with the missing parts: for
+        load balancers. Costs nothing.
         """
         await self.probe_limit.pass_through(request)
         results = await self._checked()
@@ -88,7 +88,7 @@ class HealthRoutes:
         return success(request, data, at=self.clock.now(), names_request=True)
 
     async def _checked(self) -> dict[str, str]:
-        """Return the results of the last checks; run the checks first if these are outdated."""
+        """Return the results of the last checks; repeat the checks first if these are outdated."""
         async with self._checking:
             if self.clock.monotonic_s() >= self._fresh_until_s:
                 results = await asyncio.gather(*(result_of(check) for check in self.checks))

@@ -37,7 +37,7 @@ from mintscope.market.screening.look_alikes import cleaned
 LISTS: Final = Limit(name="lists", count=60, window_s=60)
 SVG: Final[Header] = (b"content-type", b"image/svg+xml")
 A_WEEK: Final[Header] = (b"cache-control", b"public, max-age=604800, immutable")
-# The picture runs nothing and fetches nothing, also where it is opened by itself.
+# The picture runs no scripts and loads nothing, even if it is opened by itself.
 PICTURE_ALONE: Final[Header] = (
     b"content-security-policy",
     b"default-src 'none'; style-src 'none'; sandbox",
@@ -47,7 +47,7 @@ UNREAD: Final = "The chain has not been asked yet what this token is; ask again 
 
 
 class ListPosition(msgspec.Struct, tag="tokens", frozen=True):
-    """The end of a page, and the list to which the page belongs."""
+    """The end of a page, and the list that the page is part of."""
 
     query: str
     sort: str
@@ -58,12 +58,12 @@ class ListPosition(msgspec.Struct, tag="tokens", frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ListParts:
-    """The parts that the routes of the list need.
+    """The dependencies of the routes of the list.
 
-    lists           the current list of tokens
-    limit           of all routes of the list, by client address
+    lists           returns the current list of tokens
+    limit           rate limit of all routes of the list, by client address
     origin          the address at which clients reach this service
-    follows_files   returns whether files are replayed, whose clock is then the market's
+    follows_files   returns whether blocks come from files, whose times replace the clock
     """
 
     lists: ListCache
@@ -74,7 +74,7 @@ class ListParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRoutes:
-    """The routes, counted together by the address of the client."""
+    """The routes of the list, counted together by client address."""
 
     lists: ListCache
     limit: AddressLimit
@@ -124,7 +124,7 @@ class TokenRoutes:
             raise InsufficientData(UNREAD)
         now = self.clock.now()
         look_alike_of = None
-        with suppress(ServiceUnavailable):  # the list is being loaded
+        with suppress(ServiceUnavailable):  # the list is still loading
             look_alike_of = await asyncio.to_thread(self.lists.newest().larger_like, mint)
         data = metadata_of(mint, facts, UnixS(now // SECOND_MS), look_alike_of)
         return success(request, data, at=now)
@@ -152,7 +152,7 @@ class TokenRoutes:
 def token_operations(
     parts: ListParts, *, limits: AddressLimits, clock: Clock
 ) -> Sequence[Operation]:
-    """Return the operations that are free."""
+    """Return the free operations on tokens."""
     limit = limits.of(parts.limit)
     tokens = TokenRoutes(lists=parts.lists, limit=limit, clock=clock)
     demo = DemoRoutes(limit=limit, clock=clock, origin=parts.origin)
@@ -160,7 +160,7 @@ def token_operations(
 
 
 def _page(listed: ListedTokens, asked: ListQuery, question: ListQuestion) -> TokenPage:
-    """Return the page of *listed* for *question*, the parsed form of *asked*."""
+    """Return the page of *listed* for *question*, which was parsed from *asked*."""
     page = listed.page(question)
     return TokenPage(
         tokens=[ListedToken.of(line) for line in page.lines],
@@ -171,7 +171,7 @@ def _page(listed: ListedTokens, asked: ListQuery, question: ListQuestion) -> Tok
 
 
 def _place(asked: ListQuery) -> ListPlace | None:
-    """Return the end of the previous page.  Raises BadRequest if it is of another list."""
+    """Return the end of the previous page.  Raises BadRequest if it is from another list."""
     if not asked.cursor:
         return None
     at = decode_cursor(asked.cursor, ListPosition)

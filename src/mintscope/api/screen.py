@@ -108,7 +108,7 @@ class ScreenedToken(wire.Wire):
 
 
 class ScreenPage(wire.Wire):
-    """A page of the tokens that were found, as of a final slot."""
+    """A page of the matching tokens, as of a final slot."""
 
     tokens: Annotated[list[ScreenedToken], about("The tokens, in the order that was asked for.")]
     matches: Annotated[int, about("How many tokens there are on all pages.", 42)]
@@ -138,7 +138,7 @@ KEY_DIGITS: Final = 16
 
 
 class ReadScreen(NamedTuple):
-    """A parsed screen, and the digest that names its pages."""
+    """A parsed screen, and the digest in its cursors."""
 
     question: ScreenQuestion
     digest: str
@@ -146,9 +146,9 @@ class ReadScreen(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScreenRoutes:
-    """The routes, with the parts of *v1*.
+    """The routes of screens, built on *v1*.
 
-    follows_files   returns whether files are replayed, whose clock is then the market's
+    follows_files   returns whether blocks come from files, whose times replace the clock
     """
 
     v1: V1
@@ -222,7 +222,7 @@ class ScreenRoutes:
         return Response(200, body)
 
     async def _work(self, request: Request, read: ReadScreen) -> Delivered:
-        """Return a page as of the newest list, and its cost."""
+        """Return a page of the newest list, and its cost."""
         listed = self.lists.newest()
         page = await asyncio.to_thread(made_page, listed, read)
         age_ms = max(0, self.v1.clock.now() - page.as_of * SECOND_MS)
@@ -234,7 +234,7 @@ class ScreenRoutes:
 
 
 def made_page(listed: ListedTokens, read: ReadScreen) -> ScreenPage:
-    """Return the page of *listed*, in any thread; this takes some milliseconds.
+    """Return the page of *listed*; takes some milliseconds, and may run in any thread.
 
     Raises ServiceUnavailable before the first block.
     """
@@ -294,7 +294,7 @@ def _field(where: str, name: str) -> str:
 
 
 def _place(cursor: str, digest: str) -> Place | None:
-    """Return the end of the previous page.  Raises BadRequest if it is of another screen."""
+    """Return the end of the previous page.  Raises BadRequest if it is from another screen."""
     if not cursor:
         return None
     at = wire.decode_cursor(cursor, ScreenPosition)

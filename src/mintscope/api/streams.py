@@ -1,8 +1,8 @@
 """Endpoint /v1/stream: admission, events, paid minutes.
 
 A started minute stays paid once an event was sent in it.  If the service ends the stream, it gives
-the minute back unless a report was sent in it; `end` says how many credits that are.  If the
-process dies, another gives the minute back, unless it was noted that an event was sent in it.
+the minute back unless a report was sent in it; `end` has the number of credits.  If the process
+dies, another gives the minute back, unless an event was recorded as sent in it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -72,22 +72,22 @@ REASONS: Final = {
     ErrorCode.INVALID_TOKEN: EndReason.CREDENTIAL_REFUSED,
     ErrorCode.INSUFFICIENT_SCOPE: EndReason.CREDENTIAL_REFUSED,
 }
-# Not the text of the refusal, which says that nothing was charged: only the new minute was not.
+# Not the text of the refusal, which states that nothing was charged: earlier minutes were.
 MESSAGES: Final = {
     EndReason.INSUFFICIENT_CREDITS: "Too few credits are left for another minute of the stream.",
     EndReason.KEY_CAP_REACHED: "The cap of the API key allows no other minute of the stream.",
     EndReason.CREDENTIAL_REFUSED: "The credential is not accepted any more.",
     EndReason.UNAVAILABLE: "Another minute of the stream cannot be paid for now: connect again.",
 }
-RETRY_MS: Final = 2_000  # how long a browser waits before it comes back, unless `end` says more
+RETRY_MS: Final = 2_000  # how long a browser waits before it reconnects, unless `end` has more
 
 
 class PaidMinutes:
     """Pays for each minute of a stream; *debited* is the first minute.
 
     take        takes the credits of a minute; raises ServiceError if it cannot
-    give_back   gives credits back, once for each
-    note_sent   records that a minute is not given back, even if this process dies
+    give_back   gives credits back, each at most once
+    note_sent   records that a minute stays paid, even if this process dies
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class PaidMinutes:
         self._take = take
         self._give_back = give_back
         self._note_sent = note_sent
-        self._paid: Debited | None = debited  # the minute under way
+        self._paid: Debited | None = debited  # the debit of the current minute
         self._owed: Debited | None = None
-        self._is_noted = False  # of the minute under way
-        self._retry_ms: int | None = RETRY_MS  # sent once
+        self._is_noted = False  # of the current minute
+        self._retry_ms: int | None = RETRY_MS  # sent only once
 
     def begin(self, stream: EventStream) -> None:
-        """Send *stream* the event for the minute that was paid."""
+        """Send *stream* the event for the paid minute."""
         assert self._paid is not None
         stream.begin_period()
         minute = MinuteEvent(
@@ -114,7 +114,7 @@ class PaidMinutes:
 
     async def renew(self, stream: EventStream) -> None:
         """Pay for the next minute of *stream*, or end it."""
-        if stream.is_gone():  # `settle` gives back what is owed
+        if stream.is_gone():  # `settle` gives back the credits owed
             return
         self.note_reported()  # a minute without reports is over, and stays paid
         self._paid = None
@@ -132,13 +132,13 @@ class PaidMinutes:
         self.begin(stream)
 
     def note_reported(self) -> None:
-        """Record that a report was sent in the minute under way."""
+        """Record that a report was sent in the current minute."""
         if self._paid is not None and not self._is_noted:
             self._is_noted = True
             self._note_sent(self._paid)
 
     def returned_count(self, stream: EventStream) -> int:
-        """Return the number of credits to give back when the service ends *stream*."""
+        """Return the number of credits to give back if the service ends *stream* now."""
         paid = self._paid
         if paid is None or stream.has_reported:
             return 0
@@ -164,7 +164,7 @@ LAST_EVENT_ID: Final = b"last-event-id"
 HEADERS: Final[tuple[Header, ...]] = (
     (b"content-type", CONTENT_TYPE),
     PRIVATE,
-    (b"x-accel-buffering", b"no"),  # a proxy that keeps events back makes them late
+    (b"x-accel-buffering", b"no"),  # a buffering proxy would delay events
 )
 
 
@@ -212,7 +212,7 @@ class StreamRoute:
         if request.has_payment():
             raise InvalidPayment(FOR_CREDITS)
         if caller.bearer is None:
-            await self._take(request, caller, len(mints))  # which says what to present
+            await self._take(request, caller, len(mints))  # raises the refusal
         payer = self.v1.gate.payer(caller)
         with ExitStack() as room:
             room.enter_context(self.streams.room_for(payer.account))
@@ -235,7 +235,7 @@ class StreamRoute:
         kind: ReportKind,
         outlet: Outlet,
     ) -> None:
-        """Send changes until the stream ends, then give back credits for undelivered minutes."""
+        """Send changes until the stream ends, then give back the credits of undelivered minutes."""
         stream = EventStream(
             outlet,
             mints,
@@ -256,7 +256,7 @@ class StreamRoute:
         return await self.v1.resource_server.prepay(request, caller, ORDER, credit_count)
 
     async def _take_again(self, request: Request, caller: Caller, credit_count: int) -> Debited:
-        """Take credits of the caller again, if the credential of the request is still valid."""
+        """Take credits of the caller again, if the request's credential is still valid."""
         again = await self.v1.gate.look_again(request, caller)
         return await self._take(request, again, credit_count)
 
@@ -280,7 +280,7 @@ class StreamRoute:
 def _since(request: Request) -> int | None:
     """Return the position to resume from; None on a first connection.
 
-    An invalid position, or one of another log, does no harm: the client gets snapshots anyway.
+    An invalid position, or one of another log, is harmless: the client gets snapshots anyway.
     """
     text = request.value(LAST_EVENT_ID)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None  # noqa: PLR2004 - fits 64 bits

@@ -1,12 +1,12 @@
 """Free data about tokens: demo report and demo 402, metadata, picture.
 
-Nothing is sold here.  The demand is on Solana's test network, to an address that has no key, so
-that a payment that is signed for it moves nothing of value wherever it gets to.
+Nothing is sold here.  The demand is on Solana's test network, to an address without a key, so a
+payment that is signed for it moves nothing of value on any network.
 
-A picture for each mint, drawn from its bytes: no picture is fetched from strangers.
+Each mint has a picture drawn from its bytes; no picture is downloaded from third parties.
 
-Five by five squares, the left half mirrored, in one of 360 hues.  It separates mints at a glance
-and proves nothing: a similar one is found among a few thousand mints.
+Five by five squares, the left half mirrored, in one of 360 hues.  It distinguishes mints at a
+glance but proves nothing: a few thousand mints include a similar picture.
 """
 
 import asyncio
@@ -249,12 +249,12 @@ MEMO: Final = "demo-demo-demo-demo-demo-demo-00"
 RESOURCE: Final = Resource("/v1/demo/402")
 
 SLOT: Final = Slot(350_000_000)
-START: Final = UnixS(1_750_000_020)  # of a minute
-SWAPS: Final = 12_100  # one a minute: more than the 200 hours that every indicator needs
+START: Final = UnixS(1_750_000_020)  # the start of a minute
+SWAPS: Final = 12_100  # one per minute: more than the 200 hours that indicators need
 
 
 def keyless(what: str) -> str:
-    """Return an address derived from a text, for which no private key is known."""
+    """Return an address derived from the text *what*; its private key is unknown."""
     return str(Pubkey(sha256(f"mintscope demo {what}".encode()).digest()))
 
 
@@ -272,8 +272,8 @@ TERMS: Final = Terms(
 def demo_report() -> ReadReport:
     """Return the report of a token that does not exist, with every value present.
 
-    Made by the engine from made-up swaps whose prices go up and down, in steps that every machine
-    computes alike.
+    The engine computes it from invented swaps whose prices go up and down, in steps that are the
+    same on every machine.
     """
     n = np.arange(SWAPS, dtype=np.int64)
     waves = np.abs(n % 360 - 180) * 3 + np.abs(n % 14 - 7) * 5 + n * 7_919 % 11
@@ -333,9 +333,9 @@ def how_to_pay_demo(origin: str) -> HowToPay:
 
 
 def demo_refusal(header: str) -> str:
-    """Return PAYMENT-RESPONSE to a demo payment, of which only the form is checked.
+    """Return PAYMENT-RESPONSE for a demo payment; only the form of the payment is checked.
 
-    Raises InvalidPayment if that is wrong, as wherever a payment is taken.
+    Raises InvalidPayment for an invalid form, as on every paid route.
     """
     decode_payment(header)
     return encode_refused(TERMS, reason=RefusalReason.DEMO, signature="")
@@ -367,7 +367,7 @@ class DemoRoutes:
         """A demo report: always the same, of a token that does not exist.
 
         Returns the report of a token that does not exist, as GET /v1/token/{tokenAddress} would:
-        always the same, to build a client with. Free.
+        always the same, for developing clients. Free.
         """
         await self.limit.pass_through(request)
         report = await asyncio.to_thread(demo_report)
@@ -392,8 +392,8 @@ class DemoRoutes:
     async def get_demo_402(self, request: Request) -> Response:
         """A demo 402: always the same, for a payment that buys nothing.
 
-        Answers 402 with PAYMENT-REQUIRED, always the same, to build a payer with. It is on the test
-        network, and nothing can be bought with it: a payment is read and refused. Free.
+        Answers 402 with PAYMENT-REQUIRED, always the same, for developing clients that pay. It is
+        on the test network, and buys nothing: a payment is read and refused. Free.
         """
         await self.limit.pass_through(request)
         presented = request.values(PAYMENT_SIGNATURE.lower().encode())
@@ -479,12 +479,12 @@ def _in_words(facts: MintFacts, now: UnixS) -> Iterator[str]:
 
 
 SIDE: Final = 5
-HALF: Final = 3  # columns that are drawn; the others mirror them
+HALF: Final = 3  # drawn columns; the others mirror them
 HUES: Final = 360
 
 
 def icon_of(mint: Mint) -> bytes:
-    """Return the SVG of *mint*, always the same."""
+    """Return the SVG for *mint*, which is always the same."""
     drawn = sha256(mint.encode()).digest()
     hue = int.from_bytes(drawn[:2]) % HUES
     bits = int.from_bytes(drawn[2:4])

@@ -1,4 +1,4 @@
-"""Endpoints of the specification, batch and trial."""
+"""The endpoints of the specification, the batch and the trial."""
 
 import asyncio
 import re
@@ -55,7 +55,7 @@ STALE_AFTER_S: Final = 300.0
 IDLE_AFTER_S: Final = 300.0
 
 PRIVATE: Final[Header] = (b"cache-control", b"private, no-store")
-# The client's own cache may keep it, but must ask each time whether it is still current.
+# The client may cache the response, but must always revalidate it.
 CHECKED: Final[Header] = (b"cache-control", b"private, no-cache")
 LIVE: Final[Header] = (b"x-data-status", b"live")
 DEGRADED: Final[Header] = (b"x-data-status", b"degraded")
@@ -71,7 +71,7 @@ TOKEN_STATUS: Final = {
 UNAVAILABLE: Final = b"unavailable"
 IF_NONE_MATCH: Final = b"if-none-match"
 
-mint_of: Final = lru_cache(maxsize=10_000)(parse_mint)  # the same few are asked for again and again
+mint_of: Final = lru_cache(maxsize=10_000)(parse_mint)  # a few mints are requested again and again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,14 +98,14 @@ class Freshness:
         return report.age_ms <= self.stale_after_s * 1000
 
     def is_idle(self, report: ReadReport) -> bool:
-        """Return whether no swap has set the price in *report* lately."""
+        """Return whether no swap has set the price in *report* recently."""
         price_age_ms = report.price_age_ms
         return price_age_ms is not None and price_age_ms > self.idle_after_s * 1000
 
     def headers(
         self, *, slot: int, age_ms: int, is_idle: bool = False, cache: Header = PRIVATE
     ) -> tuple[Header, ...]:
-        """Return the headers for the freshness of a report and for its caching."""
+        """Return the headers for a report's freshness and caching."""
         is_live = age_ms <= self.degraded_after_s * 1000
         return (
             cache,
@@ -115,15 +115,15 @@ class Freshness:
         )
 
 
-@lru_cache(maxsize=10_000)  # the same few are asked for again and again
+@lru_cache(maxsize=10_000)  # a few mints are requested again and again
 def order_of(mint: Mint) -> Order:
-    """Return the order of a report at its path."""
+    """Return the order of a report for its path."""
     return report_order(report_resource(mint))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class V1:
-    """The /v1 routes and their dependencies."""
+    """The routes of reports under /v1, and their dependencies."""
 
     reports: Reports
     gate: Gate
@@ -194,7 +194,7 @@ class V1:
     ) -> ReadReport:
         """Return the past report of *mint* at *moment*.
 
-        Raises a ServiceError that says why there is none, with a header that says it too.
+        Raises a ServiceError with the reason if there is none; a header has the reason, too.
         """
         try:
             kind = kind_of(asked)
@@ -206,7 +206,7 @@ class V1:
     async def _unchanged(
         self, request: Request, caller: Caller, mint: Mint, kind: ReportKind
     ) -> Response | None:
-        """Return 304, which is free, if a client that can pay already has the current report."""
+        """Return a free 304 if a client that can pay already has the current report; else None."""
         balance = await self.gate.balance(caller)
         if not balance:
             return None
@@ -226,7 +226,7 @@ class V1:
     async def read_fresh(self, request: Request, mint: Mint, kind: ReportKind) -> ReadReport:
         """Return a report that is fresh enough to be sold.
 
-        Raises a ServiceError that says why there is none, with a header that says it too.
+        Raises a ServiceError with the reason if there is none; a header has the reason, too.
         """
         try:
             report = await self.reports.read(mint, kind)
@@ -242,7 +242,7 @@ class V1:
         return Response(200, body)
 
     def _headers(self, report: ReadReport) -> tuple[Header, ...]:
-        cache = CHECKED if report.tag else PRIVATE  # no tag: an answer that its payer gets again
+        cache = CHECKED if report.tag else PRIVATE  # without a tag it is a redelivered answer
         fresh = self.freshness.headers(
             slot=report.slot,
             age_ms=report.age_ms,
@@ -266,7 +266,7 @@ async def read_past_report(
 ) -> ReadReport:
     """Return the report of *mint* as it was at *moment*.
 
-    Raises TokenNotFound, and InsufficientData that says how far back there are some.
+    Raises TokenNotFound, and InsufficientData with the time of the oldest possible report.
     """
     if series is None:
         raise errors.InsufficientData("This service keeps no past reports.")
@@ -282,7 +282,7 @@ async def read_past_report(
 
 
 def moment_of(at: str) -> Moment:
-    """Return the moment that *at* names.  Raises BadRequest."""
+    """Return the moment in *at*.  Raises BadRequest."""
     found = MOMENT.fullmatch(at)
     if found is None:
         raise errors.BadRequest(
@@ -303,7 +303,7 @@ def _reach_said(moment: Moment, reach: OutOfReach) -> str:
 
 
 def token_status(failure: errors.ServiceError) -> Header:
-    """Return the header that says why there is no report."""
+    """Return the header with the reason why there is no report."""
     return (b"x-token-status", TOKEN_STATUS.get(failure.code, UNAVAILABLE))
 
 
@@ -333,7 +333,7 @@ class BatchRequest(ReportQuery, forbid_unknown_fields=True):
 
 
 class ReportLine(Wire):
-    """One mint of a batch: its report, or the error that says why there is none."""
+    """One mint of a batch: its report, or the error that explains its absence."""
 
     token: Annotated[str, about("The mint, base58.", WSOL, USDC)]
     report: Annotated[TokenReport | UnsetType, about("Its report, where there is one.")] = UNSET
@@ -371,10 +371,10 @@ class BatchRoute:
     async def get_token_batch(self, request: Request) -> Response:
         """Reports of up to 50 tokens: a credit for each that is delivered.
 
-        Returns the reports of up to 50 tokens, each as GET /v1/token/{tokenAddress} gives it, or
-        why there is none. Costs one credit for each report that is delivered, and nothing for the
-        others; without enough credits for all of them nothing is delivered or charged. Paid with
-        credits alone.
+        Returns the reports of up to 50 tokens, each as from GET /v1/token/{tokenAddress}, or the
+        reason why there is none. Costs one credit for each report that is delivered, and nothing
+        for the others; without enough credits for all of them nothing is delivered or charged. Paid
+        with credits alone.
         """
         caller = await self.v1.gate.admit(request)
         asked = await read_body(request, BatchRequest)
@@ -459,8 +459,8 @@ SPENT: Final = (
 class TrialBounds:
     """The free reports of a client address in 24 hours.
 
-    reports_per_day   by this route, at least 1
-    views_per_day     by this route and on the pages together; 0: the pages show none for free
+    reports_per_day   on this route, at least 1
+    views_per_day     on this route and the pages together; 0: no free views on pages
     """
 
     reports_per_day: int

@@ -1,11 +1,11 @@
 """All request and response bodies, field for field as in the specification.
 
 `data` of the token endpoint is `market.report.TokenReport`, encoded where the
-reports are kept; its bytes are put into the envelope as they are.
+reports are stored; its bytes are put into the envelope unchanged.
 
-Each field carries its description and its range (`Annotated[int, msgspec.Meta(...)]`); a list is
-one field whose values are separated by commas, or several of the same name: clients that are
-generated from OpenAPI send either.
+Each field has its description and its range (`Annotated[int, msgspec.Meta(...)]`).  A list is one
+field with values separated by commas, or several fields of the same name, because clients
+generated from OpenAPI send either form.
 """
 
 import re
@@ -38,11 +38,11 @@ VERSION_2_ONLY: Final = (
     "x402 version 2, not 1: use @x402/fetch in place of x402-fetch, or the Python package x402 2.x"
 )
 
-timestamp: Final = lru_cache(maxsize=4)(iso_time_ms)  # a busy millisecond has many answers
+timestamp: Final = lru_cache(maxsize=4)(iso_time_ms)  # many responses share a millisecond
 
 
 class Wire(msgspec.Struct, rename="camel"):
-    """Base of all bodies: snake_case here, camelCase on the wire."""
+    """Base of all bodies: snake_case in Python, camelCase on the wire."""
 
 
 class Meta(Wire, omit_defaults=True):
@@ -56,7 +56,7 @@ class Meta(Wire, omit_defaults=True):
 
 
 class AcceptedAsset(Wire):
-    """One way to pay: an exact amount, in atoms, of one token."""
+    """One way to pay: an exact amount of one token, in atoms."""
 
     asset: Annotated[str, about("The token's mint, base58.", USDC)]
     symbol: Annotated[str, about("The token's symbol.", "USDC")]
@@ -112,7 +112,7 @@ class ErrorBody(Wire):
 
 
 class Version2Only(Wire):
-    """The message for clients of x402 version 1, which read this message first and cannot pay."""
+    """The message for clients of x402 version 1, which read this field first and cannot pay."""
 
     scheme: Annotated[str, about("The scheme of payments.", "exact")]
     network: Annotated[str, about("The version of x402 to use, in words.", VERSION_2_ONLY)]
@@ -209,7 +209,7 @@ class ReportQuery(Wire, kw_only=True):
 class TokenQuery(ReportQuery):
     """Query of GET /v1/token/{tokenAddress}."""
 
-    # Without a pattern, because a 402 describes the route in at most 1,200 bytes.
+    # Without a pattern, because a 402 has only 1,200 bytes for the route's description.
     at: Annotated[str, msgspec.Meta(description="As of then: Unix seconds, or slot:N.")] = ""
 
 
@@ -257,14 +257,14 @@ class HistoryLine(Wire):
 
 
 class DayLine(Wire):
-    """Credits that requests took on a day."""
+    """The credits that requests took on one day."""
 
     day: Annotated[int, about("When the day began, in UTC, Unix seconds.", 1_763_424_000)]
     credits: Annotated[int, about("Credits taken, less what was given back.", 3)]
 
 
 class History(Wire):
-    """The sources and uses of the credits of a credit token."""
+    """The credits that a credit token or account received and spent."""
 
     balance: Annotated[int, about("Credits left.", 7)]
     spent: Annotated[int, about("Credits spent by requests, all together.", 3)]
@@ -291,7 +291,7 @@ class Challenge(Wire):
 
 
 class Claimed(Wire, forbid_unknown_fields=True):
-    """The purchase that the caller claims."""
+    """The purchase that a wallet claims."""
 
     purchase: Annotated[
         str,
@@ -303,7 +303,7 @@ class Claimed(Wire, forbid_unknown_fields=True):
 
 
 class Proof(Claimed):
-    """The proof that a purchase belongs to the caller."""
+    """The proof that the caller owns a purchase."""
 
     challenge: Annotated[str, about("The text of the challenge, as it came.", EXAMPLE_CHALLENGE)]
     signature: Annotated[
@@ -312,7 +312,7 @@ class Proof(Claimed):
 
 
 class MissedCalls(Wire):
-    """The recently missed calls of a program."""
+    """A program, and its recently missed calls."""
 
     program: Annotated[
         str, about("Its name; the address of one without; other: the rest.", "raydium_clmm")
@@ -372,7 +372,7 @@ class Alive(Wire):
 def success(
     request: Request, data: Wire, *, at: UnixMs, status: int = 200, names_request: bool = False
 ) -> Response:
-    """Return the response with *data* in its envelope, made at *at*, which is never cached."""
+    """Return the response with *data* in its envelope, created at *at*; it is never cached."""
     request.response_headers.append(NO_STORE)
     request_id = request.request_id.decode() if names_request else None
     meta = Meta(timestamp=timestamp(at), request_id=request_id)
@@ -380,7 +380,7 @@ def success(
 
 
 def success_with_body(data: bytes, *, at: UnixMs, request_id: bytes) -> bytes:
-    """Return the envelope around *data*, which is JSON already."""
+    """Return the envelope around *data*, which is already JSON."""
     return b'{"success":true,"data":%b,"meta":{"timestamp":"%b","requestId":"%b"}}' % (
         data,
         timestamp(at).encode(),
@@ -389,7 +389,7 @@ def success_with_body(data: bytes, *, at: UnixMs, request_id: bytes) -> bytes:
 
 
 def health_coverage(coverage: Coverage | None) -> HealthCoverage | msgspec.UnsetType:
-    """Return the coverage as /v1/health shows it."""
+    """Return the coverage in the form of /v1/health."""
     if coverage is None:
         return msgspec.UNSET
     return HealthCoverage(
@@ -411,13 +411,13 @@ def health_coverage(coverage: Coverage | None) -> HealthCoverage | msgspec.Unset
 
 
 def error_body(error: ServiceError) -> ErrorBody:
-    """Return the body of *error*, with its `details` if it has some."""
+    """Return the body of *error*, with `details` if it has any."""
     details = error.details if isinstance(error.details, HowToPay) else msgspec.UNSET
     return ErrorBody(code=error.code, message=str(error), details=details)
 
 
 def envelope_of(error: ServiceError, at: UnixMs, request_id: bytes) -> Failure:
-    """Return the envelope of *error*."""
+    """Return the envelope for *error*."""
     body = error_body(error)
     is_for_sale = isinstance(body.details, HowToPay) and bool(body.details.accepts)
     return Failure(
@@ -430,7 +430,7 @@ def envelope_of(error: ServiceError, at: UnixMs, request_id: bytes) -> Failure:
 
 FIELDS_MAX: Final = 32
 NO_SUCH: Final = re.compile(r"Invalid enum value (.*)")
-BETWEEN: Final = re.compile(r",(?![^()]*\))")  # a comma in parentheses is of one value
+BETWEEN: Final = re.compile(r",(?![^()]*\))")  # a comma in parentheses does not separate values
 
 Shape = TypeVar("Shape", bound=msgspec.Struct)
 
@@ -462,9 +462,9 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
 
 
 class QueryField(NamedTuple):
-    """The accepted values of a query field: *values*, if they are few; a list accepts several.
+    """The accepted values of a query field: *values* lists them if they are few.
 
-    range   of an integer, in words; None if it is none
+    range   of an integer, as text; None for other types
     """
 
     values: Sequence[str]
@@ -498,7 +498,7 @@ def _fields(request: Request) -> list[tuple[str, str]]:
 def _names(
     shape: type[msgspec.Struct],
 ) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """Return the names of all fields, of those that are lists, and of those that may be empty."""
+    """Return the names of all fields, of the list fields, and of the fields that may be empty."""
     properties = msgspec.json.schema(shape)["$defs"][shape.__name__]["properties"]
     lists = [name for name, field in properties.items() if field.get("type") == "array"]
     optional = [name for name in lists if properties[name].get("default") == []]
@@ -517,7 +517,7 @@ def _range(field: Mapping[str, object]) -> str | None:
 def _flaw_text(
     problem: str, values: Mapping[str, str | list[str]], shape: type[msgspec.Struct]
 ) -> str:
-    """Return the problem with one of *values*, after its field name: `limit: expected ...`."""
+    """Return the message for *problem* with one of *values*: `limit: expected ...`."""
     what, at, where = problem.partition(" - at `$.")
     if not at:
         return what.replace("Object missing required field", "expected the query field")
@@ -546,18 +546,18 @@ def encode_cursor(position: msgspec.Struct) -> str:
 
 
 def decode_cursor(text: str, shape: type[Position]) -> Position:
-    """Return the position that *text* stands for.
+    """Return the position in the cursor *text*.
 
-    shape    with `tag`, so that the cursor of one list is not taken for that of another
+    shape    has a `tag`, so that cursors of different lists cannot be confused
     Raises   BadRequest
     """
     if len(text) > TEXT_MAX:
         raise BadRequest(EXPECTED)
-    try:  # more "=" than needed do no harm
+    try:  # surplus "=" are ignored
         read = msgspec.json.decode(urlsafe_b64decode(text + "=="), type=shape)
     except (ValueError, *UNPARSABLE) as cause:
         raise BadRequest(EXPECTED) from cause
-    # Positions hold numbers of a store, which has no larger integers.
+    # Positions contain numbers of a store, which has no larger integers.
     numbers = (value for value in msgspec.structs.astuple(read) if isinstance(value, int))
     if not all(-INTEGERS <= number < INTEGERS for number in numbers):
         raise BadRequest(EXPECTED)

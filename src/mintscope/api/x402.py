@@ -1,4 +1,4 @@
-"""The checkout over HTTP: credentials and payments, receipts and refusals as headers."""
+"""The checkout over HTTP: credentials, payments, receipts and refusals as headers."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -75,49 +75,49 @@ from mintscope.payments.protocol.mpp import (
 # Reports, pages of series and pages of screens: each costs one credit.
 TOKEN_KIND: Final = ResourceKind("/v1/token")
 SCREEN_KIND: Final = ResourceKind("/v1/screen")
-QUERY_MAX: Final = 256  # characters: a resource stands in headers
+QUERY_MAX: Final = 256  # characters, because headers contain the resource
 
 
 def bundle_resource(bundle: Bundle) -> Resource:
-    """Return the resource that sells *bundle*."""
+    """Return the resource for selling *bundle*."""
     return Resource(f"/v1/credits/purchase?bundle={bundle.credits}")
 
 
 def report_resource(mint: Mint) -> Resource:
-    """Return the resource that sells the report of *mint*."""
+    """Return the resource for selling the report of *mint*."""
     return Resource(f"/v1/token/{mint}")
 
 
 def series_resource(mint: Mint, kind: str, query: msgspec.Struct) -> Resource:
-    """Return the resource that sells a page of a series of *mint*: its path, and its query.
+    """Return the resource for selling a page of a series of *mint*: its path and its query.
 
-    A long query is named by its digest.
+    A long query is replaced by its digest.
     """
     return Resource(f"/v1/token/{mint}/{kind}?{_named(query)}".rstrip("?"))
 
 
 def udf_resource(query: msgspec.Struct) -> Resource:
-    """Return the resource that sells bars of UDF: its path, and its query."""
+    """Return the resource for selling bars of UDF: its path and its query."""
     return Resource(f"/v1/udf/history?{_named(query)}")
 
 
 def screen_resource(query: msgspec.Struct, shape: type[msgspec.Struct]) -> Resource:
-    """Return the resource that sells a page of a screen: its path, and its query of *shape*.
+    """Return the resource for selling a page of a screen: its path, and its query of *shape*.
 
-    A long query is named by its digest.
+    A long query is replaced by its digest.
     """
     asked = _named(msgspec.convert(query, shape, from_attributes=True))
     return Resource(f"/v1/screen?{asked}".rstrip("?"))
 
 
 def _named(query: msgspec.Struct) -> str:
-    """Return the values of *query* other than defaults, or their digest if they are long."""
+    """Return the values of *query* that are not defaults, or their digest if they are long."""
     asked = _asked(query)
     return f"sha256={sha256(asked.encode()).hexdigest()}" if len(asked) > QUERY_MAX else asked
 
 
 def _asked(query: msgspec.Struct) -> str:
-    """Return the values of *query* other than defaults."""
+    """Return the values of *query* that are not defaults."""
     return urlencode(
         [
             (name, ",".join(map(str, value)) if isinstance(value, list) else str(value))
@@ -127,7 +127,7 @@ def _asked(query: msgspec.Struct) -> str:
     )
 
 
-@cache  # msgspec reads annotations each time, which takes a tenth of a request for candles
+@cache  # without it msgspec reads annotations each time: a tenth of a request for candles
 def _defaults(shape: type[msgspec.Struct]) -> list[tuple[str, str, Any]]:
     """Return each field of *shape*: its attribute, its name in a query and its default."""
     return [
@@ -140,7 +140,7 @@ def _defaults(shape: type[msgspec.Struct]) -> list[tuple[str, str, Any]]:
     ]
 
 
-# The pages of requests that name only a timeframe; their paths follow the mint.
+# The pages for requests that set only a timeframe; their paths begin with that of the mint.
 NEWEST_PAGES: Final = [
     series_resource(Mint(""), kind, query).removeprefix("/v1/token/")
     for kind, queries in (
@@ -160,8 +160,8 @@ def bundle_offers() -> Iterator[SoldItem]:
 def report_offers(mints: Iterable[Mint]) -> Iterator[SoldItem]:
     """Return the offers of tokens, at the price of one credit each.
 
-    The reports of *mints* and their newest pages are named.  The last two offers stand for all
-    others: pages with a range, a cursor or a limit, mints that are no longer tracked, and screens.
+    These name the reports of *mints* and their newest pages.  The last two offers are for all other
+    resources: pages with a range, a cursor or a limit, mints no longer tracked, and screens.
     """
     for mint in mints:
         yield SoldItem(report_resource(mint), 1)
@@ -182,8 +182,8 @@ def how_to_pay(  # noqa: PLR0913 - one argument for each part
 ) -> HowToPay:
     """Return the details of a 402 body, for clients that cannot read its header.
 
-    trial   the path of the same for free, None if there is none
-    more    extensions of x402 beside that of *advert*
+    trial   the path of the free trial; None if there is none
+    more    x402 extensions, in addition to the one of *advert*
     """
     accepts = [
         AcceptedAsset(
@@ -221,7 +221,7 @@ UNPAID: Final = "Payment required"
 
 
 class ResourceServer:
-    """Sells through the checkout; each refusal is raised as a ServiceError with its headers."""
+    """Sells through the checkout; raises each refusal as a ServiceError with its headers."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class ResourceServer:
     ) -> ReadReport:
         """Return the result of *work*, paid with credits of *caller* or with a payment.
 
-        Nothing is taken for a delivery that costs none, and nothing unless all credits are there.
+        Either all credits of the cost are taken, or none.
         If the response cannot be sent, its credits are given back.
         """
         order = _for_holder(request, order)
@@ -271,7 +271,7 @@ class ResourceServer:
     ) -> None:
         """Refuse *order* if *caller* has fewer than *credit_count* credits, before more work.
 
-        For work whose cost is known as it goes on.  Raises CheckoutRefused.
+        This is for work whose cost becomes known step by step.  Raises CheckoutRefused.
         """
         if _signs_in(request, caller):
             charge = await self._sign_ins.authorize(request, order)
@@ -280,7 +280,7 @@ class ResourceServer:
         await charge.expect(credit_count)
 
     async def _settle(self, request: Request, charge: Charge, work: Work) -> Receipt:
-        """Settle *charge*; a stored answer is returned again without repeating its work."""
+        """Settle *charge*; a cached answer is returned again without repeating its work."""
         name = charge.once if isinstance(charge, CreditCharge) else None
         if name is None:
             return await charge.settle(work)
@@ -300,7 +300,7 @@ class ResourceServer:
         return receipt
 
     def _take_back(self, taken: Reversal) -> None:
-        """Give the credits in *taken* back, and forget the answer that they paid for."""
+        """Give back the credits *taken*, and forget the answer that they paid for."""
         if taken.once is not None:
             self._kept.forget(taken.once)
         self._checkout.expect_debits().owe(taken)
@@ -310,8 +310,8 @@ class ResourceServer:
     ) -> Debited:
         """Take *credit_count* credits of *caller* for a new minute of a stream.
 
-        Payments are not taken.  If nothing can be sent, call `give_back`, else `note_sent`: credits
-        that a dead process has not noted as sent are given back.
+        Payments are not accepted.  Call `note_sent` once an event was sent, or `give_back` if none
+        can be sent: credits of a dead process that were not noted as sent are given back.
         """
         if caller.bearer is None:
             raise self._as_error(
@@ -327,7 +327,7 @@ class ResourceServer:
             ) from refused
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
-        """Give back *credit_count* of the credits that `prepay` took, once for each of them."""
+        """Give back *credit_count* of the credits that `prepay` took, each at most once."""
         await self._checkout.expect_debits().give_back(debited, credit_count)
 
     def note_sent(self, debited: Debited) -> None:
@@ -339,7 +339,7 @@ class ResourceServer:
     ) -> Settled:
         """Settle the payment for the result of *wanted*, and return the settled payment.
 
-        Raises PriceUnavailable without a price.
+        Raises PriceUnavailable if there is no price.
         """
         if self._merchant is None:
             raise PriceUnavailable(failures.NO_SALES)
@@ -363,7 +363,7 @@ class ResourceServer:
         if request.has_payment():
             return await self._authorize_payment(request, order)
         if caller.bearer is None and order.is_for_credits:
-            raise await self._unpaid(order)  # no work for those who present nothing
+            raise await self._unpaid(order)  # no work for clients that present nothing
         if caller.bearer is None:
             raise await self._checkout.refuse_unpaid(order, work)
         return await self._credit_charge(request, caller, order)
@@ -427,7 +427,7 @@ class ResourceServer:
     ) -> ServiceError:
         """Add the headers of *refused* to the response, and return its error.
 
-        more    extensions of the demand beside those of every one
+        more    extensions of the demand, in addition to the usual ones
         """
         headers = request.response_headers
         cause = refused.cause
@@ -438,7 +438,7 @@ class ResourceServer:
         if refused.is_ready:
             headers.append(READY)
         if option is not None and option.requirements and self._merchant is not None:
-            # The body has the general words: headers are short, for proxies.
+            # The body has the general texts, because headers must be short for proxies.
             words = str(error).removeprefix(unpaid).strip() or UNPAID
             why = cause.reason if isinstance(cause, Refused) else words
             headers += self._demands(self._merchant, request, option.requirements, why, more)
@@ -500,24 +500,24 @@ class ResourceServer:
 
 
 def is_bare(request: Request, caller: Caller) -> bool:
-    """Return whether *request* presents nothing that pays: no credential, payment or wallet."""
+    """Return whether *request* has no credential, no payment and no signature of a wallet."""
     return not (request.has_payment() or caller.bearer is not None or _signs_in(request, caller))
 
 
 def _signs_in(request: Request, caller: Caller) -> bool:
-    """Return whether a wallet signed *request* and no other credential is presented.
+    """Return whether *request* has a wallet's signature and no other credential.
 
-    Raises BadRequest if a credential is presented beside it.
+    Raises BadRequest if it has both.
     """
     if SIGN_IN_HEADER not in request.headers or request.has_payment():
-        return False  # a client without credits left pays, and sends its earlier headers along
+        return False  # a client without credits pays, and may repeat its earlier headers
     if caller.bearer is not None:
         raise BadRequest("expected Authorization or SIGN-IN-WITH-X; there were both")
     return True
 
 
 def _number(request: Request) -> int | None:
-    """Return the number of the endpoint of *request*, for the row of its debit."""
+    """Return the number of the requested endpoint, for the row of the debit."""
     found = request.found
     return NUMBERS.get(f"{found.method} {found.path}") if isinstance(found, Route) else None
 
@@ -532,7 +532,7 @@ def _presented(request: Request) -> Presented:
 
 
 def _redelivery_key(request: Request, presented: Presented) -> str | None:
-    """Return the client's secret key for redelivery, from either of its two places."""
+    """Return the client's redelivery key, which may be in either of two places."""
     key = idempotency_key(request)
     if key is None or presented.identifier is None:
         return key or presented.identifier
@@ -542,7 +542,7 @@ def _redelivery_key(request: Request, presented: Presented) -> str | None:
 
 
 def _for_holder(request: Request, order: Order) -> Order:
-    """Return *order*, quoted to the holder of the Idempotency-Key if there is one.
+    """Return *order*, bound to the Idempotency-Key of the request if it has one.
 
     Raises BadRequest for an invalid key, before anything is paid.
     """
@@ -553,7 +553,7 @@ def _for_holder(request: Request, order: Order) -> Order:
 def idempotency_key(request: Request) -> str | None:
     """Return the Idempotency-Key, with or without quotation marks.
 
-    Raises BadRequest for one that could be guessed, and for several.
+    Raises BadRequest for a key that could be guessed, and for several keys.
     """
     values = request.values(IDEMPOTENCY_KEY)
     if not values:

@@ -27,13 +27,13 @@ from mintscope.payments.protocol.headers import DESCRIPTION_LENGTH_MAX, Advert
 EXTENSION_BYTES_MAX: Final = 1_200
 WHOLE: Final = 1_000
 LEFT_OUT: Final = frozenset({"timeframes", "in"})  # optional, and the header is short
-WIDTHS: Final = (WHOLE, 2, 1, 0)  # fields of an object that an excerpt shows
+WIDTHS: Final = (WHOLE, 2, 1, 0)  # numbers of fields that an excerpt may show
 DEPTHS: Final = (3, 2, 1, 0)
 KEPT: Final = ("type", "enum", "const", "minLength", "maxLength", "pattern")
 
 
 class Adverts:
-    """The adverts of all operations that can be paid for, by method and path."""
+    """The adverts of all payable operations, by method and path."""
 
     def __init__(self) -> None:
         self._by_route: dict[tuple[str, str], Advert] = {}
@@ -53,7 +53,7 @@ class Adverts:
         self._trials[path] = trial
 
     def trial(self, path: str, values: Mapping[str, str]) -> str | None:
-        """Return the free path beside the paid *path*, with *values* in it; None without one."""
+        """Return the free path for the paid *path*, with *values* in it; None if there is none."""
         trial = self._trials.get(path)
         return None if trial is None else trial.format(**values)
 
@@ -85,9 +85,9 @@ def _short_advert(whole: Advert, summary: str) -> Advert:
         required = schema["properties"]["queryParams"]["required"]
         asked = {name: info["queryParams"][name] for name in required}
         info = info | {"queryParams": asked}
-    kept = ("type", "method", "bodyType")  # the rest is in the schema of the body
+    kept = ("type", "method", "bodyType")  # the other fields are in the schema of the body
     properties = {name: schema["properties"][name] for name in kept if name in info}
-    # Directories take a route for one that cannot be called if its header has no schema of these.
+    # Directories consider a route uncallable if its header has no schema of these.
     properties["body" if "body" in info else "queryParams"] = {}
     shown = {"properties": properties}  # without the parts that the body repeats: headers are short
     bazaar = whole.bazaar | {
@@ -110,7 +110,7 @@ def _first_sentences(text: str) -> str:
 
 @cache  # equal operations have equal extensions, in every application
 def _bazaar_of(operation: Operation) -> dict[str, Any]:
-    """Return the extension with as much output as fits; callers must not change it."""
+    """Return the extension with as much of the output as fits; callers must not change it."""
     asked = _input_of(operation)
     extension = dict[str, Any]()
     for width, depth in itertools.product(WIDTHS, DEPTHS):
@@ -148,7 +148,7 @@ def _write(
 
 
 def _input_of(operation: Operation) -> tuple[dict[str, Any], Schema]:
-    """Return a request that can be sent as it is, and its schema."""
+    """Return an example request, ready to send, and its schema."""
     info: dict[str, Any] = {"type": "http", "method": operation.method}
     properties: dict[str, Any] = {"type": {"const": "http"}, "method": {"const": operation.method}}
     for place, name in (("path", "pathParams"), ("query", "queryParams")):

@@ -1,6 +1,6 @@
 """The TypeScript client for download: types and package.
 
-Written as openapi-typescript writes it, as far as our own document goes.
+The types have the form that openapi-typescript gives our OpenAPI document.
 
 Source    PyPA, binary distribution format
 """
@@ -46,7 +46,7 @@ def write_wheel(version: str) -> bytes:
 
 
 def _under(place: Traversable, path: str) -> Iterator[tuple[str, bytes]]:
-    """Yield the files at *place* and in its folders, in the order of their names."""
+    """Yield the files at *place* and in its folders, sorted by name."""
     if place.is_file():
         yield path, place.read_bytes()
         return
@@ -59,7 +59,7 @@ def _zipped(content: dict[str, bytes]) -> bytes:
     archive = io.BytesIO()
     with ZipFile(archive, "w", ZIP_DEFLATED) as target:
         for name, body in content.items():
-            target.writestr(ZipInfo(name), body, ZIP_DEFLATED)  # ZipInfo is of 1980
+            target.writestr(ZipInfo(name), body, ZIP_DEFLATED)  # ZipInfo has the date 1980
     return archive.getvalue()
 
 
@@ -126,7 +126,7 @@ def _content(answer: Mapping[str, Any]) -> str:
 
 
 def type_of(schema: Mapping[str, Any]) -> str:  # noqa: PLR0911 - a form of schema each
-    """Return *schema* as a type; an undescribed part is unknown."""
+    """Return *schema* as a TypeScript type; an undescribed part is `unknown`."""
     if "$ref" in schema:
         return f'components["schemas"][{json.dumps(schema["$ref"].rpartition("/")[2])}]'
     for several, word in (("anyOf", " | "), ("oneOf", " | "), ("allOf", " & ")):
@@ -158,13 +158,13 @@ def _object(schema: Mapping[str, Any]) -> str:
     return f"{{ {' '.join(fields)} }}"
 
 
-BUILT: Final = "javascript"  # the folder here into which packages/client-ts is compiled
-README: Final = "README.md"  # that of packages/client-ts, which its build copies
+BUILT: Final = "javascript"  # the folder beside this file for the compiled packages/client-ts
+README: Final = "README.md"  # the README of packages/client-ts, copied by its build
 MODE: Final = 0o644
 
 
 def is_built() -> bool:
-    """Return whether the installation has the package: a build without npm leaves it out."""
+    """Return whether this installation has the package: a build without npm omits it."""
     return (files(__package__) / BUILT).is_dir()
 
 
@@ -189,7 +189,7 @@ def manifest(version: str) -> dict[str, Any]:
 
 
 def write_tarball(version: str, types: str) -> bytes:
-    """Return the package; *types* holds the TypeScript declarations of the API."""
+    """Return the package as a tarball; *types* has the TypeScript declarations of the API."""
     built = [each for each in (files(__package__) / BUILT).iterdir() if each.name != README]
     content = {f"dist/{each.name}": each.read_bytes() for each in built}
     content[README] = (files(__package__) / BUILT / README).read_bytes()

@@ -1,4 +1,4 @@
-"""Guides for agents: /skill.md and /llms.txt.
+"""The guides for agents: /skill.md and /llms.txt.
 
 Source    https://llmstxt.org
 """
@@ -218,7 +218,7 @@ def write_skill(
     paths: Collection[str],
     clients: tuple[str, str],
 ) -> bytes:
-    """Return /skill.md: the guide as an agent's skill, which begins with its purpose."""
+    """Return /skill.md: the guide as an agent's skill, with its purpose first."""
     head = (
         f"---\nname: {identity.name}\ndescription: Use for the price of a Solana token and for its"
         " RSI, EMA, MACD, Fibonacci levels and buy and sell pressure, by mint address; costs"
@@ -257,7 +257,7 @@ def _routes(operations: Sequence[Operation]) -> Iterator[str]:
 
 
 def _line(operation: Operation) -> str:
-    """Return the line of *operation*: its request, cost and purpose."""
+    """Return the line of *operation*: its request, its cost and its purpose."""
     text = operation.text
     return (
         f"- `{operation.method} {_address(operation)}` ({operation.cost}): {text}{_body(operation)}"
@@ -265,7 +265,7 @@ def _line(operation: Operation) -> str:
 
 
 def _address(operation: Operation) -> str:
-    """Return the path and the fields of the query, with the values that each may have."""
+    """Return the path and the query fields, with the accepted values of each."""
     if operation.query is None:
         return operation.path
     fields = [
@@ -299,7 +299,7 @@ def _links(identity: Identity, paths: Collection[str]) -> str:
     return "\n".join(["## More\n", *lines])
 
 
-# Pages for people, which are served as Markdown too; by their names in site/docs.py.
+# Pages for people that are also served as Markdown, by their names in site/docs.py.
 DOCS: Final = (
     ("/docs/guides/start", "From nothing to the first call"),
     ("/docs/guides/buying", "Buying credits"),
@@ -382,7 +382,7 @@ def _documents(identity: Identity, paths: Collection[str]) -> str:
 
 
 def _endpoints(operations: Sequence[Operation], identity: Identity) -> str:
-    """Return the list of calls, a line for each path, with a price unless free."""
+    """Return the list of calls: one line for each path, with its price unless free."""
     by_path: dict[str, list[Operation]] = {}
     for each in operations:
         by_path.setdefault(each.path, []).append(each)

@@ -35,10 +35,10 @@ DESCRIPTION: Final = (
 class Identity:
     """The public identity of the service.
 
-    origin      where clients reach it, `https://api.example`
+    origin      the origin at which clients reach the service, `https://api.example`
     name        at most 32 ASCII characters
-    contact     `mailto:` or https address of the operator, None for none
-    has_pages   there are pages for people, and their icon
+    contact     `mailto:` or https address of the operator; None if there is none
+    has_pages   whether there are pages for people, with an icon
     """
 
     origin: str
@@ -53,7 +53,7 @@ class Identity:
         return f"{self.origin}/favicon.ico" if self.has_pages else None
 
     def contact_fields(self) -> dict[str, str]:
-        """Return the contact as OpenAPI writes it."""
+        """Return the contact in OpenAPI's form."""
         if self.contact is None:
             return {}
         email = self.contact.removeprefix("mailto:")
@@ -144,7 +144,7 @@ PATH_PARAMS: Final[Mapping[str, tuple[str, responses.Schema, str]]] = {
 
 
 def describe(operations: Sequence[Operation], identity: Identity) -> dict[str, Any]:
-    """Return the OpenAPI document of *operations*, of the service that *identity* names."""
+    """Return the OpenAPI document of *operations* for the service *identity*."""
     shapes = (
         shape
         for operation in operations
@@ -152,7 +152,7 @@ def describe(operations: Sequence[Operation], identity: Identity) -> dict[str, A
     )
     types = [Meta, *dict.fromkeys(shape for shape in shapes if shape is not None)]
     queries = [each.query for each in operations if each.query is not None]
-    # Schemas written out where they are used.
+    # Schemas that are inlined where they are used.
     inline = {each.__name__ for each in queries}
     inline |= {each.data.__name__ for each in operations if each.media_type == EVENTS_TYPE}
     schemas, components = responses.schemas_of((*types, *queries))
@@ -222,17 +222,17 @@ def _describe(
 
 
 def _security(operation: Operation) -> list[dict[str, list[str]]]:
-    """Return the credentials that *operation* accepts; none is needed with a payment.
+    """Return the credentials that *operation* accepts, including none if it takes payments.
 
     If a payment is accepted, too, only the credit token is named, and its description mentions API
-    keys: a directory assumes that a route with API keys is closed to strangers.
+    keys: directories assume that routes with API keys are closed to strangers.
     """
     needs = [
         {name: list[str]() for name in proof if name != X402}
         for proof in operation.proofs
         if not operation.is_payable or API_KEY not in proof
     ]
-    # A request without credentials gets the price, as from a route that takes payments.
+    # A request without credentials gets the price, as on a route that takes payments.
     is_priced = ErrorCode.PAYMENT_REQUIRED in operation.refusals
     return [*needs, {}] if is_priced and {} not in needs else needs
 

@@ -30,7 +30,7 @@ from mintscope.payments.pricing import BUNDLES, REQUEST_USD
 
 JSON_TYPE: Final = "application/json"
 EVENTS_TYPE: Final = CONTENT_TYPE.decode()
-# The codes that routes of one kind share.
+# The codes that the routes of one kind share.
 CREDENTIAL: Final = (ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN)
 PAYMENT: Final = (
     ErrorCode.INVALID_PAYMENT,
@@ -57,7 +57,7 @@ OF_A_TOKEN: Final = (
     ErrorCode.DATA_STALE,
     *PUBLIC_ROUTE,
 )
-# Of several tokens, for credits alone.
+# Routes for several tokens, paid with credits only.
 OF_CREDITS: Final = (
     ErrorCode.INVALID_TOKEN_ADDRESS,
     ErrorCode.INVALID_PAYMENT,
@@ -72,10 +72,10 @@ OF_TOKENS: Final = (
     ErrorCode.PAYLOAD_TOO_LARGE,
     *PUBLIC_ROUTE,
 )
-# The codes of routes that take an API key, and of those with a body.
+# The codes of routes that take an API key, and of those that also have a body.
 EVERY_ROUTE: Final = (*SPENDER, *PUBLIC_ROUTE)
 WITH_BODY: Final = (*EVERY_ROUTE, ErrorCode.PAYLOAD_TOO_LARGE)
-X402: Final = "x402"  # the proof that is a payment
+X402: Final = "x402"  # the proof by payment
 
 
 class PriceRange(NamedTuple):
@@ -111,12 +111,12 @@ TAGS: Final = (
 
 
 API_KEY: Final = "apiKey"
-HANDLER_MARK: Final = "operation"  # the attribute of a handler that holds its operation
+HANDLER_MARK: Final = "operation"  # the attribute of a handler with its operation
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[AnyResponse]])
 
 
 async def unbound(_request: Request) -> AnyResponse:
-    """Stand in for a handler until an object has bound it."""
+    """Take the place of a handler until it is bound to an object."""
     raise NotImplementedError
 
 
@@ -125,25 +125,25 @@ class Operation(Route):
     """A route of the API and its description for programs, as a decorator of its handler.
 
     data           the type of the envelope's data, or of a body without envelope
-    summary        its purpose in a few words: the first sentence of the handler's docstring
-    description    the same in sentences: units, cost, what to do if it fails; the other paragraphs
+    summary        the purpose in a few words: the first sentence of the handler's docstring
+    description    the details: units, cost, failures; the other paragraphs of the docstring
     refusals       the codes a client must expect, besides those of every route
     status         of its success
     proofs         accepted credentials, as names of PROOFS; each an
                    alternative, none for a route that is open to everyone
-    scope          that an API key needs for it; None if it takes no key, or any
+    scope          the scope that an API key needs; None if it takes no key, or any key
     price          of one call, if it is charged
-    unit           the unit that a credit pays for, if not one call
-    query          the shape of its query, as `wire.read_query` reads it
+    unit           what one credit pays for, if not one call
+    query          the type of its query, for `wire.read_query`
     body           the type of the request's body
-    media_type     of its success; only JSON has an envelope; *data* of events has the data
-                   of each by its name
+    media_type     of its success; only JSON has an envelope; for events, *data* has the data
+                   of each event by name
     other_types    media types that its success may have instead, as the query asks: files
-    is_conditional  its success has an ETag, and is 304, free, for a client that names it
-    takes_key      Idempotency-Key is honoured; it is wherever a payment is taken
-    error_format   the shape of its failures
+    is_conditional  its success has an ETag; a client with the current one gets 304 for free
+    takes_key      Idempotency-Key is supported, as on every route that takes payments
+    error_format   the form of its failures
 
-    Operations count their requests themselves: by credential, or by address.
+    Each operation counts its own requests: by credential, or by address.
     """
 
     endpoint: Endpoint = field(default=unbound, kw_only=True)
@@ -181,12 +181,12 @@ class Operation(Route):
 
     @property
     def is_payable(self) -> bool:
-        """Whether a call of the operation may be paid for on its own."""
+        """Whether each call of the operation can be paid for separately."""
         return any(X402 in proof for proof in self.proofs)
 
     @property
     def takes_sign_in(self) -> bool:
-        """Whether a wallet that has bought credits may sign in for the operation."""
+        """Whether a wallet that has bought credits can sign in for the operation."""
         takes_credits = self.is_charged and ("creditToken",) in self.proofs
         return takes_credits and self.media_type == JSON_TYPE
 
@@ -203,7 +203,7 @@ class Operation(Route):
 
     @property
     def text(self) -> str:
-        """The description, with the scope that an API key needs."""
+        """The description, including the scope that an API key needs."""
         text = self.description or self.summary
         return text if self.scope is None else f"{text} An API key needs the scope {self.scope}."
 
@@ -256,7 +256,7 @@ def account_operation(  # noqa: PLR0913 - one argument for each part
 ) -> Operation:
     """Return the free operation of an API key with *scope* on the account of its user.
 
-    codes    the codes that a client must expect, besides those that follow from the arguments
+    codes    codes to expect, besides those that follow from the arguments
     """
     usual = [
         *(EVERY_ROUTE if body is None else WITH_BODY),
@@ -288,7 +288,7 @@ def scope_of(request: Request) -> Scope:
 def operations_of(handlers: object, **values: object) -> list[Operation]:
     """Return the operations whose handlers are methods of *handlers*, in the order of the class.
 
-    values    written into summaries and descriptions in place of `$name`
+    values    replace `$name` in summaries and descriptions
     """
     found: list[Operation] = []
     for name, handler in vars(type(handlers)).items():

@@ -1,6 +1,6 @@
 """Answers, schemas and remedies in the OpenAPI document.
 
-Remedies for each refusal: docs/api.md says the same.
+The remedy for each refusal is the same as in docs/api.md.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,11 +27,11 @@ PLAIN: Final = {"null": None, "number": 1.0, "integer": 1, "boolean": True}
 
 @cache
 def schemas_of(types: tuple[Any, ...]) -> tuple[tuple[Schema, ...], Mapping[str, Schema]]:
-    """Return the schema of each of *types*, and the components that they refer to."""
+    """Return the schema of each of *types*, and the components that they reference."""
     schemas, components = msgspec.json.schema_components(types, ref_template=REF)
     for component in components.values():
         for field in component.get("properties", {}).values():
-            if field.keys() == {"enum"}:  # the field that separates structs
+            if field.keys() == {"enum"}:  # the tag field of a struct
                 field |= {"type": "string", "description": component["description"]}
         _say_rivals(component)
         _say_least(component)
@@ -39,7 +39,7 @@ def schemas_of(types: tuple[Any, ...]) -> tuple[tuple[Schema, ...], Mapping[str,
 
 
 def _say_rivals(component: Schema) -> None:
-    """Express in JSON Schema which fields of *component* exclude each other."""
+    """Express in JSON Schema that some fields of *component* exclude each other."""
     fields = component.get("properties", {})
     pairs = [
         [other, name]
@@ -51,20 +51,20 @@ def _say_rivals(component: Schema) -> None:
 
 
 def _say_least(component: Schema) -> None:
-    """Express in JSON Schema that *component* needs a field, if a field is marked ONE_AT_LEAST."""
+    """Express in JSON Schema that *component* needs at least one of its fields, if marked so."""
     if any(field.pop(ONE_AT_LEAST, False) for field in component.get("properties", {}).values()):
         component["minProperties"] = 1
 
 
 class Examples:
-    """Makes examples; numbers default to 1, and *missing* lists fields without an example."""
+    """Creates examples; numbers default to 1, and *missing* lists fields without an example."""
 
     def __init__(self, components: Mapping[str, Schema]) -> None:
         self._components = components
         self.missing: list[str] = []
 
     def of(self, schema: Schema, where: str = "") -> Any:
-        """Return an instance of *schema*: its own example, or one built from its parts."""
+        """Return an example of *schema*: its own, or one built from the examples of its parts."""
         if "examples" in schema:
             return schema["examples"][0]
         if "$ref" in schema:
@@ -96,16 +96,16 @@ class Examples:
         return None
 
     def _line_of_each_kind(self, items: Schema, where: str) -> list[Any]:
-        """Return an example line; add one with the other fields if some exclude each other."""
+        """Return an example line; if some fields exclude each other, add a line with the others."""
         shape = self.resolved(items)
         if "examples" in items or not _rivals(shape):
             return [self.of(items, where)]
         return [self._of_kind(shape, where, kind) for kind in (0, 1)]
 
     def _of_kind(self, shape: Schema, where: str, kind: int) -> dict[str, Any]:
-        """Return an object that has only one of each two exclusive fields.
+        """Return an example object with only one of each pair of exclusive fields.
 
-        kind   0: the first of the two; 1: the second, and of each field the second example, if any
+        kind   0: the first field of each pair; 1: the second field, and second examples if any
         """
         left_out = {pair[1 - kind] for pair in _rivals(shape)}
         left_out |= {name for name, of in shape["properties"].items() if of.get(ON_REQUEST)}
@@ -271,7 +271,7 @@ def _event_of(shape: Schema, examples: Examples) -> dict[str, str]:
 
 
 def _events_of(shape: Schema) -> Schema:
-    """Return the schema of the events of a stream; *shape* has the data of each by its name."""
+    """Return the schema of the events of a stream; *shape* has the data of each event by name."""
     return {
         "oneOf": [
             {
@@ -330,7 +330,7 @@ def refusals_of(operation: Operation, failure: Schema) -> dict[str, Any]:
 
 
 def examples_of(operations: Sequence[Operation]) -> dict[str, Any]:
-    """Return an example of every refusal by its name, as the error writer writes it."""
+    """Return an example of every refusal by name, in the form of the error writer."""
     return {
         _name_of(operation, code): _example_of(operation, code)
         for operation in operations
@@ -339,7 +339,7 @@ def examples_of(operations: Sequence[Operation]) -> dict[str, Any]:
 
 
 def _name_of(operation: Operation, code: ErrorCode) -> str:
-    """Return the name of an example, which is distinct for each format."""
+    """Return the name of an example, unique for each format."""
     return f"{operation.error_format.body_type.__name__}.{code}"
 
 
@@ -352,7 +352,7 @@ def _example_of(operation: Operation, code: ErrorCode) -> dict[str, Any]:
 
 
 def meaning_of(code: ErrorCode) -> str:
-    """Return the meaning of *code*, in a sentence: the docstring of the error's class."""
+    """Return the meaning of *code* as a sentence: the docstring of the error's class."""
     found = next(each for each in _kinds(ServiceError) if each.code is code)
     return (found.__doc__ or "").partition("\n")[0]
 
@@ -374,7 +374,7 @@ def _example_error(meaning: str, code: ErrorCode) -> ServiceError:
 
 
 def headers_described() -> dict[str, Any]:
-    """Return every header that an answer may have, by its name."""
+    """Return every header that a response may have, by name."""
     everything: dict[str, str] = RESPONSE_HEADERS | PAYMENT_HEADERS | CREDIT_HEADERS
     everything |= CODE_HEADERS | ETAG
     for texts in REFUSAL_HEADERS.values():

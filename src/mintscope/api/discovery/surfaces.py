@@ -35,8 +35,8 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.payments.merchant import Merchant, did_document
 from mintscope.payments.protocol.envelope import SCHEME, Terms
 
-SECURITY_DAYS: Final = 180  # RFC 9116 wants an end that is less than a year away
-# Pages for people that are the same for everyone, beside those of single tokens and endpoints.
+SECURITY_DAYS: Final = 180  # RFC 9116 recommends an expiry within a year
+# Pages for people that are the same for everyone, besides those of tokens and endpoints.
 PAGES: Final = (
     *("/", "/tokens", "/pricing", "/status"),
     *("/docs", "/docs/indicators", "/docs/errors", "/docs/changelog"),
@@ -44,7 +44,7 @@ PAGES: Final = (
 
 
 def example_target(operation: Operation) -> str:
-    """Return the path and query of a call of *operation* that can be sent as it is."""
+    """Return the path and query of an example call of *operation*, ready to send."""
     path = operation.path
     query = []
     for each in parameters_of(operation):
@@ -58,7 +58,7 @@ def example_target(operation: Operation) -> str:
 def write_x402(
     operations: Sequence[Operation], identity: Identity, terms: Sequence[Terms], adverts: Adverts
 ) -> bytes:
-    """Return the document of x402 sales: `resources` as x402scan reads it, the rest for clients.
+    """Return the document of x402 sales: `resources` for x402scan, the other fields for clients.
 
     Source    x402scan, docs/DISCOVERY.md; draft-hawkins-x402-dns-discovery
     """
@@ -120,7 +120,7 @@ def _link(origin: str, path: str, media_type: str) -> dict[str, str]:
 
 
 def write_security(identity: Identity, now: UnixMs) -> bytes:
-    """Return the contact for vulnerabilities, good for some months from the day of *now*.
+    """Return the contact for vulnerabilities, valid for SECURITY_DAYS from the day of *now*.
 
     Source    RFC 9116
     """
@@ -203,7 +203,7 @@ def write_ai_catalog(identity: Identity, paths: Collection[str]) -> bytes:
 
 
 def write_skills(identity: Identity, skill: bytes, path: str) -> bytes:
-    """Return the index of skills, which has *skill*, served at *path*."""
+    """Return the index of skills, with the one skill *skill*, served at *path*."""
     head = skill.decode().split("---\n")[1]
     described = dict(line.split(": ", 1) for line in head.strip().splitlines())
     listed = {
@@ -227,7 +227,7 @@ def _name(identity: Identity) -> str:
 
 
 def _slug(name: str) -> str:
-    """Return *name* in lower case, with a hyphen for all but a-z and 0-9."""
+    """Return *name* in lower case, with a hyphen for every other character than a-z and 0-9."""
     kept = "".join(sign if sign.isalnum() and sign.isascii() else "-" for sign in name.lower())
     return "-".join(part for part in kept.split("-") if part) or "service"
 
@@ -270,7 +270,7 @@ PATHS: Final = (
 
 
 class Surface:
-    """A description, created and compressed when it is first requested."""
+    """A document that is created and compressed when it is first requested."""
 
     def __init__(self, content_type: Header, write: Callable[[], bytes], *more: Header) -> None:
         self._headers = (content_type, CACHED, *more)
@@ -285,17 +285,17 @@ class Surface:
         return compress(self._body)
 
     async def get(self, _request: Request) -> Response:
-        """Return the description, without an envelope."""
+        """Return the document, without an envelope."""
         body = self._body
         return Response(200, body, self._headers, etag=etag_of(body), gzipped=self._gzipped)
 
 
 class Surfaces:
-    """All descriptions of one service.
+    """All such documents of one service.
 
-    operations    those that are described
-    other         other paths that are served, such as MCP
-    merchant      who sells; None if nothing is sold
+    operations    the operations to describe
+    other         other served paths, such as MCP
+    merchant      the merchant; None if nothing is sold
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each fact
@@ -318,7 +318,7 @@ class Surfaces:
         self._paths = [*(path for path in PATHS if self._is_served(path)), *self._other]
 
     def routes(self) -> Sequence[Route]:
-        """Return a route for each description that is served."""
+        """Return one route for each document."""
         identity = self._identity
         operations = self._operations
         paths = self._paths

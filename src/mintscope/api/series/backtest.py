@@ -1,7 +1,7 @@
 """Backtests: a condition over the past of a token, or of several.
 
-GET /v1/token/{tokenAddress}/backtest: of one, for a credit.
-POST /v1/backtest: of up to 50, as of a watchlist, for a credit each 10,000 candles that are read.
+GET /v1/token/{tokenAddress}/backtest: one token, for a credit.
+POST /v1/backtest: up to 50 tokens, such as a watchlist, for a credit per 10,000 candles read.
 """
 
 import asyncio
@@ -125,7 +125,7 @@ class ReturnsOf(Wire):
 
 
 class FiringLine(Wire):
-    """One time at which the condition became true."""
+    """A time at which the condition became true."""
 
     t: Annotated[int, about("The end of the candle, Unix seconds.", 1_763_460_000)]
     price: Annotated[float, about("Its close, US dollars.", 171.25)]
@@ -139,13 +139,13 @@ class FiringLine(Wire):
 
     @classmethod
     def of(cls, firing: Firing) -> "FiringLine":
-        """Return *firing* as it is sent."""
+        """Return *firing* in its wire form."""
         returns = ReturnsOf(**firing.returns)
         return cls(firing.time, firing.price, returns, firing.best, firing.worst)
 
 
 class HorizonLine(Wire):
-    """Returns after one horizon: of the firings, and of all times that were looked at."""
+    """The returns after one horizon: after firings, and after all evaluated times."""
 
     after: Annotated[str, about("The horizon: m5, h1, h4 or d1.", "h1")]
     count: Annotated[int, about("Firings whose return is known.", 14)]
@@ -176,7 +176,7 @@ class BacktestPage(Wire, rename={"from_": "from"}):
 
 PATH: Final = "/v1/backtest"
 TOKENS_MAX: Final = 50
-CREDITS_MAX: Final = 4 * TOKENS_MAX  # each of four timeframes that are kept of each token
+CREDITS_MAX: Final = 4 * TOKENS_MAX  # each token has at most four stored timeframes
 ORDER: Final = Order(Resource(PATH), price=lambda _: 0, is_for_credits=True)
 
 
@@ -196,7 +196,7 @@ class BacktestRequest(BacktestQuery, forbid_unknown_fields=True, kw_only=True):
 
 
 class BacktestedToken(Wire):
-    """One token of a backtest, or the error that says why there is none."""
+    """One token of a backtest, or the error that explains its absence."""
 
     token: Token
     first: Annotated[int | None, about("The first check, Unix seconds; null: none.", 1_763_200_800)]
@@ -210,19 +210,19 @@ class BacktestedToken(Wire):
 
 
 class TokenFiringLine(FiringLine):
-    """A firing, and its token."""
+    """A firing and its token."""
 
     token: Annotated[str, about("The mint, base58.", WSOL)]
 
     @classmethod
     def of_token(cls, mint: Mint, firing: Firing) -> "TokenFiringLine":
-        """Return *firing* of *mint* as it is sent."""
+        """Return *firing* of *mint* in its wire form."""
         returns = ReturnsOf(**firing.returns)
         return cls(firing.time, firing.price, returns, firing.best, firing.worst, mint)
 
 
 class BacktestOfTokens(Wire, kw_only=True):
-    """Firings of a condition in the past of several tokens, and the returns that followed."""
+    """The firings of a condition in the past of several tokens, and the returns that followed."""
 
     tf: Annotated[str, about("The candles at whose ends the condition is evaluated.", "m5")]
     candles: Annotated[int, about("Candles that were read.", 4_032)]
@@ -355,11 +355,11 @@ class BacktestRoutes:
 
 
 class TestedPast(NamedTuple):
-    """The findings in the past of a token.
+    """The findings of a backtest in the past of a token.
 
     tip       the slot of the data
-    rows      candles that were read, of all timeframes
-    candles   those of the timeframe of the test, oldest first, the open one included
+    rows      number of candles read, of all timeframes
+    candles   candles of the test's timeframe, oldest first, including the open one
     """
 
     tip: LogTip
@@ -376,7 +376,7 @@ async def findings_of(
 ) -> TestedPast:
     """Return the findings of *condition* in the past of *mint*.
 
-    now      of the newest slot
+    now      the time of the newest slot
     Raises   TokenNotFound, InsufficientData
     """
     base = BY_NAME[query.tf]
@@ -404,7 +404,7 @@ async def findings_of(
 
 
 def _cost(rows: int, found: Iterable[Backtested]) -> int:
-    """Return the credits for *rows* candles; 0 if no time was evaluated."""
+    """Return the cost in credits of *rows* candles; 0 if no time was evaluated."""
     return -(-rows // CANDLES_READ_MAX) if any(one.looks for one in found) else 0
 
 
@@ -440,7 +440,7 @@ def checked_condition(query: BacktestQuery) -> Condition:
 def _asked_candles(
     query: BacktestQuery, condition: Condition, frames: Sequence[AnyFrame], last: int
 ) -> Iterable[AskedCandles]:
-    """Return the candles to read for *frames*, with a day after *last* for returns.
+    """Return the candles to read for *frames*, until a day after *last* for the returns.
 
     Wide frames are made from narrower candles, which are read once, up to the end of a wide candle,
     so that the newest wide candle is complete unless it is open.
@@ -454,8 +454,8 @@ def _asked_candles(
         count = max(0, until - query.from_) // width_s
         count += rows_before(condition, frame, base, has_open=has_open)
         until += width_s - 1 - until % width_s
-        count += 2  # that which closes at the first look, and that in which the last second is
-        count += isinstance(frame, AskedFrame)  # the oldest may lack its beginning
+        count += 2  # the candle that closes at the first time, and the candle of the last second
+        count += isinstance(frame, AskedFrame)  # the oldest candle may lack its beginning
         rows = min(CANDLES_READ_MAX, count * (width_s // WIDTH_S[kept]))
         others = found.get(kept, AskedCandles(kept, UnixS(0), 0))
         found[kept] = AskedCandles(
@@ -470,7 +470,7 @@ def _backtested(
     frames: Sequence[AnyFrame],
     read: dict[Timeframe, tuple[KeptCandles, AskedCandles]],
 ) -> TestedPast:
-    """Return the findings in the candles that were *read*, of which *frames* are made."""
+    """Return the findings in the candles *read*, from which *frames* are computed."""
     kept_series = {each: series_of(kept, asked) for each, (kept, asked) in read.items()}
     past: dict[AnyFrame, PastCandles] = {}
     for frame in frames:

@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress}/holders: the largest holders, asked of the node within a budget."""
+"""GET /v1/token/{tokenAddress}/holders: the largest holders, read from the node within a budget."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -24,7 +24,7 @@ class HoldersQuery(Wire):
 
 
 class HolderLine(Wire):
-    """One of the largest accounts."""
+    """One of the largest token accounts."""
 
     account: Annotated[str, about("The token account.", EXAMPLE_WALLET)]
     owner: Annotated[str | None, about("Its owner; null: not readable.", EXAMPLE_WALLET)]
@@ -59,7 +59,7 @@ class HolderPage(Wire):
 
 @dataclass(frozen=True, slots=True)
 class HolderRoutes:
-    """The route of holders; *holders* asks the node."""
+    """The route of holders; *holders* reads them from the node."""
 
     shop: SeriesShop
     holders: HolderReader

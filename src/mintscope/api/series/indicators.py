@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress}/indicators: a point per candle, in the pages of candles."""
+"""GET /v1/token/{tokenAddress}/indicators: a point per candle, paged like candles."""
 
 import asyncio
 from bisect import bisect_left
@@ -90,7 +90,7 @@ class IndicatorRoutes:
             found = await self._read(mint, within, query.in_, supply, more)
             if not wanted.asked and not is_whole:
                 page = read_page(mint, wanted, within, found)
-            else:  # twenty of them, or 4,000 candles, take milliseconds: other clients do not wait
+            else:  # twenty indicators, or 4,000 candles, take milliseconds, so use a thread
                 page = await asyncio.to_thread(read_page, mint, wanted, within, found)
             if query.in_ != "usd":
                 page.in_ = query.in_
@@ -108,7 +108,7 @@ class IndicatorRoutes:
         supply: Supply | None,
         more: int,
     ) -> "_Read":
-        """Return the candles of a page, and *more* before it."""
+        """Return the candles of a page, and *more* candles before it."""
         if within.width is SHORT:
             end = UnixS(within.until - within.until % SHORT.seconds + SHORT.seconds - 1)
             swaps = await self.shop.reader.kept_swaps(mint, end, within.limit + 2 + more)
@@ -126,7 +126,7 @@ class IndicatorRoutes:
 
 
 class _Read(NamedTuple):
-    """Candles, the slot that they are as of, and their waypoints."""
+    """Candles, the slot that they are as of, and the stored waypoints of indicators."""
 
     tip: LogTip
     series: Series
@@ -134,7 +134,7 @@ class _Read(NamedTuple):
 
 
 class Indicators(NamedTuple):
-    """The content of a point: plain fields, indicators with parameters, the candle itself."""
+    """The requested contents of a point: plain fields, indicators with parameters, the candle."""
 
     plain: Sequence[str]
     asked: Sequence[AskedIndicator]
@@ -147,11 +147,11 @@ class Indicators(NamedTuple):
         return max((each.lead for each in self.asked), default=0)
 
     def has_waypoints(self, within: Range) -> bool:
-        """Return whether the candles are those that waypoints were written of."""
+        """Return whether the stored waypoints are valid for these candles."""
         return self.unit == "usd" and within.kept_in_each == 1
 
     def of(self, series: Series, start: Start, within: Range) -> dict[str, Floats]:
-        """Return the values by name, one row per candle of *series* from *start* on."""
+        """Return the values by name, one row per candle of *series*, beginning at *start*."""
         width_s = within.width.seconds
         found = indicators_of(series, start, width_s, set(self.plain)) if self.plain else {}
         if not within.is_filled and series.closed and not self.has_waypoints(within):
@@ -161,7 +161,7 @@ class Indicators(NamedTuple):
 
 
 def _wanted(names: Sequence[str], unit: PriceUnit) -> Indicators:
-    """Return the indicators that *names* ask for.  Raises BadRequest for an unknown name."""
+    """Return the indicators in *names*.  Raises BadRequest for an unknown name."""
     try:
         asked = [read(name) for name in dict.fromkeys(names) if name not in {*NAMES, wire.CANDLE}]
     except ValueError as problem:
@@ -171,7 +171,7 @@ def _wanted(names: Sequence[str], unit: PriceUnit) -> Indicators:
 
 
 def _filled_page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> wire.IndicatorPage:
-    """Return the page of a series in which each span without a trade has a candle."""
+    """Return the page of a series in which spans without trades also have a candle."""
     series = _since_the_first_price(found.series)
     now = found.tip.time or UnixS(0)
     whole = replace(within, since=UnixS(0), limit=within.limit + FORGOTTEN_BY_ALL + wanted.lead)
@@ -199,14 +199,14 @@ def _filled_page(mint: Mint, wanted: Indicators, within: Range, found: _Read) ->
 
 
 def _since_the_first_price(series: Series) -> Series:
-    """Return *series* without trades before the first price, which indicators ignore."""
+    """Return *series* without the trades before the first price, which indicators ignore."""
     spans = series.unpriced if series.candles else ()
     later = [span for span in spans if span.bucket > series.candles[0].bucket]
     return series._replace(unpriced=later)
 
 
 def _page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> wire.IndicatorPage:
-    """Return the page, without the candles before the first whose values are exact."""
+    """Return the page, beginning at the first candle whose values are exact."""
     series = found.series
     page = page_of(series, within, found.tip.time or UnixS(0))
     start: Start | None = FROM_THE_FIRST
@@ -236,9 +236,9 @@ def _points(
     *,
     has_candle: bool,
 ) -> list[wire.IndicatorPoint]:
-    """Return a point for each of *candles*: *values* has a row for each, and may have more.
+    """Return a point for each of *candles*; *values* has at least one row for each.
 
-    ended    a candle that begins later is open
+    ended    a candle that begins after this time is open
     """
     columns = [
         _column(name, values[name][: len(candles)]) if name in values else repeat(UNSET)
@@ -248,7 +248,7 @@ def _points(
     by_text = [dict(zip(asked, row, strict=True)) for row in zip(*asked.values(), strict=True)]
     columns.append(by_text or repeat(UNSET))
     columns.append([_candle_of(each) for each in candles] if has_candle else repeat(UNSET))
-    rows = zip(candles, *columns, strict=False)  # what was not asked for has no end
+    rows = zip(candles, *columns, strict=False)  # columns that were not requested are infinite
     return [wire.IndicatorPoint(c.bucket, c.bucket > ended, *row) for c, *row in rows]
 
 
@@ -258,7 +258,7 @@ def _candle_of(candle: SeriesCandle) -> wire.CandlePoint:
 
 
 def _asked_column(text: str, values: Floats) -> list[Any]:
-    """Return *values* of an indicator with parameters as they are sent."""
+    """Return *values* of an indicator with parameters in wire form."""
     outputs = read(text).indicator.outputs
     if not outputs:
         return _column(text, values)
@@ -271,7 +271,7 @@ def _asked_column(text: str, values: Floats) -> list[Any]:
 
 
 def _column(name: str, values: Floats) -> list[Any]:
-    """Return *values* as they are sent: null if a value is not a number."""
+    """Return *values* in wire form: null if a value is not a number."""
     if name == "stochRsi":
         return [
             None if isnan(k) else wire.StochasticPoint(k, None if isnan(d) else d)

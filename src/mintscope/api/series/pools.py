@@ -1,7 +1,7 @@
 """Endpoints of the pools and the traders of a token, and the routes of all series.
 
-GET /v1/token/{tokenAddress}/pools     the pools that decide the price, the heaviest first
-GET /v1/token/{tokenAddress}/traders   traders of the swaps that are kept
+GET /v1/token/{tokenAddress}/pools     the pools that set the price, the heaviest first
+GET /v1/token/{tokenAddress}/traders   the traders in the stored swaps
 """
 
 import asyncio
@@ -80,7 +80,7 @@ SPANS_SINCE: Final = (
 
 
 class FlowOfPool(Wire):
-    """Volume of a pool within a span."""
+    """The volume of a pool within a span."""
 
     volume_usd: Annotated[float, about("Bought and sold, US dollars.", 12500.5)]
     buy_volume_usd: Annotated[float, about("Bought part of volumeUsd, US dollars.", 7000.25)]
@@ -89,14 +89,14 @@ class FlowOfPool(Wire):
 
     @classmethod
     def of(cls, flow: PoolFlow) -> "FlowOfPool":
-        """Return *flow* as it is sent."""
+        """Return *flow* in its wire form."""
         volume = flow.volume / MICRO_USD
         bought = flow.bought / MICRO_USD
         return cls(volume, bought, flow.swaps, flow.traders)
 
 
 class FlowOfSpans(Wire):
-    """Volume of a pool within whole spans of five minutes, the open one included."""
+    """The volume of a pool within whole spans of five minutes, including the open one."""
 
     volume_usd: Annotated[float, about("Bought and sold, US dollars.", 12500.5)]
     buy_volume_usd: Annotated[float, about("Bought part of volumeUsd, US dollars.", 7000.25)]
@@ -105,7 +105,7 @@ class FlowOfSpans(Wire):
 
     @classmethod
     def of(cls, flow: SpanFlow | None) -> "FlowOfSpans | None":
-        """Return *flow* as it is sent."""
+        """Return *flow* in its wire form."""
         if flow is None:
             return None
         return cls(flow.volume / MICRO_USD, flow.bought / MICRO_USD, flow.swaps, flow.since)
@@ -120,14 +120,14 @@ class MoveToPool(Wire, rename={"from_": "from"}):
 
     @classmethod
     def of(cls, one: PoolNow) -> "MoveToPool | None":
-        """Return the migration from or to *one*; None without one."""
+        """Return the migration from or to the pool *one*; None if there is none."""
         if one.moved_at is None:
             return None
         return cls(one.came_from or one.pool, one.went_to or one.pool, one.moved_at)
 
 
 class MoveOfPrice(Wire):
-    """The price move of a trade, fees left out."""
+    """The price move that a trade would cause, without fees."""
 
     usd: Annotated[int, about("The size of the trade, US dollars.", 1000)]
     buy: Annotated[float, about("Fraction by which a purchase raises the price.", 0.002)]
@@ -192,7 +192,7 @@ class PoolLine(Wire):
 
     @classmethod
     def of(cls, one: PoolNow) -> "PoolLine":
-        """Return *one* as it is sent."""
+        """Return *one* in its wire form."""
         return cls(
             pool=one.pool,
             venue=one.venue,
@@ -259,13 +259,13 @@ class CrowdLine(Wire):
 
     @classmethod
     def of(cls, crowd: Crowd) -> "CrowdLine":
-        """Return *crowd* as it is sent."""
+        """Return *crowd* in its wire form."""
         buyers, sellers, traders, swaps, flow, top, top10 = crowd
         return cls(buyers, sellers, traders, swaps, flow / MICRO_USD, top, top10)
 
 
 class CrowdOfSpans(CrowdLine):
-    """The number of traders within whole spans of five minutes, the open one included."""
+    """The number of traders within whole spans of five minutes, including the open one."""
 
     since: Annotated[int, about(SPANS_SINCE, 1_763_373_600)]
     is_capped: Annotated[
@@ -278,7 +278,7 @@ class CrowdOfSpans(CrowdLine):
 
     @classmethod
     def of_spans(cls, found: SpanCrowd | None) -> "CrowdOfSpans | None":
-        """Return *found* as it is sent."""
+        """Return *found* in its wire form."""
         if found is None:
             return None
         buyers, sellers, traders, swaps, flow, top, top10 = found.crowd
@@ -310,7 +310,7 @@ class TraderLine(Wire):
 
 
 class SharesLine(Wire):
-    """Parts of all that changed hands since swapsSince, 0 to 1; null if nothing did."""
+    """Shares of the traded volume since swapsSince, 0 to 1; null if there was none."""
 
     round_trips: Annotated[
         float | None,
@@ -346,7 +346,7 @@ class FirstBuyerLine(Wire):
 
 
 class LaunchLine(Wire):
-    """Purchases of the first three slots in which the token was traded since tracking began."""
+    """The purchases in the first three slots with trades of the token since tracking began."""
 
     buyers: Annotated[int, about("Distinct traders who bought in them.", 12)]
     bought: Annotated[Amount, Meta(description="Bought in them, of the token.")]
@@ -357,7 +357,7 @@ class LaunchLine(Wire):
 
 
 class TraderPage(Wire):
-    """Traders of a token, in the newest stored swaps."""
+    """The traders of a token, in the newest stored swaps."""
 
     token: Token
     m5: Annotated[CrowdLine, Meta(description="Of the last 5 minutes.")]
@@ -388,7 +388,7 @@ class TraderPage(Wire):
     launch: Annotated[LaunchLine | None, Meta(description="First slots; null like firstBuyers.")]
 
 
-SWAPS_MAX: Final = 2_000  # that are read, and counted
+SWAPS_MAX: Final = 2_000  # most swaps that are read and counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,7 +401,7 @@ class TraderRoutes:
     async def get_traders(self, request: Request) -> Response:
         """Traders of a token: buyers, sellers, concentration, and the traders with the most.
 
-        Returns the traders of a Solana token, of its newest 2,000 stored swaps: buyers, sellers and
+        Returns the traders of a Solana token in its newest 2,000 stored swaps: buyers, sellers and
         concentration of 5 minutes and of all of them, and the traders with the most bought and
         sold, with what they gained on tokens that they bought and sold. Buyers, sellers and
         concentration of an hour and a day are of all swaps. A trader is the beginning of an
@@ -546,11 +546,11 @@ def series_operations(
     list_limit: AddressLimit,
     holders: HolderReader | None = None,
 ) -> list[Operation]:
-    """Return the routes, which share gate, freshness and refusals with the report of a token.
+    """Return the routes of series, which share gate, freshness and refusals with *v1*.
 
-    lists        the source of symbols; None: there are none
-    list_limit   of the requests that are free
-    holders      the source of holders; None: they cannot be read
+    lists        the source of symbols; None: no symbols
+    list_limit   rate limit of the free requests
+    holders      the source of holders; None: holders cannot be read
     """
     shop = SeriesShop(
         reader=reader,

@@ -1,4 +1,4 @@
-"""Endpoint of candles."""
+"""Endpoints of candles and past prices."""
 
 import asyncio
 from bisect import bisect_left, bisect_right
@@ -119,7 +119,7 @@ class PriceAt(Wire):
 
 
 class PriceLine(Wire):
-    """The price of one token at one time, or the error that says why there is none."""
+    """The price of one token at one time, or the error that explains its absence."""
 
     token: Annotated[str, about("The mint, base58.", WSOL, USDC)]
     t: Annotated[int, about("The time that was asked for, Unix seconds.", 1_763_460_000)]
@@ -210,9 +210,9 @@ class PriceRoutes:
 
 
 async def close_by(reader: SeriesReader, mint: Mint, at: UnixS) -> _Close | None:
-    """Return the newest candle of *mint* that closed by *at*, of the narrowest timeframe.
+    """Return the newest candle of *mint* that had closed at *at*, of the narrowest timeframe.
 
-    None: none is kept.  Raises TokenNotFound.
+    Return None if no such candle is stored.  Raises TokenNotFound.
     """
     for timeframe in TIMEFRAMES:
         asked = AskedCandles(timeframe, UnixS(max(0, at - WIDTH_S[timeframe])), 1)
@@ -225,14 +225,14 @@ async def close_by(reader: SeriesReader, mint: Mint, at: UnixS) -> _Close | None
     return None
 
 
-RUNS_MAX: Final = 40  # of up to CANDLES_MAX candles, 250 bytes each
+RUNS_MAX: Final = 40  # runs of up to CANDLES_MAX candles, 250 bytes each
 TABLE_ROWS_MAX: Final = 44_640  # minutes of 31 days
 MICRO: Final = 1e6
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class _Run(NamedTuple):
-    """Consecutive candles, oldest first, and each in JSON."""
+    """Consecutive candles, oldest first, each with its JSON."""
 
     candles: list[SeriesCandle]
     encoded: list[bytes]
@@ -244,7 +244,7 @@ NO_RUN: Final = _Run([], [])
 class EncodedCandles:
     """Encodes pages of candles, and caches the newest candles of each series.
 
-    Up to RUNS_MAX series are kept, those that were requested last.
+    Up to RUNS_MAX series are cached, the most recently requested.
     """
 
     def __init__(self) -> None:
@@ -253,8 +253,8 @@ class EncodedCandles:
     def page(self, series: str, candles: Sequence[SeriesCandle], ended: UnixS) -> bytes:
         """Return *candles*, oldest first, as a list in JSON.
 
-        series   name of the series that the candles belong to
-        ended    one that begins later is open
+        series   the name of the series of the candles
+        ended    a candle that begins after this time is open
         """
         ended_count = bisect_right(candles, ended, key=BUCKET)
         encoded = self._ended(series, list(candles[:ended_count]))
@@ -300,7 +300,7 @@ def wire_candle(candle: SeriesCandle, *, is_open: bool) -> Candle:
         total += c.imported_volume
         prices = (c.open, c.high, c.low, c.close, sol)
         return Candle(c.bucket, *prices, total / MICRO, None, None, None, True, is_open)  # noqa: FBT003
-    # There are a thousand in a page: one by one is the fastest.
+    # A page has a thousand candles: encoding one by one is fastest.
     return Candle(
         c.bucket,
         c.open,
@@ -318,7 +318,7 @@ def wire_candle(candle: SeriesCandle, *, is_open: bool) -> Candle:
 
 
 class _Read(NamedTuple):
-    """Candles as of *now*; the tip of the log and the supply that they rest on."""
+    """Candles as of *now*, with the tip of the log and the supply that they use."""
 
     tip: LogTip
     series: Series
@@ -369,7 +369,7 @@ class CandleRoutes:
         return await self.shop.sell(request, caller, Wanted(mint, "candles", query), make)
 
     async def _read(self, mint: Mint, within: Range, query: CandlesQuery) -> _Read:
-        """Return the candles in the unit of *query*, and their source."""
+        """Return the candles in the unit of *query*, with their tip and supply."""
         unit: PriceUnit = query.in_
         supply = await read_supply(self.shop.reader, mint, unit)
         if query.pool:
@@ -380,7 +380,7 @@ class CandleRoutes:
             return _Read(kept_pools.tip, series, supply, kept_pools.time or UnixS(0))
         if within.width is SHORT:
             swaps = await self._swaps(mint, within)
-            # Up to 100,000 swaps may take a tenth of a second: other clients do not wait.
+            # Up to 100,000 swaps may take a tenth of a second, so use a thread.
             made = await asyncio.to_thread(lambda: priced_in(short_series(swaps), unit, supply))
             if not made.candles:
                 await self.shop.read_priced(mint)
@@ -440,8 +440,8 @@ async def read_series(
 ) -> Series:
     """Return the candles of *kept* in the width of *within* and in *unit*.
 
-    Each candle that is made takes some microseconds, and there may be 44,640: they are made in a
-    thread, so that other clients do not wait.
+    Each computed candle takes some microseconds, and there may be 44,640, so they are computed in a
+    thread.
     """
 
     def make() -> Series:
@@ -452,9 +452,9 @@ async def read_series(
 
 
 async def read_supply(reader: SeriesReader, mint: Mint, unit: PriceUnit) -> Supply | None:
-    """Return the supply that prices in *unit* rest on; None if they rest on none.
+    """Return the supply for prices in *unit*; None if the unit needs none.
 
-    Raises InsufficientData if it is not known.
+    Raises InsufficientData if the supply is unknown.
     """
     if unit != "marketcap":
         return None

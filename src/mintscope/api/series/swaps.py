@@ -1,4 +1,4 @@
-"""Endpoint of swaps, and the common parts of all series: caller, data, price."""
+"""Endpoint of swaps, and the parts that all series share: caller, data, price."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -49,9 +49,9 @@ from mintscope.payments.checkout import Delivered
 from mintscope.payments.merchant import Order, report_order
 from mintscope.payments.protocol.envelope import Resource
 
-ROWS_MAX: Final = 40_000  # of all mints, 400 bytes each
+ROWS_MAX: Final = 40_000  # candles of all mints together, 400 bytes each
 ROWS_OF_MINT_MAX: Final = 4_000
-AT_LAST: Final = UnixS(1 << 34)  # no candle begins later
+AT_LAST: Final = UnixS(1 << 34)  # later than any candle
 NEWEST_MINUTE: Final = AskedCandles(Timeframe.M1, AT_LAST, 1)
 
 
@@ -61,9 +61,9 @@ class _Window(NamedTuple):
 
 
 class NewestCandles:
-    """Reads candles; the newest candles of a mint are cached and read again when they change.
+    """Reads candles; caches the newest candles of a mint until they change.
 
-    Up to ROWS_MAX are kept, those of the mints that were requested last.
+    Up to ROWS_MAX candles are cached, of the most recently requested mints.
     """
 
     def __init__(self, reader: SeriesReader, clock: Clock) -> None:
@@ -87,7 +87,7 @@ class NewestCandles:
         else:
             return await self._reader.candles(mint, asked)
         found = None if kept is None else narrowed(kept, asked)
-        # Newer rows may have moved the requested ones out of the window.
+        # Newer candles may have moved the requested candles out of the window.
         return found if kept is None or found else await self._reader.candles(mint, asked)
 
     def _keep(
@@ -122,7 +122,7 @@ class _Kept(NamedTuple):
 
 
 class RecentPages:
-    """Serves a cached page while the log is unchanged, for KEPT_S at most.
+    """Serves cached pages while the log is unchanged, for KEPT_S at most.
 
     The log changes with every slot, and when one becomes final, but not when candles are imported:
     those appear within KEPT_S.  Up to BYTES_MAX are kept, the last ones served.
@@ -135,7 +135,7 @@ class RecentPages:
         self._bytes = 0
 
     async def page(self, resource: Resource, make: Callable[[], Awaitable[Made]]) -> Made:
-        """Return the page sold as *resource*: the cached page, or else the result of *make*."""
+        """Return the page sold as *resource*: the cached page, or the result of *make*."""
         kept = self._pages.get(resource)
         is_recent = kept is not None and self._clock.monotonic_s() < kept.until_s
         if kept is not None and is_recent and await self._reader.tip() == kept.made.tip:
@@ -163,7 +163,7 @@ def made_of(tip: LogTip, page: Wire, *, is_empty: bool) -> Made:
 
 
 class Wanted(NamedTuple):
-    """A requested page; *query* is its parsed query."""
+    """A requested page; *query* is the parsed query."""
 
     mint: Mint
     kind: str
@@ -174,7 +174,7 @@ ROWS_A_CREDIT: Final = 1_000
 
 
 class RowsSold(NamedTuple):
-    """Rows sold in one body: the resource, its media type, and its name if it is a file."""
+    """Rows to sell in one body: the resource, its media type, and the name of the file, if any."""
 
     resource: Resource
     media_type: str
@@ -194,7 +194,7 @@ class SeriesShop:
     recent: RecentPages
 
     async def read_priced(self, mint: Mint, asked: AskedCandles = NEWEST_MINUTE) -> KeptCandles:
-        """Return the candles *asked* for of *mint*.
+        """Return the candles *asked* of *mint*.
 
         Raises TokenNotFound, and InsufficientData if no swap has set a price yet.
         """
@@ -215,7 +215,7 @@ class SeriesShop:
     ) -> Response:
         """Return the page from *make*, for one credit of *caller* or one payment.
 
-        The page may be a cached one.
+        The page may come from the cache.
 
         look   for a *make* that costs much: called instead for a client that presents nothing.
                *make* is then called only for a credit or a payment, or if *look* finds no rows
@@ -229,7 +229,7 @@ class SeriesShop:
                     known = self._report(seen)
                     if is_bare(request, caller):
                         return Delivered(known, 1)
-                    self.freshness.expect(known)  # before what is scarce is used up
+                    self.freshness.expect(known)  # check this before a scarce budget is used
                     if not request.has_payment() and not seen.is_empty:
                         await self.resource_server.expect_credits(request, caller, order, 1)
                 made = await self.recent.page(order.resource, make)
@@ -357,7 +357,7 @@ def wire_swaps(mint: Mint, logged: LoggedSwaps) -> SwapPage:
 
 
 def decimal(raw: int, decimals: int | None) -> str | None:
-    """Return *raw* units in whole tokens, exact: "1.5"; None without *decimals*."""
+    """Return *raw* atoms in whole tokens, exact: "1.5"; None without *decimals*."""
     if decimals is None:
         return None
     digits = str(raw)
@@ -382,11 +382,11 @@ def _line(one: LoggedSwap, *, is_final: bool) -> SwapLine | None:
     if detail is None:
         return None
     price_usd = swap.price_usd
-    price = swap.offered  # its own, also where SOL has the rate as its price
+    price = swap.offered  # the swap's own price, even for SOL, whose price is the rate
     if price is None and price_usd is not None and swap.price_sol is not None:
         price = price_usd, swap.price_sol
     excluded = NOTHING_EXCLUDED if swap.volume else _excluded(swap)
-    # There are hundreds in a page: one by one is the fastest.
+    # A page has hundreds of swaps: encoding one by one is fastest.
     return SwapLine(
         one.place.slot,
         one.time,
@@ -418,7 +418,7 @@ NOTHING_EXCLUDED: Final = (None, None)
 
 
 def _excluded(swap: PricedSwap) -> tuple[float | None, Excluded | None]:
-    """Return the USD that no volume includes of *swap* without volume, and the reason."""
+    """Return the USD of *swap*, which has no volume, that volumes exclude, and the reason."""
     evidence = swap.evidence
     if evidence is None or not evidence.flow:
         return NOTHING_EXCLUDED
@@ -431,7 +431,7 @@ def _excluded_reason(swap: PricedSwap, evidence: Evidence) -> Excluded:
             return "roundTrip"
         case Uncounted.QUOTE:
             return "quote"
-        case None:  # an older log: direct swaps count unless their signer bought and sold
+        case None:  # from an older log: direct swaps count unless their signer bought and sold
             return "roundTrip" if evidence.is_direct or evidence.trip else "quote"
         case _ if swap.offered is None:
             return "noPrice"

@@ -42,10 +42,10 @@ RESOLUTIONS: Final = {
 SUPPORTED: Final = ["1", "5", "15", "30", "60", "240", "1D"]
 BARS_MAX: Final = 10_000
 FOUND_MAX: Final = 50
-DIGITS: Final = 6  # of a price that a chart shows
+DIGITS: Final = 6  # significant digits of a price in a chart
 DECIMALS_MAX: Final = 16
 EXCHANGE: Final = "Solana"
-PREFIX: Final = f"{EXCHANGE}:"  # charts make full names of the exchange and the symbol
+PREFIX: Final = f"{EXCHANGE}:"  # charts form full names from the exchange and the symbol
 OF_A_SYMBOL: Final = (ErrorCode.INVALID_TOKEN_ADDRESS, ErrorCode.TOKEN_NOT_FOUND, *PUBLIC_ROUTE)
 Resolution = Annotated[
     Literal["1", "5", "15", "30", "60", "240", "D", "1D"],
@@ -58,7 +58,7 @@ Symbol = Annotated[
 
 
 def as_named(name: str) -> str:
-    """Return *name* unchanged, because UDF names have underscores."""
+    """Return *name* unchanged, because names in UDF have underscores."""
     return name
 
 
@@ -125,7 +125,7 @@ class SearchQuery(Wire):
 
 
 class UdfFound(Wire, rename=as_named):
-    """A token that was found."""
+    """A search result."""
 
     symbol: Annotated[str, about("Its symbol, or the beginning of its mint.", "SOL")]
     full_name: Annotated[str, about("The same.", "SOL")]
@@ -171,7 +171,7 @@ class MarksQuery(Wire, rename={"from_": "from"}):
 
 
 class UdfMarks(Wire, rename=as_named):
-    """Marks of UDF, as lists with one value per mark."""
+    """Marks of UDF: lists with one value per mark."""
 
     id: Annotated[list[int], about("Their numbers.", [1])]
     time: Annotated[list[int], about("Times of marks, Unix seconds.", [1_763_200_800])]
@@ -184,7 +184,7 @@ class UdfMarks(Wire, rename=as_named):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UdfRoutes:
-    """The routes of UDF; all but the bars are free, and are limited by client address."""
+    """The routes of UDF; all but the bars are free, and limited by client address."""
 
     shop: SeriesShop
     lists: ListCache
@@ -220,7 +220,7 @@ class UdfRoutes:
     async def get_udf_symbol(self, request: Request) -> Response:
         """Charting feed (UDF): a token by its mint or symbol.
 
-        Returns the token as a chart shows it. A symbol names the token of which most is traded.
+        Returns the token as a chart shows it. A symbol stands for the most traded token with it.
         Costs nothing.
         """
         await self.limit.pass_through(request)
@@ -247,13 +247,13 @@ class UdfRoutes:
     async def list_udf_symbols(self, request: Request) -> Response:
         """Charting feed (UDF): tokens by a part of their name or mint.
 
-        Returns tokens, that of which most is traded first. Costs nothing.
+        Returns tokens, the most traded first. Costs nothing.
         """
         await self.limit.pass_through(request)
         asked = read_query(request, SearchQuery)
         question = ListQuestion(
             text=asked.query.strip(),
-            in_any_case=True,  # charts send what is typed in upper case
+            in_any_case=True,  # charts send the search text in upper case
             sort=Sort.VOLUME,
             limit=min(asked.limit, FOUND_MAX),
         )
@@ -337,16 +337,16 @@ class UdfRoutes:
         return (await asyncio.to_thread(self.lists.newest().page, question)).lines
 
     async def _mint(self, symbol: str) -> Mint:
-        """Return the mint that *symbol* is, or the mint with that symbol.  Raises TokenNotFound."""
+        """Return *symbol* if it is a mint, or the mint with that symbol.  Raises TokenNotFound."""
         try:
             return mint_of(symbol.removeprefix(PREFIX))
         except InvalidTokenAddress:
             return (await self._found(symbol)).listed.mint
 
     async def _found(self, symbol: str) -> ListLine:
-        """Return the token whose mint or symbol is *symbol*.  Raises TokenNotFound.
+        """Return the token with the mint or symbol *symbol*.  Raises TokenNotFound.
 
-        The mint comes first: the issuer of another token may write it into a symbol.
+        The mint takes precedence, because an issuer can use the mint of another token as a symbol.
         """
         symbol = symbol.removeprefix(PREFIX)
         question = ListQuestion(text=symbol, sort=Sort.VOLUME, limit=FOUND_MAX)
@@ -387,7 +387,7 @@ def _range(asked: HistoryQuery) -> Range:
 
 
 def _drawn(kept: KeptCandles, within: Range) -> tuple[bytes, int]:
-    """Return the bars and their number."""
+    """Return the bars as JSON, and their number."""
     series = widened(series_of(kept, within.asked), within.width)
     page = page_of(series, within, kept.tip.time or UnixS(0))
     return msgspec.json.encode(_bars_of(page)), len(page.candles)

@@ -16,7 +16,7 @@ from mintscope.solana.blocks import USDC, WSOL
 CANDLES_MAX: Final = 1_000
 SWAPS_MAX: Final = 500
 TIME_MAX: Final = 1 << 33
-POOL_LENGTH_MAX: Final = 89  # two addresses with + between them
+POOL_LENGTH_MAX: Final = 89  # two addresses joined by +
 CursorText = Annotated[
     str,
     Meta(
@@ -182,7 +182,7 @@ class Candle(Wire, gc=False):
 
 
 class SupplyUsed(Wire):
-    """The supply that market capitalisations rest on."""
+    """The supply that market capitalizations are computed from."""
 
     tokens: Annotated[
         str, Meta(description="In whole tokens, exact, burned ones left out.", examples=["999.5"])
@@ -258,7 +258,7 @@ class SwapsQuery(Wire):
 
 
 class Amount(Wire, gc=False):
-    """The amount that changed hands."""
+    """The amounts that a swap exchanged."""
 
     raw: Annotated[
         str, Meta(description="In the smallest unit, an integer as text.", examples=["1500000000"])
@@ -280,7 +280,7 @@ class PriceOfSwap(Wire, gc=False):
 
 
 class SwapLine(Wire, gc=False):
-    """One swap: one trade against one pool."""
+    """One swap: a trade with one pool."""
 
     slot: Annotated[int, Meta(description="The slot of its block.")]
     t: Annotated[
@@ -372,7 +372,7 @@ class SwapPage(Wire):
 
 
 class BeforeSwap(msgspec.Struct, frozen=True, array_like=True, tag="swap"):
-    """The start of the next page of swaps, which follows this swap."""
+    """The swap after which the next page begins."""
 
     slot: int
     transaction_index: int
@@ -382,8 +382,8 @@ class BeforeSwap(msgspec.Struct, frozen=True, array_like=True, tag="swap"):
 
 
 NAMES_MAX: Final = 20
-CANDLE: Final = "candle"  # the candle itself, so that one page draws a chart
-# Which parameters an indicator takes, and in what range, a pattern cannot say.
+CANDLE: Final = "candle"  # the name for the candle itself, so that one page is enough for a chart
+# A pattern cannot express which parameters an indicator takes, and their ranges.
 PARAMETERS: Final = r"\([0-9]{1,12}(\.[0-9]{1,6})?(,[0-9]{1,12}(\.[0-9]{1,6})?){0,2}\)"
 Name = Annotated[
     str,
@@ -392,7 +392,7 @@ Name = Annotated[
         + ", ".join(each.usual for each in INDICATORS.values())
         + ".",
         examples=["sma(50)"],
-        # Not `pattern`, which clients would read instead of the problem.
+        # Not a `pattern`, because clients would show it instead of the error message.
         extra_json_schema={
             "pattern": f"^({CANDLE}|{'|'.join(NAMES)}|({'|'.join(INDICATORS)})({PARAMETERS})?)$"
         },
@@ -470,7 +470,7 @@ _OfReport: Any = msgspec.defstruct("_OfReport", absent_indicators(), bases=(_Pla
 
 
 class IndicatorPoint(_OfReport):  # type: ignore[misc]  # some fields are those of a report
-    """The values after one candle: those that were requested, null while they warm up."""
+    """The requested values after one candle; null while there are too few candles."""
 
     atr: Annotated[
         float | Asked | None, Meta(description="Average true range of 14, Wilder's, USD.")
