@@ -215,7 +215,7 @@ class PasskeyProof:
     handle: bytes | None
 
     def is_of_copy(self, passkey: Passkey) -> bool:
-        """Return whether the count of *passkey* did not rise: two devices must hold it."""
+        """Return whether *passkey* is on two devices: its number of signatures did not rise."""
         counts = self.sign_count > 0 or passkey.sign_count > 0
         return counts and self.sign_count <= passkey.sign_count
 

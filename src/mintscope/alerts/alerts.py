@@ -154,7 +154,7 @@ class Alerts:
         return await self.store.transact(lambda rows: _delete(rows, user_id, signal_id))
 
     async def renew_secret(self, user_id: UserId, signal_id: SignalId) -> Alert | None:
-        """Renew an alert's webhook secret; both sign for a day.  None if there is no such alert."""
+        """Renew an alert's webhook secret; old and new sign for a day.  None if no such alert."""
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         return await self.store.transact(lambda rows: _renew(rows, user_id, signal_id, nonce, now))

@@ -256,7 +256,8 @@ class ClosedMonths:
     def compare_keys(self, at: Place, balances: str, then: str, before: bytes) -> list[Violation]:
         """Hash the next keys of a closed month; after the last key, compare the hash and continue.
 
-        balances, then   the stage of the next month's accounts, and the one after the last month
+        balances   the stage for the accounts of the next month
+        then       the stage after the last month
         """
         until = self._db.execute(UNTIL_CLOSED_KEY, (at.month, at.place, self._rows)).get
         if until is not None:

@@ -85,8 +85,8 @@ class Statement(msgspec.Struct, frozen=True, gc=False):
 class CreditLedger(Protocol):
     """The ledger as the API uses it; each method is atomic.
 
-    Every method raises ServiceUnavailable if the store does not answer.  Nothing has been taken
-    then, or a reversal gives it back.
+    Every method raises ServiceUnavailable if the store does not answer.  Then no credits
+    were taken, or a reversal gives them back.
     """
 
     async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:

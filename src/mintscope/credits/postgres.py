@@ -67,7 +67,7 @@ CLEAR: Final = "DELETE FROM stream_minute WHERE id = ANY(?1::bigint[])"
 TAKEN_FOR: Final = f"""
 SELECT {statements.COLUMNS} FROM stream_minute AS minute WHERE id = ANY(?1::bigint[])
 """  # noqa: S608 - a constant
-# After a day, a forgotten writer is dead.
+# A writer without a row has been dead for at least a day.
 LEFT: Final = f"""
 SELECT {statements.COLUMNS} FROM stream_minute AS minute
   LEFT JOIN credit_writer AS known ON known.id = minute.writer

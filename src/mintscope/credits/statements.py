@@ -2,7 +2,7 @@
 
 The commit that takes credits for a minute also stores the minute.  A later commit deletes the row:
 once something was sent, or when it gives the credits back.  So the rows that a dead process left
-show what it owes, and the process that deletes a row is the only one that gives it back.
+are the credits that it owes, and the process that deletes a row is the only one that gives it back.
 """
 
 from abc import ABC, abstractmethod

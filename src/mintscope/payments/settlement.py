@@ -68,7 +68,7 @@ class RpcTreasury:
         )
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
-        """Return for each whether we signed it and it paid us; None if it cannot be read."""
+        """Return for each signature whether we signed and were paid; None if it cannot be read."""
         said = await asyncio.gather(
             *(self._is_sponsored(each) for each in signatures), return_exceptions=True
         )

@@ -252,7 +252,7 @@ class ExchangeLimit:
     async def pass_through(
         self, request: Request, email: EmailAddress, *, address: str, is_right: bool
     ) -> None:
-        """Count *request*.  Raises RateLimited, until the window ends."""
+        """Count *request*.  Raises RateLimited, always with the whole window as the wait."""
         try:
             if is_right:
                 await self._right.pass_through(request, email)

@@ -204,7 +204,7 @@ class PurchasedCredits:
     ) -> int:
         """Move credits of *holder* to the account of *opening*, with the purchases of *wallet*.
 
-        wallet   None: with all purchases
+        wallet   None: move all purchases
         """
         now = opening[-1]
         opened = int(self._db.execute(OPEN_ACCOUNT, opening).get)
