@@ -114,17 +114,24 @@ async def test_a_copy_of_the_log_waits_for_no_writer(db: SqliteDatabase, path: P
     assert copied == logged > sqlite_market.LOG_PAGES
 
 
-async def test_a_copy_that_failed_is_reported_at_the_next(path: Path) -> None:
-    def fail(_: object) -> None:
-        raise DatabaseError("the disk is full")
+async def test_a_copy_that_failed_is_reported_at_the_next_and_tried_again(path: Path) -> None:
+    tried = 0
 
-    copier = LogCopier(AccessAtOnce(SqliteDatabase(path, "market")), fail)
+    def fail_once(_: object) -> None:
+        nonlocal tried
+        tried += 1
+        if tried == 1:
+            raise DatabaseError("the disk is full")
+
+    copier = LogCopier(AccessAtOnce(SqliteDatabase(path, "market")), fail_once)
     copier.start()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     with pytest.raises(DatabaseError, match="full"):
         copier.start()
+    copier.start()
     await copier.close()
+    assert tried == 2
 
 
 def test_a_log_that_a_reader_held_up_is_emptied_once_it_has_gone(

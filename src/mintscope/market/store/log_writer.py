@@ -148,10 +148,12 @@ class LogCopier:
 
     def start(self) -> None:
         """Start a copy, unless one is under way.  Raises DatabaseError if the last one failed."""
-        if self._copying is not None:
-            if not self._copying.done():
+        last = self._copying
+        if last is not None:
+            if not last.done():
                 return
-            self._copying.result()
+            self._copying = None  # a failure is reported once, and the next call tries again
+            last.result()
         self._copying = asyncio.create_task(self._access.run(self._copy))
 
     async def close(self) -> None:
