@@ -63,7 +63,7 @@ BESIDE: Final = frozenset({
 })  # fmt: skip
 NO_LETTERS: Final = digits + punctuation + " "
 WITHOUT: Final = str.maketrans("", "", NO_LETTERS)
-DISGUISES: Final = str.maketrans("@$0", "aso")  # characters and the letters that they resemble
+DISGUISES: Final = str.maketrans("@$0", "aso")  # characters that stand for others
 
 
 class WrongPassword(Exception):
