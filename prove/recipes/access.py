@@ -41,7 +41,7 @@ WINDOWS: Final = Recipe(
         Mutant(
             "each address of an IPv6 network has a limit of its own",
             LIMITS,
-            "IPV6_PREFIX: Final = 64  # one customer's network: its single addresses are free",
+            "IPV6_PREFIX: Final = 64  # one customer's network, with any number of addresses",
             "IPV6_PREFIX: Final = 128",
         ),
     ),

@@ -37,7 +37,7 @@ ABUSE: Final = Recipe(
         Mutant(
             "a trailer is a header",
             CONNECTION,
-            "self.headers = []  # a trailer is no header: it must not reach the application",
+            "self.headers = []  # a trailer is not a header: it must not reach the application",
             "pass",
         ),
     ),

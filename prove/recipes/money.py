@@ -35,7 +35,7 @@ FREEZES: Final = Recipe(
         Mutant(
             "a store that does not answer counts as a sale",
             FACILITATOR,
-            "return payment  # still pending, as far as can be proven",
+            "return payment  # no proof of its outcome yet",
             "return apply(payment, evidence)",
             ("stores/test_frozen_store.py",),
         ),
