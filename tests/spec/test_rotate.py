@@ -101,6 +101,32 @@ async def test_a_rotated_token_is_invalid_everywhere_and_takes_nothing(
     assert await balance(shop, new) == 10
 
 
+BUYS: Final = [
+    ("GET", f"/v1/token/{TRACKED}", None),
+    ("GET", f"/v1/token/{TRACKED}?partial=true", None),
+    ("GET", f"/v1/token/{TRACKED}/candles?tf=m1", None),
+    ("GET", f"/v1/token/{TRACKED}/swaps", None),
+    ("GET", "/v1/token/So11111111111111111111111111111111111111112", None),
+    ("POST", "/v1/tokens/batch", {"mints": [TRACKED]}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), BUYS)
+async def test_a_rotated_token_in_memory_is_invalid(
+    shop: SellingApi, method: str, path: str, body: Any
+) -> None:
+    """Also if another process has rotated it, and if the page is empty and therefore free."""
+    old, _ = await bought(shop)
+    for _ in range(2):  # the first request puts the account in memory
+        bought_with = await shop.client.get(f"/v1/token/{TRACKED}", headers=bearer(old))
+        assert bought_with.status_code == 200
+    new = (await shop.client.post(PATH, headers=bearer(old))).json()["data"]["token"]
+    for _ in range(2):
+        answer = await shop.client.request(method, path, json=body, headers=bearer(old))
+        assert refusal(answer) == (401, "INVALID_TOKEN")
+    assert await balance(shop, new) == 8
+
+
 async def test_what_is_given_back_after_a_rotation_is_on_the_new_token(shop: SellingApi) -> None:
     """The answer of a request of before could not be sent."""
     old, _ = await bought(shop)

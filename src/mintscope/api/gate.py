@@ -19,7 +19,7 @@ from mintscope.accounts.keys.keys import ApiKeys
 from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.wallets.credits import AccountCredits
 from mintscope.api.failures import NO_SALES
-from mintscope.credits.ledger import KEPT_MS, CreditLedger
+from mintscope.credits.ledger import KEPT_MS, CreditLedger, InstantLedger
 from mintscope.credits.sign_in import (
     DRAWN_BYTES,
     SIGN_IN,
@@ -78,15 +78,17 @@ class KeyRing:
 class Caller(msgspec.Struct, frozen=True, gc=False):
     """The caller of a request, as far as it was identified.
 
-    bearer     the credential; None without an Authorization header, "" if it is unusable
-    account    that of the credit token, if it exists; that of the user of the API key, if it was
-               ever needed
-    holder     the holder of the API key, if it is valid now
+    bearer       the credential; None without an Authorization header, "" if it is unusable
+    account      that of the credit token, if it exists; that of the user of the API key, if it was
+                 ever needed
+    holder       the holder of the API key, if it is valid now
+    is_recalled  whether the account comes from memory, see `Gate.admit_buyer`
     """
 
     bearer: str | None
     account: CreditAccount | None
     holder: Holder | None = None
+    is_recalled: bool = False
 
 
 class Gate:
@@ -101,6 +103,7 @@ class Gate:
         key_ring: KeyRing | None = None,
     ) -> None:
         self._ledger = ledger
+        self._memory = ledger if isinstance(ledger, InstantLedger) else None
         self._rate_limit = limits.by_account(limit)
         self._address_limit = limits.of(limit)
         self._addresses = limits.addresses
@@ -113,7 +116,26 @@ class Gate:
         pays, else by address: a client can invent any number of unverified credentials. Credit
         tokens that were rotated into one another count together.
         """
-        caller = await self._recognise(request.bearer(), self.address(request))
+        return await self._admitted(
+            request, await self._recognise(request.bearer(), self.address(request))
+        )
+
+    async def admit_buyer(self, request: Request) -> Caller:
+        """Return the caller of a request that `ResourceServer.sell_report` sells; raise as `admit`.
+
+        The account of a credit token may come from memory, which saves a query.  If another process
+        has rotated the token since, that account is empty: the sale is refused, and then
+        `look_again` finds out.  A named answer that was paid for needs no credits, so a request
+        with an Idempotency-Key is looked up.
+        """
+        caller = None if b"idempotency-key" in request.headers else self._recall(request.bearer())
+        return await (self.admit(request) if caller is None else self._admitted(request, caller))
+
+    def _recall(self, bearer: str | None) -> Caller | None:
+        remembered = self._memory.recall(bearer.encode()) if bearer and self._memory else None
+        return None if remembered is None else Caller(bearer, remembered.account, is_recalled=True)
+
+    async def _admitted(self, request: Request, caller: Caller) -> Caller:
         window = None if request.has_payment() else await self._window(caller)
         if window is None:
             await self._address_limit.pass_through(request)

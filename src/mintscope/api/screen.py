@@ -177,7 +177,7 @@ class ScreenRoutes:
         without tokens; errors cost nothing, and say at which character the condition is wrong.
         nextCursor leads to the next page.
         """
-        caller = await self.v1.gate.admit(request)
+        caller = await self.v1.gate.admit_buyer(request)
         return await self._sell(request, caller, wire.read_query(request, ScreenQuery))
 
     @Operation(
@@ -202,7 +202,7 @@ class ScreenRoutes:
         without tokens; errors cost nothing, and say at which character the condition is wrong.
         nextCursor leads to the next page.
         """
-        caller = await self.v1.gate.admit(request)
+        caller = await self.v1.gate.admit_buyer(request)
         is_empty = not await request.body()
         asked = ScreenRequest() if is_empty else await wire.read_body(request, ScreenRequest)
         return await self._sell(request, caller, asked)

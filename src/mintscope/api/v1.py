@@ -153,7 +153,7 @@ class V1:
         price is. An indicator is null below its candles. coverage is the part of trades that was
         read. partial=true returns young tokens.
         """
-        caller = await self.gate.admit(request)
+        caller = await self.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
         asked = read_query(request, TokenQuery)
         kind = kind_of(asked)
@@ -376,7 +376,7 @@ class BatchRoute:
         for the others; without enough credits for all of them nothing is delivered or charged. Paid
         with credits alone.
         """
-        caller = await self.v1.gate.admit(request)
+        caller = await self.v1.gate.admit_buyer(request)
         asked = await read_body(request, BatchRequest)
         mints = each_once(asked.mints)
         delivered = await self.v1.resource_server.sell_report(

@@ -255,16 +255,24 @@ class ResourceServer:
                 charge = await self._authorize(request, caller, order, work)
                 receipt = await self._settle(request, charge, work)
         except CheckoutRefused as refused:
+            await self._expect_known(request, caller)
             more = NO_MORE if self._merchant is None else self._sign_ins.challenge(order)
             unpaid = failures.unpaid_text(order)
             raise self._as_error(request, order, refused, unpaid=unpaid, more=more) from refused
-        if receipt.taken is not None:
+        if receipt.taken is None:
+            await self._expect_known(request, caller)
+        else:
             request.if_unsent = partial(self._take_back, receipt.taken)
         if receipt.balance is not None:
             request.response_headers.append((b"x-credits-remaining", b"%d" % receipt.balance))
         if receipt.payment is not None:
             await self._tell_settled(request, receipt.payment)
         return receipt.report
+
+    async def _expect_known(self, request: Request, caller: Caller) -> None:
+        """Raise InvalidToken if *caller* is from memory, and its credit token was rotated since."""
+        if caller.is_recalled:
+            self._gate.payer(await self._gate.look_again(request, caller))
 
     async def expect_credits(
         self, request: Request, caller: Caller, order: Order, credit_count: int

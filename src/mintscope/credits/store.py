@@ -97,6 +97,7 @@ class GroupCreditLedger:
         digest = sha256(bearer.encode()).digest()
         if account is None:
             self._known.pop(digest, None)
+            self._remembered.pop(digest, None)
             return None
         if len(self._known) >= KNOWN_MAX:
             self._known.clear()

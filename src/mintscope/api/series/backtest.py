@@ -257,7 +257,7 @@ class BacktestRoutes:
         credit or one payment, and nothing if no candle was looked at; errors cost nothing, and say
         at which character the condition is wrong.
         """
-        caller = await self.shop.gate.admit(request)
+        caller = await self.shop.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, BacktestQuery)
         condition = checked_condition(query)
@@ -290,7 +290,7 @@ class BacktestRoutes:
         error in its line. Costs one credit for each 10,000 candles that were read of all tokens and
         timeframes, and nothing if none was looked at. Paid with credits alone.
         """
-        caller = await self.shop.gate.admit(request)
+        caller = await self.shop.gate.admit_buyer(request)
         asked = await read_body(request, BacktestRequest)
         mints = each_once(asked.mints)
         condition = checked_condition(asked)

@@ -73,7 +73,7 @@ class HolderRoutes:
         node, at most every five minutes and within a daily budget; readAt says when. Costs one
         credit or one payment; errors, and a node that does not answer this, cost nothing.
         """
-        caller = await self.shop.gate.admit(request)
+        caller = await self.shop.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, HoldersQuery)
 

@@ -74,7 +74,7 @@ class IndicatorRoutes:
         page, and nothing for a page without points; errors cost nothing. A value is null while
         there are too few candles. Times are Unix seconds.
         """
-        caller = await self.shop.gate.admit(request)
+        caller = await self.shop.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, wire.IndicatorsQuery)
         wanted = _wanted(query.names, unit=query.in_)

@@ -408,7 +408,7 @@ class TraderRoutes:
         address. Costs one credit or one payment, and nothing if the token has no trader of a day;
         errors cost nothing.
         """
-        caller = await self.shop.gate.admit(request)
+        caller = await self.shop.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, TradersQuery)
 
@@ -498,7 +498,7 @@ class PoolRoutes:
         would move the price. Costs one credit or one payment; errors cost nothing. As of the newest
         folded slot.
         """
-        caller = await self.shop.gate.admit(request)
+        caller = await self.shop.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, PoolsQuery)
 

@@ -167,7 +167,7 @@ class PriceRoutes:
         had closed by then, of the narrowest candles that are kept of that time, or why there is
         none. Costs one credit, and nothing if there is no price at all. Paid with credits alone.
         """
-        caller = await self.v1.gate.admit(request)
+        caller = await self.v1.gate.admit_buyer(request)
         asked = await read_body(request, PricesRequest)
         pairs = [(mint_of(each.mint), UnixS(each.t)) for each in asked.prices]
         found = await self.v1.resource_server.sell_report(
@@ -348,7 +348,7 @@ class CandleRoutes:
         Minutes without a swap have no candle unless fill=previous. Times are Unix seconds;
         nextCursor leads to the next page. format gives tables of up to a month of minutes.
         """
-        caller = await self.shop.gate.admit(request)
+        caller = await self.shop.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, CandlesQuery)
         within = range_of(query)

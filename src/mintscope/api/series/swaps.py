@@ -331,7 +331,7 @@ class SwapRoutes:
         for a page without swaps; errors cost nothing. nextCursor leads to older ones, as long as
         they are kept.
         """
-        caller = await self.shop.gate.admit(request)
+        caller = await self.shop.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, SwapsQuery)
         before = _place(query.cursor)

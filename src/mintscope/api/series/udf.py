@@ -289,7 +289,7 @@ class UdfRoutes:
         newest. Costs one credit for each 1,000 bars, and nothing without any. Paid with credits
         alone: the feed of a chart sends the Authorization header.
         """
-        caller = await self.shop.gate.admit(request)
+        caller = await self.shop.gate.admit_buyer(request)
         asked = read_query(request, HistoryQuery)
         mint = await self._mint(asked.symbol)
         sold = RowsSold(udf_resource(asked), JSON[1].decode())
