@@ -57,6 +57,7 @@ class LiveNode:
 
     late_s     how long each block takes beyond its slot, at most
     skipped    slots without a block
+    is_skipping_at_once   whether slots are skipped together with the next block, without their time
     stops_at   the newest slot, if the chain stands still there
     """
 
@@ -64,6 +65,7 @@ class LiveNode:
     way_s: float
     late_s: float = 0.0
     skipped: frozenset[int] = frozenset()
+    is_skipping_at_once: bool = False
     stops_at: int | None = None
     there_at_s: dict[int, float] = field(default_factory=dict)
 
@@ -71,9 +73,11 @@ class LiveNode:
         self.fake = FakeNode(ManualClock(UnixMs(0)), requests_max=10**6, slot_s=self.slot_s)
         random = Random(1)
         at_s = 0.0
+        made = 0
         for slot in range(3_000):
             late_s = random.uniform(0, self.late_s)
-            at_s = max(at_s, (slot + 1) * self.slot_s - HISTORY + late_s)
+            made += not (self.is_skipping_at_once and slot in self.skipped)
+            at_s = max(at_s, (made + 1) * self.slot_s - HISTORY + late_s)
             self.there_at_s[slot] = at_s
 
     def _grow(self, now_s: float) -> None:
@@ -205,6 +209,21 @@ def test_slots_without_a_block_hold_up_nothing(in_flight: int, late_s_max: float
     # The next block proves them skipped, so that they are not asked for again, if there was room
     # to ask for it beside them.
     assert median(after) < late_s_max
+
+
+@pytest.mark.parametrize("way_s", [0.01, 0.1])
+def test_slots_that_are_skipped_at_once_hold_up_no_block(way_s: float) -> None:
+    """A leader's slots are skipped together: the next block comes before its expected time."""
+    skipped = {slot + each for slot in range(200, 1_000, 40) for each in range(slot % 3 + 2)}
+    node = LiveNode(0.2, way_s, skipped=frozenset(skipped), is_skipping_at_once=True)
+
+    late_s = steady(node)
+
+    after = [value for slot, value in late_s.items() if slot - 1 in skipped]
+    assert len(after) > 5
+    assert median(after) < 0.1 + 3 * way_s
+    assert max(after) < 0.2 + 4 * way_s
+    assert node.asked("getSlot") < 0.2 * len(node.fake.requests)
 
 
 def test_a_chain_that_stands_still_is_asked_for_at_the_pace_of_polling() -> None:

@@ -97,6 +97,7 @@ class Walk:
         self._arrivals = Arrivals()
         self._rose_at_s = clock.monotonic_s()
         self._risen = asyncio.Event()  # replaced each time the head rises
+        self._jumped = asyncio.Event()  # replaced each time it rises over skipped slots
         self._planned_from = Slot(-2)
         self._ahead: asyncio.Task[list[Slot]] | None = None
         self._not_given = Slot(-1)  # a head whose block the node did not return
@@ -167,6 +168,12 @@ class Walk:
                 self._arrivals.note_there(slot, asked_at_s)
                 self._note_head(max(slot, self.head))
                 return answer
+            if answer.absence is Absence.SKIPPED and slot > self.head:
+                # A later block exists: slots may be skipped together, in less than their time.
+                await self._ask_head()
+                jumped = self._jumped
+                self._jumped = asyncio.Event()
+                jumped.set()
             if answer.absence is not Absence.NOT_READY:
                 break
             if attempt == 0:  # later attempts may fail because the slot has no block
@@ -184,10 +191,29 @@ class Walk:
             due_in_s = due_at_s - self._clock.monotonic_s()
             if due_in_s <= 0 or slot <= self.head:
                 break
-            await self._sleep(due_in_s)
+            await self._sleep_until_jump(due_in_s)
+
+    async def _sleep_until_jump(self, wait_s: float) -> None:
+        """Sleep for *wait_s*, or until the head has jumped over skipped slots."""
+        tasks: list[asyncio.Task[Any]] = [
+            asyncio.ensure_future(self._sleep(wait_s)),
+            asyncio.ensure_future(self._jumped.wait()),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
 
     async def _ask(self, slot: Slot) -> Answer:
         return await self._rpc.block(slot, self._finality.commitment(slot))
+
+    async def _ask_head(self) -> None:
+        """Ask the node for its newest confirmed slot."""
+        asked_at_s = self._clock.monotonic_s()
+        head = (await self._rpc.head(Commitment.CONFIRMED)).slot
+        self._arrivals.note_named(head, asked_at_s)
+        self._note_head(head)
 
     def _note_head(self, slot: Slot) -> None:
         """Record that *slot* is the newest confirmed slot."""
@@ -239,10 +265,7 @@ class Walk:
 
     async def _after(self, slot: Slot) -> list[Slot]:
         """Return the slots after *slot* at which the node may have blocks, ascending."""
-        asked_at_s = self._clock.monotonic_s()
-        head = (await self._rpc.head(Commitment.CONFIRMED)).slot
-        self._arrivals.note_named(head, asked_at_s)
-        self._note_head(head)
+        await self._ask_head()
         first = Slot(slot + 1)
         last = min(self.head, Slot(slot + BLOCKS_RANGE_MAX))
         if last - first < self._polling.requests_in_flight:

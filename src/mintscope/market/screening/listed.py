@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
-from math import isnan
+from itertools import compress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -48,6 +48,14 @@ class RowOrder(NamedTuple):
 
     rows: Rows
     without: Rows
+
+
+def _values_of(column: Floats) -> list[Any]:
+    """Return the values of *column*, with None for NaN."""
+    objects = column.astype(object)
+    objects[np.isnan(column)] = None
+    values: list[Any] = objects.tolist()
+    return values
 
 
 def order_of(by_key: Rows, values: Numbers) -> RowOrder:
@@ -445,40 +453,43 @@ class ListedTokens:
         """Yield the line of each of *rows*, from whole columns: five times as fast as by row."""
         now = self.folded.time
         columns = (
-            *(self._usd, self._sol, self._changes, self._volume, self._swaps, self._caps),
-            *(self._rsi, self._pressure, self._counts, self._change_since),
-            *(self._larger, self._namesakes),
+            *(_values_of(self._usd[rows]), _values_of(self._sol[rows])),
+            *(_values_of(self._changes[rows]), self._volume[rows].tolist()),
+            *(self._swaps[rows].tolist(), _values_of(self._caps[rows])),
+            *(_values_of(self._rsi[rows]), _values_of(self._pressure[rows])),
+            *(
+                (self._counts[rows] >= CANDLES_FOR_ALL).tolist(),
+                _values_of(self._change_since[rows]),
+            ),
+            *(self._larger[rows].tolist(), self._namesakes[rows].tolist()),
         )
-        values = zip(*(column[rows].tolist() for column in columns), strict=True)
-        for row, of in zip(rows.tolist(), values, strict=True):
-            usd, sol, changes, volume, swaps, cap, rsi, pressure, counts, at, top, alike = of
+        for row, *of in zip(rows.tolist(), *columns, strict=True):
+            usd, sol, changes, volume, swaps, cap, rsi, pressure, is_ready, at, top, alike = of
             listed = self._mints[row]
             assert listed is not None
-            m5, h1, d1 = map(known, changes)
+            m5, h1, d1 = changes
             since = listed.since
             scaled = listed.scaled
             yield ListLine(
                 listed=listed,
-                usd=known(usd),
-                sol=known(sol),
+                usd=usd,
+                sol=sol,
                 changes=(m5, h1, d1),
                 volume=volume,
                 swaps=swaps,
-                market_cap=known(cap),
-                rsi=known(rsi),
-                pressure=known(pressure),
-                ready=[
-                    of for of, n in zip(TIMEFRAMES, counts, strict=True) if n >= CANDLES_FOR_ALL
-                ],
+                market_cap=cap,
+                rsi=rsi,
+                pressure=pressure,
+                ready=[*compress(TIMEFRAMES, is_ready)],
                 age_s=None if since is None or now is None else max(0, now - since),
                 ui_multiplier=None if scaled is None or now is None else scaled.at(now),
-                change_since=None if isnan(at) else UnixS(int(at)),
-                look_alike_of=self._mint_at(top),
+                change_since=None if at is None else UnixS(int(at)),
+                look_alike_of=None if top < 0 else self._mint_at(top),
                 namesakes=alike,
                 price=self._price(row, usd, sol),
             )
 
-    def _price(self, row: int, usd: float, sol: float) -> Price | None:
-        if isnan(usd) or isnan(sol) or self.folded.time is None:
+    def _price(self, row: int, usd: float | None, sol: float | None) -> Price | None:
+        if usd is None or sol is None or self.folded.time is None:
             return None
         return Price.of(usd, sol, basis_of(self._standings[row]), self.folded.time)
