@@ -117,7 +117,7 @@ class Chain:
 
 
 def _trade_of_one_mint(transactions: list[Entry]) -> tuple[str, str]:
-    """Return a trade and its mint, by whose replacement it becomes one of another mint."""
+    """Return a trade and its mint; with another mint in its place, it is a trade of that mint."""
     new = b58encode(sha256(b"a new mint").digest()).decode()
     for entry in transactions:
         text = json.dumps(entry, separators=(",", ":"))

@@ -115,7 +115,7 @@ class ByVolume(Weighed):
 
     @override
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the swap sets the price; store it for the volume of ten minutes."""
+        """Return whether the pool of the swap sets the price; add the swap to its recent volume."""
         self._recent.setdefault(offer.pool, deque()).append(offer)
         return super().sets_price(offer)
 

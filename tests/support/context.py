@@ -1,4 +1,4 @@
-"""The build context of deploy/Containerfile, by the rules of its .dockerignore."""
+"""The build context of deploy/Containerfile, according to its .dockerignore."""
 
 import fnmatch
 from pathlib import Path
@@ -7,7 +7,7 @@ from support.deployment import DEPLOY
 
 
 def is_sent(path: Path) -> bool:
-    """Return whether *path* is in the context of a builder: the last rule that matches decides."""
+    """Return whether *path* is in the build context: the last matching rule decides."""
     is_kept = True
     for rule in rules():
         pattern = rule.removeprefix("!")
@@ -18,7 +18,7 @@ def is_sent(path: Path) -> bool:
 
 
 def fits(name: str, pattern: str) -> bool:
-    """Return whether *pattern* matches *name*: `*` within a part, `**/` for any parts before."""
+    """Return whether *pattern* matches *name*: `*` within a part, `**/` for any leading parts."""
     if pattern.startswith("**/"):
         parts = name.split("/")
         return any(fits("/".join(parts[at:]), pattern[3:]) for at in range(len(parts)))

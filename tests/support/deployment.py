@@ -1,4 +1,4 @@
-"""The files of deploy/, read as the programs that use them read them."""
+"""The files of deploy/, parsed as the programs that use them parse them."""
 
 import re
 import shlex
@@ -21,7 +21,7 @@ DEPLOY: Final = ROOT / "deploy"
 OPERATING: Final = ROOT / "docs" / "operating"
 EXAMPLE: Final = DEPLOY / "example.toml"
 
-# Prometheus makes the first by itself; the client library makes the others for every process.
+# Prometheus creates the first itself; its client library creates the others for every process.
 OTHERS_METRICS: Final = {
     "up",
     "process_resident_memory_bytes",
@@ -31,7 +31,7 @@ OTHERS_METRICS: Final = {
 
 
 def own_example(file: Path) -> Path:
-    """Write the example as an operator fills it in, with secrets of their own; return *file*."""
+    """Write the example with secrets filled in, as an operator would do; return *file*."""
     own = sha256(b"an operator").hexdigest()
     text = EXAMPLE.read_text().replace("0" * 64, own)
     file.touch(mode=0o600)
@@ -56,7 +56,7 @@ _OnceLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _map
 
 
 def read_yaml(path: Path) -> Any:
-    """Return the content of *path*, anchors and merges resolved."""
+    """Return the content of *path*, with anchors and merges resolved."""
     return yaml.load(path.read_text(), Loader=_OnceLoader)
 
 
@@ -75,7 +75,7 @@ def rule_of(alert: str) -> dict[str, Any]:
 
 
 def services(command: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return the services of compose.yaml; of those that run mintscope's *command* if given."""
+    """Return the services of compose.yaml; if *command* is given, only those that run it."""
     return {
         name: service
         for name, service in compose()["services"].items()
@@ -85,12 +85,12 @@ def services(command: str | None = None) -> dict[str, dict[str, Any]]:
 
 
 def variables() -> set[str]:
-    """Return every environment variable that a setting reads, and the one that names the file."""
+    """Return all environment variables of settings, and the variable that names the config file."""
     return {FILE_VARIABLE, *(each.variable for _, _, group in settings() for each in group)}
 
 
 def units() -> dict[str, dict[str, list[tuple[str, str]]]]:
-    """Return the sections of each systemd unit, with their keys in order, by its file's name."""
+    """Return the sections of each systemd unit, with their keys in order, by file name."""
     return {path.name: _unit(path) for path in sorted((DEPLOY / "systemd").glob("*.service"))}
 
 
@@ -109,7 +109,7 @@ def _unit(path: Path) -> dict[str, list[tuple[str, str]]]:
 
 
 def expect_command(words: Sequence[str]) -> None:
-    """Parse the words after `mintscope` as the command line does, without running it."""
+    """Parse the words after `mintscope` as the command line does, without running the command."""
     group: Any = typer.main.get_command(app)
     context = group.make_context("mintscope", list(words))
     name, command, rest = group.resolve_command(context, list(words))
@@ -117,7 +117,7 @@ def expect_command(words: Sequence[str]) -> None:
 
 
 def metric_names() -> set[str]:
-    """Return the name of every series that a process of ours can show."""
+    """Return the names of all series that a mintscope process can expose."""
     found = set(OTHERS_METRICS)
     for value in vars(metrics).values():
         if isinstance(value, Counter | Gauge):
@@ -133,7 +133,7 @@ def _series(metric: Metric) -> tuple[str, ...]:
 
 
 def metrics_of(expression: str) -> set[str]:
-    """Return the metrics that a PromQL *expression* names.  Raises ValueError for bad PromQL."""
+    """Return the metrics that a PromQL *expression* names.  Raises ValueError if it is invalid."""
     found: list[str] = []
 
     def note(node: promql_parser.Expr) -> None:
@@ -145,7 +145,7 @@ def metrics_of(expression: str) -> set[str]:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors of the headings of a Markdown *page*, as GitHub makes them."""
+    """Return the anchors of the headings of a Markdown *page*, as GitHub generates them."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -1,4 +1,4 @@
-"""A pytest plugin: the engines on which tests run, and the count of tests by engine."""
+"""A pytest plugin: selects the engines on which tests run, and counts the tests by engine."""
 
 import os
 import re
@@ -12,12 +12,12 @@ import pytest
 
 from support.scenes.engine import ENGINES, chosen
 
-# A file that is put in place of another, or refuses what is written, is what SQLite alone has.
+# These tests replace a file, or make a file refuse writes: only SQLite has such files.
 ON_FILES: Final = {"test_restored_payments.py", "test_both_ways.py"}
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
 CONNECTED: Final = "connection"
 WAYS: Final = ["application", pytest.param(CONNECTED, marks=pytest.mark.storm)]
-# In `make test` each engine and each way; in `make storm` each engine both ways.
+# In `make test`, each engine once and each way once; in `make storm`, all combinations.
 EACH_WITH_EACH: Final = [
     pytest.param(engine, way, marks=pytest.mark.storm if way == CONNECTED else ())
     for engine, way in product(ENGINES, ("application", CONNECTED))
@@ -29,7 +29,7 @@ IN_BRACKETS: Final = re.compile(r"\[(.*)\]$")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each test of the specification that keeps anything on every engine, and both ways.
+    """Run each specification test that stores data on every engine, and both ways.
 
     The ways are those of the fixture `service`: the application alone, and over a connection.
     """
@@ -47,10 +47,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let the variants of a test of the specification take turns on the engines in `make test`.
+    """Distribute the variants of a specification test over the engines in `make test`.
 
-    A test with the mark `engine` runs on that one.  `make storm` runs each on each, and so does a
-    run of named files or tests (`-k`).
+    A test with the mark `engine` runs on that engine.  `make storm` runs all variants on all
+    engines, and so does a run of named files or tests (`-k`).
     """
     beyond = beyond_their_turn([item for item in items if item.path.parent.name == "spec"])
     beyond |= on_another_engine(items)
@@ -63,10 +63,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def beyond_their_turn(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """Return the variants of *items* on the engine whose turn it is not.
+    """Return the variants of *items* that `make test` skips on one engine.
 
-    Of a test with the variants a, b, c and d: b and d on the second engine, c on the first.  Each
-    test has its first variant on both, and over a connection it has one engine as it is.
+    For a test with variants a, b, c and d: b and d run on the second engine, c on the first.
+    Variant a runs on both.  Variants over a connection are not counted: they have one engine.
     """
     variants: dict[str, dict[str, dict[str, pytest.Item]]] = {}
     for item in items:
@@ -86,7 +86,7 @@ def beyond_their_turn(items: Sequence[pytest.Item]) -> set[pytest.Item]:
 
 
 def on_another_engine(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """Return the variants that run on another engine than their test's mark `engine` names."""
+    """Return the variants on a different engine from the one in their test's mark `engine`."""
     others = set()
     for item in items:
         mark = item.get_closest_marker("engine")

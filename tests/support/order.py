@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from typing import Final
 
-# Files that wait: for processes, a browser, time.  Seconds on two cores, others beside them.
+# Files with long waits (processes, a browser, time): seconds on two cores, beside other tests.
 LONG_S: Final = {
     "history/test_mended_gap.py": 80,
     "docs/test_install_page.py": 80,
@@ -60,16 +60,16 @@ LONG_S: Final = {
     "contract/test_fees_at_risk.py": 10,
 }
 WAITING_FOLDERS: Final = {"e2e", "browser"}
-SHORT_S: Final = 5  # of any other file of those folders
-# The last file that waits begins here: after it enough is left to keep every worker busy.
+SHORT_S: Final = 5  # for each other file in these folders
+# The last waiting file starts here: enough files are left after it to keep all workers busy.
 WITHIN: Final = 0.85
 
 
 def due(tests: Mapping[str, int]) -> dict[str, float]:
-    """Return the place of each file in a run, from 0 to 1.
+    """Return the position of each file in a run, from 0 to 1.
 
-    Files that wait are spread over the run, longest first, each as far from the next as it is
-    long: one beside the other, they leave a processor idle, and files that compute share it later.
+    Waiting files are spread over the run, longest first, each as far from the next as its duration:
+    next to each other, they leave a processor idle, and computing files compete for it later.
 
     tests   number of tests, by path within the folder of tests
     """
@@ -83,7 +83,7 @@ def _waits(name: str) -> bool:
 
 
 def _spread(sizes: Mapping[str, int], within: float) -> dict[str, float]:
-    """Return the place of each if together they fill the run up to *within*."""
+    """Return the position of each file if together they fill the run up to *within*."""
     before = accumulate(sizes.values(), initial=0)
     return {
         name: within * at / sum(sizes.values()) for name, at in zip(sizes, before, strict=False)

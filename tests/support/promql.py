@@ -1,7 +1,7 @@
-"""Evaluates PromQL over made-up samples: as much of it as the alerts that are tried need.
+"""Evaluates PromQL over made-up samples: only the parts that the tested alerts use.
 
-`increase` extrapolates as Prometheus does: to the ends of the range, or by half of the usual
-distance of two samples where the series begins or ends further inside.
+`increase` extrapolates as Prometheus does: to the ends of the range, or, if the series begins or
+ends further inside, by half of the usual distance between two samples.
 """
 
 import operator
@@ -109,14 +109,14 @@ def _increased(samples: Samples, start: float, end: float) -> float:
     (first_at, first), (last_at, last) = samples[0], samples[-1]
     rise = last - first
     for (_, before), (_, value) in pairwise(samples):
-        if value < before:  # began again
+        if value < before:  # the counter was reset
             rise += before
     sampled, apart = last_at - first_at, (last_at - first_at) / (len(samples) - 1)
     before, after = first_at - start, end - last_at
     if before >= apart * 1.1:
         before = apart / 2
     if rise > 0 and first >= 0:
-        before = min(before, sampled * first / rise)  # no counter is below 0
+        before = min(before, sampled * first / rise)  # counters are never negative
     if after >= apart * 1.1:
         after = apart / 2
     return rise * (sampled + before + after) / sampled
@@ -146,7 +146,7 @@ def _binary(op: str, left: Vector | float, right: Vector | float) -> Vector | fl
 
 
 def _each(op: str, pairs: Mapping[Labels, tuple[float, float]], *, kept: int) -> Vector:
-    """Return *op* of *pairs*; a comparison keeps one side of the pairs for which it holds."""
+    """Return *op* of *pairs*; a comparison keeps one side of the pairs for which it is true."""
     if op in ARITHMETIC:
         return {labels: ARITHMETIC[op](*pair) for labels, pair in pairs.items()}
     return {labels: pair[kept] for labels, pair in pairs.items() if COMPARISONS[op](*pair)}

@@ -1,4 +1,4 @@
-"""A plugin of pytest for `make quick`: the option `--quick` leaves out tests that take long."""
+"""A pytest plugin for `make quick`: the option `--quick` leaves out slow tests."""
 
 from pathlib import Path
 from typing import Final
@@ -12,8 +12,8 @@ TESTS: Final = Path(__file__).resolve().parents[1]
 FOLDERS_LEFT_OUT: Final = {"e2e", "browser"}
 MARKS_LEFT_OUT: Final = ("process", "browser", "storm")
 ENGINE_LEFT_OUT: Final = "postgresql"
-# Files that need PostgreSQL, start processes, or take 20 ms of a processor a test or more:
-# by folder, without the "test_" of their names.
+# Files that need PostgreSQL, start processes, or take at least 20 ms of processor time for each
+# test: by folder, without the prefix "test_" of their names.
 SLOW: Final = {
     "accounts": (
         "account_pages address_changes api_key_lives api_key_pages audit_log entry_pages floods "
@@ -114,7 +114,7 @@ SLOW_PATHS: Final = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that leaves out what takes long."""
+    """Add the option `--quick`."""
     parser.addoption("--quick", action="store_true", help="leave out what takes long")
 
 
@@ -126,7 +126,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out whole files, which are not even imported."""
+    """Skip slow files, which are not even imported."""
     if not config.getoption("quick") or not collection_path.is_relative_to(TESTS):
         return None
     path = collection_path.relative_to(TESTS).as_posix()
@@ -135,7 +135,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests by their marks and engine."""
+    """Deselect tests by their marks and engine."""
     if config.getoption("quick"):
         left_out = {item for item in items if _is_left_out(item)}
         items[:] = [item for item in items if item not in left_out]

@@ -1,6 +1,6 @@
-"""Texts of the formats that the description names, for Schemathesis, which loads this by its path.
+"""Values of the formats in the API description, for Schemathesis, which loads this by its path.
 
-It stands alone: Schemathesis runs in a process of its own.
+It imports nothing from the tests: Schemathesis runs in a separate process.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ import schemathesis
 from based58 import b58encode
 from hypothesis import strategies as st
 
-USED = [  # of the scene, beside addresses that no one has
+USED = [  # addresses in the scene; generated addresses are unused
     "So11111111111111111111111111111111111111112",
     "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
 ]
@@ -37,10 +37,10 @@ schemathesis.openapi.format(
 
 @schemathesis.hook
 def before_call(_context: Any, case: schemathesis.Case[Any], _kwargs: dict[str, Any]) -> None:
-    """Leave out what no description can make up, where all else is as it is described.
+    """Remove or replace values that cannot be generated from a description, in valid requests.
 
-    A cursor comes from an answer, a payment from a wallet, and `from` is not after `to`.  The tool
-    takes \\p{C} for fewer characters than it means.
+    A cursor comes from an answer, a payment from a wallet, and `from` is not after `to`.  For the
+    tool, \\p{C} has fewer characters than in the description.
     """
     if case.meta is not None and case.meta.generation.mode.is_positive:
         for sent in (case.query, case.headers):

@@ -1,4 +1,4 @@
-"""Faulty answers of nodes: unreadable ones, and readable ones with wrong content."""
+"""Faulty answers of nodes: unreadable answers, and readable ones with wrong content."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Final
 
 DEEP: Final = b"[" * 100_000 + b"]" * 100_000
-# Each turns a valid answer into an unreadable one.
+# Each function turns a valid answer into an unreadable one.
 RUINED: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "bytes that are no UTF-8": lambda good: good.replace(b':"', b':"\xff') + b'"\xff"',
     "text that is no UTF-8": lambda good: good.replace(b':"', b':"\xff', 9),
@@ -34,7 +34,7 @@ PIECES: Final = (b"", b"\0", b"\xff", b"[", b"{", b'"', b"[" * 2_000, b"1e400", 
 
 
 def spoil(answer: bytes, seed: int) -> bytes:
-    """Return *answer*, a JSON object, changed in a few places; *seed* says where and how."""
+    """Return *answer*, a JSON object, changed in a few places, which *seed* selects."""
     random = Random(seed)
     if random.random() < 0.3:
         for _ in range(random.randint(1, 4)):
@@ -53,12 +53,12 @@ def spoil(answer: bytes, seed: int) -> bytes:
         elif change == "repeat" and isinstance(holder, list):
             holder.append(holder[key])
         else:
-            holder[key] = deepcopy(random.choice(ODD))  # the next edit may be inside it
+            holder[key] = deepcopy(random.choice(ODD))  # the next edit may change the copy
     return json.dumps(value).encode()
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield (holder, key) of everything inside *value*."""
+    """Yield (holder, key) of all values inside *value*."""
     for key, inside in value.items() if isinstance(value, dict) else enumerate(value):
         yield value, key
         if isinstance(inside, dict | list):

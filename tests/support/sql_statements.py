@@ -1,4 +1,4 @@
-"""Every statement in common SQL, whether a test runs it or not."""
+"""All statements in common SQL, whether a test runs them or not."""
 
 import ast
 import importlib
@@ -12,7 +12,7 @@ from typing import Final
 import mintscope
 from mintscope.kit.sql.database import Batch, inserting, marks
 
-# SQL that both engines understand; `app.stores`, `sqlite` and `postgres` have their own.
+# Modules with SQL for both engines; `app.stores`, `sqlite` and `postgres` have their own SQL.
 STORE: Final = re.compile(
     r"^mintscope\.((?!app\.).*\b(\w+_)?store(\.(?!sqlite|postgres)\w+)?"
     r"|credits\.(closing|statements))$"
@@ -28,7 +28,7 @@ def modules() -> list[ModuleType]:
 
 
 def statements_of(module: ModuleType) -> Iterator[str | Batch]:
-    """Yield the constants of *module* and the texts in its functions that are whole statements."""
+    """Yield the constants of *module* and strings in its functions that are whole statements."""
     for value in vars(module).values():
         if isinstance(value, Batch) or (isinstance(value, str) and is_statement(value)):
             yield value
@@ -47,7 +47,7 @@ def statements_of(module: ModuleType) -> Iterator[str | Batch]:
 
 
 def is_statement(text: str) -> bool:
-    """Return whether *text* is a complete statement, and no part or template of one."""
+    """Return whether *text* is a complete statement, not a part or template of a statement."""
     text = text.replace("{marks}", "?").strip()
     return (
         text.startswith(VERBS) and "{" not in text and not text.endswith(("WHERE", "FROM", " IN"))
@@ -55,13 +55,13 @@ def is_statement(text: str) -> bool:
 
 
 def all_statements() -> list[str | Batch]:
-    """Return each statement once."""
+    """Return all statements, each once."""
     found = [each for module in modules() for each in statements_of(module)]
     return list({repr(each): each for each in found}.values())
 
 
 def text_of(statement: str | Batch) -> str:
-    """Return *statement* with a few values."""
+    """Return *statement* as a text, with placeholders for a few values."""
     text = inserting(statement) if isinstance(statement, Batch) else statement
     return text.format(marks=marks([1, 2])) if "{marks}" in text else text
 

@@ -1,8 +1,8 @@
-"""Stores of commits of main, on both engines: recorded here, and written again.
+"""Stores of commits of main, on both engines: recorded here, and restored by tests.
 
 `python -m support.stores_of_main COMMIT` in tests/ runs the code of COMMIT from the repository in a
 scratch folder: it reads a few blocks of its devchain, issues credits, makes an administrator, and
-moves to PostgreSQL. The rows are kept, in tests/stores/data/main, with the names of the
+moves to PostgreSQL. The rows are stored in tests/stores/data/main, with the names of the
 migrations that had run: a migration on main never changes, so its script is the current one.
 """
 
@@ -49,9 +49,9 @@ class Kept(NamedTuple):
 
 
 def kept() -> list[Kept]:
-    """Return every commit with stored data, oldest first.  Raises FileNotFoundError if none.
+    """Return all commits with stored data, oldest first.  Raises FileNotFoundError without any.
 
-    Without it tests over an empty folder would pass and test nothing.
+    Without the error, tests over an empty folder would pass and test nothing.
     """
     paths = sorted(DATA.glob("*.json.gz"))
     if not paths:
@@ -63,7 +63,7 @@ def kept() -> list[Kept]:
 
 
 def sqlite_folder(of: Kept, folder: Path) -> Path:
-    """Write the data_dir that the commit has written; return it."""
+    """Write the data_dir of the commit; return *folder*."""
     folder.mkdir(mode=0o700, parents=True)
     for kind, name in FILES.items():
         with closing(apsw.Connection(str(folder / name))) as db:
@@ -75,7 +75,7 @@ def sqlite_folder(of: Kept, folder: Path) -> Path:
 
 
 def fill_postgres(of: Kept, dsn: str) -> None:
-    """Make the tables that the commit had in the empty database of *dsn*, and its rows."""
+    """Create the tables and rows of the commit in the empty database of *dsn*."""
     with psycopg.connect(dsn, autocommit=True) as db:
         db.execute(migrating.CREATE.encode())
         for kind, ran in of.facts["postgres"]["migrations"].items():
@@ -179,7 +179,7 @@ def _dump(path: Path) -> str:
 
 
 def _lines(db: apsw.Connection) -> Iterator[str]:
-    """Yield the statements that write the file again: tables, rows, then indexes and triggers."""
+    """Yield the statements that recreate the file: tables, rows, then indexes and triggers."""
     order = "CASE type WHEN 'table' THEN 0 WHEN 'index' THEN 1 ELSE 2 END, rowid"
     entries = db.execute(
         "SELECT type, name, sql FROM sqlite_schema"
@@ -197,13 +197,13 @@ def _lines(db: apsw.Connection) -> Iterator[str]:
 
 
 def _url(dsn: str) -> str:
-    """Return the address of the database, as an operator writes it."""
+    """Return the URL of the database, as an operator writes it."""
     info = psycopg.conninfo.conninfo_to_dict(dsn)
     return f"postgresql://postgres@127.0.0.1:{info['port']}/{info['dbname']}"
 
 
 def _rows(dsn: str, folder: Path) -> dict[str, Any]:
-    """Return the migrations that the database has run, and all of its rows."""
+    """Return the migrations that the database has run, and all its rows."""
     found: dict[str, Any] = {"migrations": {}, "rows": {}}
     with psycopg.connect(dsn, autocommit=True) as db:
         for kind, number, name in db.execute(

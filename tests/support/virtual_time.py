@@ -1,4 +1,4 @@
-"""An event loop whose time passes at once: waits of seconds take milliseconds."""
+"""An event loop that skips waits: waits of seconds take milliseconds."""
 
 import asyncio
 import selectors
@@ -10,12 +10,12 @@ from typing_extensions import override
 from mintscope.kit.primitives import UnixMs
 
 T = TypeVar("T")
-RESOLUTION_S = 1e-6  # a wait that adds nothing to the time would never end
+RESOLUTION_S = 1e-6  # a wait too short to change the time would never end
 START_S = 1_700_000_000
 
 
 class _Jumping(selectors.DefaultSelector):
-    """Moves the loop's time on by what it would have waited."""
+    """Moves the loop's time forward instead of waiting."""
 
     passed_s = 0.0
 
@@ -29,7 +29,7 @@ class _Jumping(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Runs without waiting."""
+    """An event loop that does not wait."""
 
     def __init__(self) -> None:
         self._jumping = _Jumping()
@@ -42,7 +42,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class LoopClock:
-    """The clock of the loop that runs, which began at *start_s* Unix seconds."""
+    """The clock of the running loop, which began at *start_s* Unix seconds."""
 
     def __init__(self, start_s: int = START_S) -> None:
         self._start_s = start_s
@@ -52,7 +52,7 @@ class LoopClock:
         return UnixMs(int((self._start_s + self.monotonic_s()) * 1_000))
 
     def monotonic_s(self) -> float:
-        """Return the seconds that have passed."""
+        """Return the seconds since the loop began."""
         return asyncio.get_running_loop().time()
 
 

@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 
 
 def closure(names: Iterable[str], extras: Iterable[str] = ()) -> list[Distribution]:
-    """Return the installed distributions *names* and all that they need on this machine."""
+    """Return the distributions *names* and all distributions that they require on this machine."""
     found: dict[str, Distribution] = {}
     waiting = [(name, frozenset(extras)) for name in names]
     while waiting:
@@ -28,7 +28,7 @@ def closure(names: Iterable[str], extras: Iterable[str] = ()) -> list[Distributi
 
 
 def wheel_of(installed: Distribution, folder: Path) -> Path:
-    """Write the wheel that *installed* came from, as far as it is in site-packages."""
+    """Write the wheel of *installed*, from its files in site-packages."""
     tag = next(
         line.removeprefix("Tag: ")
         for line in (installed.read_text("WHEEL") or "").splitlines()

@@ -1,6 +1,6 @@
-"""Tests in several processes, forked once all tests are collected: a plugin of pytest.
+"""A pytest plugin: runs tests in several processes, forked after all tests are collected.
 
-Collection takes ten seconds of a processor and 600 MB, which workers that are forked share.
+Collection takes ten seconds of processor time and 600 MB, which forked workers share.
 """
 
 import atexit
@@ -26,20 +26,20 @@ from _pytest.config import create_terminal_writer
 
 TESTS: Final = Path(__file__).resolve().parents[1]
 FORKING: Final = multiprocessing.get_context("fork")
-END_S: Final = 60.0  # for the fixtures of a worker that is to end
+END_S: Final = 60.0  # time for the fixtures of a worker to close
 Files = Sequence[Sequence[pytest.Item]]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that says in how many processes tests run."""
+    """Add the option for the number of processes that run tests."""
     parser.addoption("--workers", type=int, default=0, help="run files of tests in N processes")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """In a fresh clone, let a second process compile the files of tests from the last on.
+    """In a fresh clone, compile the test files in a second process, starting with the last file.
 
-    To rewrite the assertions of all takes seven seconds.
+    To rewrite the assertions of all files takes seven seconds.
     """
     files = sorted(TESTS.glob("*/**/test_*.py"))
     if session.config.getoption("workers") and not _is_compiled(files[-1]):
@@ -47,10 +47,10 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def _compile(files: Sequence[Path]) -> None:
-    """Import *files*, until the first that another process has compiled."""
+    """Import *files*, until one that another process has already compiled."""
     for path in takewhile(lambda each: not _is_compiled(each), files):
         sys.path.insert(0, str(path.parent))
-        with suppress(Exception, pytest.skip.Exception):  # collection reports it
+        with suppress(Exception, pytest.skip.Exception):  # collection reports the error
             import_module(path.stem)
 
 
@@ -60,7 +60,7 @@ def _is_compiled(path: Path) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Run the collected tests in forked workers, a file at a time, in the order of the files."""
+    """Run the collected tests in forked workers, one file at a time, in the order of the files."""
     count = session.config.getoption("workers")
     if not count or session.config.option.collectonly or session.testsfailed:
         return None
@@ -74,7 +74,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 def _fork(target: Callable[..., None], *arguments: object) -> ForkProcess:
     """Start a copy of this process that calls *target* and ends."""
     process = FORKING.Process(target=target, args=arguments)
-    with warnings.catch_warnings():  # of threads of libraries, which wait for work
+    with warnings.catch_warnings():  # about idle threads of libraries
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     return process
@@ -84,8 +84,8 @@ def _fork(target: Callable[..., None], *arguments: object) -> ForkProcess:
 class _Worker:
     """A forked process.
 
-    left   the tests that it has been given and has not reported
-    last   the last that it has reported
+    left   the tests that were given to it and are not reported yet
+    last   the last test that it has reported
     """
 
     process: ForkProcess
@@ -95,7 +95,7 @@ class _Worker:
 
 
 class _Run:
-    """The part of the process that collected: it hands out files and passes on reports."""
+    """The process that collected the tests: it distributes files and forwards reports."""
 
     def __init__(self, session: pytest.Session, files: Files) -> None:
         self._session = session
@@ -123,7 +123,7 @@ class _Run:
             self._end_all()
 
     def _end_all(self) -> None:
-        """End the workers that are left, which close their fixtures if they can."""
+        """End the remaining workers, which close their fixtures if they can."""
         for connection, worker in self._workers.items():
             connection.close()
             if worker.process.is_alive() and worker.process.pid is not None:
@@ -139,14 +139,14 @@ class _Run:
         self._workers[ours] = _Worker(process, ours)
 
     def _hear(self, worker: _Worker) -> None:
-        """Pass on the reports of one test, or answer with the number of the next file."""
+        """Forward the reports of one test, or answer with the number of the next file."""
         hook = self._session.config.hook
         try:
             reports = worker.connection.recv()
             if reports is None:
                 number = self._next if self._next < len(self._files) else None
                 worker.connection.send(number)
-        except (EOFError, OSError):  # an end of file within a message is an OSError
+        except (EOFError, OSError):  # an end of file inside a message is an OSError
             self._bury(worker)
             return
         if reports is None:
@@ -155,16 +155,16 @@ class _Run:
                 self._next += 1
             return
         worker.last = item = worker.left.pop(0)
-        # No `pytest_runtest_logstart`: the terminal would begin a line for each change of file.
+        # No `pytest_runtest_logstart`: the terminal would start a line for each change of file.
         for each in reports:
             report = hook.pytest_report_from_serializable(config=self._session.config, data=each)
             hook.pytest_runtest_logreport(report=report)
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
     def _bury(self, worker: _Worker) -> None:
-        """Report the tests of a worker that ended before them as failed, and start another.
+        """Report the unfinished tests of a worker that ended as failed, and start another worker.
 
-        If it failed after the last, what failed is a fixture of the session.
+        If the worker failed after its last test, a fixture of the session has failed.
         """
         del self._workers[worker.connection]
         worker.process.join()
@@ -176,7 +176,7 @@ class _Run:
             self._start()
 
     def _report_lost(self, items: Sequence[pytest.Item], why: str) -> None:
-        """Report *items*, which did not run to their ends, as failed."""
+        """Report *items*, which did not finish, as failed."""
         for item in items:
             report = pytest.TestReport(
                 nodeid=item.nodeid,
@@ -190,14 +190,14 @@ class _Run:
 
 
 class _Terminal:
-    """Where pytest-timeout writes what ran as the time was over: it is shown with the test."""
+    """The output of pytest-timeout when a test times out: it is shown with the test."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._tw = create_terminal_writer(config, sys.stderr)
 
 
 class _Reporting:
-    """Sends the reports of a worker, those of one test together."""
+    """Sends the reports of a worker; those of one test are sent together."""
 
     def __init__(self, config: pytest.Config, connection: Connection) -> None:
         self._config = config
@@ -205,12 +205,12 @@ class _Reporting:
         self._reports: list[dict[str, Any]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the report of a phase, as what can be sent."""
+        """Store the report of a phase in a form that can be sent."""
         to_data = self._config.hook.pytest_report_to_serializable
         self._reports.append(to_data(config=self._config, report=report))
 
     def pytest_runtest_logfinish(self) -> None:
-        """Send what was reported of a test."""
+        """Send the reports of a test."""
         self._connection.send(self._reports)
         self._reports = []
 
@@ -218,10 +218,10 @@ class _Reporting:
 def _work(
     session: pytest.Session, files: Files, connection: Connection, not_ours: list[Connection]
 ) -> None:
-    """Run the tests of the files that the other end gives, until it gives none."""
-    # Processes that multiprocessing forks call nothing at their exit before Python 3.13.
+    """Run the tests of the files that the other end assigns, until it assigns no more."""
+    # Before Python 3.13, processes forked by multiprocessing run no exit handlers.
     atexit._clear()  # noqa: SLF001
-    # A shell that starts a command with `&` has it ignore the signal.
+    # A shell that starts a command with `&` makes the command ignore the signal.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with suppress(KeyboardInterrupt):
@@ -233,10 +233,10 @@ def _work(
 def _run(
     session: pytest.Session, files: Files, connection: Connection, not_ours: list[Connection]
 ) -> None:
-    for each in not_ours:  # held here, they would not end with the process that collected
+    for each in not_ours:  # if held here, they would stay open after the collecting process ends
         each.close()
     config = session.config
-    # pytest reads it: no other worker makes folders there.
+    # pytest reads this variable: no other worker makes folders there.
     root = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     os.environ["PYTEST_DEBUG_TEMPROOT"] = root  # noqa: TID251
@@ -245,26 +245,26 @@ def _run(
         if config.pluginmanager.hasplugin(name):
             config.pluginmanager.unregister(name=name)
     capturing.resume_global_capture()
-    if config.option.capture == "fd":  # into files of its own, by the objects that modules hold
+    if config.option.capture == "fd":  # keep the objects that modules hold
         for stream in (sys.stdout, sys.stderr):
             with tempfile.TemporaryFile() as own:
                 os.dup2(own.fileno(), stream.fileno(), inheritable=False)
     config.pluginmanager.register(_Terminal(config), "terminalreporter")
     capturing.suspend_global_capture()
     config.pluginmanager.register(_Reporting(config, connection))
-    # The next file is unknown until this one is done: at its end only fixtures of the session stay.
+    # The next file is unknown until this one is done: at its end, only session fixtures stay.
     last = cast("pytest.Item", session)
     try:
         for number in _given(connection):
             for item, following in pairwise([*files[number], last]):
                 config.hook.pytest_runtest_protocol(item=item, nextitem=following)
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is closing
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # only closing is left
         session._setupstate.teardown_exact(None)  # noqa: SLF001 - fixtures of the session
 
 
 def _given(connection: Connection) -> Iterator[int]:
-    """Ask for numbers of files, each when it is wanted."""
+    """Request numbers of files, each when it is needed."""
     connection.send(None)
     while (number := connection.recv()) is not None:
         yield number

@@ -1,4 +1,4 @@
-"""Accounts in one process: built as they are configured, and maintained while it runs.
+"""Accounts in one process: built from the configuration, and maintained while it runs.
 
 always   e-mails are taken from the outbox and delivered
 30 s     the uses of API keys are stored, and once an hour expired rows are deleted
@@ -66,33 +66,33 @@ from mintscope.kit.time import DAY_MS, HOUR_MS, HOUR_S, MINUTE_MS
 from mintscope.site.routes import SentEmail
 from mintscope.watchlists.watchlists import Watchlists
 
-# Account maintenance: jobs that run at intervals, apart from every request.
+# Account maintenance: jobs that run at intervals, independently of requests.
 #
 # 30 s     store the times at which API keys were last used; add up spends by account and day,
 #          and notify accounts whose spending of the day has reached their spend alert
 # 1 h      delete expired sessions, expired proofs of people without an account, unconfirmed
-#          applications after three days, old firings of each signal, use by key and endpoint after
+#          applications after three days, old firings of each alert, usage by key and endpoint after
 #          `usage_kept_days`; and after a month e-mails that were sent or given up, proofs that were
-#          used or have expired, firings of signals, and results kept by Idempotency-Key
+#          used or have expired, firings of alerts, and results kept by Idempotency-Key
 
 FLUSH_S: Final = 30.0
-START_S: Final = 10.0  # the work of a start comes first
+START_S: Final = 10.0  # startup work comes first
 SWEEP_S: Final = float(HOUR_S)
 KEEP_MS: Final = 30 * DAY_MS
 FOLDED_AFTER_MS: Final = 5 * MINUTE_MS
-FOLDED_ENTRIES_MAX: Final = 20_000  # in one transaction: debits wait for it
+FOLDED_ENTRIES_MAX: Final = 20_000  # per transaction, because debits wait for it
 FOLDS_MAX: Final = 20
-# Of a long journal, after an upgrade: eight million entries a minute, and room for debits.
+# After an upgrade with a long journal: eight million entries a minute, with pauses for debits.
 DAY_FOLDS_MAX: Final = 200
 FOLD_PAUSE_S: Final = 0.02
-FORGOTTEN_AT_ONCE: Final = 2_000  # of a table, in one transaction: some ten milliseconds
-FORGETS_MAX: Final = 500  # in an hour; the rest waits for the next
-TRIMMED_AT_ONCE: Final = 100  # signals: some ten milliseconds
+FORGOTTEN_AT_ONCE: Final = 2_000  # rows of a table per transaction: about ten milliseconds
+FORGETS_MAX: Final = 500  # transactions per hour; the rest waits for the next hour
+TRIMMED_AT_ONCE: Final = 100  # alerts per transaction: about ten milliseconds
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AccountMaintenance:
-    """Keeps accounts in order while it runs."""
+    """The maintenance of accounts: it stores, adds up and deletes rows at intervals."""
 
     keys: ApiKeys
     signups: Signups
@@ -151,7 +151,7 @@ class AccountMaintenance:
                 last = await self._trim(last)
 
     async def _forget(self, now: UnixMs) -> None:
-        """Delete old rows, a part of each table in one transaction: debits wait for it."""
+        """Delete old rows, a part of each table per transaction, because debits wait for it."""
         before = UnixMs(now - KEEP_MS)
         first_day = now // DAY_MS - self.usage_kept_days + 1
         for _ in range(FORGETS_MAX):
@@ -173,7 +173,7 @@ def _logged() -> Iterator[None]:
 
 
 def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:
-    """Delete ended sessions and sign-ins, and old rows of work that is done."""
+    """Delete ended sessions, expired sign-ins, and old e-mails and proofs."""
     idle_since = UnixMs(now - lifetimes.idle_ms)
     begun_before = UnixMs(now - lifetimes.absolute_ms)
     rows.sessions.purge(idle_since=idle_since, begun_before=begun_before)
@@ -200,14 +200,14 @@ log = structlog.get_logger()
 
 
 class ShownOutbox:
-    """The outbox as the mailbox page of a demo shows it; implements `site.routes.Mailbox`."""
+    """The outbox for the mailbox page of a demo; implements `site.routes.Mailbox`."""
 
     def __init__(self, outbox: Outbox, write: Compose) -> None:
         self._outbox = outbox
         self._write = write
 
     async def recent(self, *, limit: int) -> Sequence[SentEmail]:
-        """Return the newest e-mails, newest first, without those whose link has expired."""
+        """Return the newest e-mails, newest first, without those whose link is invalid."""
         posted = []
         for draft in await self._outbox.recent(limit=limit):
             with suppress(EmailWithoutLink):
@@ -217,7 +217,7 @@ class ShownOutbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts(WebParts):
-    """The services of accounts in this process; without *mailbox*, e-mails are not shown."""
+    """The account services of this process; without *mailbox*, e-mails are not shown."""
 
     exchange: Exchanges
     delivery: Delivery
@@ -226,7 +226,7 @@ class Accounts(WebParts):
 
     async def run(self) -> None:
         """Deliver e-mails and maintain accounts until cancelled."""
-        await asyncio.to_thread(commonest_passwords)  # before the first form that needs them
+        await asyncio.to_thread(commonest_passwords)  # loaded before the first form needs them
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.delivery.run())
             tasks.create_task(self.maintenance.run())
@@ -247,7 +247,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
 ) -> AsyncIterator[Accounts]:
     """Build the services of accounts; links in e-mails start with *origin*.
 
-    hasher    of passwords; None: `open_hasher()`, for the time of the block
+    hasher    hashes passwords; None: `open_hasher()`, closed at the end of the block
     symbols   returns the symbols of tokens, for e-mails that test an alert
     """
     secrets = AccountSecrets.derive(pepper)
@@ -310,7 +310,7 @@ def _wallets(store: AccountStore, secrets: AccountSecrets, origin: str, clock: C
 
 
 def _write_budget(config: AccountsConfig, limits: Limits) -> WriteBudget:
-    """Return the shared budget for writes to accounts, made on pages or by API key."""
+    """Return the shared budget for writes to accounts, made on pages or with API keys."""
     return WriteBudget(
         limits,
         of_account=replace(WRITES, count=config.writes_per_day_max),
@@ -319,7 +319,7 @@ def _write_budget(config: AccountsConfig, limits: Limits) -> WriteBudget:
 
 
 def _origins(origin: str) -> list[str]:
-    """Return the origins of the pages: *origin*, and the names of the machine itself."""
+    """Return the origins of the pages: *origin*, and localhost if *origin* is loopback."""
     parts = urlsplit(origin)
     if not is_loopback(parts.hostname or ""):
         return [origin]
@@ -353,7 +353,7 @@ def open_hasher() -> AbstractContextManager[Hasher]:
 
 
 def account_parts(config: AccountsConfig, accounts: Accounts) -> AccountParts:
-    """Return the parts of accounts for the API, with the limits of *config*."""
+    """Return the account services for the API, with the limits of *config*."""
     return AccountParts(
         signup=accounts.signup,
         exchange=accounts.exchange,
@@ -403,9 +403,9 @@ def make_delivery(mail: MailConfig, *, outbox: Outbox, write: Compose, clock: Cl
 
 
 async def mail_server_trouble(mail: MailConfig) -> str | None:
-    """Return the reason why the mail server cannot be used, None if it can; sends nothing.
+    """Return the reason why the mail server is unusable, None if it is usable.
 
-    Connects, protects the connection and signs in.
+    Connects, protects the connection and signs in; sends no e-mail.
     """
     try:
         async with connected(mail_server_of(mail)) as client:

@@ -96,13 +96,13 @@ async def run_api(  # noqa: PLR0913 - one argument for each part
     is_new: bool = False,
     reread: Reread | None = None,
 ) -> int | None:
-    """Serve clients until a signal comes, and return it; *ready* is called once they can connect.
+    """Serve clients until a signal arrives, and return it; call *ready* once they can connect.
 
-    siblings      the processes beside this one
-    listener_fd   a socket that listens already; None: create one
+    siblings      the other processes of the service
+    listener_fd   a socket that already listens; None: create one
     is_new        allow an emptied store, or one of another installation
-    reread        reads the configuration again, at a SIGHUP
-    Raises        FolderInUse, UnusableStore, CannotSell, and OSError for an address in use
+    reread        reads the configuration again on SIGHUP
+    Raises        FolderInUse, UnusableStore, CannotSell, and OSError if the address is in use
     """
     limit_arenas()
     with held(config, "api"), serving_metrics(config.metrics, "api"):
@@ -206,7 +206,7 @@ async def _selling(  # noqa: PLR0913, PLR0917 - one argument for each part
     *,
     is_restart: bool,
 ) -> AsyncIterator[Sales | None]:
-    """Sell during the block, if payments are enabled."""
+    """Open sales during the block if payments are enabled; otherwise yield None."""
     if not config.payments.enabled:
         yield None
         return
@@ -227,7 +227,7 @@ async def _accounts(  # noqa: PLR0913, PLR0917 - one argument for each part
     clock: Clock,
     symbols: ReadSymbols,
 ) -> AsyncIterator[tuple[Accounts, list[Check]]]:
-    """Serve accounts, maintain them and evaluate their signals during the block."""
+    """Serve accounts, maintain them and evaluate their alerts during the block."""
     store = money.accounts
     queue = money.webhooks
     pepper = money.pepper
@@ -277,7 +277,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
     """Return the API built from these parts, with the limits of *config*.
 
     merchant                                    None: nothing is for sale
-    accounts, series, holders, lists, streams   None: the API has none
+    accounts, series, holders, lists, streams   None: not part of the API
     """
     api = config.api
     public, health, other, rotation = limits_of(api)
@@ -317,7 +317,7 @@ def _trial(config: Config) -> TrialBounds | None:
 
 
 def _identity(config: Config, merchant: Merchant | None) -> Identity:
-    """Return the identity of the seller; without sales, that of the configured address."""
+    """Return the identity of the seller; without sales, its origin is the configured one."""
     origin = config.api.origin or DEFAULT_ORIGIN if merchant is None else merchant.origin
     return Identity(
         origin=origin,
@@ -328,7 +328,7 @@ def _identity(config: Config, merchant: Merchant | None) -> Identity:
 
 
 def limits_of(api: ApiConfig) -> Sequence[Limit]:
-    """Return the limits of /v1, of health, of other routes, and of rotations."""
+    """Return the rate limits of /v1, health, other routes, and rotations."""
     return (
         _limit(PUBLIC, api.rate_limit_requests, api.rate_limit_window_s),
         _limit(HEALTH, api.health_limit_requests, api.health_limit_window_s),
@@ -345,7 +345,7 @@ def _is_ours(key: str) -> bool:
 def _applied(limits: Limits) -> Mapping[str, Apply]:
     """Return the functions that apply a new setting while the process runs.
 
-    Limits that api processes share are the same in all of them, so they wait for a restart.
+    Limits that api processes share must be equal in all of them, so they change at a restart.
     """
     applied: dict[str, Apply] = {"log.level": lambda config: set_level(config.log.level)}
     if isinstance(limits, MemoryLimits):
@@ -375,7 +375,7 @@ def create_server(  # noqa: PLR0913, PLR0917 - one argument for each part
     websocket_paths: Collection[bytes] = (),
     draining: Draining | None = None,
 ) -> Server:
-    """Return a server of *app*, with the bounds of *config*; it does not listen yet."""
+    """Return a server for *app*, with the bounds of *config*; it does not listen yet."""
     return make_server(
         app,
         clock=clock,
@@ -431,7 +431,7 @@ def _checks(  # noqa: PLR0913, PLR0917 - one argument for each part
 def gap_check(reader: SqlLogReader, pace: Callable[[], Pace | None]) -> Check:
     """Return the check that no slot of the last day is missing; data is served regardless.
 
-    pace   returns that of the chain; while it is not known, any open gap is reported
+    pace   returns the pace of the chain; while it is unknown, any open gap is reported
     """
 
     async def expect_no_gap() -> None:

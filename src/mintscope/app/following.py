@@ -1,4 +1,4 @@
-"""Followers of the market in an api process: lists, reports, status, alerts."""
+"""Parts of an api process that follow the market: lists, reports, status, alerts."""
 
 import asyncio
 import os
@@ -63,7 +63,7 @@ from mintscope.site.sol import MarketParts
 from mintscope.site.status import AgeRules, BooksStatus, MarketStatus, ServiceStatus
 
 HOLDER_BYTES: Final = 8
-NOTING_MS: Final = 5 * SECOND_MS  # to store the outcome of a webhook
+NOTING_MS: Final = 5 * SECOND_MS  # time to store the outcome of a webhook
 
 
 def _email_bounds(config: SignalsConfig) -> EmailBounds:
@@ -82,7 +82,7 @@ def make_signals(  # noqa: PLR0913, PLR0917 - one argument for each part
     clock: Clock,
     symbols: ReadSymbols = no_symbols,
 ) -> Alerts:
-    """Return the alerts of accounts; *queue*: None if no webhooks are sent."""
+    """Return the alerts of accounts; *queue* is None if no webhooks are sent."""
     bounds = AlertBounds(
         per_user_max=config.per_account_max,
         of_all_max=config.of_all_max,
@@ -116,9 +116,9 @@ async def signalling(  # noqa: PLR0913 - one argument for each part
     origin: str,
     symbols: ReadSymbols = no_symbols,
 ) -> AsyncIterator[list[Check]]:
-    """Evaluate signals and send their webhooks during the block; yield the check of signals.
+    """Evaluate alerts and send their webhooks during the block; yield the check of alerts.
 
-    origin   beginning of links in messages to Telegram
+    origin   start of the links in messages to Telegram
     """
     if not config.enabled:
         yield []
@@ -158,7 +158,7 @@ def make_watcher(
     clock: Clock,
     symbols: ReadSymbols = no_symbols,
 ) -> AlertEvaluator:
-    """Return the evaluator of signals; *symbols* returns the symbols of tokens."""
+    """Return the evaluator of alerts; *symbols* returns the symbols of tokens."""
     return AlertEvaluator(
         reader=reader,
         writer=AlertWriter(
@@ -215,7 +215,7 @@ class StatusReader:
     sales        None if nothing is sold
     started_at   start of this process
     rules        limits on the age of data
-    coverage     exchanges that were read and missed lately
+    coverage     returns the recent coverage
     """
 
     checks: Sequence[Check]
@@ -285,7 +285,7 @@ async def listing(
 ) -> AsyncIterator[tuple[ListParts, list[Check]]]:
     """Keep the list current during the block; clients reach this service at *origin*.
 
-    The first check fails until the list is loaded: this process should get no requests before.
+    The first check fails until the list is loaded, so that the process gets no requests before.
     The second fails if the list is no longer updated.
     """
     with telling_what_is_compiled():
@@ -307,7 +307,7 @@ async def listing(
 async def kept_list(config: Config, clock: Clock) -> int | NotStored:
     """Store a snapshot of the list, so that the first api after an upgrade starts from it.
 
-    Return its number of mints, or the reason why none was stored.
+    Return the number of its mints, or the reason for not storing it.
     Raises UnusableStore, StoreUnavailable, ServiceUnavailable
     """
     async with open_market(config) as market:
@@ -315,7 +315,7 @@ async def kept_list(config: Config, clock: Clock) -> int | NotStored:
 
 
 def symbols_of(lists: ListParts) -> ReadSymbols:
-    """Return a lookup of mint symbols in the list; it returns none while the list is loading."""
+    """Return a lookup of mint symbols in the list; its result is empty while the list loads."""
 
     async def read(mints: Collection[Mint]) -> Mapping[Mint, str]:
         try:
@@ -344,7 +344,7 @@ async def following(
         follower = LogTailer(reader, market, clock, wait=wait)
         streams = Streams(Broadcaster(follower, market, clock), clock, stream_bounds(config))
         covered = CoverageTailer(coverage, market.cover, share_min=config.api.read_share_min)
-        await covered.try_to_look()  # so that the first report has it
+        await covered.try_to_look()  # so that the first report has the coverage
         async with (
             running(follower.run, "follow"),
             running(streams.run, "streams"),
@@ -378,7 +378,7 @@ def market_parts(  # noqa: PLR0913, PLR0917 - one argument for each part
     limits: Limits,
     holders: HolderReader | None = None,
 ) -> MarketParts:
-    """Return the parts of the market for pages, with the rules of views."""
+    """Return the market parts of the pages, with the limits of *config*."""
     return MarketParts(
         reports=reports,
         series=series,

@@ -62,11 +62,11 @@ async def run_ingest(
     is_new: bool = False,
     reread: Reread | None = None,
 ) -> int | None:
-    """Follow the chain into the store until the source ends or a signal comes; return the signal.
+    """Store the chain's market until the source ends or a signal arrives; return the signal.
 
-    progress  called with (slots read, slots to read) while history is read
+    progress  called with (done, total), in slots or bytes of files, while history is read
     is_new    allow an emptied store, or one of another installation
-    reread    reads the configuration again, at a SIGHUP
+    reread    reads the configuration again on SIGHUP
     Raises    FolderInUse, UnusableStore, and errors of the source that need an operator
     """
     clock = SystemClock()
@@ -86,7 +86,7 @@ def _is_ours(key: str) -> bool:
 
 
 async def _run(config: Config, progress: Progress, clock: Clock, *, is_new: bool) -> None:
-    """Ingest; while the disk is full or failing, wait, then resume from the stored data."""
+    """Ingest; if the store cannot be written, wait, then resume from the stored data."""
     writing = Writing()
     checks = [*machine_checks(config), Check("market", writing.expect_stored)]
     async with watching(checks, clock, has_readiness=False):
@@ -112,7 +112,7 @@ async def _run_on(
 
 
 async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
-    """Ingest while this process holds the right to write."""
+    """Ingest while this process holds the write lock."""
     own = write_lock(config)
     async with own.held():
         working = asyncio.create_task(_ingest(config, progress, clock, own.epoch))
@@ -173,13 +173,13 @@ async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int |
 
 
 def has_two(config: Config) -> bool:
-    """Return whether a second decoding process may run: it needs a processor and shared memory."""
+    """Return whether a second process may decode: if enabled, on Linux, with a second processor."""
     is_possible = sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
     return config.chain.decode_ahead and is_possible
 
 
 def _first_mints(config: Config) -> list[Mint]:
-    """Return the mints tracked on a fresh installation, the payment token among them."""
+    """Return the mints of a new installation, with the payment token if payments are enabled."""
     payments = config.payments
     sold_for = [payments.asset] if payments.enabled else []
     return [*dict.fromkeys(map(Mint, [WSOL, *sold_for, *config.market.mints]))]
@@ -187,7 +187,7 @@ def _first_mints(config: Config) -> list[Mint]:
 
 @asynccontextmanager
 async def _keeping_facts(chain: ChainConfig, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Read facts of tracked mints while blocks are read, over separate connections."""
+    """Read facts of tracked mints during the block, over separate connections."""
     if chain.source == "files":
         yield
         return
@@ -200,7 +200,7 @@ async def _keeping_facts(chain: ChainConfig, market: Market, clock: Clock) -> As
 
 @asynccontextmanager
 async def _keeping_list(config: Config, market: Market) -> AsyncIterator[None]:
-    """Store the list while no api does, so that a starting api finds one."""
+    """Store the list during the block if no api does, so that a starting api finds one."""
     if config.chain.source == "files":
         yield
         return
@@ -225,7 +225,7 @@ def _floor(market: MarketConfig) -> Floor | None:
 async def _source(
     config: Config, clock: Clock, progress: Progress, meter: FinalityMeter
 ) -> AsyncIterator[tuple[Source, list[Check]]]:
-    """Open the source of blocks; yield it, and its checks."""
+    """Open the source of blocks; yield the source and its checks."""
     chain = config.chain
     if chain.source == "files":
         yield FileSource(chain.files, progress=progress), []
@@ -242,7 +242,7 @@ async def _source(
         )
         checks = [Check("node", lambda: node.expect_current(*newest_stored()))]
         if chain.source == "geyser":
-            # Only here: grpcio and protobuf are an extra that others need not have.
+            # Imported only here, because grpcio and protobuf are an optional extra.
             from mintscope.app.stream import stream_of  # noqa: PLC0415 - see above
 
             watch = StreamWatch(clock)

@@ -44,7 +44,7 @@ log = structlog.get_logger()
 
 @contextmanager
 def serving_metrics(metrics: MetricsConfig, role: str) -> Iterator[None]:
-    """Serve the metrics of this process, of *role* ingest or api, if enabled.  Raises OSError."""
+    """Serve the metrics of this process, with *role* ingest or api, if enabled.  Raises OSError."""
     BUILD_INFO.labels(__version__, commit() or "unknown").set(1)
     port = metrics.ingest_port if role == "ingest" else metrics.api_port
     with ExitStack() as stack:
@@ -58,7 +58,7 @@ def serving_metrics(metrics: MetricsConfig, role: str) -> Iterator[None]:
 async def running(work: Work, name: str, *, sleep: Sleep = asyncio.sleep) -> AsyncIterator[None]:
     """Run *work*, which should never end, during the block; run it again if it does end.
 
-    Only a bug ends it.  The process goes on: its sales do not depend on this task alone.
+    Only a bug ends it.  The process continues, because its sales do not depend on this task alone.
     """
     task = asyncio.create_task(_run_forever(work, name, sleep), name=name)
     try:
@@ -71,7 +71,7 @@ async def running(work: Work, name: str, *, sleep: Sleep = asyncio.sleep) -> Asy
 async def _run_forever(work: Work, name: str, sleep: Sleep) -> None:
     loop = asyncio.get_running_loop()
     backoff = Backoff()
-    TASK_FAILURES.labels(name)  # shown as 0 from the start
+    TASK_FAILURES.labels(name)  # exported as 0 from the start
     while True:
         began_s = loop.time()
         trouble: Exception | None = None
@@ -86,7 +86,7 @@ async def _run_forever(work: Work, name: str, sleep: Sleep) -> None:
 
 
 async def run_until_signalled(work: Coroutine[Any, Any, None]) -> int | None:
-    """Run *work* to its end, or cancel it at SIGINT or SIGTERM; return the signal, if any."""
+    """Run *work* until it ends, or cancel it on SIGINT or SIGTERM; return the signal, if any."""
     task = asyncio.create_task(work)
     came = list[int]()
 
@@ -117,14 +117,14 @@ async def keeping_memory_small() -> AsyncIterator[None]:
         yield
 
 
-WEBHOOKS_FAILED_MAX: Final = 5  # in a row
+WEBHOOKS_FAILED_MAX: Final = 5  # consecutive failures
 
 
 @asynccontextmanager
 async def watching(
     checks: Sequence[Check], clock: Clock, *, has_readiness: bool, keep: Keep | None = None
 ) -> AsyncIterator[None]:
-    """Log during the block each of *checks* that starts to fail, or passes again.
+    """Log each of *checks* that starts to fail or passes again, during the block.
 
     has_readiness   whether the vital checks decide the readiness of this process
     keep            stores failing checks for other processes; None: not needed
@@ -163,9 +163,9 @@ def machine_checks(config: Config) -> list[Check]:
 
 
 def backup_checks(config: Config) -> list[Check]:
-    """Return the check of the newest backup's age; none if the check is disabled.
+    """Return the check of the newest backup's age; an empty list if the check is disabled.
 
-    It passes until that age was read.
+    The check passes until the age is known.
     """
     hours_max = config.watch.backup_age_max_hours
 

@@ -29,13 +29,13 @@ class WithMcp:
         self._mcp = mcp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Pass one request to MCP or to the other application."""
         app = self._mcp if scope["path"] == PATH else self._app
         await app(scope, receive, send)
 
 
 def has_mcp(config: McpConfig) -> bool:
-    """Return whether MCP clients are served: it is enabled, and the extra is installed."""
+    """Return whether MCP clients are served: MCP is enabled, and the extra is installed."""
     return config.enabled and find_spec("mcp") is not None
 
 
@@ -43,7 +43,7 @@ def has_mcp(config: McpConfig) -> bool:
 class McpService:
     """The server for MCP clients on the listener of the API; it may be disabled.
 
-    limit   of messages, by address; the API counts the requests of tools as well
+    limit   the limit of messages per address; the API counts requests of tools, too
     """
 
     config: McpConfig
@@ -73,8 +73,8 @@ async def run_bridge(
 ) -> None:
     """Serve standard input and output until standard input ends.
 
-    url                    of the service, without a path
-    max_credits, max_usd   the most that all calls together may take, within 24 hours
+    url                    the URL of the service, without a path
+    max_credits, max_usd   the limits of all calls together within 24 hours
     Raises                 CannotBridge
     """
     headers = {} if credential is None else {"Authorization": f"Bearer {credential}"}

@@ -20,7 +20,7 @@ from mintscope.solana.pace import Pace
 from mintscope.solana.rpc import Commitment, Missing, Rpc, RpcFailure
 from mintscope.solana.wire import JsonTransactions
 
-# The share of ingest's requests that the watch does not make: too early ones, and for finality.
+# The share of ingest's requests that come too early for a block; the watch makes none of them.
 EARLY_SHARE: Final = 0.15
 
 
@@ -28,18 +28,18 @@ EARLY_SHARE: Final = 0.15
 class NodeWatch:
     """The measurements of a node.
 
-    software            version of its software; "" if it does not say
-    seconds             how long it was watched
-    version             newest transaction version in its blocks that it withheld at first
-    first_available     oldest slot it has
-    pace                of the chain, as the node reports it; None if it does not
-    final               lag of its newest final slot; None if the pace is not known
+    software            version of its software; "" if unknown
+    seconds             duration of the watch
+    version             newest transaction version that the node required
+    first_available     oldest slot that the node has
+    pace                pace of the chain according to the node; None if unknown
+    final               lag of its newest final slot; None if the pace is unknown
     start, head         newest slot when the watch began and ended
     took_s              duration of each request for a block
-    raw_bytes           of the transactions, unpacked
-    wire_bytes          of the responses as received
-    calls               all requests
-    polls               requests for the newest slot, which ingest seldom makes
+    raw_bytes           size of the transactions, uncompressed
+    wire_bytes          size of the responses as received
+    calls               number of all requests
+    polls               number of requests for the newest slot, which ingest rarely makes
     behind              blocks that were still missing when the watch ended
     failures            requests without a response
     """
@@ -87,7 +87,7 @@ class _Counted(httpx.AsyncByteStream):
 
 
 class _Counting(httpx.AsyncHTTPTransport):
-    """Counts the bytes sent and received."""
+    """Counts requests, and the bytes of responses as received."""
 
     calls = 0
     wire_bytes = 0
@@ -102,7 +102,7 @@ class _Counting(httpx.AsyncHTTPTransport):
 
 
 async def watch_node(chain: ChainConfig, clock: Clock, seconds: float) -> NodeWatch:
-    """Follow the node of *chain* for *seconds*.  Raises SourceError if it never responds."""
+    """Follow the node of *chain* for *seconds*.  Raises SourceError if the first requests fail."""
     counting = _Counting()
     async with Rpc(node_endpoint(chain), clock=clock, transport=counting) as rpc:
         head = await rpc.slot(Commitment.CONFIRMED)
@@ -126,7 +126,7 @@ async def watch_node(chain: ChainConfig, clock: Clock, seconds: float) -> NodeWa
 async def _software(rpc: Rpc) -> str:
     try:
         return await rpc.software()
-    except RpcFailure:  # providers may leave it out, and nothing depends on it
+    except RpcFailure:  # providers may omit the version, and nothing depends on it
         return ""
 
 

@@ -48,11 +48,11 @@ USDC_DECIMALS: Final = 6
 
 
 class CannotSell(NeedsOperator):
-    """The configuration cannot sell; the message says why, and how to fix it."""
+    """The configuration does not allow sales; the message has the reason and the fix."""
 
 
 def terms_of(payments: PaymentsConfig, fee_payer: Keypair) -> Terms:
-    """Return the terms of every payment.  Raises CannotSell."""
+    """Return the terms of payments in the payment token.  Raises CannotSell."""
     if payments.pay_to is None:
         raise CannotSell("payments.pay_to: expected the treasury's wallet; none is configured")
     if str(fee_payer.pubkey()) == payments.pay_to:
@@ -71,9 +71,9 @@ def terms_of(payments: PaymentsConfig, fee_payer: Keypair) -> Terms:
 
 
 def known_terms(payments: PaymentsConfig, fee_payer: Keypair) -> Sequence[Terms]:
-    """Return the terms of the payment token, and those of USDC, whether or not it is accepted.
+    """Return the terms of the payment token, and of USDC, whether or not USDC is accepted.
 
-    Payments in USDC are settled and recognised also once it is no longer taken.
+    Payments in USDC are settled and recognised even if USDC is no longer accepted.
     Raises    CannotSell
     """
     terms = terms_of(payments, fee_payer)
@@ -101,8 +101,8 @@ def accepted_terms(payments: PaymentsConfig, known: Sequence[Terms]) -> Sequence
 def fee_payer_of(payments: PaymentsConfig) -> Keypair:
     """Return the key that pays the network fees.
 
-    Raises UnusableKeypair; OpenSecret if others may read its file; CannotSell if there is none,
-    or one that others can guess.
+    Raises UnusableKeypair; OpenSecret if others can access its file; CannotSell if no key is
+    configured, or if the key is guessable.
     """
     if payments.fee_payer_key is not None:
         return parse_keypair(payments.fee_payer_key.get_secret_value())
@@ -121,7 +121,7 @@ def fee_payer_of(payments: PaymentsConfig) -> Keypair:
 
 USDC_NAME: Final = "USD Coin"
 USDC_SYMBOL: Final = "USDC"
-USDC_USD: Final = Decimal(1)  # by definition; if it is worth less, the seller bears the loss
+USDC_USD: Final = Decimal(1)  # by definition; if USDC is worth less, the seller bears the loss
 
 
 def payment_tokens_of(  # noqa: PLR0913 - one argument for each part
@@ -163,13 +163,13 @@ def payment_tokens_of(  # noqa: PLR0913 - one argument for each part
     ]
 
 
-PRICE_S_MAX: Final = 1.0  # the wait of a payment for the price of its token
+PRICE_S_MAX: Final = 1.0  # the longest wait of a payment for the price of its token
 
 
 def worth_by_prices_of(
     tokens: Sequence[AcceptedToken], *, patience_s: float = PRICE_S_MAX
 ) -> Callable[[Mint, int], Awaitable[int | None]]:
-    """Return a function of the worth of so many atoms now, in micro-USD, as `Facilitator.worth`."""
+    """Return a function for `Facilitator.worth`: the present worth of atoms, in micro-USD."""
     readings: set[asyncio.Task[PriceList | None]] = set()
 
     async def read(cache: PriceCache) -> PriceList | None:
@@ -183,8 +183,8 @@ def worth_by_prices_of(
             return None
         cache = token.price_cache
         prices = cache.latest()
-        # The payment was quoted, so it is taken soon even without a price.  The reading continues:
-        # otherwise a slow source would never deliver a price.
+        # The payment has a quote, so it is accepted soon, even without a new price.  The read
+        # continues, because otherwise a slow source would never deliver a price.
         reading = asyncio.create_task(read(cache))
         readings.add(reading)
         reading.add_done_callback(readings.discard)
@@ -202,7 +202,7 @@ def price_source(
 ) -> PriceSource:
     """Return the configured price source; *stack* closes its connections.
 
-    reader    of the market; None only if the price is not a market price
+    reader    the log of the market; None only if the price is not a market price
     """
     payments = config.payments
     match payments.price_source:
@@ -230,9 +230,9 @@ def price_source(
 def adopter_of(
     chain: RpcSettlement, known: Sequence[Terms], money: Money, reader: LogReader, clock: Clock
 ) -> Adopter:
-    """Build the adopter of payments, which recognises payments for reports of tracked mints.
+    """Return the adopter of payments for bundles and for reports of tracked mints.
 
-    known    the terms of every token that may have been paid with
+    known    the terms of all tokens in which payments may have been made
     """
     secrets = Secrets.derive(money.pepper, money.roots)
 
@@ -247,7 +247,7 @@ def adopter_of(
         if found is not None:
             return found
         _, mints = await reader.tracked()
-        return await asyncio.to_thread(recognised, wire, report_offers(mints))  # they may be many
+        return await asyncio.to_thread(recognised, wire, report_offers(mints))  # mints may be many
 
     return Adopter(
         records=chain,
@@ -268,7 +268,7 @@ Measured: TypeAlias = Callable[[], Pace | None]
 
 
 def unmeasured() -> None:
-    """Return None as the pace, because the payment node measures its own."""
+    """Return None as the pace, because the payment node measures the pace itself."""
 
 
 CLOSING: Final = (Doubt.OTHER_CHAIN, Doubt.UNUSABLE)
@@ -276,7 +276,7 @@ CLOSING: Final = (Doubt.OTHER_CHAIN, Doubt.UNUSABLE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sales:
-    """All parts of this process that sell."""
+    """The parts of this process for sales."""
 
     facilitator: Facilitator
     payment_tokens: Sequence[AcceptedToken]
@@ -311,7 +311,7 @@ class Sales:
                 await each.price_cache.price_list()  # so that the first client finds a price
 
     async def _expect_own_chain(self) -> None:
-        with suppress(UnusableStore, ServiceUnavailable):  # each reading of a price compares again
+        with suppress(UnusableStore, ServiceUnavailable):  # each read of a price compares again
             other = await other_chain(self.chain, self.reader)
             if other is not None:
                 raise CannotSell(other)
@@ -374,7 +374,7 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
     pace: Measured = unmeasured,
     limits: Limits | None = None,
 ) -> AsyncIterator[Sales]:
-    """Build the sales; *pace* returns the pace of the chain, as the log follower measures it.
+    """Build the sales; *pace* returns the pace of the chain, as the log tailer measures it.
 
     limits    counts payments that fail; None: they are not counted
 
@@ -521,7 +521,7 @@ def open_settlement(
 ) -> RpcSettlement:
     """Return the client that settles payments, a context manager.
 
-    reader    of the log of the same chain, which shows how far the chain has come
+    reader    the log of the same chain, which has its newest slot
     """
 
     async def followed_slot() -> int:
@@ -530,7 +530,7 @@ def open_settlement(
         try:
             tip = await reader.tip()
         except (ServiceUnavailable, UnusableStore):
-            return 0  # ingest has not created the log yet
+            return 0  # for example if ingest has not created the log yet
         return 0 if tip.slot is None or tip.follows_files else tip.slot
 
     return RpcSettlement(
@@ -543,7 +543,7 @@ def open_settlement(
 
 
 def payment_endpoint(chain: ChainConfig) -> Endpoint:
-    """Return the node that payments are settled through."""
+    """Return the node that settles payments."""
     return Endpoint(
         url=chain.rpc_url.get_secret_value(),
         headers={name: value.get_secret_value() for name, value in chain.rpc_headers.items()},
@@ -552,9 +552,9 @@ def payment_endpoint(chain: ChainConfig) -> Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainAnswers:
-    """The responses of the node.
+    """The on-chain sightings of signatures.
 
-    why_not    why the node was not asked, "" if it was
+    why_not    the reason if the node gave no answer, else ""
     """
 
     seen: Mapping[Signature, Seen] = field(default_factory=dict)
@@ -564,9 +564,9 @@ class ChainAnswers:
 async def ask_chain(
     config: Config, money: Money, clock: Clock, signatures: Sequence[Signature], *, has_row: bool
 ) -> ChainAnswers:
-    """Return the on-chain sightings of *signatures*, up to the number that one search finds.
+    """Return the on-chain sightings of *signatures*, at most as many as one search finds.
 
-    has_row    they are payments of ours; else each is checked for that
+    has_row    *signatures* are payments of ours; otherwise the first is checked
     """
     if not signatures:
         return ChainAnswers()

@@ -43,7 +43,7 @@ write_open_refusal: Final = partial(write_refusal, cors=(CORS, MCP_CORS))
 
 
 class Site:
-    """The ASGI application in front of both; for unknown paths the Accept header decides."""
+    """The application in front of API and pages; for unknown paths the Accept header decides."""
 
     def __init__(self, *, api: ASGIApp, pages: ASGIApp, has_page: Callable[[str], bool]) -> None:
         self._api = api
@@ -51,7 +51,7 @@ class Site:
         self._has_page = has_page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Pass one request to the API or to the pages."""
         if is_for_api(scope["path"]):
             await self._api(scope, receive, send)
         elif _accepts_html(scope):
@@ -62,7 +62,7 @@ class Site:
             await self._api(scope, receive, send)
 
     async def _answer_program(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with a page if one has this path, else with the error envelope."""
+        """Answer with the page at this path, or with the error envelope if the pages answer 404."""
         is_missing = False
 
         async def send_what_is_there(message: Message) -> None:
@@ -176,7 +176,7 @@ def credit_sales(
 def described(api: ASGIApp, origin: str) -> Callable[[], Mapping[str, Any]] | None:
     """Return a writer of the OpenAPI document of *api*, which is reached at *origin*.
 
-    None if *api* is wrapped in an application without a list of its routes.
+    None if *api* is an application without a list of its routes.
     """
     if not isinstance(api, HttpApplication):
         return None
@@ -187,7 +187,7 @@ def described(api: ASGIApp, origin: str) -> Callable[[], Mapping[str, Any]] | No
 def origins_of(configured: str | None, host: str, port: int) -> list[str]:
     """Return the origins of the pages: the configured one, else those of *host*.
 
-    The first is the one for links in e-mails.
+    The first is used for links in e-mails.
     """
     if configured is not None:
         return [configured]
@@ -199,5 +199,5 @@ def origins_of(configured: str | None, host: str, port: int) -> list[str]:
 
 
 def resource_origin(configured: str | None, host: str, port: int) -> str:
-    """Return the origin of resources for sale: by default the listener of the API."""
+    """Return the origin of resources for sale: the configured one, else the listener of the API."""
     return configured or f"http://{in_url(host)}:{port}"

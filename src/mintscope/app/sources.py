@@ -48,7 +48,7 @@ __all__ = ["Commitment", "Progress", "is_read", "settled"]
 
 
 def node_endpoint(chain: ChainConfig) -> Endpoint:
-    """Return the node that blocks are read from."""
+    """Return the endpoint of the node from which blocks are read."""
     return Endpoint(
         url=chain.rpc_url.get_secret_value(),
         headers={name: value.get_secret_value() for name, value in chain.rpc_headers.items()},
@@ -61,7 +61,7 @@ def node_endpoint(chain: ChainConfig) -> Endpoint:
 def backfills_beside(chain: ChainConfig) -> Endpoint:
     """Return the node, limited to one request at a time and one attempt each.
 
-    It has a client of its own, so that a limit of the node on such requests delays no block.
+    It needs a separate client, so that limits of the node on such requests delay no blocks.
     """
     return replace(node_endpoint(chain), attempts_max=1, requests_in_flight=1)
 
@@ -70,7 +70,7 @@ def backfills_beside(chain: ChainConfig) -> Endpoint:
 async def following(
     chain: ChainConfig, clock: Clock, *, transport: httpx.AsyncBaseTransport | None = None
 ) -> AsyncIterator[Node]:
-    """Open the nodes that blocks are read from, and watch the finality type of the first."""
+    """Open the nodes from which blocks are read, and watch the finality type of the first."""
     first = node_endpoint(chain)
     async with (
         Rpc(first, clock=clock, transport=transport) as rpc,
@@ -86,14 +86,14 @@ async def following(
 
 
 POOLS_MAX: Final = 20
-BEFORE_THE_FIRST_S: Final = 3_600  # a repeated read begins so long before: rates rest on a minute
+BEFORE_THE_FIRST_S: Final = 3_600  # lead of a repeated read before the first candle
 
 
 @asynccontextmanager
 async def open_backfill(
     config: Config, market: Market, calls_per_s: float, *, allow: Allow | None = None
 ) -> AsyncIterator["BackfillReading"]:
-    """Connect to the node that backfills are read from.
+    """Connect to the node from which backfills are read.
 
     allow   awaited before each request
     """
@@ -125,17 +125,17 @@ class BackfillReading:
         pools: Collection[str] = (),
         rate_pools: Collection[str] = (),
     ) -> Survey:
-        """Return the slots to read since *from_time*, within the node's history, and their cost.
+        """Return the start, addresses and cost of a backfill, limited to the node's history.
 
-        pools, rate_pools   the addresses to read; if none is named, those that are found
-        Raises              ValueError if there is nothing to read
+        pools, rate_pools   the addresses to read; by default those that are found
+        Raises              ValueError if there is nothing to read, or if candles would be lost
         """
         first = await _first_candle(self._market, mint)
         addresses = await self._addresses(mint, pools=pools, rate_pools=rate_pools)
         oldest = await self._node.reaches_back_to()
         if oldest is not None:
             from_time = max(from_time, oldest)
-        if first is not None and from_time >= first + MINUTE_S:  # the candle of a minute
+        if first is not None and from_time >= first + MINUTE_S:  # the first candle spans a minute
             raise ValueError(
                 f"{mint} has candles since {_at(first)}, which would be lost: expected a node that"
                 f" reaches back before them; this one does to {_at(from_time)}"
@@ -174,8 +174,8 @@ class BackfillReading:
     ) -> int:
         """Read and fold all final transactions of *mint*; then ingest may join them.
 
-        After a failure, call it again: it resumes.  Return the number of transactions that the node
-        does not give; raise IncompleteBackfill if there are some, unless *incomplete* is set.
+        A call after a failure resumes.  Return the number of transactions that the node did not
+        return; raise IncompleteBackfill if there are any, unless *incomplete* is set.
         """
         node = self._node
         store = self._market.history
@@ -183,7 +183,7 @@ class BackfillReading:
             node, store, self._decode, in_flight=node.in_flight, progress=progress
         )
         await reader.round(mint, from_time)
-        job = await self._market.history.one(mint)  # before it is joined: then it is dropped
+        job = await self._market.history.one(mint)  # before ingest may join it
         missing = 0 if job is None else job.missing
         if missing and not incomplete:
             raise IncompleteBackfill(left_out(missing))
@@ -200,8 +200,8 @@ class BackfillReading:
 async def begin_of(market: Market, mint: Mint, from_time: UnixS, *, again: bool = False) -> UnixS:
     """Return the start of a backfill of *mint* that was requested since *from_time*.
 
-    again     from before the first candle, which is replaced
-    Raises    ValueError if nothing is missing, or if it cannot be backfilled; the text says why
+    again     begin before the first candle, which is replaced
+    Raises    ValueError, with the reason, if nothing is missing or *mint* cannot be backfilled
     """
     first = await _first_candle(market, mint)
     if first is not None and again:
@@ -262,7 +262,7 @@ async def mending_gaps(config: Config, market: Market, clock: Clock) -> AsyncIte
 
 @asynccontextmanager
 async def gap_mending(config: Config, market: Market, clock: Clock) -> AsyncIterator[GapMending]:
-    """Connect to the node that gaps are mended from: the second one, if there is one."""
+    """Connect to the node for mending gaps: the second node if configured, else the first."""
     chain = config.chain
     calls = DailyCalls(market.gap_mends, clock, chain.gap_calls_per_day)
     pace = chain.history_calls_per_s
@@ -304,7 +304,7 @@ class _Source:
 
 @asynccontextmanager
 async def reading_backfills(config: Config, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Read backfills while blocks are read, over separate connections."""
+    """Run requested backfills during the block, over separate connections."""
     if config.chain.source == "files":
         yield
         return
@@ -331,14 +331,14 @@ class _BackfillSource:
     async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
         begin = await begin_of(self._market, mint, from_time)
         found = await self._reading.survey(mint, begin)
-        await begin_of(self._market, mint, found.from_time)  # what the node has may be here already
+        await begin_of(self._market, mint, found.from_time)  # the history may be here already
         return found
 
     async def read(self, mint: Mint, from_time: UnixS, progress: Progress) -> int:
         return await self._reading.read(mint, from_time, progress)
 
 
-# An operator waits for the answer.
+# An operator waits for the response.
 TIMEOUT_S_MAX: Final = 10.0
 ATTEMPTS_MAX: Final = 2
 
@@ -347,9 +347,9 @@ ATTEMPTS_MAX: Final = 2
 class BlockProbe:
     """The response of a node to a request for one block.
 
-    absence        why it has no such block, in its words; None if it has
-    transactions   how many the block holds
-    took_s         how long the answer took
+    absence        the node's reason for not having the block; None if it has the block
+    transactions   number of transactions in the block
+    took_s         seconds until the response
     """
 
     absence: str | None
@@ -373,7 +373,7 @@ async def probe_block(rpc: Rpc, slot: Slot, clock: Clock) -> BlockProbe:
 
 
 def probed_node(chain: ChainConfig, clock: Clock) -> Rpc:
-    """Return a client of the node that blocks are read from, for the doctor."""
+    """Return a client of the node from which blocks are read, for the doctor."""
     timeout_s = min(chain.timeout_s, TIMEOUT_S_MAX)
     endpoint = replace(node_endpoint(chain), timeout_s=timeout_s, attempts_max=ATTEMPTS_MAX)
     return Rpc(endpoint, clock=clock)
@@ -396,7 +396,7 @@ async def ask_facts(chain: ChainConfig, mints: Sequence[Mint]) -> Read:
 
 @asynccontextmanager
 async def holders_of(chain: ChainConfig, clock: Clock) -> AsyncIterator[HolderReader]:
-    """Read holders from the node that blocks are read from, one request at a time."""
+    """Yield a reader of holders from the node for blocks, with one request at a time."""
     timeout_s = min(chain.timeout_s, TIMEOUT_S_MAX)
     endpoint = replace(backfills_beside(chain), timeout_s=timeout_s)
     async with Rpc(endpoint, clock=clock) as rpc:

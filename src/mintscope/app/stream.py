@@ -34,8 +34,8 @@ def stream_of(  # noqa: PLR0913 - one argument for each part
     """Return the source that reads the configured servers.
 
     The filter is the token programs, because every program that exchanges tokens calls one of them,
-    and the order books that fill orders without such a call.  From a server that does not accept so
-    many addresses, all transactions are requested.
+    and the order books that fill orders without such a call.  If a server does not accept so many
+    addresses, all transactions are requested.
     """
     return GeyserSource(
         endpoints(config.geyser),

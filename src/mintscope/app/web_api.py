@@ -90,7 +90,7 @@ def account_operations(
     """Return the operations under /api, and those under /v1 that need an account.
 
     A withdrawal creates a credit token and counts like a rotation; DEPOSITS_PER_ROTATION times as
-    many deposits are admitted, each of which leaves three rows.
+    many deposits are admitted, and each of them adds three rows.
     """
     gate = KeyGate(keys=parts.keys, limit=parts.key_limit, limits=limits, writes=parts.writes)
     own = OwnKeys(parts.keys)
@@ -131,7 +131,7 @@ HEALTH: Final = Limit(name="health", count=120, window_s=60)
 PROBES: Final = Limit(name="probes", count=1_200, window_s=60)
 OTHER: Final = Limit(name="other", count=600, window_s=60)
 ROTATIONS: Final = Limit(name="rotations", count=10, window_s=3_600)
-DEFAULT_ORIGIN: Final = "http://127.0.0.1:8402"  # where it is not said where clients reach it
+DEFAULT_ORIGIN: Final = "http://127.0.0.1:8402"  # for descriptions without a configured origin
 CORS: Final = Cors(
     paths=["/v1/", "/client/", *DESCRIPTIONS],
     methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
@@ -177,12 +177,12 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
 
     checks, trial   checks of /v1/health and /readyz; limits of the free trial, None for no trial
     limits          counts requests; other_limit is for routes without a limit of their own
-    merchant        sells; None: nothing is for sale
-    accounts, series, holders, lists, streams   None: there are none
+    merchant        takes payments; None: nothing is for sale
+    accounts, series, holders, lists, streams   None: not part of the API
     has_fast_path   plain requests for a report are answered before they reach the application
-    identity        of the service, for descriptions
-    other_paths     paths beside the API that descriptions name
-    coverage        returns the exchanges that were read and missed lately
+    identity        the identity of the service, for descriptions
+    other_paths     further paths that descriptions name
+    coverage        returns the recent coverage
     """
     gate = Gate(ledger=ledger, limit=public_limit, limits=limits, key_ring=_key_ring(accounts))
     adverts, kept = Adverts(), KeptAnswers(clock)

@@ -1,25 +1,25 @@
 """The pages in one file.
 
 How a page is made
-    1. A module for each group of pages, with a class that holds what it needs and has `routes()`,
-       which yields a `PageRoute` for each method of each path.  `groups_of` names it.
+    1. A module for each group of pages, with a class whose `routes()` yields a
+       `PageRoute` for each method of each path.  `groups_of` yields the group.
     2. A handler is `async def show(self, request: PageRequest) -> PageResponse`.  It returns
        `Page("x.html", {facts})`, `Redirect("/path", notice="key of page.NOTICES")` or
-       `PlainText(...)`.  A form with a mistake is the same page again, `Page(...,
-       errors={field: message}, values={...}, status=422)`.  It may raise what `render.FAILURES`
-       has words for: NotFound, BadRequest, ...
-    3. Before a handler runs, `endpoints` has checked the route's `access` (SIGNED_IN sends
-       strangers to sign in, FRESH asks for the password again), the Origin and `csrf` of a form,
+       `PlainText(...)`.  A form with a mistake returns the same page, `Page(...,
+       errors={field: message}, values={...}, status=422)`.  It may raise the errors
+       in `render.FAILURES`: NotFound, BadRequest, ...
+    3. Before a handler runs, `endpoints` has checked the route's `access` (SIGNED_IN redirects
+       strangers to sign-in, FRESH asks for the password again), the Origin and `csrf` of a form,
        and its size.  `request.signed_in` is the session.  GET changes nothing.
     4. A template extends `base.html` and fills `title` and `main`; `head` takes its stylesheet and
-       `scripts` its scripts.  The navigation shows a place once there is a page at it.  Forms are
+       `scripts` its scripts.  The navigation shows only paths with a page.  Forms are
        made of the macros in `macros.html`: `{{ csrf(session) }}` first, then `field(...)`,
-       `button(...)`.  Every text is escaped, a missing name is an error.  No script or style in a
-       template: `static/`.  A moment is `moment(at)`, an age `time(at)`: `times.js` shows them in
-       the reader's zone.
+       `button(...)`.  Every text is escaped, and a missing name is an error.  Scripts and
+       styles are in `static/`, not in templates.  A time is `moment(at)`, an age `time(at)`:
+       `times.js` shows them in the reader's zone.
     5. Pages work without scripts.  htmx may make them quicker: `htmx.html` in the block `scripts`,
        and `hx-post` beside a form's own action, with `hx-target` and `hx-select` naming the same
-       element; the server sends whole pages and knows nothing of it.
+       element; the server sends whole pages and does not depend on htmx.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -190,7 +190,7 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
 
 
 def _sale_pages(parts: WebParts, origin: str) -> Iterator[PageGroup]:
-    """Yield the pages about the API: its prices, how to pay them, its documentation."""
+    """Yield the pages about the API: prices, purchases, statements and documentation."""
     read_reference = None if parts.describe is None else _reader(parts.describe)
     yield PricingPages(parts.sales, read_reference)
     if parts.ledger is not None:
@@ -221,7 +221,7 @@ def _money_pages(parts: WebParts) -> MoneyPages:
 
 
 class OperatorPages:
-    """The operator of the service."""
+    """The page about the operator of the service."""
 
     def routes(self) -> Iterator[PageRoute]:
         """Return the routes of this group."""
@@ -253,9 +253,9 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
     origins   the addresses of the pages, the one for links in e-mails first; forms are accepted
               from pages at these addresses only
     limits    counts requests by client address
-    limit     how many requests a client may make, the forms among them
-    writes    counts changes of accounts; None: a counter of its own
-    features  which pages there are; by default all but the mailbox, which needs one
+    limit     the number of requests that a client may make, including forms
+    writes    counts changes of accounts; None: create a counter
+    features  the served pages; by default all, the mailbox only if *parts* has one
     """
     features = features or Features()
     has_mailbox = features.has_people and parts.mailbox is not None

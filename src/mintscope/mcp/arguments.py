@@ -1,4 +1,4 @@
-"""Arguments of a tool call, and the request they become."""
+"""Arguments of a tool call, and the API request built from them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
@@ -17,23 +17,23 @@ VALUES_MAX: Final = 100
 CREDITS_MAX: Final = 1_000_000
 USD_MAX: Final = Decimal(1_000_000)
 OWN: Final = ("max_credits", "max_usd", "idempotency_key")
-FIELDS: Final = "fields"  # selects columns of the result if the API has no such parameter
+FIELDS: Final = "fields"  # selects result columns if the API has no such parameter
 
 
 class BadArguments(Exception):
-    """An argument is invalid; the message names the expected and the actual one."""
+    """An argument is invalid; the message states the expected form."""
 
 
 class Arguments(msgspec.Struct, frozen=True):
     """The arguments of one call.
 
-    target            path and query of the request to the API
-    body              JSON of the request; b"" without a body
-    fields            the requested fields of each row; empty: the usual ones of the tool
-    bundle            the bundle to buy, as the caller wrote it; None for other tools
-    max_credits       the most credits that the call may cost
-    max_usd           the most USD that the call may cost
-    idempotency_key   the caller's secret name for a payment
+    target            path and query of the API request
+    body              JSON body of the API request; b"" for none
+    fields            requested fields of each row; empty for the tool's default fields
+    bundle            bundle to buy, as sent by the caller; None for other tools
+    max_credits       maximum cost of the call in credits
+    max_usd           maximum cost of the call in USD
+    idempotency_key   secret of the caller that identifies a payment
     """
 
     target: str
@@ -48,10 +48,10 @@ class Arguments(msgspec.Struct, frozen=True):
 def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str]) -> Arguments:
     """Return the arguments for *tool*.
 
-    The API checks the values of its query.  Unknown names are refused, because one may be a
+    The API checks the query values.  Unknown names are refused, because a name may be a
     misspelled budget.
 
-    known    the names of the tool's arguments
+    known    names of the tool's arguments
     Raises   BadArguments
     """
     unknown = next((name for name in given if name not in known and name not in OWN), None)
@@ -99,7 +99,7 @@ def _chooses(tool: Tool) -> bool:
 
 
 def _text(name: str, value: Any) -> str:
-    """Return *value* as text of a query."""
+    """Return *value* as text for a query."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list) and len(value) <= VALUES_MAX:
@@ -146,7 +146,7 @@ def _usd(value: Any) -> Decimal | None:
 
 
 def _key(value: Any) -> str | None:
-    """Return *value* if a header can hold it; the API checks the rest."""
+    """Return *value* if a header can contain it.  The API checks the format."""
     if value is None:
         return None
     if not (
@@ -159,14 +159,14 @@ def _key(value: Any) -> str | None:
     return value
 
 
-# Headers of the MCP request that the API gets: the credential, and the addresses of proxies.
+# Headers of the MCP request that are passed on to the API: credential and proxy addresses.
 PASSED_ON: Final = {b"authorization", b"x-forwarded-for"}
 
 
 class ApiAnswer(msgspec.Struct, frozen=True):
     """A response of the API.
 
-    headers   values by names in lower case
+    headers   values by lowercase name
     """
 
     status: int
@@ -200,9 +200,9 @@ class ApiExchange:
     ) -> ApiAnswer:
         """Return the response to a request.
 
-        target    path and query, percent-encoded
-        client    the scope of the client's request
-        body      JSON; b"" for none
+        target    percent-encoded path and query
+        client    scope of the client's request
+        body      JSON body; b"" for none
         Raises    ClientDisconnected if the client has left; nothing was charged
         """
         pieces: list[Message] = []

@@ -1,10 +1,10 @@
-"""Budgets of callers: for one call in its arguments, for many calls in a header.
+"""Budgets of callers: in the arguments for one call, in a header for many calls.
 
     Mintscope-Budget: credits=20, usd=0.05, session=research-7
 
 All calls with the same header and credential share a budget: in any 24 hours they cost at most
-20 credits, and payments of at most 0.05 USD.  A call that would exceed it is refused first, so it
-costs nothing.
+20 credits, and payments of at most 0.05 USD.  A call that would exceed the budget is refused in
+advance, and costs nothing.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from mintscope.payments.pricing import BUNDLES, REQUEST_USD
 
 HEADER: Final = "Mintscope-Budget"
 WINDOW_S: Final = 86_400
-SHARES_MAX: Final = 1_000  # of one budget; each number of shares has a separate window
+SHARES_MAX: Final = 1_000  # per budget; each number of shares has a separate window
 USD_MAX: Final = SHARES_MAX * REQUEST_USD
 SESSION_MAX: Final = 64
 KEY_BYTES: Final = 16
-PAYMENTS_MAX: Final = 10_000  # remembered, so that a repeated payment counts once
+PAYMENTS_MAX: Final = 10_000  # stored payments, so that a repeated payment counts once
 FORM: Final = (
     f"{HEADER}: expected credits=<1 to {SHARES_MAX}>, usd=<{REQUEST_USD} to {USD_MAX}>,"
     f" session=<name of at most {SESSION_MAX} characters of A-Z, a-z, 0-9, '-', '_' and '.'>,"
@@ -41,9 +41,9 @@ class UnreadableBudget(Exception):
 
 
 class OverBudget(Exception):
-    """The call would exceed a budget of its caller.
+    """The call would exceed one of the caller's budgets.
 
-    retry_after_s   seconds until a budget of many calls has room again; None if unknown
+    retry_after_s   seconds until the budget of many calls has room again; None if unknown
     """
 
     def __init__(self, message: str, retry_after_s: int | None = None) -> None:
@@ -52,7 +52,7 @@ class OverBudget(Exception):
 
 
 class StatedBudget(msgspec.Struct, frozen=True):
-    """The budget of many calls in any 24 hours; None means no limit."""
+    """The budget of many calls in any 24 hours; None is no limit."""
 
     credits: int | None = None
     usd: Decimal | None = None
@@ -60,7 +60,7 @@ class StatedBudget(msgspec.Struct, frozen=True):
 
 
 def read_budget(values: Iterable[str]) -> StatedBudget | None:
-    """Return the budget in the *values* of the header, None if there are none.
+    """Return the budget in the *values* of the header, or None if there are no values.
 
     Raises UnreadableBudget.
     """
@@ -104,7 +104,7 @@ class CallPrice(msgspec.Struct, frozen=True):
 
 
 def price_of(cost: ToolCost, arguments: Arguments, *, is_by_credits: bool) -> CallPrice:
-    """Return the price of a call; 0 for a bundle that does not exist, which the API refuses."""
+    """Return the price of a call; 0 for an unknown bundle, because the API refuses the call."""
     match cost:
         case ToolCost.NOTHING:
             return CallPrice()
@@ -116,7 +116,7 @@ def price_of(cost: ToolCost, arguments: Arguments, *, is_by_credits: bool) -> Ca
 
 
 def expect_within(arguments: Arguments, price: CallPrice) -> None:
-    """Raise OverBudget if *price* is more than the arguments of the call allow."""
+    """Raise OverBudget if *price* exceeds the maximum in the arguments of the call."""
     if arguments.max_credits is not None and price.credits > arguments.max_credits:
         raise OverBudget(
             f"This call would take {price.credits} credit; max_credits is"
@@ -130,7 +130,7 @@ def expect_within(arguments: Arguments, price: CallPrice) -> None:
 
 
 class StatedBudgets:
-    """Counts the cost of calls against their budgets, in the store of the rate limits."""
+    """Counts the costs of calls against budgets, in the store of the rate limits."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -141,9 +141,9 @@ class StatedBudgets:
     ) -> "Reservation":
         """Count *price* against *budget*.
 
-        caller    a credential, which may be invalid, or an address
-        payment   the text of the presented payment; "" for none
-        Raises    OverBudget, and counts nothing
+        caller    credential, which may be invalid, or address
+        payment   text of the presented payment; "" for none
+        Raises    OverBudget; nothing is counted then
         """
         key = _digest(caller, budget.session)
         parts: list[tuple[Limiter, int]] = []
@@ -158,7 +158,7 @@ class StatedBudgets:
         return made
 
     def remember(self, payment: str) -> None:
-        """Remember *payment*, a digest, so that it is not counted twice."""
+        """Store *payment*, a digest, so that the payment is not counted twice."""
         while len(self._payments) >= PAYMENTS_MAX:
             del self._payments[next(iter(self._payments))]
         self._payments[payment] = None
@@ -170,7 +170,7 @@ class StatedBudgets:
 
 @dataclass(eq=False, repr=False)
 class Reservation:
-    """The amount of one call, already counted."""
+    """The amount counted for one call; it is kept if the call is charged, else given back."""
 
     budgets: StatedBudgets
     key: str
@@ -178,7 +178,7 @@ class Reservation:
     parts: list[tuple[Limiter, int]]
 
     async def take(self, budget: StatedBudget) -> None:
-        """Count the amount.  Raises OverBudget, and then counts nothing."""
+        """Count the amount.  Raises OverBudget; nothing is counted then."""
         for number, (window, count) in enumerate(self.parts):
             if count > window.limit.count:
                 await self._give_back(self.parts[:number])
@@ -192,12 +192,12 @@ class Reservation:
                 raise OverBudget(_exceeded(budget), wait_s)
 
     def keep(self) -> None:
-        """Keep the amount counted, because it was charged or may have been."""
+        """Keep the counted amount, because it was charged or may have been charged."""
         if self.payment:
             self.budgets.remember(self.payment)
 
     async def give_back(self) -> None:
-        """Return the amount to the budget, because nothing was charged."""
+        """Give the amount back to the budget, because nothing was charged."""
         await self._give_back(self.parts)
 
     async def _give_back(self, parts: list[tuple[Limiter, int]]) -> None:
@@ -216,7 +216,7 @@ def _exceeded(budget: StatedBudget) -> str:
 
 
 def _digest(*texts: str) -> str:
-    """Return a digest of *texts*, so that the store of the limits holds no credential."""
+    """Return a digest of *texts*, so that the store of the rate limits contains no credential."""
     joined = "\0".join(texts).encode(errors="surrogatepass")
     return blake2b(joined, digest_size=KEY_BYTES).hexdigest()
 

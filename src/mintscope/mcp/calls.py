@@ -1,13 +1,13 @@
 """Tool calls as requests to the API, and the JSON Schemas of the tools.
 
-The `mcp` package is imported for the first client, because it takes a second and 25 MB, and most
-processes serve no client.
+The `mcp` package is imported when the first client connects, because the import takes a second and
+25 MB, and most processes serve no client.
 
 The schemas are derived from the OpenAPI document, so that both agree.  They use only keywords that
 every host supports: Gemini refuses `additionalProperties`, unknown formats and enums of integers
 (python-genai#2393, gemini-cli#2237), so this module refuses unknown arguments.
 
-Source    specs/transports-v2/mcp.md of x402, for `_meta` and for calls that must be paid for
+Source    specs/transports-v2/mcp.md of x402, for `_meta` and for paid calls
 """
 
 import asyncio
@@ -44,13 +44,13 @@ from mintscope.mcp.tools import Page, Tool, ToolCost, table_of
 
 PAYMENT: Final = "x402/payment"
 PAYMENT_RESPONSE: Final = "x402/payment-response"
-NEWER_PAYMENT: Final = "org.x402/payment"  # of the newer binding, for demands and payments
+NEWER_PAYMENT: Final = "org.x402/payment"  # key in the newer binding, for terms and payments
 NEWER_PAYMENT_RESPONSE: Final = "org.x402/payment-response"
 PAYMENTS: Final = (PAYMENT, NEWER_PAYMENT)
 BUDGET_EXCEEDED: Final = "BUDGET_EXCEEDED"
 INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
 CHARGED: Final = {"x-credits-remaining", "payment-response"}  # headers of a charged response
-NUMBERS: Final = {  # names in `meta` of numbers in headers
+NUMBERS: Final = {  # headers with numbers, by name in `meta`
     "creditsRemaining": "x-credits-remaining",
     "dataSlot": "x-data-slot",
     "dataAgeMs": "x-data-age-ms",
@@ -66,9 +66,9 @@ POINTLESS: Final = " Paying would be pointless now: the token is {status}."
 class CallResult(msgspec.Struct, frozen=True):
     """The outcome of a call.
 
-    structured   conforms to the tool's output schema, errors too; None for a page of rows
-    text         the same for clients that read only text
-    meta         the content of `_meta`
+    structured   conforms to the tool's output schema, also for errors; None for a page of rows
+    text         the same content for clients that read only text
+    meta         content of `_meta`
     """
 
     structured: Mapping[str, Any] | None
@@ -84,7 +84,7 @@ def failed(code: str, message: str, **more: Any) -> CallResult:
 
 
 def result_of(answer: ApiAnswer, tool: Tool, arguments: Arguments, price: CallPrice) -> CallResult:
-    """Return *answer* as a result of *tool*, which costs *price* if it succeeds."""
+    """Return *answer* as a result of *tool*; *price* is the cost of a successful call."""
     if not answer.is_success:
         return _refused(answer)
     delivered = _delivered(answer, price)
@@ -95,7 +95,7 @@ def result_of(answer: ApiAnswer, tool: Tool, arguments: Arguments, price: CallPr
 
 
 def is_charged(answer: ApiAnswer) -> bool:
-    """Return whether *answer* was charged, or may have been: the payment may still arrive."""
+    """Return whether *answer* was charged, or may be charged because its payment is pending."""
     if answer.is_success:
         return not CHARGED.isdisjoint(answer.headers)
     return _is_pending(answer)
@@ -126,7 +126,7 @@ def _delivered(answer: ApiAnswer, price: CallPrice) -> CallResult:
 
 
 def _as_rows(result: CallResult, page: Page, fields: Sequence[str]) -> CallResult:
-    """Return *result* with its list as a table, only as text, which every client reads."""
+    """Return *result* with its list as a table, as text only, because all clients read text."""
     assert result.structured is not None
     data = dict(result.structured["data"])
     data[page.name] = table_of(data[page.name], fields or page.default)
@@ -178,7 +178,7 @@ def _undecided(result: CallResult) -> CallResult:
 
 
 def _decoded(header: str | None) -> dict[str, Any] | None:
-    """Return the JSON in an x402 header, None without the header."""
+    """Return the JSON in an x402 header, or None if *header* is None."""
     if header is None:
         return None
     return dict(msgspec.json.decode(b64decode(header)))
@@ -186,21 +186,21 @@ def _decoded(header: str | None) -> dict[str, Any] | None:
 
 KEPT: Final = frozenset({"type", "description", "enum", "items", "default", "minimum", "maximum"})
 INT32_MAX: Final = 2**31 - 1
-MAX_CREDITS: Final[Mapping[str, Any]] = {"type": "integer"}  # its name explains it
+MAX_CREDITS: Final[Mapping[str, Any]] = {"type": "integer"}  # the name needs no description
 MAX_USD: Final[Mapping[str, Any]] = {"type": "number"}
 IDEMPOTENCY_KEY: Final[Mapping[str, Any]] = {
     "type": "string",
     "description": "Secret, 16 to 128 of A-Za-z0-9-_; reuse on retry.",
 }
-KEY_OF_A_READ: Final[Mapping[str, Any]] = {"type": "string"}  # the instructions explain it
-# Clients of the official TypeScript package before version 2 check errors against the schema too,
-# so it must accept a success (`data`, `meta`) and an error (`error`, `charged`).
+KEY_OF_A_READ: Final[Mapping[str, Any]] = {"type": "string"}  # described in the instructions
+# Clients of the official TypeScript package before version 2 also check errors against the schema,
+# so it must accept successes (`data`, `meta`) and errors (`error`, `charged`).
 OUTPUT: Final[Mapping[str, Any]] = {"type": "object"}
 
-# The descriptions of all tools must fit 15 kB.
+# The descriptions of all tools together must fit in 15 kB.
 LEFT_OUT: Final = frozenset({"at", "format"})
-OF_PAGES: Final = frozenset({"from", "to", "cursor", "candles", "fill", "in"})  # not in a chart
-# Empty where the name or the instructions of the server suffice.
+OF_PAGES: Final = frozenset({"from", "to", "cursor", "candles", "fill", "in"})  # omitted for charts
+# Empty if the name or the instructions of the server are sufficient.
 SHORTER: Final = {
     "mint": "",
     "cursor": "The last nextCursor.",
@@ -226,7 +226,7 @@ def input_schema(
 ) -> dict[str, Any]:
     """Return the input schema of *tool*: the parameters of its operation, and budgets.
 
-    shapes   the component schemas of the OpenAPI document
+    shapes   component schemas of the OpenAPI document
     """
     names = {field: name for name, field in tool.arguments.items()}
     properties: dict[str, Any] = {}
@@ -265,12 +265,12 @@ def input_schema(
 
 
 def output_schema(tool: Tool) -> dict[str, Any] | None:
-    """Return the schema of a result of *tool*, errors included; None if it is only text."""
+    """Return the schema of results and errors of *tool*, or None if results are only text."""
     return dict(OUTPUT) if tool.page is None else None
 
 
 def _readable_by_all(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *schema* with only the keywords that every host supports."""
+    """Return *schema* reduced to the keywords that every host supports."""
     kept = {name: value for name, value in schema.items() if name in KEPT}
     if kept.get("maximum", 0) > INT32_MAX:
         kept = {name: value for name, value in kept.items() if name not in {"maximum", "default"}}
@@ -278,7 +278,7 @@ def _readable_by_all(schema: Mapping[str, Any]) -> dict[str, Any]:
         del kept["default"]
     if kept.get("description") == "":
         del kept["description"]
-    if kept.get("minimum", 2) <= 1:  # the API refuses negative numbers
+    if kept.get("minimum", 2) <= 1:  # the API refuses smaller numbers
         del kept["minimum"]
     values = kept.pop("enum", None)
     if values is None:
@@ -290,7 +290,7 @@ def _readable_by_all(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(schema: Mapping[str, Any], shapes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *schema* with references resolved, and without null as an alternative."""
+    """Return *schema* with its reference resolved, and without the alternative null."""
     kinds = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
     found = {**schema, **kinds[0]} if kinds else dict(schema)
     found |= shapes.get(schema.get("$ref", "").rpartition("/")[-1], {})
@@ -327,10 +327,10 @@ class ToolCalls:
     ) -> CallResult:
         """Return the result of a call of *tool*.
 
-        given    the arguments
-        known    the names of the tool's arguments
+        given    arguments of the call
+        known    names of the tool's arguments
         meta     `_meta` of the request
-        client   the scope of the HTTP request
+        client   scope of the HTTP request
         """
         try:
             arguments = read_arguments(tool, given, known)
@@ -342,7 +342,7 @@ class ToolCalls:
             call = partial(self._ask, tool, arguments, payment, client)
             if stated is None or tool.cost is ToolCost.NOTHING:
                 return result_of(await call(), tool, arguments, price)
-            # The holder of the budget: a credential, else an address.
+            # The budget belongs to the credential, or to the address if there is no credential.
             caller = " ".join(_values(client, b"authorization")) or self._addresses.key(client)
             reserved = await self._budgets.reserve(stated, price, caller=caller, payment=payment)
             return result_of(await _within(reserved, call), tool, arguments, price)
@@ -371,7 +371,7 @@ class ToolCalls:
 
 
 async def _within(reserved: Reservation, call: Callable[[], Awaitable[ApiAnswer]]) -> ApiAnswer:
-    """Return the result of *call*, and give the reservation back if nothing was charged."""
+    """Return the result of *call*, and give *reserved* back if nothing was charged."""
     try:
         answer = await call()
     except ClientDisconnected:
@@ -385,9 +385,9 @@ async def _within(reserved: Reservation, call: Callable[[], Awaitable[ApiAnswer]
 
 
 def _payment(meta: Mapping[str, Any]) -> str:
-    """Return the payment in `_meta` as the text of an HTTP header, or "" if there is none.
+    """Return the payment in `_meta` as the value of an HTTP header, or "" if there is no payment.
 
-    The API checks the payment.  Raises BadArguments for a value that no header can hold.
+    The API checks the payment.  Raises BadArguments if it cannot be encoded.
     """
     name = next((each for each in PAYMENTS if meta.get(each) is not None), PAYMENT)
     payment = meta.get(name)
@@ -401,7 +401,7 @@ def _payment(meta: Mapping[str, Any]) -> str:
 
 
 def _values(client: Scope, name: bytes) -> list[str]:
-    """Return every value of a header of the client's request."""
+    """Return all values of the header *name* in the client's request."""
     return [value.decode("latin-1") for other, value in client["headers"] if other == name]
 
 
@@ -416,14 +416,14 @@ CORS: Final = Cors(
     ],
     exposed=["Retry-After", "RateLimit", "RateLimit-Policy", "X-Request-Id"],
 )  # fmt: skip
-OF_THE_PACKAGE: Final = {b"content-type", b"allow"}  # headers of its responses that are kept
+OF_THE_PACKAGE: Final = {b"content-type", b"allow"}  # headers kept from the package's responses
 ITSELF: Final[Scope] = {"type": "http", "scheme": "http", "client": None, "headers": []}
 
 
 class McpEndpoint:
-    """Answers MCP requests; `run` must run meanwhile.
+    """Answers MCP requests while `run` is running.
 
-    on_loaded   called when the package is loaded
+    on_loaded   called after the package is loaded
     """
 
     def __init__(
@@ -434,7 +434,7 @@ class McpEndpoint:
         self._on_loaded = on_loaded
         self._is_wanted = asyncio.Event()
         self._is_ready = asyncio.Event()
-        self._manager: Any = None  # its module is not imported yet
+        self._manager: Any = None  # the manager's module is imported later
 
     async def run(self) -> None:
         """Load the package for the first client, and serve until cancelled."""
@@ -451,7 +451,7 @@ class McpEndpoint:
                 self._is_ready.clear()
 
     async def answer(self, request: Request) -> Response:
-        """Answer one message.  Raises ServiceUnavailable if the package is not loaded in time."""
+        """Answer one message.  Raises ServiceUnavailable if the package does not load in time."""
         self._is_wanted.set()
         body = await request.body()
         try:

@@ -1,6 +1,6 @@
-"""The tools behind the `mcp` package, which is slow to import: this module is imported when needed.
+"""The tools as an MCP server.  The `mcp` package is slow, so this module is imported on demand.
 
-No request depends on an earlier one, so any replica answers any request.  The bridge takes the
+No request depends on an earlier one, so any replica answers any request.  The bridge gets the
 tools from a remote service, which also applies the budgets.
 """
 
@@ -33,8 +33,8 @@ from mintscope.mcp.calls import PAYMENTS, CallResult, ToolCalls, input_schema, o
 from mintscope.mcp.tools import CHART, TOOLS, Tool
 from mintscope.payments.pricing import BUNDLES
 
-# The app of `show_chart`: one HTML document that hosts of MCP Apps show.  It loads nothing and
-# connects to nothing: its policy allows its own style and script by their hashes.
+# The app of `show_chart`: one HTML document that hosts of MCP Apps show.  The app loads nothing and
+# connects to nothing: its policy allows only its own style and script, by hash.
 #
 # Source    https://github.com/modelcontextprotocol/ext-apps, specification 2026-01-26
 
@@ -75,18 +75,18 @@ def _source(content: str) -> str:
     return f"'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'"
 
 
-ANSWER_S_MAX: Final = 90.0  # the service waits 60 s for the chain
+ANSWER_S_MAX: Final = 90.0  # the service waits up to 60 s for the chain
 
 
 class NoService(Exception):
-    """The service cannot be reached, or does not serve MCP."""
+    """The service is unreachable or does not serve MCP."""
 
 
 async def bridge(url: str, headers: Mapping[str, str]) -> None:
     """Answer messages from standard input on standard output until the input ends.
 
-    url       the MCP endpoint of the service
-    headers   sent with every request
+    url       MCP endpoint of the service
+    headers   headers of every request
     Raises    NoService
     """
     async with AsyncExitStack() as stack:
@@ -169,7 +169,7 @@ INSTRUCTIONS: Final = (
 )
 
 
-LIST_TTL_MS: Final = 3_600_000  # the tools change only with the version of the service
+LIST_TTL_MS: Final = 3_600_000  # tools change only with a new version
 Context = ServerRequestContext[Any, Any]
 
 
@@ -178,7 +178,7 @@ def create_manager(
 ) -> StreamableHTTPSessionManager:
     """Return the manager of MCP sessions over HTTP.
 
-    description   the OpenAPI document; tools whose operation it lacks are omitted
+    description   OpenAPI document; tools without an operation in the document are omitted
     """
     tools = dict(_described(description))
 
@@ -204,7 +204,7 @@ def create_manager(
         call = partial(calls.call, tool, params.arguments or {}, known=known)
         return await _call(call, context)
 
-    # The log of the package would contain the requests of clients; errors are logged below.
+    # The log of the package would contain clients' requests; this module logs errors itself.
     logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
     server = Server(
         "mintscope",
@@ -216,7 +216,7 @@ def create_manager(
         on_list_resources=_list_resources,
         on_read_resource=_read_resource,
     )
-    # Requests use no cookies, so pages of any origin may send them, as to /v1.
+    # Requests use no cookies, so pages from any origin may send them, as to /v1.
     open_to_all = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     return StreamableHTTPSessionManager(
         server, json_response=True, stateless=True, security_settings=open_to_all
@@ -257,7 +257,7 @@ async def _call(
 
 
 async def _reported_as_an_error(call: Awaitable[CallResult]) -> CallResult:
-    """Return the result of *call*; a bug is logged, and the client gets only the request id."""
+    """Return the result of *call*; bugs are logged, and the client gets only the request ID."""
     try:
         return await call
     except ClientDisconnected as cause:
@@ -277,8 +277,8 @@ def _described(description: Mapping[str, Any]) -> Iterable[tuple[str, tuple[Tool
 
 
 def _listed(tool: Tool, schema: dict[str, Any]) -> types.Tool:
-    # A read costs at most one credit, within the budget of the caller.  Hosts ask a person before
-    # each call that is not read-only, which is not necessary for a read.
+    # A read costs at most one credit, within the caller's budget.  Hosts ask for confirmation of
+    # calls that are not read-only, which is not necessary for reads.
     is_read = tool.method == "GET"
     return types.Tool(
         name=tool.name,
@@ -288,7 +288,7 @@ def _listed(tool: Tool, schema: dict[str, Any]) -> types.Tool:
         output_schema=output_schema(tool),
         annotations=types.ToolAnnotations(
             read_only_hint=is_read,
-            destructive_hint=None if is_read else False,  # has no meaning for a read
+            destructive_hint=None if is_read else False,  # not applicable to reads
         ),
         _meta={"ui": {"resourceUri": tool.app}} if tool.app else None,
     )

@@ -1,6 +1,6 @@
-"""Tools of MCP, and their descriptions.
+"""MCP tools and their descriptions.
 
-A model reads nothing else, so the descriptions state units, order, cost and freshness.
+Models read nothing else, so the descriptions state units, order, cost and freshness.
 
 Lists are returned as tables, because many hosts limit a result to 25,000 model tokens: 595 candles
 as objects are 154 KB.
@@ -26,9 +26,9 @@ class ToolCost(Enum):
 class Page(NamedTuple):
     """The list in the data of a tool.
 
-    name      field of the data that holds the list
-    fields    fields of a row that a caller may choose; empty if another argument selects them
-    default   fields of a row if the caller chooses none; empty: all
+    name      field of the data that contains the list
+    fields    row fields that callers can choose; empty if another argument selects the fields
+    default   row fields if the caller chooses none; empty for all
     """
 
     name: str
@@ -37,14 +37,14 @@ class Page(NamedTuple):
 
 
 class Tool(NamedTuple):
-    """A tool.
+    """An MCP tool.
 
-    path       path of the operation, its variable segment in braces
-    arguments  for each argument with another name in the operation: that name
-    page       the list that is returned as a table; None if the data is one object
-    body       the body of the request; None for none
-    chosen     constant fields of the query, as the API names them
-    app        the resource in which hosts show the rows to a person, while the model gets only the
+    path       path of the operation, with the variable segment in braces
+    arguments  operation's names of arguments, if they differ
+    page       list that is returned as a table; None if the data is one object
+    body       request body; None for none
+    chosen     constant query fields, by their names in the API
+    app        resource in which hosts show the rows to a person, while the model gets only the
                newest row; "" for none
     """
 
@@ -62,10 +62,10 @@ class Tool(NamedTuple):
 
 
 class Body(NamedTuple):
-    """The body of a request, as the OpenAPI document describes it.
+    """The body of a request, as described by the OpenAPI document.
 
-    schema   name of its component schema
-    fields   names of the arguments, with shortened descriptions
+    schema   name of the component schema
+    fields   shortened descriptions of the arguments, by name
     fixed    constant fields
     """
 
@@ -300,7 +300,7 @@ SIGNIFICANT_DIGITS: Final = 9
 def table_of(items: Sequence[Mapping[str, Any]], fields: Collection[str]) -> dict[str, Any]:
     """Return *items* as columns and rows; nested values get columns with dotted names.
 
-    fields   names of the fields to keep; empty: all
+    fields   names of the fields to keep; empty for all
 
     Numbers that are not integers are rounded to nine significant digits.
     """
@@ -321,7 +321,7 @@ def _flattened(item: Mapping[str, Any], fields: Collection[str]) -> Iterable[tup
 
 
 def _columns(flat: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names of all columns; a field that is nested in any row has only dotted ones."""
+    """Return the names of all columns; fields that are nested in any row have only dotted names."""
     names = list(dict.fromkeys(name for row in flat for name in row))
     nested = {name.rpartition(".")[0] for name in names}
     return [name for name in names if name not in nested]

@@ -1,1 +1,1 @@
-"""Pages for people: their base, charts, front page, status."""
+"""Web pages: shared base, charts, front page and status page."""

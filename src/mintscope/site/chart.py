@@ -1,11 +1,11 @@
 """The chart of a token as SVG: candles with averages and levels, volume, RSI and MACD.
 
-The axis of time is true: each span has its place, traded in or not, and a line of the last price
-joins candles across spans without trades.
+The time axis is linear: every span takes the same width, even without trades.  A line of the last
+price joins candles across spans without trades.
 
-It is drawn in three pictures, so that nothing in it is distorted or too small on a phone: the plot
-is stretched to its place, the prices right of it and the times below it are not.  Colours are those
-of its classes.
+The chart consists of several SVG images, so that text is neither distorted nor too small on a
+phone: the plot is stretched to the available space; the prices on its right and the times below it
+are not.  Colours come from CSS classes.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -20,19 +20,19 @@ from mintscope.kit.primitives import UnixMs, UnixS
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S, SECOND_MS, utc
 from mintscope.site.figures import nice_steps, short_amount, short_price
 
-SIZE: Final = 1000  # of the plot, in both directions
-BODY: Final = 0.7  # of the width that a candle has
+SIZE: Final = 1000  # width and height of the plot
+BODY: Final = 0.7  # width of a candle's body, as a part of the candle's span
 TIMES_MAX: Final = 7
 TIME_STEPS: Final = (
     *(count * MINUTE_S for count in (5, 10, 15, 30)),
     *(count * HOUR_S for count in (1, 2, 3, 6, 12)),
     *(count * DAY_S for count in (1, 2, 7, 14, 28, 56, 112, 224, 448)),
 )
-SPANS_MAX: Final = 2_000  # of an axis: about two for each pixel
-BODY_MIN: Final = 2.0  # so that a candle among many empty spans, or of one swap, is seen
+SPANS_MAX: Final = 2_000  # maximum for one axis: about two per pixel
+BODY_MIN: Final = 2.0  # keeps flat candles and very narrow candles visible
 OVERBOUGHT = 70.0
 OVERSOLD = 30.0
-LEVEL_NAME: Final = 26  # the height of the name of a level, on the lowest chart
+LEVEL_NAME: Final = 26  # height of a level's name on the lowest chart
 VOLUME_QUANTILE: Final = 0.95
 AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200")
 
@@ -40,10 +40,10 @@ AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200")
 class ChartPoint(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A candle and the values of its indicators.
 
-    t                its start, Unix seconds
-    bought, sold     US dollars; 0 if a provider gave the candle, because its volume has no sides
-    unsided          US dollars of such a candle
-    ema9 to histogram    None if history is too short
+    t                  start, in Unix seconds
+    bought, sold       volume in US dollars; 0 for a candle from a provider, which has no sides
+    unsided            volume in US dollars of a candle from a provider
+    ema9 to histogram  None if history is too short
     """
 
     t: int
@@ -80,14 +80,14 @@ class _Pane(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """The axis of time: the middle of each candle, and the length of the axis, in spans."""
+    """The time axis: the middle of each candle and the length of the axis, in spans."""
 
     places: Sequence[float]
     spans: int
 
     @property
     def has_gaps(self) -> bool:
-        """Whether there was a span without a trade."""
+        """Whether any span has no trade."""
         return self.spans > len(self.places)
 
     def of(self, size: float) -> Iterator[float]:
@@ -96,7 +96,7 @@ class Axis(NamedTuple):
 
 
 def axis_of(points: Sequence[ChartPoint], width_s: int) -> Axis:
-    """Return the axis of *points*, oldest first, which are *width_s* seconds wide each."""
+    """Return the axis of *points*, oldest first, each *width_s* seconds wide."""
     if not points:
         return Axis((), 1)
     first = points[0].t
@@ -105,7 +105,7 @@ def axis_of(points: Sequence[ChartPoint], width_s: int) -> Axis:
 
 
 def on_one_axis(points: Sequence[ChartPoint], width_s: int) -> Sequence[ChartPoint]:
-    """Return the newest of *points* that an axis of SPANS_MAX has room for."""
+    """Return the newest of *points* that fit on an axis of SPANS_MAX spans."""
     if not points:
         return points
     since = points[-1].t - (SPANS_MAX - 1) * width_s
@@ -124,9 +124,9 @@ def draw_chart(
 ) -> Markup:
     """Return the chart of *points*, oldest first.
 
-    levels    prices to mark, by their labels
-    width_s   of a candle
-    label     text for screen readers
+    levels    prices to mark, by label
+    width_s   width of a candle in seconds
+    label     description for screen readers
     """
     panes = _panes(points)
     axis = axis_of(points, width_s)
@@ -159,16 +159,16 @@ def draw_chart(
 
 MERGED_MAX: Final = 240
 MERGED_S: Final = (MINUTE_S, *TIME_STEPS)
-MARK_BELOW: Final = 2.0  # percent of the height, from the lowest price of a candle
+MARK_BELOW: Final = 2.0  # distance below a candle's lowest price, in percent of the height
 
 
 def draw_marked(
     points: Sequence[ChartPoint], marks: Collection[int], width_s: int, label: str
 ) -> Markup:
-    """Return the prices of *points*, oldest first, with a mark below some.
+    """Return a chart of *points*, oldest first, with a mark below some candles.
 
-    marks     starts of the candles that are marked
-    width_s   of a candle; more than MERGED_MAX of them are merged into wider ones
+    marks     start times of the marked candles
+    width_s   width of a candle in seconds; more than MERGED_MAX candles are merged
     """
     merged, step_s = _merged(points, width_s)
     low = min((each.low for each in merged), default=0.0)
@@ -205,7 +205,7 @@ def draw_marked(
 
 
 def _merged(points: Sequence[ChartPoint], width_s: int) -> tuple[list[ChartPoint], int]:
-    """Return at most MERGED_MAX candles, and the span of each in seconds."""
+    """Return *points* merged into at most MERGED_MAX candles, and the candles' width in seconds."""
     span = points[-1].t - points[0].t + width_s if points else width_s
     widths = (each for each in MERGED_S if each >= width_s and span <= each * (MERGED_MAX - 1))
     step_s = next(widths, MERGED_S[-1])
@@ -227,9 +227,9 @@ def _merged(points: Sequence[ChartPoint], width_s: int) -> tuple[list[ChartPoint
 
 
 def volume_top(points: Sequence[ChartPoint]) -> tuple[float, bool]:
-    """Return the top of the volume scale in US dollars, and whether taller bars are cut off.
+    """Return the top of the volume scale in US dollars, and whether higher bars are cut off.
 
-    The scale ends at the 95th percentile if a bar is more than twice as tall.
+    The scale ends at the 95th percentile if the highest bar is more than twice as high.
     """
     sizes = sorted(size for p in points if (size := max(p.bought, p.sold, p.unsided)) > 0)
     if not sizes:
@@ -241,14 +241,15 @@ def volume_top(points: Sequence[ChartPoint]) -> tuple[float, bool]:
 def is_filled(points: Sequence[ChartPoint], axis: Axis) -> bool:
     """Return whether a line of the last price joins the candles.
 
-    It does if there are spans without trades, or a third of the candles and more have one price.
+    The line is drawn if a span has no trade, or if at least a third of the candles are flat; one
+    candle alone gets no line.
     """
     flat = sum(each.high == each.low for each in points)
     return len(points) > 1 and (axis.has_gaps or 3 * flat >= len(points))
 
 
 def stepped(places: Sequence[tuple[float, float]]) -> str:
-    """Return the path through *places* in steps: each height lasts until the next place."""
+    """Return a stepped path through *places*: each height continues until the next place."""
     steps = (f"H{x:.1f}V{y:.1f}" for x, y in places[1:])
     return "".join((f"M{places[0][0]:.1f} {places[0][1]:.1f}", *steps))
 
@@ -282,7 +283,7 @@ def _grid(panes: _Panes) -> Iterator[Markup]:
 
 
 def _filled(points: Sequence[ChartPoint], pane: _Pane, axis: Axis) -> Markup:
-    """Return the line of the last price, which candles alone would leave gaps in."""
+    """Return the line of the last price, or "" if `is_filled` is false."""
     if not is_filled(points, axis):
         return Markup("")
     heights = (pane.y(each.close) for each in points)
@@ -290,7 +291,7 @@ def _filled(points: Sequence[ChartPoint], pane: _Pane, axis: Axis) -> Markup:
 
 
 def _candles(points: Sequence[ChartPoint], pane: _Pane, axis: Axis) -> Iterator[Markup]:
-    """Yield the candles as two paths: the rising ones and the falling ones."""
+    """Yield wicks and bodies of the rising candles, then those of the falling candles."""
     step = SIZE / axis.spans
     for kind in ("rise", "fall"):
         wicks = []
@@ -363,7 +364,7 @@ def _curve(
     axis: Axis,
     of: Callable[[ChartPoint], float | None],
 ) -> Markup:
-    """Return a line through the values of *of*, within the pane; None is a gap."""
+    """Return a line through the values that *of* returns, within the pane; None is a gap."""
     drawn = []
     pen = "M"
     for middle, point in zip(axis.of(SIZE), points, strict=True):
@@ -390,7 +391,7 @@ def _path(kind: str, drawn: str) -> Markup:
 
 
 def _prices(points: Sequence[ChartPoint], panes: _Panes, levels: Mapping[str, float]) -> Markup:
-    """Return the labels to the right of the plot: prices, and the values of each pane below."""
+    """Return the price labels right of the plot, the labels of the other panes, and level names."""
     price = panes.price
     texts = [
         _text("tick", 8, price.y(value) / 10, short_price(value))
@@ -414,7 +415,7 @@ def _prices(points: Sequence[ChartPoint], panes: _Panes, levels: Mapping[str, fl
 
 
 def _apart(levels: Mapping[str, float], pane: _Pane) -> Iterator[tuple[str, float]]:
-    """Yield the name and height of each level in *pane* whose name has room below the last one."""
+    """Yield name and height of the levels in *pane* whose names do not overlap the name above."""
     below = float(-LEVEL_NAME)
     inside = [(pane.y(usd), name) for name, usd in levels.items() if pane.low <= usd <= pane.high]
     for y, name in sorted(inside):
@@ -424,9 +425,9 @@ def _apart(levels: Mapping[str, float], pane: _Pane) -> Iterator[tuple[str, floa
 
 
 def time_marks(points: Sequence[ChartPoint], width_s: int) -> list[tuple[float, str]]:
-    """Return round times within the axis of *points*, TIMES_MAX at most, as (place, text).
+    """Return at most TIMES_MAX round times within the axis of *points*, as (place, text).
 
-    place   in spans from the start of the axis, in the middle of the span that begins then
+    place   middle of the span that begins at the time, in spans from the start of the axis
     """
     if not points:
         return []

@@ -1,6 +1,6 @@
-"""Definitions of all numbers, and tables of fields.
+"""Definitions of all numbers, and tables of API fields.
 
-Notes and measurements behind them are in docs/decisions; tests hold the engine to them.
+Background and measurements are in docs/decisions; tests check the engine against the definitions.
 """
 
 import json
@@ -14,12 +14,12 @@ from mintscope.market.indicators import INDICATORS
 class Definition(NamedTuple):
     """One indicator.
 
-    anchor    its part of the address
-    fields    where it stands in answers
-    reads     how a trader reads it, in a sentence or two
-    formula   lines, as exact as the code
-    seed      its first value, and the candle from which on it exists
-    source    whose convention it is
+    anchor    anchor of the definition in the page's address
+    fields    the indicator's fields in API responses
+    reads     meaning for a trader, in a sentence or two
+    formula   formula lines, as exact as the code
+    seed      first value, and the candle at which values begin
+    source    source of the convention
     """
 
     anchor: str
@@ -275,7 +275,7 @@ DEFINITIONS: Final = (
 
 
 REF: Final = "#/components/schemas/"
-CHOICES_MAX: Final = 12  # more of them are listed elsewhere
+CHOICES_MAX: Final = 12  # longer enumerations are shown as "string"
 
 Schema = Mapping[str, Any]
 
@@ -284,11 +284,11 @@ Schema = Mapping[str, Any]
 class Field:
     """One field of a body, or one parameter of a request.
 
-    kind         its type, in words, with its limits
-    children     the fields in it
-    same_as      the field whose children it has too, where they are shown already; "" for none
-    is_optional  it may be left out
-    default      its default; "" for none
+    kind         type as text, with its limits
+    children     nested fields
+    same_as      name of the earlier field that shows the same children; "" for none
+    is_optional  whether the field may be omitted
+    default      default value; "" for none
     """
 
     name: str
@@ -302,21 +302,21 @@ class Field:
 
 
 class SchemaReader:
-    """Reads the fields of one body; an object already shown is only named."""
+    """Reads the fields of one body; an object that was already shown is only referenced."""
 
     def __init__(self, components: Mapping[str, Schema]) -> None:
         self._components = components
         self._shown: dict[str, str] = {}
 
     def fields_of(self, schema: Schema) -> tuple[Field, ...]:
-        """Return the fields of an object; none if it is something else."""
+        """Return the fields of the object *schema*, or () if it is not an object."""
         if "discriminator" in schema:
             return tuple(self._of_kinds(schema["discriminator"]["propertyName"], schema["anyOf"]))
         _, shape = self._resolved(schema)
         return self._children(shape)
 
     def field(self, name: str, schema: Schema, *, is_optional: bool = False) -> Field:
-        """Return the field *name*; *is_optional* means that it may be omitted."""
+        """Return the field *name*; *is_optional* states whether it may be omitted."""
         title, shape = self._resolved(schema)
         same_as = self._shown.get(title, "")
         if title and not same_as:
@@ -334,7 +334,7 @@ class SchemaReader:
         )
 
     def kind_of(self, schema: Schema) -> str:
-        """Return the type as text, with its limits."""
+        """Return the type of *schema* as text, with its limits."""
         if "anyOf" in schema:
             if all("const" in each for each in schema["anyOf"]):
                 return " | ".join(_text(each["const"]) for each in schema["anyOf"])
@@ -355,7 +355,7 @@ class SchemaReader:
         return f"{kind}{_within(schema, least, most, unit)}"
 
     def _of_kinds(self, tag: str, kinds: Sequence[Schema]) -> Iterator[Field]:
-        """Yield the fields that all *kinds* share, then *tag* with the others of each value."""
+        """Yield the fields that all *kinds* share, then *tag* with its other fields by value."""
         shapes = [self._resolved(each)[1] for each in kinds]
         shared = {
             name: field
@@ -387,7 +387,7 @@ class SchemaReader:
         )
 
     def _resolved(self, schema: Schema) -> tuple[str, Schema]:
-        """Return the target of a reference in *schema*, or in its items, and the target's name."""
+        """Return the name ("" for none) and the shape of *schema*, with references resolved."""
         if "anyOf" in schema:
             choices = _null_last(schema["anyOf"])
             shapes = [self._resolved(each) for each in choices]
@@ -409,10 +409,10 @@ def every_name(fields: tuple[Field, ...]) -> Iterator[str]:
 
 
 def _merged(shapes: list[Schema]) -> Schema:
-    """Return an object with the fields of all *shapes*, one of which a body has.
+    """Return an object with the fields of all *shapes*; a body matches one of them.
 
-    A field that not all of them need may be left out; a field that they describe differently has
-    the description of each.
+    A field is required if all shapes require it.  A field that the shapes describe differently gets
+    all of the descriptions.
     """
     found: dict[str, list[Schema]] = {}
     for shape in shapes:
@@ -446,7 +446,7 @@ def _null_last(choices: list[Schema]) -> list[Schema]:
 
 
 def _text(value: object) -> str:
-    """Return *value* as text, in the form that a query uses."""
+    """Return *value* as text, in the form used in a query."""
     if value is None:
         return ""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):

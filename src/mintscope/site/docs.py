@@ -1,6 +1,6 @@
 """Documentation pages: guides, endpoints, definitions, changelog.
 
-The programs of the guide about alerts; tests/docs/test_alert_guide.py runs them.
+Includes the programs of the guide about alerts, which tests/docs/test_alert_guide.py runs.
 """
 
 import json
@@ -70,7 +70,7 @@ createServer(async (request, response) => {
 
 
 class Guide(NamedTuple):
-    """A guide: its part of the address, its title, and its subject."""
+    """A guide: its address segment, its title and its subject."""
 
     slug: str
     title: str
@@ -158,7 +158,7 @@ ERROR: Final = """\
 
 
 def facts_of(guide: Guide, origin: str) -> Mapping[str, str]:
-    """Return the template values of *guide*, apart from its own text."""
+    """Return the template values that only *guide* needs."""
     match guide.slug:
         case "buying":
             return {"buying_program": BUYING.replace("{origin}", origin)}
@@ -177,12 +177,12 @@ def facts_of(guide: Guide, origin: str) -> Mapping[str, str]:
             return {}
 
 
-FOR_OPERATORS: Final = "For operators"  # changes that no customer notices: not on the page
+FOR_OPERATORS: Final = "For operators"  # heading of changes that the page omits
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup:
-    """Changes of one kind: Added, Changed, Fixed, Removed; each in Markdown."""
+    """Changes of one kind (Added, Changed, Fixed or Removed), in Markdown."""
 
     kind: str
     changes: tuple[str, ...]
@@ -190,7 +190,7 @@ class ChangeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A version, or the changes planned for the next one."""
+    """A version, or the changes planned for the next version."""
 
     name: str
     groups: tuple[ChangeGroup, ...]
@@ -212,21 +212,21 @@ def _groups(body: str) -> Iterator[ChangeGroup]:
 
 
 def _parts(text: str, mark: str) -> Iterator[tuple[str, str]]:
-    """Yield each heading that begins with *mark*, with the text under it."""
+    """Yield each heading that begins with *mark*, and the text below it."""
     for part in re.split(rf"^{mark}", text, flags=re.MULTILINE)[1:]:
         heading, _, body = part.partition("\n")
         yield heading.strip(), body
 
 
 MARKDOWN: Final = ".md"
-# Endpoints to try on the page: those that only read, and those undone as easily.
+# Areas whose endpoints can be tried on the page: read-only, or easy to undo.
 TRIED_AREAS: Final = ("Market data", "Watchlists", "Service")
 
 
 class DocsPages:
     """The pages below `/docs`.
 
-    read_reference   returns the OpenAPI document of the API that is served beside them
+    read_reference   returns the reference of the API that this process serves
     """
 
     def __init__(self, read_reference: Callable[[], Reference], *, origin: str) -> None:
@@ -301,7 +301,7 @@ class DocsPages:
         return self._page("indicators", here="/indicators", definitions=DEFINITIONS)
 
     async def show_errors(self, _request: PageRequest) -> PageResponse:
-        """Show every code."""
+        """Show every error code."""
         return self._page("errors", here="/errors", refusals_shown=self._read_reference().refusals)
 
     async def show_changelog(self, _request: PageRequest) -> PageResponse:
@@ -330,7 +330,7 @@ class DocsPages:
         return Page(f"docs/{name}.html", shared | facts)
 
     def _programs_of(self, endpoint: DescribedEndpoint) -> tuple[ExampleProgram, ...]:
-        """Return the examples of *endpoint*, which are made once."""
+        """Return the examples of *endpoint*, which are created once."""
         if endpoint.slug not in self._programs:
             self._programs[endpoint.slug] = tuple(programs_of(endpoint, self._origin))
         return self._programs[endpoint.slug]

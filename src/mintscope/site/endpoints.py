@@ -1,4 +1,4 @@
-"""Common steps of every page request: the session, form checks, and the page."""
+"""Common steps of every page request: session, form checks and response."""
 
 import re
 from collections import defaultdict
@@ -47,20 +47,20 @@ from mintscope.site.routes import (
 
 SIGN_IN: Final = "/sign-in"
 PROVE: Final = "/prove"
-OWNER: Final = "of"  # the field with the user whose form it is
+OWNER: Final = "of"  # field with the ID of the form's user
 FORM_KEPT: Final = "form-kept"
-KEPT: Final = "kept"  # the field by which a script says that it keeps the others
+KEPT: Final = "kept"  # field set by a script that keeps the other fields itself
 QUERY: Final = re.compile(r"[A-Za-z0-9._~%*+=&-]{0,1000}")
 
 
 @dataclass(kw_only=True)
 class PageEndpoints:
-    """Makes endpoints of page handlers, each of which runs only for permitted requests.
+    """Creates endpoints from page handlers; a handler runs only for permitted requests.
 
-    client       who a request comes from: an address or a network
-    form_limit   how many forms a client may send
-    writes       how much accounts may change
-    needs_second_factor   administration is for administrators who have one
+    client       returns the origin of a request: an address or a network
+    form_limit   limits the forms that a client may send
+    writes       limits the changes to an account
+    needs_second_factor   whether administrators need a second factor
     """
 
     pages: Iterable[PageRoute]
@@ -74,7 +74,7 @@ class PageEndpoints:
     needs_second_factor: bool = False
 
     def __post_init__(self) -> None:
-        """Make the routes."""
+        """Create the routes, and collect the fields that each page keeps."""
         self.routes = [
             Route(page.method, page.path, partial(self._respond, page)) for page in self.pages
         ]
@@ -84,9 +84,9 @@ class PageEndpoints:
             self._kept[page.keeps_on or page.path].update(page.keeps)
 
     async def write_error(self, request: Request, error: Exception) -> Response:
-        """Return the page of *error*, or a redirect to sign in if a session has ended."""
+        """Return the page about *error*, or a redirect to sign-in if the session has ended."""
         if isinstance(error, errors.RateLimited):
-            request.state = PageContext(session=None, path=request.path)  # it must cost little
+            request.state = PageContext(session=None, path=request.path)  # cheap: no session lookup
         elif request.state is None:
             try:
                 await self._learn_session(request)
@@ -140,7 +140,7 @@ class PageEndpoints:
         return self._write(request, response)
 
     def _filled(self, page: PageRoute, shown: Page, query: FormData, session: Session) -> Page:
-        """Return *shown* with the input of a form whose session had ended."""
+        """Return *shown*, filled with the form input in *query* if it belongs to this user."""
         names = [name for name in self._kept[page.path] if query.texts(name)]
         if not names or query.line(OWNER) != str(session.user.user_id):
             return shown
@@ -162,7 +162,7 @@ class PageEndpoints:
     async def _detour(
         self, page: PageRoute, request: Request, session: Session | None
     ) -> Redirect | Page | None:
-        """Return the page to show first if the session is not sufficient, else None."""
+        """Return the page to show instead if the session is not sufficient, else None."""
         if page.access is Access.ANYONE:
             return None
         if session is None:
@@ -181,10 +181,10 @@ class PageEndpoints:
         return Redirect(_with_return(SIGN_IN, here), cookie=cookie)
 
     async def _refilled(self, page: PageRoute, request: Request) -> str:
-        """Return the address of the current page, with the values of the form that was sent.
+        """Return the address of the current page, with the values of the submitted form.
 
-        Texts that are too long for an address, texts that a script keeps, and a body that is no
-        form are left out.
+        The values are left out if they are too long for an address, if a script keeps them, or if
+        the body is not a form.
         """
         here = self._here(request)
         names = page.refilled
@@ -208,7 +208,7 @@ class PageEndpoints:
     def _here(self, request: Request) -> str:
         """Return the address of the current page.
 
-        A form that has no page of its own leads back to the one that it is on.
+        For a form without a page of its own, return the page that the form was sent from.
         """
         query = request.query.decode("latin-1")
         here = self._own_page(f"{request.path}?{query}" if query else request.path)
@@ -220,8 +220,8 @@ class PageEndpoints:
     def _own_page(self, address: str) -> str:
         """Return *address* if it is a page of this site, else the start page.
 
-        A path is looked up like any other: only pages of this site are routes.  A query is kept
-        only if a form of this site could have made it.
+        Only paths with a GET route count as pages of this site.  The query is dropped if no form of
+        this site could have produced it.
         """
         path, _, query = address.partition("?")
         try:
@@ -247,7 +247,7 @@ def _with_return(page: str, here: str) -> str:
 
 
 def session_cookie(request: Request) -> str | None:
-    """Return the session's cookie, or None if there is none or more than one."""
+    """Return the value of the session cookie, or None unless there is exactly one."""
     return _cookie(request, COOKIE)
 
 

@@ -1,4 +1,4 @@
-"""Small charts, and numbers in readable form."""
+"""Small charts, and formatted numbers."""
 
 import csv
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,8 +13,8 @@ from markupsafe import Markup
 from mintscope.kit.primitives import Mint, UnixMs, UnixS
 from mintscope.kit.time import DAY_MS, SECOND_MS, utc
 
-DIGITS: Final = 5  # of a price that are shown
-ZEROS_SPELLED_MAX: Final = 3  # behind the point; more are counted
+DIGITS: Final = 5  # significant digits of a price
+ZEROS_SPELLED_MAX: Final = 3  # after the decimal point; more zeros are written as a count
 SUBSCRIPTS: Final = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 MINUS: Final = "\N{MINUS SIGN}"
 NOTHING: Final = "\N{EN DASH}"
@@ -24,15 +24,15 @@ POWER_MAX: Final = 15
 
 
 def whole_number(value: float) -> str:
-    """Return *value* with all its digits and no exponent: 0.000022584."""
+    """Return *value* with all its digits and without an exponent: 0.000022584."""
     text = format(Decimal(repr(float(value))), "f")
     return text.removesuffix(".0")
 
 
 def short_price(value: float, digits_max: int = DIGITS) -> str:
-    """Return *value* in *digits_max* digits or to the cent; many leading zeros are counted.
+    """Return *value* with *digits_max* significant digits, or with two decimals from 100 on.
 
-    0.000022584 is 0.0₄22584: four zeros, then the digits.
+    Many leading zeros are written as a count: 0.000022584 is 0.0₄22584 (four zeros, then digits).
     """
     sign = MINUS if value < 0 else ""
     size = abs(value)
@@ -48,9 +48,9 @@ def short_price(value: float, digits_max: int = DIGITS) -> str:
 
 
 def price(value: float | None, unit: str = "$") -> Markup:
-    """Return a price as HTML: short on screen, in full for screen readers and on hover.
+    """Return a price as HTML: short on screen, and in full for screen readers and on hover.
 
-    unit   written before the price; a word is written after it
+    unit   a symbol precedes the price; a longer unit follows it
     """
     if value is None:
         return no_value()
@@ -61,14 +61,14 @@ def price(value: float | None, unit: str = "$") -> Markup:
 
 
 def dollars(value: float | None) -> Markup:
-    """Return a volume or a market cap as HTML: $1.25M, in full on hover."""
+    """Return a volume or a market cap as HTML: short ($1.25M), and in full on hover."""
     if value is None:
         return no_value()
     return _heard(f"${short_amount(value)}", f"${value:,.2f}")
 
 
 def short_amount(value: float) -> str:
-    """Return *value* in three digits and a unit: 1.25M."""
+    """Return *value* with about three digits and a unit: 1.25M."""
     sign = MINUS if value < 0 else ""
     size = abs(value)
     for factor, unit in UNITS:
@@ -80,7 +80,7 @@ def short_amount(value: float) -> str:
 
 
 def percent(fraction: float | None) -> Markup:
-    """Return a change as HTML: 0.0186 is +1.86 %, marked as a rise."""
+    """Return a change as HTML: 0.0186 becomes +1.86 %, marked as a rise."""
     if fraction is None or not isfinite(fraction):
         return no_value()
     rounded = round(fraction * 100, 2)
@@ -92,17 +92,17 @@ def percent(fraction: float | None) -> Markup:
 
 
 def percent_text(fraction: float) -> str:
-    """Return `percent` of *fraction* as plain text."""
+    """Return the result of `percent` for *fraction* as plain text."""
     return percent(fraction).striptags().replace("\N{NO-BREAK SPACE}", " ")
 
 
 def no_value() -> Markup:
-    """Return the mark for an unknown number."""
+    """Return the placeholder for an unknown number."""
     return Markup('<span class="level" title="not known yet">{}</span>').format(NOTHING)
 
 
 def nice_steps(low: float, high: float, count: int) -> list[float]:
-    """Return about *count* round numbers from *low* to *high*, in rising order."""
+    """Return about *count* round numbers above *low* and up to *high*, in ascending order."""
     span = high - low
     if not isfinite(span) or span <= 0:
         return []
@@ -129,7 +129,7 @@ def _heard(shown: str, whole: str) -> Markup:
 
 
 class Stretch(NamedTuple):
-    """Consecutive points in SVG form; *is_quiet* means that there was no trade between them."""
+    """Consecutive points in SVG form; *is_quiet* states that no trade took place between them."""
 
     is_quiet: bool
     points: Sequence[str]
@@ -138,7 +138,7 @@ class Stretch(NamedTuple):
 def stretches(points: Sequence[str], is_quiet: Callable[[int], bool]) -> Iterator[Stretch]:
     """Yield *points* in stretches, each starting at the last point of the previous one.
 
-    is_quiet   whether nothing was traded from the point before up to this one
+    is_quiet   returns whether no trade took place between the previous point and this point
     """
     if len(points) == 1:
         yield Stretch(is_quiet=False, points=points)
@@ -147,7 +147,7 @@ def stretches(points: Sequence[str], is_quiet: Callable[[int], bool]) -> Iterato
         yield Stretch(quiet, points[places[0] - 1 : places[-1] + 1])
 
 
-SIZE: Final = 1000  # of the plot, in both directions: it is stretched to its place
+SIZE: Final = 1000  # width and height of the plot, which is stretched to fit
 MARGIN: Final = 60
 TICKS: Final = 4
 TIMES: Final = 4
@@ -158,10 +158,10 @@ def draw_area(
 ) -> Markup:
     """Return a plot of *values*, oldest first, as SVG, with prices to the right and times below.
 
-    begin    the time of the first value, Unix seconds
-    step_s   between two values
-    label    text for screen readers
-    quiet    places of values that repeat the one before without a trade: the line is dotted there
+    begin    time of the first value, in Unix seconds
+    step_s   time between two values, in seconds
+    label    description for screen readers
+    quiet    indexes of values without a trade since the previous value; the line is dotted there
     """
     low = min(values, default=0.0)
     high = max(values, default=1.0)
@@ -201,7 +201,7 @@ def _path(parts: Sequence[Stretch], *, is_quiet: bool) -> str:
 
 
 def _area(stretch: Stretch) -> str:
-    """Return the area below a stretch with trades."""
+    """Return the area below *stretch*, or "" if it is quiet."""
     if stretch.is_quiet:
         return ""
     begin, end = (point.split()[0] for point in (stretch.points[0], stretch.points[-1]))
@@ -209,7 +209,7 @@ def _area(stretch: Stretch) -> str:
 
 
 def _clocks(count: int, begin: UnixS, step_s: int) -> list[tuple[str, str, str]]:
-    """Return the times that divide the plot, with their positions and labels."""
+    """Return the positions and labels of the times that divide the plot."""
     found = []
     for part in range(TIMES):
         place = part / TIMES
@@ -227,16 +227,16 @@ def _texts(places: Sequence[tuple[str, str, str]]) -> Markup:
 WIDTH: Final = 120
 HEIGHT: Final = 32
 QUIET: Final = Markup(' class="quiet"')
-INSET: Final = 2.0  # so that the stroke is not cut at the edges
+INSET: Final = 2.0  # keeps the stroke from being cut off at the edges
 
 
 def sparkline(values: Sequence[float | None], label: str = "") -> Markup:
-    """Return *values*, oldest first and evenly apart, as SVG; None is a gap.
+    """Return a line of *values*, oldest first and evenly spaced, as SVG; None is a gap.
 
-    A value that equals the one before it means no trade: the line is dotted there.
+    A value that equals the previous value means that there was no trade: the line is dotted there.
+    CSS classes set the colour: `spark`, and `up`, `down` or `level`.
 
-    label   text for screen readers; empty: the text beside it says the same
-    It is coloured by its classes: `spark`, and `up`, `down` or `level`.
+    label   description for screen readers; "" if adjacent text has the same content
     """
     known = [value for value in values if value is not None]
     heard = (
@@ -286,10 +286,10 @@ HOUR_PLOT_MARGIN: Final = 3
 def hour_plot(
     values: Mapping[int, float], now: int, label: str, *, is_level: bool = False
 ) -> Markup:
-    """Return the HOURS hours up to *now* as SVG; an hour without a number is zero.
+    """Return a plot of the last HOURS hours up to *now* as SVG; hours without a value are zero.
 
-    label      text for screen readers
-    is_level   an hour without a number repeats the one before; nothing is drawn before the first
+    label      description for screen readers
+    is_level   hours without a value repeat the previous value; hours before the first are empty
     """
     begin = now - HOURS + 1
     if is_level:
@@ -326,22 +326,22 @@ DAYS: Final = 30
 PITCH: Final = 20
 BAR: Final = 14
 DAY_BARS_HEIGHT: Final = 120
-LEAST: Final = 3.0  # the height of the lowest bar
+LEAST: Final = 3.0  # height of the lowest bar
 
 
 def day_text(day: int) -> str:
-    """Return *day*, since 1970-01-01, as text: 22 Nov."""
+    """Return *day*, counted from 1970-01-01, as text: 22 Nov."""
     moment = utc(UnixMs(day * DAY_MS))
     return f"{moment.day} {moment:%b}"
 
 
 def ends_of(mint: Mint) -> str:
-    """Return the ends of *mint*, for a token without a name."""
+    """Return the first and last characters of *mint*, as a label for a token without a name."""
     return f"{mint[:4]}\N{HORIZONTAL ELLIPSIS}{mint[-4:]}"
 
 
 def csv_text(header: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
-    """Return *lines* below *header* as CSV."""
+    """Return *header* and *lines* as CSV."""
     text = StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(header)
@@ -350,12 +350,12 @@ def csv_text(header: Iterable[str], lines: Iterable[Iterable[object]]) -> str:
 
 
 def spreadsheet_text(text: str) -> str:
-    """Return *text*, with an apostrophe before it if a spreadsheet would read it as a formula."""
+    """Return *text*, prefixed with an apostrophe if a spreadsheet would read it as a formula."""
     return f"'{text}" if text[:1] in set("=+-@") else text
 
 
 def day_bars(credits_by_day: Mapping[int, int], today: int) -> Markup:
-    """Return the DAYS days up to *today* as SVG, each with its date and number on hover."""
+    """Return a bar for each of the last DAYS days as SVG, with date and credits on hover."""
     days = range(today - DAYS + 1, today + 1)
     used = [max(0, credits_by_day.get(day, 0)) for day in days]
     most = max(used)

@@ -30,12 +30,12 @@ from mintscope.site.token.listing import WATCHED_SHOWN, LinePage, TokenLines, Wa
 from mintscope.site.token.pages import KEY, Example
 from mintscope.solana.blocks import WSOL
 
-PAUSE_S: Final = 0.5  # between two looks
-VIEW: Final = "front"  # the only one: all see the same
+PAUSE_S: Final = 0.5  # pause between two reads
+VIEW: Final = "front"  # the only view: all visitors see the same page
 
 
 class _Drawn(NamedTuple):
-    """The parts of the page by name, as HTML; *mark* is the slots that they are from."""
+    """The parts of the page by name, as HTML; *mark* contains the slots of their data."""
 
     mark: tuple[int, int | None]
     parts: Mapping[str, str]
@@ -53,7 +53,7 @@ class LiveFront:
         self._newest: _Drawn | None = None
 
     async def facts(self) -> dict[str, Any]:
-        """Return the template values; None for unknown ones."""
+        """Return the template values; unknown values are None."""
         return {
             "sol": await self._sol.read(),
             "movers": await self._movers(),
@@ -74,7 +74,7 @@ class LiveFront:
             await self._market.streams.serve(stream)
 
     async def _look(self, macros: Macros, _views: Collection[str]) -> Mapping[str, News]:
-        """Return the news since the last look, or nothing if no slot is newer."""
+        """Return the changes since the last read; {} if no slot is newer or SOL has no price."""
         sol, movers, before = await self._sol.read(), await self._movers(), self._newest
         if sol is None:
             return {}
@@ -91,12 +91,12 @@ class LiveFront:
     async def _movers(self) -> LinePage | None:
         try:
             return await self._lines.movers()
-        except ServiceUnavailable:  # the list is being loaded
+        except ServiceUnavailable:  # the list is still loading
             return None
 
 
 def _parts(macros: Macros, sol: SolNow, movers: LinePage | None) -> Mapping[str, str]:
-    """Return the parts of `front/live.html`."""
+    """Return the live parts of the front page as HTML, by name."""
     drawn = macros("front/parts.html")
     parts = {name: getattr(drawn, name)(sol) for name in ("slot", "price", "answer")}
     parts["chart"] = sol.chart
@@ -111,7 +111,7 @@ def _event(sol: SolNow, parts: Mapping[str, str]) -> bytes:
 
 
 def examples_of(origin: str, *, has_mcp: bool) -> Iterator[Example]:
-    """Yield the ways to request the report of SOL at *origin*."""
+    """Yield examples that request the report of SOL from *origin*."""
     url = f"{origin}/v1/token/{WSOL}"
     yield Example("curl", "curl", f'curl -H "Authorization: Bearer {KEY}" {url}')
     if has_mcp:
@@ -137,7 +137,7 @@ NOT_LIVE: Final[Mapping[str, Any]] = {"sol": None, "movers": None, "has_market":
 class PersonCredits:
     """Credits of a user, and their history.
 
-    ledger   None if the history is not shown
+    ledger   None if no history is shown
     """
 
     account_credits: AccountCredits
@@ -165,7 +165,7 @@ class PersonCredits:
 class FrontPages:
     """The start page, and the part of it that is reloaded as blocks arrive.
 
-    live, lines   None if no market is shown
+    live, lines   None if no market data is shown
     """
 
     reviews: Reviews
@@ -223,7 +223,7 @@ class FrontPages:
         return dict(NOT_LIVE) if self.live is None else await self.live.facts()
 
     async def _watched(self, request: PageRequest) -> LinePage | None:
-        """Return the lines of the watched tokens; None if no market is shown."""
+        """Return the list entries of the user's watched tokens, or None if they are unavailable."""
         mints = await self.watching.mints(request.session)
         if self.lines is None:
             return None
@@ -233,11 +233,11 @@ class FrontPages:
             return None
 
     async def _waiting(self) -> int:
-        """Return the number of applications that await a decision."""
+        """Return the number of applications that wait for a decision."""
         return (await self.reviews.counts()).get(ApplicationState.AWAITING_APPROVAL, 0)
 
 
 def _money(usd: Decimal) -> str:
-    """Return *usd*, exact, with two decimals or as many as it needs."""
+    """Return *usd* exactly, with two decimals or more."""
     rounded = round(usd, 2)
     return f"${rounded}" if usd == rounded else f"${usd.normalize():f}"

@@ -1,4 +1,4 @@
-"""Updates of open pages."""
+"""Live updates for open pages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -18,9 +18,9 @@ from mintscope.site.page import Macros, NoContent, PageResponse, Pushed
 from mintscope.site.routes import PageRequest
 from mintscope.site.sol import MarketParts
 
-AGAIN_S: Final = 5.0  # after a read that failed
+AGAIN_S: Final = 5.0  # delay after a failed read
 BEAT: Final = encode_event(b"beat", b"{}")
-REST: Final = 4.0  # times the duration of a read: pages use at most a fifth of a core for it
+REST: Final = 4.0  # pause per read, as a multiple of its duration: at most a fifth of a core
 
 View = TypeVar("View", bound=Hashable)
 
@@ -28,11 +28,11 @@ log = structlog.get_logger()
 
 
 class News(NamedTuple):
-    """The news for readers of a view.
+    """The newest state of a view, as events for its readers.
 
-    mark      the state after it
-    whole     the event for readers in any state
-    change    a smaller event, for readers in the state *since*
+    mark      identifies the state after the event
+    whole     event for readers in any state
+    change    smaller event, for readers in the state *since*
     """
 
     mark: Hashable
@@ -42,9 +42,9 @@ class News(NamedTuple):
 
 
 class PageStream(EventStream):
-    """The stream of one page.
+    """The event stream of one page.
 
-    known   the mark of the state that the page was loaded with; None: send all of it
+    known   mark of the state that the page was loaded with; None sends the whole state
     """
 
     __slots__ = ("_on_report", "known")
@@ -56,31 +56,31 @@ class PageStream(EventStream):
         known: Hashable = None,
         **kwargs: Any,
     ) -> None:
-        """Call *on_report* for each report of a mint."""
+        """Create the stream; *on_report* is called for each report of a mint."""
         super().__init__(*args, **kwargs)
         self.known = known
         self._on_report = on_report
 
     @override
     def beat(self) -> None:
-        """Write a heartbeat as an event, because scripts do not see comments."""
+        """Write a heartbeat as an event, because scripts cannot read comments."""
         if self.is_open and not self.is_behind():
             self.say(BEAT)
 
     @override
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
-        """Write *event* of *mint*, or note that it was missed."""
+        """Write *event* of *mint* or record it as missed, and call *on_report*."""
         super().tell(mint, event, is_whole=is_whole)
         self._on_report()
 
 
 @dataclass(eq=False, repr=False)
 class Channel(Generic[View]):
-    """Reads the news of views for all their readers at once, at most once in *pause_s*.
+    """Reads the newest state of views once for all their readers, at most once per *pause_s*.
 
-    look        returns the news of each view; a view that is left out has none
+    look        returns the news of each view; views without news are left out
     is_watched  read again even if `note` was not called
-    again_s     the wait after a read that failed
+    again_s     delay after a failed read
     """
 
     look: Callable[[Collection[View]], Awaitable[Mapping[View, News]]]
@@ -89,7 +89,7 @@ class Channel(Generic[View]):
     is_watched: bool = False
     again_s: float = AGAIN_S
     _readers: dict[PageStream, View] = field(default_factory=dict, init=False)
-    # The state of each.
+    # The mark of each reader's state.
     _marks: dict[PageStream, Hashable] = field(default_factory=dict, init=False)
     _newest: dict[View, News] = field(default_factory=dict, init=False)
     _looking: asyncio.Task[None] | None = field(default=None, init=False)
@@ -101,12 +101,12 @@ class Channel(Generic[View]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether news is being read or sent, or the pause after that is not over."""
+        """Whether news is being read or sent, or the pause after that is in progress."""
         return self._looking is not None
 
     @contextmanager
     def reading(self, stream: PageStream, view: View) -> Iterator[None]:
-        """Send news of *view* to *stream* during the block."""
+        """Send news of *view* to *stream* while the context is open."""
         self._readers[stream] = view
         self._marks[stream] = stream.known
         self.note()
@@ -116,13 +116,13 @@ class Channel(Generic[View]):
             del self._readers[stream], self._marks[stream]
 
     def note(self) -> None:
-        """Record that something may be new."""
+        """Record that there may be news, and start reading."""
         self._is_due = True
         if self._looking is None:
             self._looking = asyncio.create_task(self._go_on())
 
     async def _go_on(self) -> None:
-        """Read and send while there are readers and news."""
+        """Read and send news until there are no readers, or nothing is left to read or send."""
         time_s = asyncio.get_running_loop().time
         try:
             while self._readers and (self._is_due or self.is_watched or self._owes()):
@@ -137,14 +137,14 @@ class Channel(Generic[View]):
             self._looking = None
 
     async def _renew(self) -> bool:
-        """Read the news again if it is due; return False if that failed."""
+        """Read the news if a read is due; return False if it failed."""
         if not (self._is_due or self.is_watched):
             return True
         self._is_due = False
         views = dict.fromkeys(self._readers.values())
         try:
             found = await self.look(views)
-        except Exception:  # a fault of ours: pages stay open, and get news later
+        except Exception:  # a bug: pages stay open, and get news later
             log.exception("data of open pages cannot be read")
             self._is_due = True
             return False
@@ -162,20 +162,20 @@ class Channel(Generic[View]):
             self._marks[stream] = reported.mark
 
     def _owes(self) -> bool:
-        """Return whether a reader was too slow to get the newest news."""
+        """Return whether a reader has not received the newest state yet."""
         return any(
             view in self._newest and self._marks[stream] != self._newest[view].mark
             for stream, view in self._readers.items()
         )
 
 
-NEWS: Final = b"news"  # the event with the news of a page
+NEWS: Final = b"news"  # name of the event with the news of a page
 
 Serve = Callable[[Outlet, Macros], Awaitable[None]]
 
 
 class OpenPages:
-    """The open pages of this process; they leave capacity for the paid streams."""
+    """The open pages of this process, limited so that paid streams keep their capacity."""
 
     def __init__(self, market: MarketParts) -> None:
         self._market = market
@@ -193,11 +193,11 @@ class OpenPages:
         serve: Serve,
         kind: ReportKind = PARTIAL,
     ) -> PageResponse:
-        """Return the stream with which *serve* updates a page of *mints* until the page is closed.
+        """Return a stream for a page of *mints*; *serve* updates the page until it is closed.
 
-        kind   of the reports that the page shows
+        kind   kind of the reports that the page shows
 
-        Without room, return no content, so that a browser does not ask again.
+        If the limit is reached, return no content, so that the browser does not reconnect.
         Raises TokenNotFound, InsufficientData, RateLimited and ServiceUnavailable.
         """
         if self.are_full:

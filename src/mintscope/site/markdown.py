@@ -1,4 +1,4 @@
-"""Documentation pages as Markdown, and coloured programs."""
+"""Documentation pages as Markdown, and syntax highlighting of programs."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ ARTICLE: Final = "docs-article"
 HEADINGS: Final = {f"h{level}": "#" * level for level in range(1, 7)}
 BLOCKS: Final = {"p", "div", "section", "header", "article", "figcaption", "dt", "dd", "legend"}
 LISTS: Final = {"ul", "ol"}
-# Controls of a page, which are not part of its text.
+# Elements that are not part of the text of a page, such as controls.
 SILENT: Final = {"form", "fieldset", "button", "input", "script", "svg", "textarea", "label"}
 EMPTY: Final = {"input", "br", "img", "hr", "meta", "link"}
 STRONG: Final = {"strong": "**", "em": "*", "dt": "**"}
@@ -21,9 +21,9 @@ DOCS: Final = "/docs"
 
 
 def markdown_of(page: str, origin: str) -> str:
-    """Return the article of the HTML *page* as Markdown; its links begin with *origin*.
+    """Return the article of the HTML *page* as Markdown; links to this site begin with *origin*.
 
-    Links to other pages of the documentation lead to their Markdown.
+    Links to other documentation pages lead to their Markdown versions.
     """
     reader = _Reader(origin)
     reader.feed(page)
@@ -31,16 +31,16 @@ def markdown_of(page: str, origin: str) -> str:
 
 
 class _Reader(HTMLParser):
-    """Collects *parts* of the text in the article, except in silent elements."""
+    """Collects the text of the article in *parts*, except for the text of silent elements."""
 
     def __init__(self, origin: str) -> None:
         super().__init__()
         self.parts: list[str] = []
         self._origin = origin
-        self._depth = 0  # of elements in the article; 0 outside
-        self._silent = 0  # of elements in the outermost silent one
+        self._depth = 0  # nesting depth in the article; 0 outside it
+        self._silent = 0  # nesting depth in a silent element; 0 outside it
         self._lists: list[str] = []
-        self._program: str | None = None  # the language of a program that is being read
+        self._program: str | None = None  # language of the current program
         self._links: list[str] = []
 
     @override
@@ -140,7 +140,7 @@ CLASSES: Final = {"comment": "c", "key": "k", "string": "s", "word": "w", "numbe
 
 @lru_cache(maxsize=512)
 def highlight(text: str, language: str) -> Markup:
-    """Return *text* as HTML with coloured parts in spans; unknown languages have none."""
+    """Return *text* as HTML with syntax highlighting; unknown languages are only escaped."""
     text = text.strip("\n")
     if language not in WORDS:
         return escape(text)

@@ -1,4 +1,4 @@
-"""Results of handlers, and texts for pages."""
+"""Results of page handlers, and texts for pages."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,9 +16,9 @@ from mintscope.kit.time import DAY_MS, HOUR_MS, HOUR_S, MINUTE_MS, MINUTE_S, SEC
 COOKIE: Final = "__Host-mintscope"
 VISIT: Final = "__Host-mintscope-visit"
 NO_ERRORS: Final[Mapping[str, str]] = {}
-END_SESSION: Final = ""  # as a cookie: the browser forgets it
+END_SESSION: Final = ""  # cookie value that deletes the session cookie
 GONE: Final = 404
-# Notices on top of a page, shown once after an action; addresses carry the key alone.
+# Notices at the top of a page, shown once after an action; addresses contain only the key.
 NOTICES: Final[Mapping[str, str]] = {
     "signed-up": "Welcome. Your account is ready.",
     "signed-out": "You are signed out.",
@@ -92,11 +92,11 @@ class Page:
     """A template and its values.
 
     errors  errors of the form, by field; "" is for the whole form
-    values  contents of the form's fields, so that they need not be typed again; never a password
-    status  by default 422 with errors and 200 without
-    kept_as names its text if that is the same for everybody, so that it is made once
-    cookie  of a new session, or END_SESSION
-    visit   the text that names this browser in the question for a passkey, to be kept by it
+    values  contents of the form's fields, for the user to correct; never a password
+    status  by default 422 with errors and 200 without errors
+    kept_as cache key of the rendered page if it is the same for all visitors; "": not cached
+    cookie  cookie of a new session, or END_SESSION
+    visit   cookie that identifies this browser in a passkey challenge
     """
 
     template: str
@@ -120,14 +120,14 @@ class Redirect:
 
 @dataclass(frozen=True, slots=True)
 class PlainText:
-    """A plain text, for scripts."""
+    """Plain text, for scripts."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Markdown:
-    """The article of *page* as Markdown; its links begin with *origin*."""
+    """The article of *page* as Markdown; links to this site begin with *origin*."""
 
     page: Page
     origin: str
@@ -135,7 +135,7 @@ class Markdown:
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A text that browsers save as *name*, UTF-8; *media_type* has no charset."""
+    """A UTF-8 text file that browsers save as *name*; *media_type* has no charset."""
 
     name: str
     media_type: str
@@ -144,7 +144,7 @@ class TextFile:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """A PNG, shown on other sites too, and kept by browsers and proxies for *fresh_s* seconds."""
+    """A PNG that other sites may show and browsers and proxies may cache for *fresh_s* seconds."""
 
     png: bytes
     fresh_s: int
@@ -152,10 +152,10 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class NoContent:
-    """There is no news, so that the browser keeps the current page."""
+    """An empty response: nothing has changed, and the browser keeps the current page."""
 
 
-# Returns the macros of a template, each an attribute that makes HTML.
+# Returns the macros of a template as attributes; each macro returns HTML.
 Macros = Callable[[str], Any]
 
 
@@ -163,8 +163,7 @@ Macros = Callable[[str], Any]
 class Pushed:
     """Server-sent events, written whenever there is news.
 
-    push   as in `kit.http.response.PushedResponse`, with the macros of templates as its second
-           argument
+    push   as in `kit.http.response.PushedResponse`, with a Macros function as second argument
     """
 
     push: Callable[[Outlet, Macros], Awaitable[None]]
@@ -175,11 +174,11 @@ PageResponse = WholeResponse | Picture | Pushed
 
 
 def link_gone(purpose: str) -> Page:
-    """Return the page about a link that is unknown, used or expired; it does not say which."""
+    """Return the page for an unknown, used or expired link; the page does not state the cause."""
     return Page("link_gone.html", {"purpose": purpose}, status=GONE)
 
 
-# The first that occurs decides, because browsers also name others for compatibility.
+# The first match decides, because browsers also name other browsers for compatibility.
 BROWSERS: Final = (
     ("Edg/", "Edge"),
     ("OPR/", "Opera"),
@@ -201,23 +200,23 @@ SYSTEMS: Final = (
     ("Linux", "Linux"),
 )
 
-LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]+\)")  # of Markdown
+LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]+\)")  # a Markdown link
 
 
 def foreign_text(text: str) -> Markup:
-    """Return *text* of a visitor isolated, so that it cannot reorder or hide text around it."""
+    """Return a visitor's *text*, isolated so that it cannot reorder or hide the text around it."""
     return Markup("<bdi>{}</bdi>").format(visible(text.replace("\r\n", "\n"), keep="\n\t"))
 
 
 def address_text(address: str) -> Markup:
-    """Return *address*, a visitor's e-mail address, isolated, with a line break allowed at @."""
+    """Return a visitor's e-mail *address*, isolated, with a possible line break before @."""
     name, at, domain = visible(address).rpartition("@")
     return Markup("<bdi>{}{}{}{}</bdi>").format(name, Markup("<wbr>") if at else "", at, domain)
 
 
-@lru_cache(maxsize=2_048)  # all that the documentation has
+@lru_cache(maxsize=2_048)  # enough for all documentation texts
 def prose_text(text: str) -> Markup:
-    """Return *text*, which is our own, as HTML: backticks mark code, links show their text."""
+    """Return trusted *text* as HTML: backticks mark code, and links are reduced to their text."""
     parts = LINK.sub(r"\1", text).split("`")
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
@@ -232,12 +231,12 @@ def utc_text(at: UnixMs) -> str:
 
 
 def ago_text(at: UnixMs, now: UnixMs) -> str:
-    """Return the time from *at* to *now* as text."""
+    """Return the time from *at* to *now* as text: 3 hours ago."""
     return "just now" if now - at < MINUTE_MS else f"{_span(now - at)} ago"
 
 
 def old_text(age_ms: int) -> str:
-    """Return the age of the newest block as text; its time is only known to the second."""
+    """Return the age of the newest block as text, in whole seconds, minutes or hours."""
     seconds = age_ms // SECOND_MS
     if seconds < 1:
         return "under a second old"
@@ -249,12 +248,12 @@ def old_text(age_ms: int) -> str:
 
 
 def until_text(at: UnixMs, now: UnixMs) -> str:
-    """Return the time from *now* to *at* as text."""
+    """Return the time from *now* to *at* as text: in 3 hours."""
     return "now" if at <= now else f"in {_span(at - now, rounds=True)}"
 
 
 def _span(milliseconds: int, *, rounds: bool = False) -> str:
-    """Return a time span in its largest suitable unit, rounded down or to the nearest."""
+    """Return a time span in its largest suitable unit, rounded down; *rounds* rounds to nearest."""
     for unit_ms, name in ((DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute")):
         if milliseconds >= unit_ms:
             count = (milliseconds + (unit_ms // 2 if rounds else 0)) // unit_ms
@@ -263,7 +262,7 @@ def _span(milliseconds: int, *, rounds: bool = False) -> str:
 
 
 def describe_agent(agent: str) -> str:
-    """Return a short name of the browser with the User-Agent *agent*."""
+    """Return the browser and the system in the User-Agent *agent* as text: Firefox on Linux."""
     browser = _first(BROWSERS, agent)
     system = _first(SYSTEMS, agent)
     if browser and system:

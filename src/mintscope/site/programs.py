@@ -1,6 +1,6 @@
-"""Each endpoint in curl, Python, TypeScript and MCP, as programs that run unchanged.
+"""Examples of each endpoint in curl, Python, TypeScript and MCP, which run unchanged.
 
-tests/docs/test_docs_programs.py takes them out of the pages and runs them.
+tests/docs/test_docs_programs.py extracts the examples from the pages and runs them.
 """
 
 import json
@@ -15,7 +15,7 @@ from mintscope.solana.blocks import WSOL
 CREDENTIAL: Final = "MINTSCOPE_CREDENTIAL"
 API_KEY: Final = "MINTSCOPE_API_KEY"
 STREAM: Final = "text/event-stream"
-# The query of an example, where it is more than what must be there.
+# Queries of examples that have more than the required parameters.
 QUERIES: Final[Mapping[str, Mapping[str, str]]] = {
     "get-token-candles": {"tf": "m5", "limit": "100"},
     "get-token-indicators": {"tf": "m5", "names": "rsi,macd"},
@@ -23,7 +23,7 @@ QUERIES: Final[Mapping[str, Mapping[str, str]]] = {
     "get-tokens": {"sort": "volume", "limit": "10"},
     "get-screen": {"where": "price > 0", "limit": "10"},
 }
-# By the clients: what is done with `client`, in Python and in TypeScript.
+# Examples for the client libraries, in Python and in TypeScript; both use `client`.
 CLIENTS: Final[Mapping[str, tuple[str, str]]] = {
     "get-token": (
         """\
@@ -189,7 +189,7 @@ const {{ entries }} = await client.history();
 for (const entry of entries) console.log(entry.at, entry.kind, entry.credits);""",
     ),
 }  # fmt: skip
-# The tool and its arguments.
+# The MCP tool of each endpoint, and example arguments.
 TOOLS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
     "get-tokens": ("search_tokens", {"sort": "volume", "limit": 10}),
     "get-screen": ("screen_tokens", {"where": "liquidity > 100000 and rsi_h1 < 30"}),
@@ -212,7 +212,7 @@ TOOLS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ExampleProgram:
-    """An example: its language, its name on the page, and its text."""
+    """An example: its language, its title on the page, and its text."""
 
     language: str
     title: str
@@ -220,7 +220,7 @@ class ExampleProgram:
 
 
 def programs_of(endpoint: DescribedEndpoint, origin: str) -> Iterator[ExampleProgram]:
-    """Yield an example of *endpoint* in each language that has one."""
+    """Yield an example of *endpoint* for each supported language."""
     yield ExampleProgram("sh", "curl", _curl(endpoint, origin))
     client = CLIENTS.get(endpoint.slug)
     if client is None:
@@ -238,7 +238,7 @@ def programs_of(endpoint: DescribedEndpoint, origin: str) -> Iterator[ExamplePro
 
 
 def address_of(endpoint: DescribedEndpoint, origin: str) -> str:
-    """Return the address of the example request, from the examples of its parameters."""
+    """Return the address of an example request, built from the examples of its parameters."""
     path = endpoint.path
     for each in endpoint.parameters.get("path", ()):
         path = path.replace(f"{{{each.name}}}", each.example)
@@ -252,7 +252,7 @@ def address_of(endpoint: DescribedEndpoint, origin: str) -> str:
 
 
 def _variable(endpoint: DescribedEndpoint) -> str:
-    """Return the variable that holds the credential, or "" if none is needed."""
+    """Return the environment variable of the credential, or "" if no credential is needed."""
     if not endpoint.proofs:
         return ""
     return API_KEY if endpoint.proofs == (AN_API_KEY,) else CREDENTIAL

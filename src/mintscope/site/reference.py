@@ -1,4 +1,4 @@
-"""The reference of the API, read from its OpenAPI document: areas, endpoints, refusals."""
+"""The API reference, read from the OpenAPI document: areas, endpoints and error codes."""
 
 import json
 import re
@@ -22,7 +22,7 @@ Described = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error code: its status, its meaning, the remedy, and the response."""
+    """An error code: its status, meaning and remedy, and the response body."""
 
     code: str
     status: int
@@ -35,15 +35,16 @@ class Refusal:
 class DescribedEndpoint:
     """An operation as shown to readers.
 
-    slug        its part of the address of its page
-    proofs      accepted credentials, in words; empty if it is open to everyone
-    parameters  by the place they stand in: path, query, header
-    body        the fields of the request's body, and an example of it; "" for none
-    needs_body  the body must be sent; if not, a credential alone is enough
-    answer      the fields of the envelope's data, or of the whole body
-    example     of an answer
-    headers     of a success, with their meaning
-    more_headers  those that refusals alone have
+    slug        address segment of the endpoint's page
+    proofs      accepted credentials as text; empty if no credential is needed
+    parameters  by location: path, query, header
+    body        fields of the request body
+    body_example  example of the request body; "" for none
+    needs_body  whether a body is required; if not, a credential alone is enough
+    answer      fields of the envelope's data, or of the whole body
+    example     example of a successful response
+    headers     headers of a successful response, with their meaning
+    more_headers  headers that only error responses have
     """
 
     slug: str
@@ -67,17 +68,17 @@ class DescribedEndpoint:
 
     @property
     def title(self) -> str:
-        """Its purpose in a few words, from the beginning of its summary."""
+        """The purpose in a few words: the summary up to its first comma, colon or semicolon."""
         return TITLE_ENDS.split(self.summary)[0]
 
     @property
     def address(self) -> str:
-        """The address of its page."""
+        """The address of the endpoint's page."""
         return f"/docs/api/{self.slug}"
 
     @property
     def words(self) -> str:
-        """Its search words."""
+        """The search words of the endpoint."""
         names = every_name((*self.answer, *self.body, *self.parameters.get("query", ())))
         return " ".join([self.method, self.path, self.summary, *dict.fromkeys(names)])
 
@@ -92,7 +93,7 @@ class DescribedArea:
 
 
 class Reference:
-    """The parts of a document, each read on first use."""
+    """The parts of an OpenAPI document, each read on first use."""
 
     def __init__(self, document: Described) -> None:
         self._document = document
@@ -100,7 +101,7 @@ class Reference:
 
     @cached_property
     def areas(self) -> tuple[DescribedArea, ...]:
-        """The endpoints, by area, in the order of the route table."""
+        """The endpoints by area, in the order of the document; LAST_AREA is last."""
         texts = {tag["name"]: tag["description"] for tag in self._document["tags"]}
         members: dict[str, list[DescribedEndpoint]] = {}
         slugs: set[str] = set()
@@ -116,12 +117,12 @@ class Reference:
 
     @cached_property
     def endpoints(self) -> Mapping[str, DescribedEndpoint]:
-        """Every endpoint by its slug."""
+        """All endpoints, by slug."""
         return {each.slug: each for area in self.areas for each in area.endpoints}
 
     @cached_property
     def refusals(self) -> tuple[Refusal, ...]:
-        """Every error code of any endpoint, by status and name."""
+        """The error codes of all endpoints, sorted by status and code."""
         found = {each.code: each for one in self.endpoints.values() for each in one.refusals}
         return tuple(sorted(found.values(), key=lambda each: (each.status, each.code)))
 
@@ -166,7 +167,7 @@ class Reference:
         return SchemaReader(self._components["schemas"])
 
     def _answer(self, schema: Described) -> tuple[Field, ...]:
-        """Return the fields of *schema*, or of its data if it is an envelope."""
+        """Return the fields of *schema*, or of its data if *schema* is an envelope."""
         return self._reader().fields_of(schema.get("properties", {}).get("data", schema))
 
     def _parameters(self, operation: Described) -> Mapping[str, tuple[Field, ...]]:
@@ -209,7 +210,7 @@ def _proofs(operation: Described) -> Iterator[str]:
 
 
 def _slug(method: str, path: str, taken: set[str]) -> str:
-    """Return part of an address, made from the method and the literal segments of *path*."""
+    """Return a unique address segment from the method and the literal segments of *path*."""
     words = [word for word in path.split("/") if word not in {"", "v1"} and "{" not in word]
     slug = "-".join([method, *words])
     while slug in taken:
@@ -219,7 +220,7 @@ def _slug(method: str, path: str, taken: set[str]) -> str:
 
 
 def _written(example: object) -> str:
-    """Return *example* as it is sent: an event line by line, a picture unchanged, else JSON."""
+    """Return *example* as sent: an event line by line, a string unchanged, otherwise JSON."""
     if isinstance(example, str):
         return example
     if isinstance(example, dict) and example.keys() == {"event", "data"}:

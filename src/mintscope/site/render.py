@@ -1,6 +1,6 @@
 """Pages and static files as responses.
 
-Every response carries the headers that guard it.
+Every response has security headers.
 """
 
 from collections.abc import Callable, Iterator
@@ -54,7 +54,7 @@ HTML: Final[Header] = (b"content-type", b"text/html; charset=utf-8")
 MARKDOWN: Final[Header] = (b"content-type", b"text/markdown; charset=utf-8")
 EVENTS: Final[tuple[Header, ...]] = (
     (b"content-type", CONTENT_TYPE),
-    (b"x-accel-buffering", b"no"),  # a proxy that keeps events back makes them late
+    (b"x-accel-buffering", b"no"),  # prevents a proxy from buffering events
 )
 YEAR_S: Final = 365 * 86_400
 POLICY: Final = (
@@ -64,7 +64,7 @@ POLICY: Final = (
 GUARDS: Final[tuple[Header, ...]] = (
     (b"content-security-policy", POLICY),
     (b"x-content-type-options", b"nosniff"),
-    # Not no-referrer: with it browsers send forms with `Origin: null`, even to their own site.
+    # Not no-referrer: it makes browsers send forms with `Origin: null`, even to the same site.
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
@@ -82,9 +82,9 @@ WHOLE_MAIN: Final[tuple[Header, ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageContext:
-    """The context of a page: its reader, its address, and its notice.
+    """The context of a page: session, address and notice.
 
-    notice  a key of NOTICES; any other text shows nothing
+    notice  a key of NOTICES; other texts show no notice
     """
 
     session: Session | None
@@ -94,10 +94,10 @@ class PageContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """The operator of the service, as configured; "" and None are not shown.
+    """The operator of the service, as configured; empty values and None are not shown.
 
     contact, terms, privacy   addresses: `mailto:` or https
-    refunds                   when payments are refunded, in plain text
+    refunds                   conditions of refunds, in plain text
     """
 
     name: str = ""
@@ -112,15 +112,15 @@ NO_OPERATOR: Final = Operator()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """The optional parts of the pages that are enabled.
+    """Optional features of the site.
 
-    has_people          accounts and settings are served; the API is at the same address
-    has_administration  pages of administrators are served
-    has_mailbox         e-mails are shown at /mailbox
-    has_payments        requests and credits are sold
-    needs_second_factor administration is for administrators who have one
-    operator            who operates the service
-    demo_wallet_seed    the key of a wallet that every browser is offered, in hex; "": none
+    has_people          whether accounts and settings are served, at the same address as the API
+    has_administration  whether pages for administrators are served
+    has_mailbox         whether e-mails are shown at /mailbox
+    has_payments        whether requests and credits are sold
+    needs_second_factor whether administrators need a second factor
+    operator            operator of the service
+    demo_wallet_seed    seed, in hex, of a wallet that is offered to every browser; "" for none
     """
 
     has_people: bool = True
@@ -133,15 +133,15 @@ class Features:
 
 
 class PageWriter:
-    """Turns results of handlers into responses.
+    """Converts results of page handlers into responses.
 
-    Besides a page's own facts, every template sees `session`, `path`, `notice`, `errors`,
+    In addition to the page's facts, every template has `session`, `path`, `notice`, `errors`,
     `values`, `features`, `pages`, `now`, `static(name)`, and the filters `utc`, `iso`, `ago`,
-    `until`, `old`, `agent`, `visible`, `foreign`, `address`, `prose`, `highlight`, and of
+    `until`, `old`, `agent`, `visible`, `foreign`, `address`, `prose`, `highlight`, and those of
     `figures`: `price`, `short`, `dollars`, `percent`, `sparkline`.
 
-    pages       the paths of all pages: a link to any other is not shown
-    is_secure   every address of the site is https
+    pages       paths of all pages; templates omit links to other paths
+    is_secure   whether all addresses of the site use https
     """
 
     def __init__(
@@ -168,8 +168,8 @@ class PageWriter:
     ) -> Response:
         """Return the response for *page*, with *headers*.
 
-        is_htmx   a script asked for it. It follows a redirect unseen, so it gets another page's
-                  address; and an error replaces all of the content
+        is_htmx   whether htmx sent the request.  A redirect to sign in or to confirm the password
+                  then makes the browser load that page, and an error replaces the main content
         """
         match page:
             case Page():
@@ -203,7 +203,7 @@ class PageWriter:
         return response
 
     def push(self, page: Pushed) -> PushedResponse:
-        """Return a response whose body is written in parts."""
+        """Return a response that streams the events of *page*."""
 
         async def push(outlet: Outlet) -> None:
             await page.push(outlet, self._macros)
@@ -220,7 +220,7 @@ class PageWriter:
         return self._environment.get_template(template).module
 
     def _body(self, page: Page, context: PageContext) -> bytes:
-        """Return the body of *page*, from the cache if `kept_as` matches."""
+        """Return the body of *page*, from the cache if `kept_as` is unchanged."""
         name, body = self._kept.get(page.template, ("", b""))
         if not page.kept_as or page.kept_as != name:
             body = self._render(page, context).encode()
@@ -244,7 +244,7 @@ class PageWriter:
 def _environment(
     static: Callable[[str], str], features: Features, pages: frozenset[str]
 ) -> Environment:
-    """Return the templates, each compiled once per process."""
+    """Return the template environment; each template is compiled once per process."""
     environment = Environment(
         loader=PackageLoader("mintscope.site"),
         autoescape=True,
@@ -275,7 +275,7 @@ def _environment(
 
 
 def _location(redirect: Redirect) -> str:
-    """Return an address on this site, which begins with exactly one slash."""
+    """Return the address of *redirect* with its notice; the path begins with exactly one slash."""
     assert redirect.path.startswith("/")
     assert not redirect.path.startswith(("//", "/\\"))
     if not redirect.notice:
@@ -285,7 +285,7 @@ def _location(redirect: Redirect) -> str:
 
 
 def _cookies(page: Page | Redirect) -> Iterator[str]:
-    """Yield the cookies of *page*, which end with the browser; END_SESSION deletes its session."""
+    """Yield Set-Cookie values of *page*, without a lifetime; END_SESSION deletes the session."""
     if page.cookie == END_SESSION:
         yield f"{COOKIE}=; {COOKIE_FORM}; Max-Age=0"
     elif page.cookie is not None:
@@ -307,7 +307,7 @@ CONTENT_TYPES: Final = {
     "txt": b"text/plain; charset=utf-8",
 }
 ICON: Final = "icon.svg"
-# Directories show it on their own pages.
+# Other sites may load these files: directories show the icon, for example.
 SHOWN_ELSEWHERE: Final[tuple[Header, ...]] = (
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-resource-policy", b"cross-origin"),
@@ -327,18 +327,18 @@ class StaticFiles:
         }
 
     def routes(self) -> list[Route]:
-        """Return the routes of the files, and of the icon at its default address."""
+        """Return the routes of the files, and of the icon at `/favicon.ico`."""
         return [
             Route("GET", "/static/{file}", self.get),
             Route("GET", "/favicon.ico", self.get_icon),
         ]
 
     def __contains__(self, name: str) -> bool:
-        """Return whether there is a file *name*."""
+        """Return whether the file *name* exists."""
         return name in self._bodies
 
     def address(self, name: str) -> str:
-        """Return the address of *name* for pages, which changes with its content."""
+        """Return the address of the file *name*, which changes with the content of the file."""
         return f"/static/{name}?v={self._versions[name]}"
 
     async def get(self, request: Request) -> Response:
@@ -379,7 +379,7 @@ TOO_FAST: Final = "There were more from your address than we take at a time."
 
 
 class FailureText(NamedTuple):
-    """A status and its text; if *text* is empty, the error's own message is used."""
+    """A status and its text; if *text* is empty, the error's message is shown."""
 
     status: int
     title: str
@@ -414,9 +414,9 @@ WAITS: Final = (errors.RateLimited, TooManyAttempts)
 
 
 def failure_page(error: Exception, *, request_id: str, again: str = "") -> Page:
-    """Return the page about *error*; for a bug it shows only the request id.
+    """Return the page about *error*; for a bug it shows only the request ID.
 
-    again   the page of a form that was refused, which sends it once it is opened again; "": none
+    again   address of the page that contains the refused form, for a link; "" for none
     """
     failure = FAILURES.get(type(error), FAILURES[errors.InternalError])
     return Page(
@@ -434,7 +434,7 @@ def failure_page(error: Exception, *, request_id: str, again: str = "") -> Page:
 
 
 def failure_headers(error: Exception) -> tuple[Header, ...]:
-    """Return the headers that belong to *error*."""
+    """Return the response headers for *error*."""
     if isinstance(error, errors.MethodNotAllowed):
         return ((b"allow", error.allowed.encode()),)
     if isinstance(error, WAITS):

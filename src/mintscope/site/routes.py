@@ -1,4 +1,4 @@
-"""Routes of pages, forms, and the mailbox of a demo."""
+"""Routes of pages, form parsing, and the mailbox of a demo."""
 
 import hmac
 import re
@@ -20,7 +20,7 @@ MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 
 
 class InvalidForm(Exception):
-    """Fields with invalid values; the error of each, for users."""
+    """A form has invalid fields; *errors* has a message for users by field."""
 
     def __init__(self, errors: Mapping[str, str]) -> None:
         super().__init__("; ".join(f"{field}: {error}" for field, error in errors.items()))
@@ -28,15 +28,15 @@ class InvalidForm(Exception):
 
 
 class FormData:
-    """The fields of a form, in the order they were sent."""
+    """The fields of a form, in the order in which they were sent."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]] = ()) -> None:
         self._pairs = pairs
 
     def text(self, name: str) -> str:
-        """Return the field *name*, "" if it was not sent.
+        """Return the field *name*, or "" if it was not sent.
 
-        Raises    BadRequest for a field that was sent twice, because its value would be ambiguous
+        Raises    BadRequest if the field was sent more than once, because its value is ambiguous
         """
         values = self.texts(name)
         if len(values) > 1:
@@ -44,16 +44,16 @@ class FormData:
         return values[0] if values else ""
 
     def texts(self, name: str) -> list[str]:
-        """Return every value of the field *name*, as ticked boxes send them."""
+        """Return all values of the field *name*, such as those of checked boxes."""
         return [value for other, value in self._pairs if other == name]
 
     def line(self, name: str) -> str:
-        """Return the field *name* without surrounding white space; raises as `text` does."""
+        """Return the field *name* without surrounding white space.  Raises as `text` does."""
         return self.text(name).strip()
 
 
 async def read_form(request: Request) -> FormData:
-    """Return the form in the body of *request*.
+    """Return the form fields in the body of *request*.
 
     Raises    BadRequest, PayloadTooLarge, ClientDisconnected
     """
@@ -66,7 +66,7 @@ async def read_form(request: Request) -> FormData:
 def parse_form(body: bytes) -> FormData:
     """Return the fields of *body*.
 
-    Raises    BadRequest if it is no form of UTF-8 texts, or has too many fields
+    Raises    BadRequest if *body* is not a UTF-8 form, or has NUL characters or too many fields
     """
     try:
         pairs = parse_qsl(
@@ -76,7 +76,7 @@ def parse_form(body: bytes) -> FormData:
             errors="strict",
             max_num_fields=FIELDS_MAX,
         )
-    except ValueError:  # UnicodeDecodeError is one
+    except ValueError:  # includes UnicodeDecodeError
         raise BadRequest(f"expected at most {FIELDS_MAX} fields, in UTF-8") from None
     if any("\0" in text for pair in pairs for text in pair):
         raise BadRequest("expected texts without NUL characters")
@@ -84,26 +84,26 @@ def parse_form(body: bytes) -> FormData:
 
 
 def parse_place(text: str) -> int | None:
-    """Return the place where a list continues; "" is its start.  Raises as `parse_id` does."""
+    """Return the ID at which a list continues, or None for "".  Raises as `parse_id` does."""
     return parse_id(text) if text else None
 
 
 def sentence(text: object) -> str:
-    """Return *text* as a sentence, capitalized and with a full stop."""
+    """Return *text* as a sentence: capitalized, with a full stop if no punctuation ends it."""
     plain = str(text)
     return plain[:1].upper() + plain[1:] + ("" if plain.endswith((".", "!", "?")) else ".")
 
 
 class OriginRefused(Exception):
-    """The request was not made by a page of this site; the message is shown."""
+    """The request does not come from a page of this site; the message is for users."""
 
 
 class FormOfAnotherSession(OriginRefused):
-    """The form has no CSRF text of this session; its page has to be opened again."""
+    """The form has no CSRF token of this session; the user has to open its page again."""
 
 
 class OwnOrigins:
-    """The origins of the pages; the Host header is never used as one."""
+    """The origins of this site's pages; the Host header is never used as an origin."""
 
     def __init__(self, origins: Iterable[str]) -> None:
         self._origins = frozenset(origins)
@@ -115,7 +115,7 @@ class OwnOrigins:
         return all(origin.startswith("https://") for origin in self._origins)
 
     def expect(self, origins: list[str]) -> None:
-        """Raise OriginRefused unless *origins*, the Origin headers, is one of these origins."""
+        """Raise OriginRefused unless *origins*, the Origin headers, is a single known origin."""
         if len(origins) != 1 or origins[0] not in self._origins:
             shown = ", ".join(origins)[:120] or "nothing"
             known = " or ".join(sorted(self._origins))
@@ -126,7 +126,7 @@ class OwnOrigins:
 
 
 def expect_csrf(session: Session, form: FormData) -> None:
-    """Raise FormOfAnotherSession unless *form* carries the CSRF text of *session*."""
+    """Raise FormOfAnotherSession unless *form* has the CSRF token of *session*."""
     if not hmac.compare_digest(session.csrf.encode(), form.text("csrf").encode()):
         raise FormOfAnotherSession(
             "This form belongs to another session, or to none."
@@ -134,7 +134,7 @@ def expect_csrf(session: Session, form: FormData) -> None:
         )
 
 
-# Nothing that needs quoting in an address, and no dot segment: browsers take those for steps.
+# Excludes characters that need quoting in an address, and dot segments, which browsers resolve.
 SEGMENT: Final = r"(?!\.{1,2}(?:/|$))[A-Za-z0-9._~-]{1,128}"
 
 START: Final = "/"
@@ -144,15 +144,16 @@ START: Final = "/"
 class PageRequest:
     """A page request that has passed every check.
 
-    path_params   the texts of the variable segments of the path, by name
-    query_params  the fields after the question mark
-    form          the fields of a POST
-    session       None without one
-    browser       where it comes from
-    bearer        the credential of the Authorization header, which only the purchase of a top-up
-                  sends to pages; "" without
-    visit         names a browser without a session in the question for a passkey; "": no cookie
-    next_path     the page of this site to go to when done: from `next`, never another site's
+    path_params   variable segments of the path, by name
+    query_params  fields of the query
+    form          fields of a POST
+    session       None if the visitor is not signed in
+    browser       address and User-Agent of the client
+    bearer        credential of the Authorization header, which only top-up purchases send to
+                  pages; "" for none
+    visit         cookie that identifies a browser without a session in a passkey challenge; ""
+                  for none
+    next_path     page of this site to open next, from the field `next`
     """
 
     now: UnixMs
@@ -167,13 +168,13 @@ class PageRequest:
 
     @property
     def signed_in(self) -> Session:
-        """The session, on routes that need one."""
+        """The session, on routes that require one."""
         assert self.session is not None
         return self.session
 
     @property
     def mint(self) -> Mint:
-        """The mint in the path.  Raises NotFound for other text."""
+        """The mint in the path.  Raises NotFound if the text is not a mint."""
         try:
             return parse_mint(self.path_params["mint"])
         except InvalidTokenAddress:
@@ -184,11 +185,11 @@ PageHandler = Callable[[PageRequest], Awaitable[PageResponse]]
 
 
 class Access(IntEnum):
-    """The users who may reach a handler; each level includes those before it.
+    """The users who may reach a handler; each level includes the lower levels' requirements.
 
-    ANYONE         forms are checked by their origin alone
-    SIGNED_IN      a session; forms carry its `csrf`. Others are sent to sign in
-    FRESH          and the password was entered in the last ten minutes, else it is requested
+    ANYONE         no session is required; forms are checked only by origin
+    SIGNED_IN      a session is required, and forms carry its `csrf`; visitors have to sign in
+    FRESH          the password was entered in the last ten minutes; otherwise it is requested
     """
 
     ANYONE = 0
@@ -196,8 +197,8 @@ class Access(IntEnum):
     FRESH = 2
 
 
-# Routes that prove, buy, or end something: a thief who uses up the budget must not keep the owner
-# from ending sessions, keys and factors, whose creation was counted.
+# Routes that prove, buy, or end something are not counted: an attacker who uses up the budget must
+# not keep the owner from ending sessions, keys and factors, whose creation was counted.
 NOT_COUNTED: Final = (
     *("/sign-out", "/prove", "/prove/passkey", "/view", "/backtest"),
     *("/delete", "/end", "/end-others", "/remove", "/revoke"),
@@ -209,12 +210,12 @@ class PageRoute:
     """A page, or a form that is posted to it.
 
     path              as in `kit.http.routes.Route`
-    is_from_anywhere  the request is the one click of a mail program: it comes from no page of ours,
-                      its proof is in the path, and its body is not read
-    refilled          the fields that its page fills in from its query: they are kept if the sender
-                      has to sign in first.  An address is no place for secrets
-    keeps             the fields that are kept likewise, but only for the same user
-    keeps_on          the page of the form, if it is not at *path*
+    is_from_anywhere  for one-click requests of mail programs, which do not come from a page of this
+                      site: the proof is in the path, and the body is not read
+    refilled          fields that the page fills in from its query; they are kept if the sender has
+                      to sign in first.  They must not be secret, because addresses are not
+    keeps             fields that are kept in the same way, but only for the same user
+    keeps_on          page of the form if it is not at *path*
     """
 
     method: Literal["GET", "POST"]
@@ -228,18 +229,21 @@ class PageRoute:
 
     @property
     def is_administration(self) -> bool:
-        """Whether the page is only for administrators; for others it is 404."""
+        """Whether only administrators may open the page; other users get a 404."""
         return self.path.startswith("/admin")
 
     @property
     def is_counted(self) -> bool:
-        """Whether its form counts as a write of the account; ending, proving and buying do not."""
+        """Whether the form counts as a write of the account.
+
+        Forms open to anyone, forms for administrators, and routes in NOT_COUNTED do not count.
+        """
         is_own = self.access is not Access.ANYONE and not self.is_administration
         return is_own and not self.path.endswith(NOT_COUNTED)
 
 
 def get(path: str, handler: PageHandler, access: Access = Access.ANYONE) -> PageRoute:
-    """Return the route of a page."""
+    """Return the route of a page at *path*."""
     return PageRoute(method="GET", path=path, handler=handler, access=access)
 
 
@@ -252,7 +256,7 @@ def post(  # noqa: PLR0913 - one argument for each part
     keeps: Sequence[str] = (),
     keeps_on: str = "",
 ) -> PageRoute:
-    """Return the route of a form."""
+    """Return the route of a form that is posted to *path*."""
     return PageRoute(
         method="POST",
         path=path,
@@ -265,7 +269,7 @@ def post(  # noqa: PLR0913 - one argument for each part
 
 
 def shows(page: PageResponse) -> PageHandler:
-    """Return the handler that returns *page* to every request."""
+    """Return a handler that returns *page* for every request."""
 
     async def show(_request: PageRequest) -> PageResponse:
         return page
@@ -274,7 +278,7 @@ def shows(page: PageResponse) -> PageHandler:
 
 
 class PageGroup(Protocol):
-    """A group of pages: one module each."""
+    """A group of pages; each group has its own module."""
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of the group."""
@@ -287,7 +291,7 @@ ADDRESS: Final = re.compile(r"(https?://[^\s<>]+)")
 
 
 class SentEmail(NamedTuple):
-    """An e-mail as it would have been sent."""
+    """An e-mail of a demo, which shows e-mails instead of sending them."""
 
     email_id: EmailId
     written_at: UnixMs
@@ -295,15 +299,15 @@ class SentEmail(NamedTuple):
 
 
 class Mailbox(Protocol):
-    """A mailbox that can be read."""
+    """A readable mailbox."""
 
     async def recent(self, *, limit: int) -> Sequence[SentEmail]:
-        """Return the newest e-mails, newest first."""
+        """Return up to *limit* e-mails, newest first."""
         ...
 
 
 class MailboxPages:
-    """E-mails in a list, one at a time, and as plain text for scripts."""
+    """Pages for the list of e-mails and for each e-mail, which scripts can read as plain text."""
 
     def __init__(self, mailbox: Mailbox, origins: Sequence[str]) -> None:
         self._mailbox = mailbox
@@ -315,7 +319,7 @@ class MailboxPages:
         yield get("/mailbox/{email}", self.show)
 
     async def list(self, request: PageRequest) -> PageResponse:
-        """Show e-mails; `to` selects an address, and with `after` only if there is a newer one."""
+        """Show the newest e-mails; `to` is an address, `after` the newest one shown before."""
         wanted = request.query_params.line("to").lower()
         after = request.query_params.line("after")
         sent = await self._mailbox.recent(limit=SHOWN_MAX)
@@ -337,9 +341,10 @@ class MailboxPages:
         raise NotFound
 
     def _parts(self, text: str) -> Iterator[tuple[str, str]]:
-        """Yield the pieces of *text*, each with its target, or "" if it is not an own address.
+        """Yield the pieces of *text* with their link targets; "" for pieces without a target.
 
-        Without the origin: the browser may know this site by another of its names.
+        Only addresses of this site have a target.  Targets have no origin, because the browser may
+        use another origin of this site.
         """
         for piece in ADDRESS.split(text):
             own = [origin for origin in self._origins if piece.startswith(f"{origin}/")]

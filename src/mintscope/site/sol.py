@@ -1,6 +1,6 @@
-"""SOL and the market as pages show them.
+"""SOL and the market as shown on pages.
 
-SOL is read once for each slot, however many ask.
+SOL is drawn once per slot, for all readers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,18 +34,18 @@ class MarketParts:
 
     reports               reports of tokens as of the last applied slot
     series                candles and swaps
-    last_holders          returns the stored holders of a token; asks no node
-    lists                 all tokens, and their facts on chain
-    streams               reports as they change; pages use a part of its capacity
-    ledger                takes the credit for a view
-    limits                counts views, together for all processes that share a store
-    degraded_after_s      older data is marked
-    stale_after_s         older data is not shown
-    showcase              tokens that are free for everyone, besides wrapped SOL
-    free_views_per_day    of other tokens, by client address
-    tracks_per_day        tokens that a user may have tracked in a day at once
-    live_pages_max        open pages that follow changes
-    has_mcp               there are tools for MCP clients beside the pages
+    last_holders          returns the stored holders of a token, without a request to a node
+    lists                 all tokens, and their on-chain facts
+    streams               reports as they change; pages use a part of the capacity
+    ledger                charges the credit for a view
+    limits                counts views across all processes that share a store
+    degraded_after_s      age from which data is marked as old
+    stale_after_s         age from which data is not shown
+    showcase              tokens that are free for all visitors, besides wrapped SOL
+    free_views_per_day    free views of other tokens per client address
+    tracks_per_day        tokens per day that a user can have tracked without approval
+    live_pages_max        maximum number of open pages with live updates
+    has_mcp               whether MCP tools are served beside the pages
     """
 
     reports: Reports
@@ -64,7 +64,7 @@ class MarketParts:
     has_mcp: bool = False
 
     def is_free(self, mint: Mint) -> bool:
-        """Return whether *mint* is free for everyone."""
+        """Return whether *mint* is free for all visitors."""
         return mint in FREE or mint in self.showcase
 
     def is_degraded(self, age_ms: int) -> bool:
@@ -84,9 +84,9 @@ REPORT: Final = msgspec.json.Decoder(TokenReport)
 class SolNow(NamedTuple):
     """SOL as of *slot*.
 
-    change    of the last hour, as a fraction; None if it is not known
-    written   some values of the report, in JSON as the API writes them
-    age_ms    of the slot, when it was read; *is_late* if that is more than it should be
+    change    change within the last hour, as a fraction; None if unknown
+    written   some values of the report, in JSON as in the API
+    age_ms    age of the slot at the time of reading; *is_late* if it must be shown as old
     """
 
     report: TokenReport
@@ -122,7 +122,7 @@ class LiveSol:
         return kept._replace(age_ms=read.age_ms, is_late=self.market.is_degraded(read.age_ms))
 
     async def _last_hour(self, now: UnixS) -> Sequence[SeriesCandle]:
-        """Return one candle for each of the last minutes, flat if there was no trade."""
+        """Return 1-minute candles of the last hour; minutes without trades have flat candles."""
         width = WIDTHS["m1"]
         minute = UnixS(now - now % MINUTE_S)
         since = UnixS(minute - MINUTES * MINUTE_S)

@@ -1,4 +1,4 @@
-"""`/status`: the age of the data, its gaps, and whether sales are open."""
+"""`/status`: the age of the data, gaps in it, and whether sales are open."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -24,10 +24,10 @@ from mintscope.solana.finality_meter import Behind
 from mintscope.solana.pace import Pace
 
 PATH: Final = "/status"
-REMEMBERED_MS: Final = 2_000  # so that looking often costs little
+REMEMBERED_MS: Final = 2_000  # the status is cached, so that frequent requests cost little
 OK: Final = "ok"
 UNREAD: Final = "the newest block is unknown"
-# Each invariant as it holds; the audit names it as it is violated.
+# The text of each invariant if it holds; the audit has the texts for violations.
 HOLDS: Final[Mapping[Invariant, str]] = {
     Invariant.LANDED_IS_ISSUED: "Every payment on chain has been credited",
     Invariant.LANDED_IS_KNOWN: "Every payment on chain is in the books",
@@ -71,7 +71,7 @@ NAMES: Final = {
 }
 
 
-# Texts for checks that fail.
+# The texts of failed checks.
 FAULTS: Final = {
     "store": "Credits cannot be taken",
     "data": "The data is late",
@@ -104,7 +104,7 @@ FAULTS: Final = {
 class Lateness(Enum):
     """The lateness of data, by its effect on requests.
 
-    UNKNOWN   no block was read yet, or it cannot be read
+    UNKNOWN   no block was read yet, or the newest block cannot be read
     """
 
     NONE = auto()
@@ -116,9 +116,9 @@ class Lateness(Enum):
 class AgeRules(NamedTuple):
     """The treatment of data by age.
 
-    degraded_after_s   older data is given, and marked
-    stale_after_s      older data is not given
-    retry_after_s      the wait for clients then
+    degraded_after_s   age from which data is returned, but marked
+    stale_after_s      age from which data is not returned
+    retry_after_s      seconds that clients wait before they retry
     """
 
     degraded_after_s: float = 30.0
@@ -126,7 +126,7 @@ class AgeRules(NamedTuple):
     retry_after_s: int = 5
 
     def of(self, age_ms: int | None) -> Lateness:
-        """Return the lateness of data of age *age_ms*; None means that the age is unknown."""
+        """Return the lateness of data of age *age_ms*; None if the age is unknown."""
         if age_ms is None:
             return Lateness.UNKNOWN
         if age_ms > self.stale_after_s * SECOND_MS:
@@ -138,11 +138,11 @@ class AgeRules(NamedTuple):
 class MarketStatus(NamedTuple):
     """The position of the market.
 
-    slot, folded_slot   the newest block, and the newest that is final and in the list of tokens
-    age_ms              of the newest block; None before the first
-    gaps                the newest ones that are open, newest first; *gap_slots* are in all of them
-    pace                of the chain; None until some blocks have come
-    finality            how soon a block that was read is final; None until that was measured
+    slot, folded_slot   newest block, and newest block that is final and in the list of tokens
+    age_ms              age of the newest block; None before the first block
+    gaps                newest open gaps, newest first; *gap_count* and *gap_slots* count all gaps
+    pace                pace of the chain; None until some blocks have arrived
+    finality            delay until a block is final; None until it has been measured
     """
 
     slot: Slot | None
@@ -157,7 +157,7 @@ class MarketStatus(NamedTuple):
 
     @property
     def behind(self) -> int | None:
-        """The estimated number of blocks since the position; None if pace or age is unknown."""
+        """The estimated number of slots since *slot*; None if pace or age is unknown."""
         if self.age_ms is None or self.pace is None:
             return None
         return int(self.age_ms / SECOND_MS / self.pace.slot_s)
@@ -166,8 +166,8 @@ class MarketStatus(NamedTuple):
 class BooksStatus(NamedTuple):
     """Whether the books of payments add up.
 
-    violation     why an audit has stopped sales; None: it found nothing
-    compared_at   when they were last compared with the chain; None: not yet
+    violation     reason why an audit has stopped sales; None if it found nothing
+    compared_at   time of the last comparison with the chain; None before the first
     """
 
     violation: str | None
@@ -177,12 +177,12 @@ class BooksStatus(NamedTuple):
 class ServiceStatus(NamedTuple):
     """The complete status at one moment.
 
-    checks       "ok", or the problem, by the name of the check
-    market       None if it cannot be read just now
-    books        None if nothing is sold, or if they cannot be read now
-    is_selling   payments are taken here
-    rules        how late data may be
-    coverage     recently read and missed exchanges; None while that is not counted
+    checks       "ok" or the problem, by name of the check
+    market       None if the position cannot be read
+    books        None if nothing is sold, or if the books cannot be read
+    is_selling   whether this process takes payments
+    rules        limits for the age of data
+    coverage     exchanges read and missed recently; None if they are not counted
     """
 
     checks: Mapping[str, str]
@@ -246,7 +246,7 @@ def _newest_at(market: MarketStatus | None, read_at: UnixMs) -> UnixMs | None:
 
 
 def _coverage(coverage: Coverage | None) -> dict[str, object] | None:
-    """Return the recent coverage for the page."""
+    """Return the recent coverage as template values, or None if it is not counted."""
     if coverage is None:
         return None
     found = totals(coverage.rows)
@@ -263,7 +263,7 @@ def _coverage(coverage: Coverage | None) -> dict[str, object] | None:
 
 
 def _missed(one: MissedProgram) -> dict[str, object]:
-    """Return a program and its number of missed calls, by reason in plain words."""
+    """Return a program and its missed calls; reasons are in plain words."""
     reasons = [f"{calls:,} {reason.replace('_', ' ')}" for reason, calls in one.reasons.items()]
     return {
         "program": named(one.program),

@@ -1,4 +1,4 @@
-"""A small balancer of TCP connections: it sends clients to services that are ready."""
+"""A small balancer of TCP connections: it forwards clients only to services that are ready."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -14,7 +14,7 @@ READY_S_MAX: Final = 1.0
 
 
 class Balancer:
-    """Passes each connection on to one of the *ports* whose service says that it is ready."""
+    """Forwards each connection to one of the *ports* whose service reports that it is ready."""
 
     def __init__(self, ports: Sequence[int]) -> None:
         self._ports = ports
@@ -24,7 +24,7 @@ class Balancer:
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
-        """Yield its address."""
+        """Yield the address of the balancer."""
         server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         looking = asyncio.create_task(self._look())
         try:
@@ -40,7 +40,7 @@ class Balancer:
             while True:
                 said = await asyncio.gather(*(_is_ready(client, port) for port in self._ports))
                 ready = [port for port, is_so in zip(self._ports, said, strict=True) if is_so]
-                self._ready = ready or list(self._ports)  # if none is ready, any one
+                self._ready = ready or list(self._ports)  # if none is ready, use all of them
                 await asyncio.sleep(LOOK_EVERY_S)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -72,7 +72,7 @@ class Balancer:
 
 
 async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass bytes on until one side has ended, then end the other."""
+    """Forward bytes until one side has ended, then end the other side."""
     try:
         while data := await reader.read(CHUNK):
             writer.write(data)

@@ -28,14 +28,14 @@ GENESIS: Final = Genesis(0)
 INGESTS: Final = ("ingest-1", "ingest-2")
 APIS: Final = ("api-1", "api-2", "api-3")
 SOURCE: Final = Path(mintscope.__file__).parents[1]
-# Columns that a later version may add: the one before goes on with it.
+# Columns that a later version may add: the previous version keeps working with them.
 NEXT: Final = {
     "money": "-- least: 1\nALTER TABLE credit_account ADD COLUMN tier bigint NOT NULL DEFAULT 0;",
     "market": "-- least: 1\nALTER TABLE header ADD COLUMN leader text;",
 }
 MINTS: Final = 6
 TRADED: Final = [each.token.mint for each in World(seed=0, mints=MINTS).listed]
-# As wiring does: what trades in SOL, what is sold for, and those named.
+# As wiring does: WSOL, the mint that is sold for, and the configured mints.
 FIRST_MINTS: Final = [*dict.fromkeys(map(Mint, (WSOL, str(GENESIS.mint), *TRADED)))]
 READY_S: Final = 90.0
 END_S: Final = 20.0
@@ -44,7 +44,7 @@ PAUSE_S: Final = 0.05
 
 @dataclass
 class Process:
-    """A `mintscope` process that is started again when it has ended, as by a supervisor."""
+    """A `mintscope` process that is restarted after it has ended, as a supervisor would do."""
 
     words: tuple[str, ...]
     environment: Mapping[str, str]
@@ -53,14 +53,14 @@ class Process:
     began_at: int = 0
 
     def start(self) -> None:
-        """Start it; its output is appended to its log."""
+        """Start the process; its output is appended to its log."""
         with self.log.open("ab") as log:
             self.began_at = log.tell()
             command = [sys.executable, "-m", "mintscope", *self.words]
             self.running = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment)
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to it, if it runs."""
+        """Send a signal to the process if it is running."""
         self.running.send_signal(number)
 
     def restart(self, code: Path) -> None:
@@ -71,7 +71,7 @@ class Process:
         self.start()
 
     def events(self, since: int = 0) -> Iterator[dict[str, object]]:
-        """Return the lines of its log that are JSON, after *since* bytes."""
+        """Return the JSON lines of its log after the first *since* bytes."""
         for line in self.log.read_bytes()[since:].decode(errors="replace").splitlines():
             if line.startswith("{") and line.endswith("}"):
                 yield json.loads(line)
@@ -81,7 +81,7 @@ class Process:
         return self.events(self.began_at)
 
     def end(self) -> None:
-        """Kill it."""
+        """Kill the process."""
         self.running.kill()
         self.running.wait(END_S)
 
@@ -118,7 +118,7 @@ class Cluster:
         return next(name for name in INGESTS if name != self.leader())
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Return the variables that all processes have, and *more*."""
+        """Return the variables that all processes have, plus *more*."""
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("MINTSCOPE_")}  # noqa: TID251
         settings = {
             "STORE": f"postgresql://postgres@127.0.0.1:{self.postgres.port}/postgres",
@@ -165,7 +165,7 @@ class Cluster:
         return ran.stdout
 
     def use_next_version(self) -> None:
-        """Make later processes run a version with migrations of its own."""
+        """Make processes that start later run a version with additional migrations."""
         self.code = self.folder / "next"
         shutil.copytree(SOURCE / "mintscope", self.code / "mintscope")
         migrations = self.code / "mintscope/kit/sql/migrations/postgres"
@@ -182,7 +182,7 @@ class Cluster:
 
 @contextmanager
 def cluster_in(folder: Path) -> Iterator[Cluster]:
-    """Run a cluster, with all its data in *folder*; all of it ends with the block."""
+    """Run a cluster with all its data in *folder*; all its processes end with the block."""
     with ExitStack() as stack:
         postgres = PostgresServer(durable=True)
         stack.callback(postgres.remove)
@@ -228,6 +228,6 @@ def wait_for(url: str) -> None:
 
 
 def stop_server(server: PostgresServer, how: signal.Signals) -> None:
-    """Freeze or wake a PostgreSQL, with all its processes."""
+    """Send *how* (stop or continue) to all processes of a PostgreSQL server."""
     for pid in server.pids():
         os.kill(pid, how)

@@ -1,4 +1,4 @@
-"""E-mails of a cluster: all of them leave, and each once, whichever process sends it."""
+"""E-mails of a cluster: each is sent exactly once, whichever process sends it."""
 
 import asyncio
 import time
@@ -19,7 +19,7 @@ PAUSE_S: Final = 0.1
 
 
 async def expect_emails(dsn: str, room: MailRoom, count: int) -> str:
-    """Write *count* e-mails at once, and wait until they have left; return the duration."""
+    """Write *count* e-mails at once, and wait until all have been sent; return the duration."""
     at = SystemClock().now()
 
     def write(rows: AccountRows) -> None:

@@ -1,4 +1,4 @@
-"""Clients of a cluster: they spend credits, read prices, and buy."""
+"""Clients of a cluster: they spend credits, request payment terms, and buy."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ REPORT: Final = f"/v1/token/{WSOL}"
 PAUSE_S: Final = 0.02
 BUY_EVERY_S: Final = 0.4
 TIMEOUT_S: Final = 30.0
-WATCH_S: Final = 1.0  # so that one request to a frozen process does not end the watch
+WATCH_S: Final = 1.0  # short: one request to a frozen process must not end the watch
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Spent:
 
 @dataclass
 class Heard:
-    """The view of clients."""
+    """The answers that clients have observed."""
 
     spent: list[Spent]
     answers: Counter[str] = field(default_factory=Counter)
@@ -42,11 +42,11 @@ class Heard:
     lost: list[tuple[float, str]] = field(default_factory=list)
     slot: int = 0
     slot_at_s: float = field(default_factory=time.monotonic)
-    hidden_s: float = 0.0  # the longest time without a newer slot
-    wait_s: float = 0.0  # the longest time for a 200
+    hidden_s: float = 0.0  # the longest time without a newer slot in an answer
+    wait_s: float = 0.0  # the longest time to an answer of 200, 201 or 402
 
     def note(self, kind: str, response: httpx.Response, took_s: float) -> None:
-        """Count an answer; any other than 200, 201, 402 and 503 is wrong."""
+        """Count an answer; an answer with a status other than 200, 201, 402 and 503 is wrong."""
         now_s = time.monotonic()
         self.answers[f"{kind} {response.status_code}"] += 1
         if response.status_code == 503:
@@ -71,13 +71,13 @@ class Heard:
 
 @dataclass
 class Client:
-    """One client; each of its requests comes from another address."""
+    """One client; each of its requests comes from a different address."""
 
     http: httpx.AsyncClient
     heard: Heard
 
     async def spend(self, spent: Spent, timeout_s: float = TIMEOUT_S) -> None:
-        """Ask for a report again and again."""
+        """Request a report repeatedly."""
         bearer = {"authorization": f"Bearer {spent.token}"}
         while True:
             start_s = time.monotonic()
@@ -87,7 +87,7 @@ class Client:
                 )
             except httpx.ConnectError as error:
                 self.heard.lost.append((start_s, f"spend: {error!r}"))
-            except httpx.TransportError as error:  # it may have been served
+            except httpx.TransportError as error:  # the report may have been delivered
                 self.heard.lost.append((start_s, f"spend: {error!r}"))
                 spent.unanswered += 1
             except asyncio.CancelledError:
@@ -99,7 +99,7 @@ class Client:
             await asyncio.sleep(PAUSE_S)
 
     async def look(self) -> None:
-        """Ask for the price again and again."""
+        """Request the terms of a purchase repeatedly, without paying."""
         while True:
             start_s = time.monotonic()
             try:
@@ -111,7 +111,7 @@ class Client:
             await asyncio.sleep(PAUSE_S)
 
     async def buy(self, shopper: Shopper) -> None:
-        """Buy credits again and again."""
+        """Buy credits repeatedly."""
         while True:
             await asyncio.sleep(BUY_EVERY_S)
             with suppress(httpx.TransportError):
@@ -126,13 +126,13 @@ class Client:
 
 
 def from_anywhere() -> dict[str, str]:
-    """Return the header that names one of many addresses."""
+    """Return a forwarding header with one of many addresses."""
     return {"x-forwarded-for": f"10.{random.randrange(256)}.{random.randrange(256)}.7"}
 
 
 @asynccontextmanager
 async def paying_load(url: str, rpc_url: str, heard: Heard) -> AsyncIterator[Shopper]:
-    """Let clients spend, look and buy during the block; redeem at its end what was paid for."""
+    """Run clients that spend, request terms and buy; at the block's end, redeem all payments."""
     limits = httpx.Limits(max_connections=50, max_keepalive_connections=0)
     async with (
         httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S, limits=limits) as http,

@@ -1,4 +1,4 @@
-"""Holders without a node."""
+"""Holders of a mint, returned without a node."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from mintscope.market.series.holders import Holder, HolderKind, Holders
 
 
 class FakeHolders:
-    """Implements HolderReader: half of a mint is burned; *failure* is raised instead if set.
+    """Implements HolderReader: half of a mint is burned; if *failure* is set, it is raised instead.
 
     reading_count   the number of reads
     """

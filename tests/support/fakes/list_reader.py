@@ -1,4 +1,4 @@
-"""Reads of a list, in memory, obeying `market.screening.store`: every answer is computed again."""
+"""A ListReader in memory, obeying `market.screening.store`; it computes every answer again."""
 
 from array import array
 from collections.abc import Sequence
@@ -26,19 +26,19 @@ from mintscope.market.timeframe import WIDTH_S, Timeframe
 
 
 class FakeListReader:
-    """A ListReader, and the verbs that change what it reads."""
+    """A ListReader, and the methods that change its data."""
 
     def __init__(self) -> None:
         self.seq = 0
         self.trimmed = 0
         self.slots: list[tuple[FoldedTo, tuple[PricedSwap, ...]]] = []
-        self.followed: dict[Mint, FoldedTo] = {}  # and since when
+        self.followed: dict[Mint, FoldedTo] = {}  # the start of tracking, by mint
         self.events: list[tuple[int, Mint]] = []
         self.facts: dict[Mint, MintFacts] = {}
-        self.standings: dict[Mint, bytes] = {}  # of mints that are taken in
+        self.standings: dict[Mint, bytes] = {}  # the pools of a mint, packed
 
     async def append(self, slot: int, time: int, *swaps: PricedSwap) -> None:
-        """Fold *slot*, which is final."""
+        """Append *slot* as final and folded."""
         self.seq += 2
         known = tuple(swap for swap in swaps if swap.mint in self.followed)
         self.slots.append((FoldedTo(self.seq - 1, Slot(slot), UnixS(time)), known))

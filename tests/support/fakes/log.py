@@ -58,9 +58,9 @@ class Kept:
         folded: int,
         slots: Sequence[Slot] | None = None,
     ) -> LoadedMint:
-        """Return *mint* at *seq*, when the first *folded* of its *swaps* are folded.
+        """Return *mint* at *seq*, with the first *folded* of its *swaps* folded.
 
-        Folded swaps are kept since 15 minutes before the newest of them: later swaps may die.
+        Folded swaps are kept for 15 minutes before the newest one: later swaps may be retracted.
         """
         final = swaps[folded - 1][0] if folded else 0
         return LoadedMint(
@@ -85,7 +85,7 @@ class Kept:
 
 
 def frames_after(swaps: Sequence[Timed], timeframes: Collection[str]) -> bytes | None:
-    """Return the frames after *swaps*, each applied as it came."""
+    """Return the frames after *swaps*, which are applied in order."""
     if not timeframes:
         return None
     frames = Frames()
@@ -100,13 +100,13 @@ def frames_after(swaps: Sequence[Timed], timeframes: Collection[str]) -> bytes |
 
 
 class FakeLog:
-    """A LogReader over a list of events, and the verbs that append to it.
+    """A LogReader over a list of events, and the methods that append to it.
 
-    page        the most events one read returns
-    trimmed     events up to this seq cannot be read any more
-    failing     what every read of the tip raises
+    page        the maximum number of events that one read returns
+    trimmed     events up to this seq can no longer be read
+    failing     raised by every read of the tip
     asking      awaited by every read of the tip
-    meanwhile   awaited by every load, after its snapshot was taken
+    meanwhile   awaited by every load, after it has taken its snapshot
     """
 
     def __init__(self) -> None:
@@ -116,8 +116,8 @@ class FakeLog:
         self.meanwhile: Callable[[], Awaitable[object]] | None = None
         self.asked = 0
         self.loads = 0
-        self.kept: list[Event] = []  # the event of number n is in place n - 1
-        self._followed: set[Mint] = set()  # now
+        self.kept: list[Event] = []  # the event with number n is at index n - 1
+        self._followed: set[Mint] = set()  # currently tracked mints
         self.seq = 0
         self.trimmed = 0
         self.follows_files = False
@@ -184,7 +184,7 @@ class FakeLog:
         self._add(Untracked(self.seq + 1, mint))
 
     def slots_at(self, seq: int) -> list[Appended]:
-        """Return the slots alive at *seq*, oldest first."""
+        """Return the slots that are not retracted at *seq*, oldest first."""
         alive: dict[Slot, Appended] = {}
         for event in self._until(seq):
             if isinstance(event, Appended):
@@ -194,7 +194,7 @@ class FakeLog:
         return list(alive.values())
 
     def swaps_at(self, seq: int, mint: Mint) -> list[Timed]:
-        """Return the live swaps of *mint* since it was last tracked, as of *seq*."""
+        """Return the swaps of *mint* since it was last tracked that are not retracted at *seq*."""
         return [(header.time, swap) for header, swap in self._found(seq, mint)]
 
     def tip_at(self, seq: int) -> LogTip:
@@ -217,7 +217,7 @@ class FakeLog:
         return frozenset(found)
 
     def load_at(self, seq: int, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:
-        """Return a load at *seq*: final slots from a fold, the others as tail."""
+        """Return a load at *seq*: swaps of final slots are folded, the others are the tail."""
         if mint not in self.tracked_at(seq):
             return None
         found = self._found(seq, mint)
@@ -232,7 +232,7 @@ class FakeLog:
         return msgspec.structs.replace(loaded, standings=standings, frames=frames)
 
     def standings_at(self, seq: int, mint: Mint) -> Sequence[tuple[Slot, bytes]]:
-        """Return the pools of *mint* after each living slot that changed them."""
+        """Return the pools of *mint* after each slot that changed them and is not retracted."""
         slots = self.slots_at(seq)
         return [(e.header.slot, e.standings[mint]) for e in slots if mint in e.standings]
 
@@ -242,12 +242,12 @@ class FakeLog:
         return max(final, default=None)
 
     def folded_at(self, seq: int, mint: Mint) -> int:
-        """Return the number of its swaps in final slots since it was last tracked."""
+        """Return the number of swaps of *mint* in final slots since it was last tracked."""
         final = self.final_at(seq) or -1
         return sum(header.slot <= final for header, _ in self._found(seq, mint))
 
     def _found(self, seq: int, mint: Mint) -> list[tuple[SlotHeader, PricedSwap]]:
-        """Return the live swaps of *mint* since it was last tracked, with their slots."""
+        """Return the swaps of *mint* since it was last tracked, with their slots."""
         tracked = (event.seq for event in self._until(seq) if event_tracks(event, mint))
         since = max(tracked, default=0)
         return [
@@ -272,5 +272,5 @@ class FakeLog:
 
 
 def event_tracks(event: Event, mint: Mint) -> bool:
-    """Return whether *event* is the tracking of *mint*."""
+    """Return whether *event* starts tracking *mint*."""
     return isinstance(event, Tracked) and event.mint == mint

@@ -35,7 +35,7 @@ def swap(  # noqa: PLR0913 - a swap has as many sides; all have names
     index: int = 0,
     inner: int = -1,
 ) -> Swap:
-    """Return a swap of *base* against *quote*."""
+    """Return a swap of *base* for *quote*."""
     quote_side = (quote, quote_amount, 9 if quote == WSOL else 6)
     base_side = (base, base_amount, base_decimals)
     received, paid = (quote_side, base_side) if is_buy else (base_side, quote_side)
@@ -58,7 +58,7 @@ def swap(  # noqa: PLR0913 - a swap has as many sides; all have names
 
 
 def sol_sale(usd: float, *, sol: float = 1.0, index: int = 0) -> Swap:
-    """Return a sale of SOL for USDC at *usd* each."""
+    """Return a sale of *sol* SOL for USDC, at *usd* for each SOL."""
     return swap(
         WSOL,
         USDC,
@@ -86,7 +86,7 @@ def made_transaction(swap: Swap) -> Transaction:
 
 
 def made_entry(swap: Swap) -> dict[str, Any]:
-    """Return the same transaction as getBlock would show it."""
+    """Return the same transaction in the form that getBlock returns."""
     data = b58encode(msgspec.json.encode(swap)).decode()
     instruction = {"programIdIndex": 0, "accounts": [], "data": data}
     message = {"accountKeys": ["made"], "instructions": [instruction]}
@@ -103,7 +103,7 @@ def swap_in(transaction: Transaction | UnreadableTransaction) -> Swap:
 
 
 def decode_made(transactions: Iterable[Transaction | UnreadableTransaction]) -> Decoded:
-    """Read a block made by `block`."""
+    """Decode the transactions of a block that `block` has made."""
     found = [swap_in(transaction) for transaction in transactions]
     migrations = [one for one in found if one.succeeds is not None]
     return Decoded([one for one in found if one.succeeds is None], [], [], migrations)
@@ -117,7 +117,7 @@ def block(
     time: int | None = None,
     fork: str = "",
 ) -> Block:
-    """Return the block at *slot* on top of *parent*; *fork* makes it another one."""
+    """Return the block at *slot* on top of *parent*; *fork* changes its hash."""
     indexed = (one._replace(transaction_index=index) for index, one in enumerate(swaps))
     return Block(
         slot=Slot(slot),
@@ -132,7 +132,7 @@ def block(
 def random_swaps(
     random: Random, mints: Sequence[Mint] = MINTS, *, pools: Sequence[str] = ("made",)
 ) -> list[Swap]:
-    """Return random swaps of one slot, mostly with a SOL/USDC swap among them."""
+    """Return random swaps of one slot, in most cases with a SOL/USDC swap among them."""
     swaps = []
     if random.random() < 0.8:
         swaps.append(sol_sale(random.uniform(90, 110), sol=random.uniform(0.01, 3)))
@@ -178,7 +178,7 @@ def random_chain(
 
 @dataclass
 class ListSource:
-    """A source that yields a list, from after the tip on, every block final at once."""
+    """A source that yields the blocks of a list after the tip, and then their finality."""
 
     blocks: Sequence[Block]
     final_every: int = 1

@@ -1,4 +1,4 @@
-"""A real SMTP server on the loopback address, for tests, and a stand-in for one."""
+"""A real SMTP server on the loopback address, for tests, and a fake transport."""
 
 import asyncio
 import socket
@@ -37,7 +37,7 @@ class SentEmails:
         self._reply = "250 OK"
 
     def refuse(self, reply: str) -> None:
-        """Answer each e-mail with *reply*, a code and a text, from now on."""
+        """From now on, answer each e-mail with *reply*, a code and a text."""
         self._reply = reply
 
     async def send(self, email: Email) -> None:
@@ -49,10 +49,10 @@ class SentEmails:
 
 @dataclass
 class MailRoom:
-    """Commands to the server, and its answers.
+    """The commands that the server has received, and its answers.
 
     rcpt, data   answers instead of 250
-    accepted     is called with every message before it is answered
+    accepted     is called with each message before the server answers it
     """
 
     rcpt: str = "250 OK"
@@ -76,7 +76,7 @@ class MailRoom:
         return found
 
     def server(self, security: Security = "none", **changes: Any) -> MailServer:
-        """Return the address of the server."""
+        """Return the settings of a client of this server."""
         known: dict[str, Any] = {
             "host": "127.0.0.1",
             "port": self.port,
@@ -100,7 +100,7 @@ class MailRoom:
 
 @dataclass
 class Hooks:
-    """The methods that the server calls, and no others: it inspects all members on each call."""
+    """The methods that the server calls, and no others: it inspects all members for each call."""
 
     room: MailRoom
 
@@ -124,7 +124,7 @@ class Hooks:
 
 
 class Served(SMTP):
-    """A connection to the server, which it can end."""
+    """A connection to the server, which the server can abort."""
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -138,7 +138,7 @@ class Served(SMTP):
         self.event_handler.room.open.discard(self)
 
     def abort(self) -> None:
-        # By its socket: a TLS transport that was closed twice can no longer be aborted.
+        # Shut the socket down: a TLS transport that was closed twice can no longer be aborted.
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 
@@ -149,7 +149,7 @@ async def end(server: asyncio.Server, room: MailRoom) -> None:
     for each in [*room.open]:
         each.abort()
     async with asyncio.timeout(5.0):
-        # Also those that fail at their handshake; before Python 3.12 wait_closed does not wait.
+        # Failed handshakes count, too; before Python 3.12, wait_closed does not wait at all.
         while server._active_count:  # type: ignore[attr-defined]  # noqa: ASYNC110, SLF001 - as said
             await asyncio.sleep(0)
 
@@ -185,7 +185,7 @@ async def mail_room(security: Security = "none", **answers: Any) -> AsyncIterato
 
 @contextmanager
 def mail_room_beside(security: Security = "none", **answers: Any) -> Iterator[MailRoom]:
-    """Serve SMTP on a free port, in a thread of its own."""
+    """Serve SMTP on a free port, in a separate thread."""
     rooms: list[MailRoom] = []
     is_up, is_over = threading.Event(), threading.Event()
 

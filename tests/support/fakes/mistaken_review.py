@@ -1,4 +1,4 @@
-"""A mistake that tests of crashes must find."""
+"""A deliberate mistake that the crash tests must find."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class WritesEmailsAfterwards(SqlAccountStore):
-    """An e-mail is not in the transaction of its event."""
+    """The mistake: the e-mail is not written in the transaction of its event."""
 
     @override
     async def transact(self, work: Callable[[AccountRows], T]) -> T:

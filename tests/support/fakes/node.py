@@ -40,19 +40,19 @@ Fault = Callable[["FakeNode", str, list[Any]], httpx.Response | None]
 
 @dataclass
 class FakeNode:
-    """The current chain: `blocks`, ascending, the first `final_count` of them final.
+    """A Solana node with a chain of `blocks`, ascending, the first `final_count` of them final.
 
-    unlisted      slots that getBlocks leaves out
+    unlisted      slots that getBlocks omits
     unfetchable   error codes of getBlock, by slot, for blocks that exist
-    ghosts        dead blocks that are still returned at `confirmed`
-    slot_s        its pace, as it reports it
-    samples       it offers getRecentPerformanceSamples
-    timed         it gives the times of blocks
-    names_head    it offers getLatestBlockhash
-    alpenglow     its cluster has migrated; None: it does not know the question
-    levels        the commitments that it knows
-    faults        spoils the answer to the n-th request; None or past the end: an honest answer
-    on_request    called before each answer; a test lets time pass here
+    ghosts        orphaned blocks that are still returned at `confirmed`
+    slot_s        the duration of a slot, as the node reports it
+    samples       whether the node supports getRecentPerformanceSamples
+    timed         whether blocks have times
+    names_head    whether the node supports getLatestBlockhash
+    alpenglow     whether its cluster has migrated; None: the node does not support the method
+    levels        the commitments that the node supports
+    faults        spoils the answer to the n-th request; None or past the end: a correct answer
+    on_request    called before each answer; a test moves the clock here
     """
 
     clock: ManualClock
@@ -76,7 +76,7 @@ class FakeNode:
     levels: frozenset[str] = frozenset({"confirmed", "finalized"})
 
     def grow(self, count: int = 1, skip: int = 0) -> None:
-        """Add *count* blocks, each *skip* slots after the one before."""
+        """Add *count* blocks, with *skip* empty slots before each."""
         for _ in range(count):
             self.made += 1
             if not self.blocks:
@@ -89,7 +89,7 @@ class FakeNode:
             )
 
     def fork(self, depth: int, count: int, skip: int = 0) -> None:
-        """Let the newest *depth* blocks that are not final die, and others take their place."""
+        """Remove the newest *depth* blocks that are not final, and add *count* others."""
         keep = max(len(self.blocks) - depth, self.final_count)
         del self.blocks[keep:]
         self.grow(count, skip)
@@ -217,7 +217,7 @@ def lie(number: int) -> Fault:
 
 
 def behind(blocks: int) -> Fault:
-    """Answer as a node of the same cluster that lags by so many *blocks*."""
+    """Answer as a node of the same cluster that lags by *blocks* blocks."""
 
     def spoil(node: FakeNode, method: str, params: list[Any]) -> httpx.Response:
         keep = max(len(node.blocks) - blocks, 1)
@@ -232,7 +232,7 @@ def behind(blocks: int) -> Fault:
 
 
 def forgetful(node: FakeNode, method: str, params: list[Any]) -> httpx.Response | None:
-    """Leave every second block out of a listing."""
+    """Omit every second block from the answer of getBlocks."""
     if method != "getBlocks":
         return None
     first, last, options = params

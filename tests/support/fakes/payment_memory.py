@@ -43,8 +43,8 @@ class Row:
 @dataclass
 class MemoryPaymentStore:
     rows: dict[MessageHash, Row] = field(default_factory=dict)
-    balances: Counter[object] = field(default_factory=Counter)  # by token hash or account
-    successors: dict[object, tuple[object, UnixMs]] = field(default_factory=dict)  # and since when
+    balances: Counter[object] = field(default_factory=Counter)  # key: a token hash or an account
+    successors: dict[object, tuple[object, UnixMs]] = field(default_factory=dict)  # with the time
     fund_lamports: int | None = None
     is_closed: bool = False
     acknowledged: set[Signature] = field(default_factory=set)

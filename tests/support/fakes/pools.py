@@ -1,4 +1,4 @@
-"""Pools of the payment token that hold what a test says."""
+"""Pools of the payment token, with reserves that a test sets."""
 
 from dataclasses import dataclass, field
 
@@ -13,8 +13,8 @@ from mintscope.solana.blocks import WSOL
 class Pools:
     """A PoolReserves that starts with enough on both sides.
 
-    answers     whether there is a node
-    is_usable   whether the pools are of the payment token
+    answers     whether the node answers
+    is_usable   whether the pools hold the payment token
     """
 
     base: int = 10**12

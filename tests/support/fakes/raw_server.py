@@ -9,9 +9,9 @@ Body = Callable[[], Iterable[bytes]]
 
 @asynccontextmanager
 async def raw_server(written: bytes | Body, *, says_first: bool = False) -> AsyncIterator[str]:
-    """Serve *written*, bytes or what returns pieces of them, and close; yield the address.
+    """Serve *written*, bytes or a function that yields pieces, and close; yield the address.
 
-    says_first    as a mail server does: without being asked
+    says_first    whether the server sends before it is asked, as a mail server does
     """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -32,6 +32,6 @@ async def raw_server(written: bytes | Body, *, says_first: bool = False) -> Asyn
 
 
 def whole(body: bytes, *headers: bytes) -> bytes:
-    """Return a 200 with *body*."""
+    """Return a 200 response with *body*."""
     head = [b"HTTP/1.1 200 OK", b"Content-Length: %d" % len(body), *headers]
     return b"\r\n".join(head) + b"\r\n\r\n" + body

@@ -9,10 +9,10 @@ REPORT = b'{"token":"So11111111111111111111111111111111111111112","price":{"usd"
 
 
 class FakeReports:
-    """Wrapped SOL has a report, USDC too little history, USDT is not tracked.
+    """Wrapped SOL has a report, USDC has too little history, USDT is not tracked.
 
     others          mints that have the same report
-    price_age_ms    of each mint; 0 of those without
+    price_age_ms    the age of the price of a mint; 0 for mints without an entry
     """
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ from support.scenes.standings import packed_pool
 
 
 class FakeSeries:
-    """Reads *log*; what is final is folded."""
+    """Reads *log*; all final swaps are folded."""
 
     def __init__(self, log: FakeLog) -> None:
         self._log = log
@@ -77,7 +77,7 @@ class FakeSeries:
         )
 
     def _crowds(self, swaps: Iterable[tuple[UnixS, PricedSwap]]) -> KeptCrowds:
-        """Return the crowds of *swaps*, as one book."""
+        """Return the crowds of *swaps*, from one book."""
         book = CrowdBook()
         for time, swap in swaps:
             book.apply(time, [swap])
@@ -153,7 +153,7 @@ class FakeSeries:
     async def past(
         self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
     ) -> PastMint | OutOfReach | None:
-        """Return the mint by the log at that time, without folded swaps."""
+        """Return the mint as of *moment*, without folded swaps."""
         log = self._log
         if mint not in log.tracked_at(log.seq):
             return None
@@ -198,11 +198,11 @@ def _place(slot: Slot, swap: PricedSwap) -> SwapPlace:
 
 
 class MadeUpSeries(FakeSeries):
-    """Reads *log*, in which nothing is final: one pool decides every price."""
+    """Reads *log*, in which no slot is final: one pool sets every price."""
 
     @override
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
-        """Return that pool, as of the newest slot."""
+        """Return the book with that pool, as of the newest slot."""
         kept = await super().pools(mint, since_s)
         if kept is None or kept.tip.time is None:
             return kept

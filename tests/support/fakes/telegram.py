@@ -1,4 +1,4 @@
-"""A server that answers as the documentation of Telegram's Bot API says.
+"""A server that follows the documentation of Telegram's Bot API.
 
 Source    https://core.telegram.org/bots/api: making requests, getUpdates, sendMessage
 """
@@ -17,14 +17,14 @@ Answer = tuple[int, dict[str, Any]]
 
 
 def refusal(status: int, description: str, **parameters: int) -> Answer:
-    """Return an error as Telegram writes it."""
+    """Return an error in Telegram's format."""
     body: dict[str, Any] = {"ok": False, "error_code": status, "description": description}
     return status, body | ({"parameters": parameters} if parameters else {})
 
 
 @dataclass
 class FakeTelegram:
-    """Chats and updates; *answers* refuse the next messages; None: the message is sent."""
+    """Chats and updates; each of *answers* goes to one message; without one, it is sent."""
 
     url: str = ""
     sent: list[tuple[int, str]] = field(default_factory=list)
@@ -32,7 +32,7 @@ class FakeTelegram:
     updates: list[dict[str, Any]] = field(default_factory=list)
 
     def write(self, chat_id: int, text: str, **chat: str) -> None:
-        """Let a chat send *text* to the bot."""
+        """Add an update in which a chat sends *text* to the bot."""
         number = 1 + max((each["update_id"] for each in self.updates), default=870_000_000)
         message = {
             "message_id": 1,
@@ -72,7 +72,7 @@ class FakeTelegram:
 
 @asynccontextmanager
 async def telegram() -> AsyncIterator[FakeTelegram]:
-    """Serve it on the loopback address."""
+    """Serve a FakeTelegram on the loopback address."""
     fake = FakeTelegram()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Invariants of accounts: read by plain SQL, and by the audit log."""
+"""Invariants of accounts, checked by plain SQL and against the audit log."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import apsw
 
 TABLES: Final = ("user", "application", "api_key", "session", "proof", "letter", "account_event")
 
-# The state of an application after each kind of event of the log; None: deleted.
+# The state of an application after each kind of event in the log; None: deleted.
 STATE_AFTER: Final = {
     "applied": "awaiting_confirmation",
     "approved": "approved",
@@ -55,7 +55,7 @@ SELECT id FROM letter WHERE kind = 'confirm_application' AND proof IS NULL
 
 
 def rows(path: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Return the rows of the file."""
+    """Return the rows that *statement* selects in the file."""
     with _opened(path) as db:
         return list(db.execute(statement, values))
 
@@ -67,7 +67,7 @@ def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def contradictions(path: Path) -> list[str]:
-    """Return contradictions: in the tables, and between them, the e-mails and the log."""
+    """Return contradictions within the tables, and between the tables, the e-mails and the log."""
     with _opened(path) as db:
         found = [
             f"{what}: {subject}"
@@ -90,7 +90,7 @@ def _opened(path: Path) -> Iterator[apsw.Connection]:
 
 
 def _log_against_states(db: apsw.Connection) -> list[str]:
-    """Replay the log: it says how every application is, and that nothing was issued unasked."""
+    """Replay the log: return applications in another state, and keys issued without approval."""
     reported: dict[str, str | None] = {}
     wrong = []
     for action, subject, because, now in db.execute(
@@ -120,7 +120,7 @@ def _log_against_states(db: apsw.Connection) -> list[str]:
 
 
 def _log_against_emails(db: apsw.Connection) -> list[str]:
-    """There is one e-mail for each event that is written of, and none for anything else."""
+    """Return the kinds of e-mail whose number differs from that of their events in the log."""
     events: Counter[str] = Counter()
     for action, mailbox in db.execute(
         "SELECT action, detail ->> 'mailbox' FROM account_event"

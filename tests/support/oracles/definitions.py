@@ -11,7 +11,7 @@ EMAS = (9, 21, 50, 200)
 
 
 class Trade(NamedTuple):
-    """A swap, in order; price None if it only adds volume."""
+    """A swap; the price is None if the swap only adds volume."""
 
     time: int
     price: float | None
@@ -93,7 +93,7 @@ def macd(
 
 
 def atr(series: Sequence[Candle], period: int = 14) -> list[float | None]:
-    """Wilder's mean of true ranges, of which the first is that of the second candle."""
+    """Return Wilder's mean of true ranges; the first range is that of the second candle."""
     ranges = [
         max(now.high - now.low, abs(now.high - before.close), abs(now.low - before.close))
         for before, now in pairwise(series)
@@ -111,7 +111,7 @@ def atr(series: Sequence[Candle], period: int = 14) -> list[float | None]:
 
 
 def bollinger(closes: Sequence[float], period: int = 20) -> tuple[float, float, float] | None:
-    """Upper, middle and lower band at the newest close."""
+    """Return the upper, middle and lower band at the newest close."""
     if len(closes) < period:
         return None
     mean = fmean(closes[-period:])
@@ -154,7 +154,7 @@ def pressure(trades: Sequence[Trade], window: int, now: int) -> float:
 def report(trades: Sequence[Trade], now: int, *, is_closed: bool = False) -> dict[str, Any]:
     """Return the `data` of the specification, without `token`.
 
-    The indicators are those of candles whose interval has passed at *now* if *is_closed*.
+    If *is_closed*, indicators use only candles whose interval has passed at *now*.
     """
     series = {name: candles(trades, width) for name, width in WIDTHS.items()}
     read = {
@@ -182,10 +182,10 @@ def disagreements(ours: Any, expected: Any, price: float, path: str = "") -> lis
     """Return differences of *ours* outside the tolerance of the definitions, with both values.
 
     Relative: EMA 1e-9, Fibonacci 1e-12.  Absolute: RSI 1e-7, pressure 1e-9, MACD 1e-9
-    of *price*.  Nulls, keys, prices and integers exact.
+    of *price*.  Nulls, keys, prices and integers must be equal.
     """
     if isinstance(expected, dict):
-        if path.endswith(".price"):  # what it rests on is not defined here
+        if path.endswith(".price"):  # the evidence for the price is not defined here
             ours = {key: ours[key] for key in expected}
         if not isinstance(ours, dict) or list(ours) != list(expected):
             return [f"{path}: {ours} is not {expected}"]

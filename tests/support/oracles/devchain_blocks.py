@@ -16,7 +16,7 @@ Meant = Mapping[Slot, tuple[UnixS, Sequence[Swap]]]
 
 
 class Node(NamedTuple):
-    """One executed instruction, with those it called directly."""
+    """One executed instruction, with the instructions that it called directly."""
 
     program: str
     accounts: Sequence[str]
@@ -33,20 +33,20 @@ def shown(chain: Devchain, slot: int) -> Sequence[Entry]:
 
 
 def everything(chain: Devchain) -> Iterator[Entry]:
-    """Yield every transaction kept, oldest first."""
+    """Yield all stored transactions, oldest first."""
     for slot in chain.blockstore.slots:
         yield from shown(chain, slot)
 
 
 def keys(entry: Entry) -> Sequence[str]:
-    """Return the accounts of *entry* as instructions index them."""
+    """Return the accounts of *entry* in the order that instructions index."""
     loaded = entry["meta"].get("loadedAddresses") or {"writable": [], "readonly": []}
     static = entry["transaction"]["message"]["accountKeys"]
     return [*static, *loaded["writable"], *loaded["readonly"]]
 
 
 def tree(entry: Entry) -> list[Node]:
-    """Return the top-level instructions of *entry*, each with those below it."""
+    """Return the top-level instructions of *entry*, each with its inner instructions."""
     names = keys(entry)
     below = {each["index"]: each["instructions"] for each in entry["meta"]["innerInstructions"]}
     roots = []
@@ -62,7 +62,7 @@ def tree(entry: Entry) -> list[Node]:
 
 
 def nodes(entry: Entry) -> Iterator[Node]:
-    """Yield every instruction of *entry* in order of execution."""
+    """Yield all instructions of *entry* in order of execution."""
     stack = tree(entry)[::-1]
     while stack:
         node = stack.pop()

@@ -9,17 +9,17 @@ from mintscope_devchain.chain import Devchain
 from mintscope_devchain.market.pool import Fill, Venue
 from mintscope_devchain.transaction import Invocation
 
-# pump.fun: 95 of the protocol and 30 of the creator. PumpSwap: 20 of the liquidity, 5 and 5.
+# pump.fun: 95 for the protocol, 30 for the creator. PumpSwap: 20 for liquidity, 5 and 5.
 FEE_BPS: Final = {Venue.PUMP_FUN: 125, Venue.PUMP_SWAP: 30}
 
 
 def intended(chain: Devchain, slot: Slot) -> tuple[Swap, ...]:
-    """Return the swaps that the market meant in *slot*, in their order."""
+    """Return the intended swaps of the market in *slot*, in order."""
     return tuple(_swaps(chain, slot))
 
 
 def with_what_is_left(swaps: Iterable[Swap], chain: Devchain, slot: Slot) -> list[Swap]:
-    """Return *swaps* of *slot* with the raw units that their transaction left in the pool."""
+    """Return *swaps* of *slot* with the pool's reserves after their transaction, in raw units."""
     after: dict[tuple[int, str], Mapping[str, int]] = {}
     for index, fill in _fills(chain, slot):
         base, quote = fill.after
@@ -35,7 +35,7 @@ def with_what_is_left(swaps: Iterable[Swap], chain: Devchain, slot: Slot) -> lis
 
 
 def _fills(chain: Devchain, slot: Slot) -> Iterator[tuple[int, Fill]]:
-    """Yield the index of each transaction that lands, with its fills in order."""
+    """Yield the fills of each transaction that succeeds, in order, with its index."""
     block = chain.blockstore.block(slot)
     for index, transaction in enumerate(() if block is None else block.transactions):
         if transaction.envelope.failed_at is None:
@@ -76,7 +76,7 @@ def _swaps(chain: Devchain, slot: Slot) -> Iterator[Swap]:
 
 
 def _progress(fill: Fill) -> int | None:
-    """Return the millionths that a curve has sold of its 793.1 M, of 1,073 M that price it."""
+    """Return the millionths sold of a curve's 793.1 M tokens; its reserve starts at 1,073 M."""
     if fill.pool.venue is not Venue.PUMP_FUN:
         return None
     sold = 1_073_000_000 * 10**6 - fill.after.base

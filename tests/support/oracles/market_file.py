@@ -1,4 +1,4 @@
-"""The content of a market that must not depend on its history."""
+"""The content of a market that must be independent of the market's history."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +16,8 @@ STATES = "SELECT address, state, last_swap FROM state JOIN mint ON mint.id = min
 TRACKING = """
 SELECT address, since_slot, since_time, is_listed FROM mint WHERE since_slot IS NOT NULL ORDER BY 1
 """
-# The activity of an earlier day of a mint that is not followed counts for nothing: the steps that
-# delete it follow commits, whose number depends on the history.
+# Activity on earlier days of a mint that is not tracked is ignored: the steps that delete it
+# follow commits, whose number depends on the history.
 ACTIVITY = """
 SELECT address, day, swaps, volume, lively_day
   FROM activity JOIN mint ON mint.id = mint
@@ -39,10 +39,10 @@ QUERIES = {
 
 
 def has_begun(folder: Path) -> bool:
-    """Return whether the market in *folder* was made: a kill before leaves an empty file, or none.
+    """Return whether the market's tables exist: a kill before leaves an empty file, or no file.
 
     All tables are made in one transaction.  A kill within it leaves a journal, which only a
-    connection that may write takes back.
+    connection with write access rolls back.
     """
     if not (folder / MARKET_FILE).exists():
         return False
@@ -65,7 +65,7 @@ def kept(folder: Path) -> dict[str, list[Any]]:
 
 
 def kept_in(ask: Callable[[str], list[Any]]) -> dict[str, list[Any]]:
-    """Return the folded rows of the market that *ask* reads, and check that its log has no gap."""
+    """Return the folded rows that *ask* reads, and check that the log has no gap."""
     seqs = [seq for (seq,) in ask(SEQ)]
     first = ask(TRIMMED)[0][0] + 1
     assert seqs == list(range(first, first + len(seqs)))

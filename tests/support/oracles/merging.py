@@ -1,4 +1,4 @@
-"""The report that a client merges from updates, by the rule of docs/api/streams.md."""
+"""The report that a client merges from updates, by the rule in docs/api/streams.md."""
 
 from typing import Any
 

@@ -1,7 +1,8 @@
-"""Amounts that the older recorded expectations give as they were sent, before a fee was kept.
+"""Amounts that older recorded expectations give as sent, before the mint withheld a fee.
 
-The expectations of November 2026 define: a pool receives what its vault gains.  The one recorded
-swap of 2024 in a mint that keeps a fee says 358,800; the balances of its vault differ by 344,448.
+The expectations of November 2026 define: a pool receives the gain of its vault.  One recorded
+swap of 2024, in a mint with a transfer fee, has 358,800; the balances of its vault differ by
+344,448.
 """
 
 from decimal import Decimal
@@ -14,7 +15,7 @@ SENT, GAINED = "358800", "344448"
 
 
 def with_gain(line: dict[str, Any]) -> dict[str, Any]:
-    """Return the expected *line* with what the vault gained, and what follows from it."""
+    """Return the expected *line* with the gain of the vault, and the values computed from it."""
     if line["signature"] != SIGNATURE or line["in_amount"] != SENT:
         return line
     volume = Decimal(GAINED).scaleb(-line["in_decimals"])

@@ -1,7 +1,7 @@
-"""Pools that the recorded expectations do not judge: what the balances of a transaction say of one.
+"""Pools that the recorded expectations do not judge: checks against a transaction's balances.
 
 A pool is named by an account of the transaction, or by its two vaults, sorted, with `+` between:
-one of each mint, and neither held by a signer, except by the maker of a quote, who signs too.
+one for each mint, and neither owned by a signer, except by the maker of a quote, who signs too.
 """
 
 from typing import Any, Final
@@ -10,14 +10,14 @@ QUOTED: Final = {"jupiter_rfq", "jupiter_rfq_v2"}
 
 
 def keys_of(entry: dict[str, Any]) -> list[str]:
-    """Return every account of *entry*, a getTransaction result."""
+    """Return all accounts of *entry*, a getTransaction result."""
     loaded = (entry.get("meta") or {}).get("loadedAddresses") or {"writable": [], "readonly": []}
     static = entry["transaction"]["message"]["accountKeys"]
     return [*static, *loaded["writable"], *loaded["readonly"]]
 
 
 def pool_trouble(entry: dict[str, Any], swap: dict[str, Any]) -> str:
-    """Return the reason against the pool of *swap*, as `decode` prints it; "" if there is none."""
+    """Return the problem with the pool of *swap*, as `decode` prints it; "" if there is none."""
     keys = keys_of(entry)
     names = (swap["pool"] or "").split("+")
     if missing := [name for name in names if name not in keys]:

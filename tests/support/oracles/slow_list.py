@@ -1,6 +1,6 @@
 """The expected list, computed slowly from only the swaps.
 
-Shares no code with what it checks: every value is looked for again among all swaps.
+Shares no code with the tested list: every value is computed again from all swaps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ FOR_ALL = 200
 
 
 class Reported(NamedTuple):
-    """A swap of a followed mint, of a slot that is final."""
+    """A swap of a tracked mint in a final slot."""
 
     mint: str
     time: int
@@ -39,13 +39,13 @@ class Expected(NamedTuple):
 
 
 def starts(now: int) -> tuple[int, int, int]:
-    """Return the begins of m5, h1 and d1: whole minutes, and 60 parts of 24 minutes for the day."""
+    """Return the starts of m5, h1 and d1: whole minutes, and 60 parts of 24 minutes for the day."""
     minute, part = now - now % 60, now - now % 1440
     return minute - 4 * 60, minute - 59 * 60, part - 59 * 1440
 
 
 def expected(mint: str, swaps: Sequence[Reported], now: int) -> Expected:
-    """Return the expected line of *mint* at *now*; *swaps* are all since it is followed."""
+    """Return the expected line of *mint* at *now*; *swaps* are all swaps since it was tracked."""
     own = [swap for swap in swaps if swap.mint == mint]
     priced = [(swap.time, swap.usd) for swap in own if swap.usd is not None]
     m5, h1, d1 = (_change(priced, start) for start in starts(now))
@@ -87,7 +87,7 @@ def _change(priced: Sequence[tuple[int, float]], start: int) -> float | None:
 def in_order(
     values: Mapping[str, float | None], keys: Mapping[str, int], *, is_rising: bool
 ) -> list[str]:
-    """Return the mints by value, then by key; those without a value come last either way."""
+    """Return the mints by value, then by key; mints without a value are last in both directions."""
     known = sorted(
         (mint for mint in values if values[mint] is not None),
         key=lambda mint: (values[mint], keys[mint]),

@@ -1,6 +1,6 @@
 """The expected market file, computed slowly from the definitions alone.
 
-Shares no code with what it checks: exact fractions, sorted lists, no state.
+Shares no code with the tested market: exact fractions, sorted lists, no state.
 """
 
 from collections import defaultdict
@@ -26,7 +26,7 @@ class Traded(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """A sale or purchase of SOL for dollars, of which a pool was left with so many."""
+    """A trade of SOL for dollars, with the dollars left in the pool."""
 
     pool: str
     signer: str
@@ -45,7 +45,7 @@ def effective_times(blocks: Sequence[Block]) -> list[int]:
 
 
 def sol_samples(block_swaps: Sequence[Sequence[Swap]]) -> list[list[Sample]]:
-    """Return the samples of the price of SOL in each block."""
+    """Return the samples of the SOL price in each block."""
     return [list(_sol_for_dollars(swaps)) for swaps in block_swaps]
 
 
@@ -55,9 +55,9 @@ def sol_price(
     n: int,
     slack: Fraction = Fraction(0),
 ) -> float | None:
-    """Return dollars per SOL at block *n*: looked for again from the beginning.
+    """Return dollars per SOL at block *n*, computed from the beginning.
 
-    slack   a half is so much more: floating point may tip a tie either way
+    slack   the relative increase of half the weight: floating point may decide a tie either way
     """
     for newest in range(n, -1, -1):
         if not samples[newest]:
@@ -74,7 +74,7 @@ def sol_price(
 
 
 class _Said(NamedTuple):
-    """A sample, its block, and how much older it is than the newest."""
+    """A sample, with its block, and its age relative to the newest sample."""
 
     block: int
     age: int
@@ -86,7 +86,7 @@ class _Said(NamedTuple):
 
 
 def _sol_for_dollars(swaps: Sequence[Swap]) -> Iterator[Sample]:
-    """Yield samples of the price of SOL: the last of a transaction in a pool, if on one side."""
+    """Yield samples of the SOL price: a transaction's last swap in a pool, if all have one side."""
     by_place: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
     first: dict[int, str] = {}
     for swap in swaps:
@@ -113,7 +113,7 @@ class _Vote(NamedTuple):
 
 
 def _agreed(said: Sequence[_Said], slack: Fraction) -> Fraction:
-    """Return the agreed price of pools, by the definition; *said* has the newest first."""
+    """Return the agreed price of pools, by the definition; *said* starts with the newest sample."""
     pools: dict[str, list[_Said]] = defaultdict(list)
     for one in said:
         pools[one.pool].append(one)
@@ -142,7 +142,7 @@ def _agreed(said: Sequence[_Said], slack: Fraction) -> Fraction:
 
 
 def _votes(of: Sequence[_Said]) -> list[_Vote]:
-    """Return the votes of one pool: of each block one, the newest of a signer who has none."""
+    """Return at most three votes of a pool: one per block, of its newest signer without a vote."""
     votes: dict[str, _Vote] = {}
     for block in sorted({one.block for one in of}, reverse=True):
         new = [one for one in of if one.block == block and one.signer not in votes]
@@ -153,7 +153,7 @@ def _votes(of: Sequence[_Said]) -> list[_Vote]:
 
 
 def _at_most_a_third(shares: dict[_Vote, Fraction], whose: Sequence[str]) -> dict[_Vote, Fraction]:
-    """Return *shares* with those lowered *whose* together are more than a third of all."""
+    """Return *shares*, lowered for each owner in *whose* with more than a third of all."""
     sums: dict[str, Fraction] = defaultdict(Fraction)
     for owner, share in zip(whose, shares.values(), strict=True):
         sums[owner] += share
@@ -199,7 +199,7 @@ def trades(blocks: Sequence[Block]) -> Iterator[Traded]:
 
 
 def _traded(swap: Swap, time: int, rate: Fraction, *, is_alone: bool) -> Iterator[Traded]:
-    """Made swaps have one signer a transaction, so no trader is on both sides."""
+    """Yield the accepted swap; made transactions have one signer, so no trader is on both sides."""
     is_buy = swap.in_mint in {USDC, USDT} or (swap.in_mint == WSOL and swap.out_mint != USDC)
     if is_buy:
         base, raw, decimals = swap.out_mint, swap.out_amount, swap.out_decimals
@@ -213,7 +213,7 @@ def _traded(swap: Swap, time: int, rate: Fraction, *, is_alone: bool) -> Iterato
     if base == WSOL and price is not None and not is_alone:
         price = rate
     volume = dollars * 10**6 // 1
-    if is_dust and volume > 100_000:  # ten cents and more for next to nothing
+    if is_dust and volume > 100_000:  # more than ten cents for a dust amount
         volume = 0
     if volume or price is not None:
         yield Traded(base, time, price, is_buy, volume)

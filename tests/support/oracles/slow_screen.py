@@ -1,8 +1,8 @@
-"""Conditions as trees: how they are written, and whether they are true of one token, by definition.
+"""Conditions as trees: writes them as text, and evaluates them for one token, by definition.
 
-Shares no code with what it checks.  A tree is ("field", name), ("number", x), (mark, tree, tree) of
-+ - * / or a comparison, ("negative", tree), ("not", tree), ("and" or "or", trees),
-("crosses_above" or "crosses_below", tree, tree, timeframe, candles).
+Shares no code with the tested conditions.  A tree is ("field", name), ("number", x),
+(mark, tree, tree) of + - * / or a comparison, ("negative", tree), ("not", tree),
+("and" or "or", trees), ("crosses_above" or "crosses_below", tree, tree, timeframe, candles).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ BINDS: Final = {"or": 1, "and": 2, "not": 3, "+": 5, "-": 5, "*": 6, "/": 6, "ne
 
 
 def text_of(tree: Tree, least: int = 0) -> str:
-    """Write *tree* with no more parentheses than it needs where what binds *least* stands."""
+    """Write *tree* with the fewest parentheses; operators that bind less than *least* need them."""
     mark, *parts = tree
     if mark == "field":
         return str(parts[0])
@@ -45,7 +45,7 @@ def text_of(tree: Tree, least: int = 0) -> str:
 
 
 def is_true(tree: Tree, values: Values) -> bool | None:
-    """Return whether *tree* is true of a token with *values*; None: that is not known."""
+    """Return whether *tree* is true of a token with *values*; None if that is unknown."""
     mark, *parts = tree
     if mark in CROSSES:
         return _crosses(tree, values)
@@ -61,7 +61,7 @@ def is_true(tree: Tree, values: Values) -> bool | None:
 
 
 def _crosses(tree: Tree, values: Values) -> bool | None:
-    """Return whether one value came to the other side of another in any of the newest candles."""
+    """Return whether one value crossed another in any of the newest candles; None if unknown."""
     mark, left, right, timeframe, candles = tree
     then, now = CROSSES[mark]
     sides: list[bool | None] = []
@@ -73,18 +73,18 @@ def _crosses(tree: Tree, values: Values) -> bool | None:
 
 
 def _aged(tree: Tree, timeframe: str, age: int) -> Tree:
-    """Return *tree* as of *age* candles before the newest: see `earlier`."""
+    """Return *tree* as of *age* candles before the newest candle: see `earlier`."""
     mark, part = tree
     return tree if mark == "number" or not age else ("field", earlier(part, timeframe, age))
 
 
 def earlier(name: str, timeframe: str, age: int) -> str:
-    """Return the name that values have for *name*, *age* candles before the newest."""
+    """Return the key in values of *name* at *age* candles before the newest candle."""
     return f"{name}@{timeframe}@{age}"
 
 
 def of_candles(candles: Sequence[definitions.Candle], timeframe: str) -> dict[str, float | None]:
-    """Return ATR, Bollinger bands, swing and distances from Fibonacci levels at the newest."""
+    """Return ATR, Bollinger bands, swing and Fibonacci distances at the newest candle."""
     closes = [candle.close for candle in candles]
     upper, middle, lower = definitions.bollinger(closes) or (None, None, None)
     found: dict[str, float | None] = {
@@ -105,7 +105,7 @@ def of_candles(candles: Sequence[definitions.Candle], timeframe: str) -> dict[st
 
 
 def number_of(tree: Tree, values: Values) -> float | None:
-    """Return the value of *tree*; None: none is known."""
+    """Return the value of *tree*; None if it is unknown."""
     mark, *parts = tree
     if mark == "number":
         return float(parts[0])
@@ -130,7 +130,7 @@ def number_of(tree: Tree, values: Values) -> float | None:
 
 
 def values_of(mint: str, swaps: Sequence[Reported], now: int) -> dict[str, float | None]:
-    """Return every number that is known of *mint* at *now*, but for what its price rests on."""
+    """Return all known numbers of *mint* at *now*, except the evidence for its price."""
     listed = expected(mint, swaps, now)
     own = [swap for swap in swaps if swap.mint == mint]
     _, hour, _ = starts(now)

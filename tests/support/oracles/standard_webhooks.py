@@ -1,4 +1,4 @@
-"""A receiver of webhooks, as the text of Standard Webhooks says; without any code of the service.
+"""A receiver of webhooks by the text of Standard Webhooks, without any code of the service.
 
 Source    https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def verified(secret: str, headers: Mapping[str, str], body: bytes, *, now_s: int) -> Any:
-    """Return the payload.  Raises AssertionError for what was not signed with *secret* lately."""
+    """Return the payload.  Raises AssertionError unless *secret* signed it near *now_s*."""
     assert secret.startswith("whsec_")
     key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     assert 24 <= len(key) <= 64

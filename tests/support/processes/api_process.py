@@ -20,7 +20,7 @@ END_S = 20.0
 
 
 def settings(folder: Path, **more: str) -> dict[str, str]:
-    """Return the environment of a process that keeps its files in *folder* / "data"."""
+    """Return the environment of a process that stores its files in *folder* / "data"."""
     return child_environment(
         {
             "MINTSCOPE_DATA_DIR": str(folder / "data"),
@@ -36,7 +36,7 @@ def settings(folder: Path, **more: str) -> dict[str, str]:
 
 @contextmanager
 def api_process(environment: Mapping[str, str], log: Path) -> Iterator[str]:
-    """Yield the address of a process that writes to *log*; it must end well on SIGTERM."""
+    """Yield the address of a process that writes to *log*; SIGTERM must end it without error."""
     with (
         log.open("wb") as stderr,
         subprocess.Popen(
@@ -52,7 +52,7 @@ def api_process(environment: Mapping[str, str], log: Path) -> Iterator[str]:
 
 
 async def until_ready(client: httpx.AsyncClient) -> None:
-    """Wait until the process serves: it listens before it has read the market."""
+    """Wait until the process is ready: it listens before it has read the market."""
     end_s = time.monotonic() + READY_S
     while not (answer := await client.get("/readyz")).is_success:
         assert time.monotonic() < end_s, answer.text

@@ -1,4 +1,4 @@
-"""The service that the documents speak of: a devchain, `mintscope serve`, a folder, a wallet."""
+"""The service that the documents assume: a devchain, `mintscope serve`, a folder, a wallet."""
 
 import json
 import shlex
@@ -28,7 +28,7 @@ READY_S: Final = 60.0
 END_S: Final = 20.0
 PASSWORD: Final = "a password that is long enough"
 GENESIS: Final = Genesis(0)
-# Enough of a market that reports have every indicator of a minute, and quick to make.
+# Enough history for every indicator of m1 in reports, and quick to make.
 CHAIN: Final = ("--mints", "2", "--history-days", "0.2")
 
 
@@ -36,8 +36,8 @@ CHAIN: Final = ("--mints", "2", "--history-days", "0.2")
 class DocumentedService:
     """A running service, as documents assume it.
 
-    folder    the working directory of every command; mintscope-data is in it
-    node      what stands before the chain's node, if anything does
+    folder    the working directory of every command; it contains mintscope-data
+    node      the proxy before the chain's node, if there is one
     """
 
     folder: Path
@@ -53,7 +53,7 @@ class DocumentedService:
         return result.stdout
 
     def sh(self, script: str, *, cwd: Path | None = None, **more: str) -> str:
-        """Run *script* with the variables *more*; return its output."""
+        """Run *script* with the additional variables *more*; return its output."""
         path = f"{self.folder / 'bin'}:{Path(sys.executable).parent}:/usr/bin:/bin"
         ran = subprocess.run(
             ["sh", "-euc", script],
@@ -68,7 +68,7 @@ class DocumentedService:
         return ran.stdout
 
     def rpc(self, method: str, *params: object) -> Any:
-        """Return the answer of the chain."""
+        """Return the result of an RPC call to the chain."""
         call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         return httpx.post(self.rpc_url, json=call, timeout=READY_S).json()["result"]
 
@@ -79,7 +79,7 @@ class DocumentedService:
         return [Path(f"/proc/{one}/cmdline").read_text().split("\0") for one in children]
 
     def application(self, email: str, *, exchanged: bool = False) -> int:
-        """Let an agent apply and confirm its address; return the number of its application."""
+        """Apply as an agent and confirm the address; return the number of the application."""
         with httpx.Client(base_url=self.url, timeout=READY_S) as client:
             agent = Agent(client, email, 0)
             number = agent.sign_up()
@@ -90,7 +90,7 @@ class DocumentedService:
         return number
 
     def user(self) -> int:
-        """Return the number of an account that may be removed."""
+        """Return the number of an account that a test may remove."""
         self.application("removed@example.org", exchanged=True)
         users = json.loads(self.mintscope("users list --json"))
         return max(int(user["number"]) for user in users if user["kind"] == "agent")
@@ -98,9 +98,9 @@ class DocumentedService:
 
 @contextmanager
 def documented_service(folder: Path, *, is_troubled: bool = False) -> Iterator[DocumentedService]:
-    """Run it in *folder*, with the settings of a demo; what runs inside has them too.
+    """Run the service in *folder*, with the settings of a demo, which the block's commands share.
 
-    is_troubled   a node that can misbehave stands before the chain
+    is_troubled   whether a node that can misbehave is placed before the chain
     """
     chain_port, api_port = free_port(), free_port()
     rpc_url, url = f"http://127.0.0.1:{chain_port}", f"http://127.0.0.1:{api_port}"
@@ -129,7 +129,7 @@ def documented_service(folder: Path, *, is_troubled: bool = False) -> Iterator[D
 
 @contextmanager
 def chain_with_a_wallet(folder: Path) -> Iterator[str]:
-    """Run a devchain; give the wallet id.json in *folder* money; yield the address."""
+    """Run a devchain; give money to the wallet id.json in *folder*; yield the address."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     with (
@@ -171,7 +171,7 @@ def _settings(rpc_url: str, api_port: int) -> Mapping[str, str]:
 
 @contextmanager
 def _wallet(folder: Path, chain: "subprocess.Popen[bytes]", rpc_url: str) -> Iterator[None]:
-    """Write the buyer's key to id.json, and give it money."""
+    """Write the buyer's key to id.json, and give money to the buyer."""
     buyer = GENESIS.key("buyer")
     (folder / "id.json").write_text(buyer.to_json())
     (folder / "id.json").chmod(0o600)
@@ -197,7 +197,7 @@ def _started(folder: Path, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
 def _wait(
     process: "subprocess.Popen[bytes]", url: str, headers: Mapping[str, str] | None = None
 ) -> None:
-    """Wait until *url* answers with success."""
+    """Wait until *url* returns a success status."""
     until_s = time.monotonic() + READY_S
     while time.monotonic() < until_s:
         assert process.poll() is None, f"{process.args!r} ended"

@@ -1,4 +1,4 @@
-"""Requests of a process to its disk, and answers to its client, in order: a line each."""
+"""The order of a process's requests to its disk and answers to its client: one line each."""
 
 import os
 from pathlib import Path
@@ -11,20 +11,20 @@ FLUSH = "flush"
 
 
 class FlushTrace:
-    """Lines of a file; whole ones, whichever thread and process adds them."""
+    """A file to which any thread and process adds whole lines."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def note(self, line: str) -> None:
-        """Add *line*."""
+        """Add *line* to the file."""
         os.write(self._file, f"{line}\n".encode())
 
 
 class TracedFiles(apsw.VFS):
-    """The files of SQLite as they are, each flush of which is noted once it is done.
+    """SQLite's own files, with a line in the trace after each completed flush.
 
-    Every connection that is opened from now on has them, as long as this lives.
+    All connections that are opened later use these files while this object exists.
     """
 
     def __init__(self, trace: FlushTrace) -> None:

@@ -1,4 +1,4 @@
-"""An application, such as a devchain, behind a socket, for what speaks to it over HTTP."""
+"""An application, such as a devchain, behind a socket, for clients that use HTTP."""
 
 import json
 import socket
@@ -14,7 +14,7 @@ from mintscope.kit.http.application import Server, serving_beside
 
 @asynccontextmanager
 async def listening(app: ASGIApp) -> AsyncIterator[str]:
-    """Serve *app* on the loopback and yield where."""
+    """Serve *app* on the loopback address, and yield its URL."""
     config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         async with serving_beside(Server(config), listener):
@@ -27,5 +27,5 @@ def addresses_in(log: str) -> list[str]:
 
 
 def json_lines(log: str) -> list[dict[str, Any]]:
-    """Return the whole lines of *log*, each of which is one JSON object."""
+    """Return the complete lines of *log*, each of which is one JSON object."""
     return [json.loads(line) for line in log.splitlines(keepends=True) if line.endswith("\n")]

@@ -42,24 +42,24 @@ def serve_all(folder: Path, reported: Connection) -> None:
 
 
 def serve_answers(reported: Connection, folder: Path, dsn: str = "") -> None:
-    """Serve until killed, with a page of swaps that is never old.
+    """Serve until killed, with a page of swaps that is never stale.
 
-    dsn   of the credits in PostgreSQL; "": they are in the folder
+    dsn   the database of the credits; "" if they are in the folder
     """
     asyncio.run(_serve(folder, reported.send, _swaps, partial(_ledger_on, dsn)))
 
 
 def serve_quiet(folder: Path, reported: Connection, dsn: str = "") -> None:
-    """Serve short minutes of a market in which nothing trades; die when it has taken the third.
+    """Serve short periods of a market without trades; die after the third period has been charged.
 
-    dsn   of the credits in PostgreSQL; "": they are in the folder
+    dsn   the database of the credits; "" if they are in the folder
     """
     vars(periods)["PERIOD_S"] = QUIET_S
     asyncio.run(_serve(folder, reported.send, _nothing, partial(_ledger_that_dies, dsn)))
 
 
 def _ledger_that_dies(dsn: str, folder: Path) -> GroupCreditLedger:
-    """Return one that dies in the third minute, before anything is sent of it."""
+    """Return a ledger that kills the process in the third period, before any data of it is sent."""
     ledger = _ledger_on(dsn, folder)
     prepay, minutes_left = ledger.prepay, iter((2, 1, 0))
 

@@ -1,9 +1,9 @@
-"""A machine for the steps of docs/operating/install.md: a folder, and stand-ins of programs.
+"""A machine for the steps of docs/operating/install.md: a folder, and stand-ins for programs.
 
-Changes of a real machine are made below the folder: `systemctl` reads the units that were installed
-there and runs their commands, `install` and `chown` leave owners alone, `runuser` runs as the
-current user. `python3 -m venv` makes environments whose pip, like the locked packages, is that of
-the tests. Installed packages have what is compiled beside the same sources of the checkout, before
+The changes of a real machine are made below the folder: `systemctl` reads the units installed
+there and runs their commands, `install` and `chown` do not change owners, `runuser` runs as the
+current user. `python3 -m venv` makes environments that use the pip and the locked packages of
+the tests. Installed packages get the compiled files of the same sources in the checkout, before
 the next command of the page runs: machine code takes half a minute to compile, which
 tests/app/test_kernels.py does, and byte code several seconds. Everything else is real.
 """
@@ -26,15 +26,15 @@ from mintscope.app.config.load import child_environment
 ROOT: Final = Path(__file__).resolve().parents[3]
 SOURCES: Final = (ROOT / "src", ROOT / "packages" / "client" / "src")
 SITE: Final = sysconfig.get_path("purelib")
-# Paths of the page that belong to the machine, and so are below its folder.
+# Paths of the page that belong to the machine, so they are placed below its folder.
 OURS: Final = re.compile(r"(?<![\w./-])/(opt|etc|var/lib|usr/local)/")
 LOCKED: Final = re.compile(
     r"^(\S+)/bin/python -m pip install --require-hashes --only-binary :all: -r (requirements/\S+)$",
     re.MULTILINE,
 )
 INSTALLS: Final = re.compile(r"^\S+/bin/python -m pip install --no-deps .*$", re.MULTILINE)
-# Seconds of one block of the page, of which most take 1 to 10: a block that hangs is named, with
-# its output and the logs, however long the whole page takes on a busy machine.
+# Seconds for one block of the page; most take 1 to 10. A block that hangs is reported, with its
+# output and the logs, however long the whole page takes on a busy machine.
 RUN_S: Final = 150.0
 
 SYSTEMCTL: Final = """
@@ -128,7 +128,7 @@ for _ in range(600):
 else:
     sys.exit(f"curl: {last}")
 """
-# Python and numba know a source that they compiled by its time and size.
+# Python and numba identify a compiled source by its time and size.
 HAND_ON: Final = f"""
 import os, shutil, sys
 from pathlib import Path
@@ -163,15 +163,15 @@ PROGRAMS: Final[Mapping[str, str]] = {
 
 
 def _taken_from_here(line: re.Match[str]) -> str:
-    """Return the command that lets an environment find packages of the tests' environment."""
+    """Return the command that adds the tests' packages to the path of an environment."""
     where = f"{line[1]}/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))'"
     return f"echo {SITE} > $({where})/locked.pth"
 
 
 class Machine:
-    """One machine; *environment* has further variables of its processes.
+    """One machine; *environment* has additional variables for its processes.
 
-    checkout   a folder that looks like the repository, and does not change it
+    checkout   a folder of symbolic links to the repository
     """
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
@@ -193,7 +193,7 @@ class Machine:
         self.path = f"{folder / 'usr/local/bin'}:{programs}:/usr/bin:/bin"
 
     def here(self, block: str) -> str:
-        """Return *block* with paths below the folder of the machine, and without the registry."""
+        """Return *block* with paths below the machine's folder, and without package downloads."""
         joined = re.sub(r"\\\n\s*", "", block)
         for _, lock in LOCKED.findall(joined):
             assert " --hash=sha256:" in (ROOT / lock).read_text(), lock
@@ -202,7 +202,7 @@ class Machine:
         return OURS.sub(rf"{self.folder}/\1/", offline)
 
     def run(self, block: str) -> str:
-        """Run a *block* of the page; return its output."""
+        """Run a *block* of the page on the machine; return its output."""
         text = self.here(block)
         environment = {
             "PATH": self.path,
@@ -233,7 +233,7 @@ class Machine:
         return printed
 
     def log(self) -> str:
-        """Return the last lines of every service."""
+        """Return the last lines of the log of each service."""
         logs = sorted((self.folder / "run").glob("*.log")) if (self.folder / "run").exists() else []
         return "\n".join(each.read_text()[-3_000:] for each in logs)
 

@@ -1,4 +1,4 @@
-"""A chain with a buyer on it, and processes that sell there together."""
+"""A chain with a buyer, and processes that sell on it together."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
@@ -24,7 +24,7 @@ def market_town(
     atoms: int = RICH,
     manner: Manner = PATIENT,
 ) -> Iterator[tuple[Chain, list[Seller]]]:
-    """Run a chain with a buyer who has *atoms*, and so many processes that sell together."""
+    """Run a chain with a buyer who has *atoms*, and *processes* processes that sell together."""
     with chain_running(buyers={"buyer": atoms}) as chain, ExitStack() as stack:
         yield (
             chain,
@@ -39,7 +39,7 @@ def market_town(
 async def visiting(
     chain: Chain, sellers: list[Seller]
 ) -> AsyncIterator[tuple[Shopper, list[httpx.AsyncClient]]]:
-    """Connect the buyer to the sellers."""
+    """Connect the buyer to the chain and to each seller."""
     limits = httpx.Limits(max_connections=200)
     async with AsyncExitStack() as stack:
         rpc, *shops = [
@@ -62,7 +62,7 @@ def worths(folder: Path) -> list[int]:
 
 
 def ask_books(folder: Path, question: str) -> Any:
-    """Return the only value that *question* has, asked at the file of money."""
+    """Return the only value that *question* selects in the money file."""
     db = apsw.Connection(str(folder / MONEY_FILE))
     answer = db.execute(question).get
     db.close()

@@ -1,7 +1,7 @@
-"""A chain that only pays, as a process of its own: rich buyers, any weather.
+"""A chain that only handles payments, as a separate process: rich buyers, faults on request.
 
-At full length (STORM=full) it has the pace of mainnet.  Otherwise it is five times as fast, for the
-time that this saves alone: what is proven at either pace is the same.
+At full length (STORM=full) it has the pace of mainnet.  Otherwise it is five times as fast, only
+to save time: both paces prove the same.
 """
 
 import asyncio
@@ -34,17 +34,17 @@ FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only at which 
 PACE: Final = slot_pace() if FULL else SlotPace(slot=40, land=40, confirm=40, finalize=800)
 SLOT_MS: Final = PACE.slot
 RICH = 10**15
-REVERTS = 5  # of a hundred payments, in a storm
+REVERTS = 5  # percent of payments, in a storm
 BUSY_MAX = 100
 BUSY_S = 0.1
-KEEP_ALIVE_S = 60  # longer than clients keep a connection: none is closed under a question
+KEEP_ALIVE_S = 60  # longer than clients keep connections: none is closed during a request
 
 
 class Weather(Faults):
-    """A storm that ends when knobs are set.
+    """Faults of a storm, which ends when a test sets knobs.
 
-    Of a hundred payments *reverts* revert, five are dropped, three are late; of a
-    hundred sends five lose their answer, of a hundred calls one is refused.
+    Of a hundred payments, *reverts* revert, five are dropped and three are late; of a hundred
+    sends, five lose their answer; of a hundred calls, one is refused.
     """
 
     def __init__(self, reverts: int) -> None:
@@ -86,7 +86,7 @@ class Weather(Faults):
 
 @dataclass(frozen=True)
 class Chain:
-    """The address of the chain, and the parties on it."""
+    """The address of the chain, its parties, and a client of it."""
 
     url: str
     genesis: Genesis
@@ -94,7 +94,7 @@ class Chain:
 
     def call(self, method: str, *params: object) -> Any:
         call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        for _ in range(BUSY_MAX):  # on a crowded machine it turns some calls away
+        for _ in range(BUSY_MAX):  # on a busy machine, the chain refuses some calls
             response = self.http.post("/", json=call)
             if response.status_code != httpx.codes.SERVICE_UNAVAILABLE:
                 break
@@ -105,7 +105,7 @@ class Chain:
         self.call("devchain_setFaults", knobs)
 
     def landed(self) -> set[str]:
-        """Return the signatures of what reached the treasury and succeeded, as confirmed."""
+        """Return the signatures of confirmed, successful transactions to the treasury."""
         tokens, found, before = str(self.genesis.treasury_tokens), set[str](), None
         while True:
             options = {"commitment": "confirmed", "limit": 1_000}
@@ -117,7 +117,7 @@ class Chain:
             before = page[-1]["signature"]
 
     def paid_by(self, signatures: Iterable[str]) -> set[str]:
-        """Return the payers' signatures of the transactions of *signatures*."""
+        """Return the payers' signatures of the transactions with *signatures*."""
         options = {"commitment": "confirmed", "maxSupportedTransactionVersion": 0}
         found = (self.call("getTransaction", each, options) for each in signatures)
         return {each["transaction"]["signatures"][1] for each in found}
@@ -128,7 +128,7 @@ class Chain:
         return int(found["value"]["amount"])
 
     def fees(self) -> int:
-        """Return the lamports that the fee payer has lost."""
+        """Return the lamports that the fee payer has spent."""
         address = str(self.genesis.fee_payer.pubkey())
         found = self.call("getBalance", address, {"commitment": "processed"})
         return 10 * 10**9 - int(found["value"])
@@ -138,7 +138,7 @@ class Chain:
 def chain_running(
     *, buyers: dict[str, int], stormy: bool = False, reverts: int = REVERTS
 ) -> Iterator[Chain]:
-    """Run a chain on which *buyers*, by the name of their key, have so many atoms."""
+    """Run a chain with the atoms of each of *buyers*, which are named by their keys."""
     with running(_serve, buyers, reverts if stormy else None) as (port, _):
         url = f"http://127.0.0.1:{port}"
         with httpx.Client(base_url=url, timeout=10) as http:
@@ -158,7 +158,7 @@ async def _run(reported: Connection, buyers: dict[str, int], reverts: int | None
     app = answering(Methods(vm), vm.faults)
     pulsing = asyncio.create_task(Pulse(vm, slot_ms=SLOT_MS).run())
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        # Inherited by what it accepts; asyncio sets it only for sockets that name their protocol.
+        # Accepted sockets inherit it; asyncio sets it only for sockets that name their protocol.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         reported.send(listener.getsockname()[1])
         config = uvicorn.Config(

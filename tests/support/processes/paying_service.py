@@ -1,4 +1,4 @@
-"""A service to be killed: runs in a process of its own and reports its port."""
+"""A service to be killed: it runs in a separate process and reports its port."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,25 +25,25 @@ RAISED = ApiConfig(rate_limit_requests=1_000_000_000)
 
 
 class AnswersFirst(SqliteCreditLedger):
-    """The mistake: the answer leaves before the commit."""
+    """The mistake: the answer is sent before the commit."""
 
     @override
     async def spend(self, account: CreditAccount) -> Spent | Empty:
-        """Grant the credit and take it in a moment, unless someone pulls the plug."""
+        """Grant the credit, but write the debit only an hour later."""
         balance = await self.balance(account)
         asyncio.get_running_loop().call_later(3_600, super().spend, account)
         return Spent(balance - 1) if balance else Empty()
 
     @override
     def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
-        """Do the same for an answer that is not awaited."""
+        """Do the same for a waiter."""
         left = vars(self._reading)["_database"].balance(account)
         asyncio.get_running_loop().call_later(3_600, super().spend_for, account, waiter)
         waiter.set_result(Spent(left - 1) if left else Empty())
 
 
 class NeverFlushes(SqliteCreditLedger):
-    """The mistake: a commit that is not flushed, which a loss of power would undo."""
+    """The mistake: a commit is not flushed, so a loss of power would undo it."""
 
     def __init__(self, path: Path, *, pepper: bytes, clock: Clock) -> None:
         super().__init__(path, pepper=pepper, clock=clock)
@@ -58,10 +58,10 @@ LEDGERS = {
 
 
 def serve(folder: Path, reported: Connection, ledger: str, trace: Path | None) -> None:
-    """Serve until killed; flushes are noted in *trace*."""
+    """Serve until killed; flushes are written to *trace*."""
     files = None if trace is None else TracedFiles(FlushTrace(trace))
     asyncio.run(_serve(folder, ledger, reported.send))
-    del files  # as long as one of them is open
+    del files  # files must exist until the service ends
 
 
 async def _serve(folder: Path, ledger_name: str, tell: Callable[[int], object]) -> None:
@@ -84,7 +84,7 @@ async def _serve(folder: Path, ledger_name: str, tell: Callable[[int], object]) 
 async def serve_app(
     config: Config, app: HttpApplication, clock: Clock, tell: Callable[[int], object]
 ) -> None:
-    """Serve *app* on a free port of the loopback, which *tell* is called with."""
+    """Serve *app* on a free port of the loopback address, after calling *tell* with the port."""
     listener = listen("127.0.0.1", 0)
     tell(listener.getsockname()[1])
     server = create_server(config.api, app, clock, app.fast_path)

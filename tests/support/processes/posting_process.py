@@ -1,4 +1,4 @@
-"""A process that delivers what is in an outbox, for tests that kill it: `FILE PORT`."""
+"""A process that delivers the e-mails of an outbox, for tests that kill it: `FILE PORT`."""
 
 import asyncio
 import sys

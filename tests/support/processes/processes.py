@@ -1,4 +1,4 @@
-"""Processes to be killed, forked from one in which everything is imported already."""
+"""Processes to be killed, forked from a process in which all modules are already imported."""
 
 import multiprocessing
 import os
@@ -30,7 +30,7 @@ processes = multiprocessing.get_context("forkserver")
 
 
 def forking() -> ForkServerContext:
-    """Return a context that forks processes from a server which has all imported."""
+    """Return a context that forks processes from a server that has imported all modules."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         processes.set_forkserver_preload(PRELOADED)
@@ -47,7 +47,7 @@ def start_process(serve: Callable[..., None], *given: object) -> BaseProcess:
 
 @contextmanager
 def running(serve: Callable[..., None], *given: object) -> Iterator[tuple[Any, BaseProcess]]:
-    """Run `serve(pipe, *given)`; yield what it sends first, and kill it at the end."""
+    """Run `serve(pipe, *given)`; yield the first message of the process, and kill it at the end."""
     hears, tells = processes.Pipe(duplex=False)
     process = start_process(serve, tells, *given)
     tells.close()

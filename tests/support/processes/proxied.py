@@ -1,4 +1,4 @@
-"""Caddy as deploy/ sets it up, before servers that a test controls."""
+"""Caddy with the configuration in deploy/, in front of servers that a test controls."""
 
 import json
 import os
@@ -24,10 +24,10 @@ WAIT_S: Final = 15.0
 
 
 class Upstream(ThreadingHTTPServer):
-    """A server in the place of an api process.
+    """A server in place of an api process.
 
-    is_ready, is_alive   what its probes answer
-    requests             the method and path of each request but the probes'
+    is_ready, is_alive   the answers of its probes
+    requests             the method and path of each request except probes
     second_event         until it is set, a stream of /events has one event
     """
 
@@ -41,12 +41,12 @@ class Upstream(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """The address on which it listens."""
+        """Return the address on which the server listens."""
         return f"127.0.0.1:{self.server_port}"
 
     @override
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: that a connection ends is what some tests are about."""
+        """Print nothing: some tests end connections on purpose."""
 
 
 class _Answers(BaseHTTPRequestHandler):
@@ -96,11 +96,11 @@ class _Answers(BaseHTTPRequestHandler):
 
     @override
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Print nothing."""
 
 
 class Proxy:
-    """A running Caddy: its *url*, its upstreams, and what it has logged."""
+    """A running Caddy: its *url*, its upstreams, and its log."""
 
     def __init__(self, url: str, upstreams: Sequence[Upstream], log: Path) -> None:
         self.url = url
@@ -112,9 +112,9 @@ class Proxy:
         return self._log.read_text()
 
     def answers(self, path: str, status: int) -> None:
-        """Ask for *path* until the answer has *status*; its probes are a tenth of a second apart.
+        """Request *path* until the answer has *status*; Caddy probes every tenth of a second.
 
-        Raises AssertionError where it never has.
+        Raises AssertionError if the answer never has *status*.
         """
         until_s = time.monotonic() + WAIT_S
         while True:
@@ -126,7 +126,7 @@ class Proxy:
 
 
 def caddyfile(hosts: Sequence[str]) -> str:
-    """Return the Caddyfile with *hosts* for its upstreams, and probes that come soon."""
+    """Return the Caddyfile with *hosts* as its upstreams, and with more frequent probes."""
     text = (DEPLOY / "Caddyfile").read_text()
     for number, host in enumerate(hosts, 1):
         text = text.replace(f"api-{number}:8402", host)
@@ -162,13 +162,13 @@ def proxied(folder: Path) -> Iterator[Proxy]:
 
 
 def settings(folder: Path, **more: str) -> dict[str, str]:
-    """Return an environment in which Caddy keeps all it has in *folder*."""
+    """Return an environment in which Caddy stores all its data in *folder*."""
     inherited = {"PATH": os.defpath, "HOME": str(folder), "XDG_DATA_HOME": str(folder)}
     return inherited | {"CADDY_ADMIN": f"127.0.0.1:{free_port()}"} | more
 
 
 def await_port(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    """Return once *process* listens at *url*.  Raises AssertionError with its log if it ends."""
+    """Wait until *process* listens at *url*.  Raises AssertionError with its log if it ends."""
     address, until_s = httpx.URL(url), time.monotonic() + WAIT_S
     while True:
         with suppress(OSError), socket.create_connection((address.host, address.port or 0), 1):

@@ -1,4 +1,4 @@
-"""A service that sells, as a process of its own, made as `mintscope api` makes it; to be killed."""
+"""A service that sells, as a separate process built as in `mintscope api`; tests kill it."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -39,18 +39,18 @@ RAISED = ApiConfig(rate_limit_requests=1_000_000_000, connections_per_client_max
 
 
 class SendsFirst(RpcSettlement):
-    """The mistake: the payment is out before the row is."""
+    """The mistake: the payment is sent before its row is written."""
 
     @override
     async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
         trial = await super().simulate(envelope, source)
         await super().broadcast(envelope.sign(Genesis(7).fee_payer))
-        await asyncio.sleep(0.5)  # most of a kill falls into it; who has a key is found again
+        await asyncio.sleep(0.5)  # most kills occur here; payments with a key are found again
         return trial
 
 
 class UnknownIsFailed(RpcSettlement):
-    """The mistake: what was not seen in time has failed, for good."""
+    """The mistake: a payment that was not seen in time counts as failed, permanently."""
 
     @override
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
@@ -59,7 +59,7 @@ class UnknownIsFailed(RpcSettlement):
 
 
 class TrustsEverybody(RpcSettlement):
-    """The mistake: a payment that reverted counts as one that arrived."""
+    """The mistake: a payment that reverted counts as received."""
 
     @override
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
@@ -74,8 +74,8 @@ CHAINS = {each.__name__: each for each in (SendsFirst, UnknownIsFailed, TrustsEv
 class Manner:
     """The options of the service.
 
-    mistake    the name of one of CHAINS, or NeverFlushes; empty for none
-    trace      where its flushes are noted; None: nowhere
+    mistake    the name of one of CHAINS, or NeverFlushes; empty if there is none
+    trace      the file for its flushes; None if flushes are not recorded
     """
 
     patience_s: float = 2.0
@@ -153,7 +153,7 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
             clock=clock,
         )
         await serve_app(config, app, clock, tell)
-    del files  # as long as one of them is open
+    del files  # files must exist until the service ends
 
 
 def _shop(sales: Sales, manner: Manner) -> Merchant:

@@ -1,4 +1,4 @@
-"""One ingest on SQLite that reads a chain up to a slot, and ends."""
+"""An ingest on SQLite that reads a chain up to a slot, and ends."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ POLLING = Polling(start="first", backfill_s=0)
 
 @dataclass(frozen=True)
 class UpTo:
-    """A Source that ends once *slot* is final, and knows of no later finality."""
+    """A Source that ends as soon as *slot* is final, and reports no later finality."""
 
     source: Source
     slot: Slot
@@ -38,7 +38,7 @@ class UpTo:
 async def ingest_serially(folder: Path, rpc_url: str, mints: Sequence[Mint], slot: int) -> None:
     """Ingest the blocks of the chain at *rpc_url* into *folder*, until *slot* is final.
 
-    mints   followed from the first slot on
+    mints   tracked from the first slot
     """
     clock = SystemClock()
     async with (

@@ -1,4 +1,4 @@
-"""A real server on loopback, spoken to in raw bytes."""
+"""A real server on the loopback address, with clients that send raw bytes."""
 
 import asyncio
 import socket
@@ -26,18 +26,18 @@ class Client:
     writer: asyncio.StreamWriter
 
     async def send(self, data: bytes) -> None:
-        """Send *data*; a server that has hung up already is no failure here."""
+        """Send *data*; a server that has already closed the connection is not an error here."""
         with suppress(ConnectionError):
             self.writer.write(data)
             await self.writer.drain()
 
     async def rest(self) -> bytes:
-        """Return everything until the server closes."""
+        """Return all bytes until the server closes the connection."""
         async with asyncio.timeout(PATIENCE_S):
             return await self.reader.read()
 
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
-        """Return status, headers and body of the next answer."""
+        """Return the status, headers and body of the next answer."""
         async with asyncio.timeout(PATIENCE_S):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             status, *lines = head.strip().split("\r\n")

@@ -1,7 +1,7 @@
-"""Servers of the tests' own: PostgreSQL from a wheel, on free ports of the loopback.
+"""Servers of the tests: PostgreSQL from a wheel, on free ports of the loopback address.
 
-The servers of the machine are never used.  PostgreSQL refuses to run as root: there it runs as a
-user without rights, from a copy that this user can reach.
+The servers of the machine are never used.  PostgreSQL refuses to run as root: in that case it
+runs as an unprivileged user, from a copy that this user can read.
 """
 
 import os
@@ -29,16 +29,16 @@ SMALL: Final = (
     "max_wal_size=1GB",
 )
 NAMED: Final = ("--host=127.0.0.1", "--username=postgres")
-RANDOM_KEY: Final = re.compile(r"^\\(un)?restrict .*$", re.MULTILINE)  # another in each dump
+RANDOM_KEY: Final = re.compile(r"^\\(un)?restrict .*$", re.MULTILINE)  # differs in each dump
 
 
 @dataclass
 class PostgresServer:
     """A cluster in a temporary folder.
 
-    installed_in   the folder of an installed version, with `bin`; None: that of the wheel
-    shared_mb      the memory for pages that its processes share
-    kept_in        the folder of its data, made if it is missing and not removed; None: temporary
+    installed_in   the folder of an installed version, with `bin`; None for the version of the wheel
+    shared_mb      the size of the memory for pages that its processes share
+    kept_in        the folder of its data, made if missing and not removed; None for a temporary one
     """
 
     durable: bool = False
@@ -75,11 +75,11 @@ class PostgresServer:
 
     @property
     def dsn(self) -> str:
-        """Names the database that is always there."""
+        """Return the DSN of the database that always exists."""
         return f"host=127.0.0.1 port={self.port} user=postgres dbname=postgres"
 
     def start(self) -> None:
-        """Start it, and wait until it answers.
+        """Start the server, and wait until it answers.
 
         Raises RuntimeError with the end of its log if it ends or does not answer.
         """
@@ -118,26 +118,26 @@ class PostgresServer:
                 return
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
-        """Stop it: at once by SIGQUIT, without its connections by SIGINT."""
+        """Stop the server: immediately by SIGQUIT, or after closing its connections by SIGINT."""
         process, self._process = self._process, None
         if process is not None:
             process.send_signal(how)
             process.wait(READY_S_MAX)
 
     def pids(self) -> list[int]:
-        """Return its processes, the first of which has started the others."""
+        """Return its process ids; the first process has started the others."""
         assert self._process is not None
         pid = self._process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return [pid, *map(int, children)]
 
     def dumped(self, name: str) -> str:
-        """Return all that the database *name* is, as statements that make it."""
+        """Return the whole database *name* as the statements that create it."""
         said = self._run("pg_dump", "--create", f"--port={self.port}", *NAMED, name)
         return RANDOM_KEY.sub("", said)
 
     def remove(self) -> None:
-        """Stop it, and remove all its files except kept data."""
+        """Stop the server, and remove all its files except kept data."""
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -168,7 +168,7 @@ class PostgresServer:
 
 
 def free_port() -> int:
-    """Return a port that nothing listens on."""
+    """Return a port on which no process listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -182,7 +182,7 @@ def _package(name: str) -> Path:
 
 
 def _reachable_folder() -> str | None:
-    """Return a folder that a user without rights may pass, None for the usual temporary folder."""
+    """Return a folder that unprivileged users can enter; None for the usual temporary folder."""
     usual = Path(tempfile.gettempdir())
     is_reachable = all(folder.stat().st_mode & 0o001 for folder in (usual, *usual.parents))
     return None if is_reachable or os.getuid() != 0 else "/tmp"

@@ -15,7 +15,7 @@ from support.processes.servers import free_port
 
 WAIT_S: Final = 15.0
 SEARCHED: Final = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/local/sbin"  # noqa: TID251 - where programs are
-# All directives but these have the values that nginx is built with.
+# All directives except these have nginx's built-in defaults.
 NGINX: Final = """
 daemon off;
 pid {folder}/nginx.pid;
@@ -38,9 +38,9 @@ http {{
 
 @contextmanager
 def nginx_before(upstream: str, folder: Path, also: str = "") -> Iterator[str]:
-    """Run nginx before *upstream*; yield its address.  Skips without nginx, but not in CI.
+    """Run nginx in front of *upstream*; yield its address.  Skip without nginx, except in CI.
 
-    also   directives of its location
+    also   additional directives of its location
     """
     program = shutil.which("nginx", path=SEARCHED)
     if program is None:
@@ -56,7 +56,7 @@ def nginx_before(upstream: str, folder: Path, also: str = "") -> Iterator[str]:
 
 @contextmanager
 def caddy_before(upstream: str, folder: Path) -> Iterator[str]:
-    """Run `caddy reverse-proxy` before *upstream*; yield its address."""
+    """Run `caddy reverse-proxy` in front of *upstream*; yield its address."""
     port = free_port()
     to = upstream.removeprefix("http://")
     words = ["reverse-proxy", "--from", f"http://127.0.0.1:{port}", "--to", to]

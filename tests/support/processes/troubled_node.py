@@ -1,4 +1,4 @@
-"""A node that answers as another does, until a test makes it answer nonsense, or nothing."""
+"""A node that relays another node's answers, until a test makes it answer garbage or nothing."""
 
 import threading
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ TIMEOUT_S: Final = 10.0
 
 
 class TroubledNode:
-    """Stands before the node at *behind*; `mood` says how it answers."""
+    """A proxy of the node at *behind*; `mood` selects its answers."""
 
     def __init__(self, behind: str) -> None:
         self.url = ""
@@ -35,7 +35,7 @@ class TroubledNode:
         self._reported = 0
 
     def answer(self, path: str, body: bytes) -> bytes | None:
-        """Return the body of the answer to *body*; None: there is none."""
+        """Return the body of the answer to *body*; None if there is no answer."""
         if self.mood == "hang":
             self.closing.wait(HANG_S)
             return None
@@ -49,7 +49,7 @@ class TroubledNode:
 
 @contextmanager
 def troubled_node(behind: str) -> Iterator[TroubledNode]:
-    """Run it on a free port, on threads of this process."""
+    """Run a TroubledNode on a free port, on threads of this process."""
     node = TroubledNode(behind)
 
     class Handler(BaseHTTPRequestHandler):
@@ -77,7 +77,7 @@ def troubled_node(behind: str) -> Iterator[TroubledNode]:
 
         @override
         def handle_error(self, request: object, client_address: object) -> None:
-            """Print nothing: a client has left."""
+            """Print nothing: clients may disconnect."""
 
     with Listener(("127.0.0.1", 0), Handler) as server:
         node.url = f"http://127.0.0.1:{server.server_port}"

@@ -1,4 +1,4 @@
-"""A proxy before a server: it passes bytes on, until a test makes it misbehave."""
+"""A proxy in front of a server: it forwards bytes until a test makes it misbehave."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,10 +11,10 @@ BAD_GATEWAY: Final = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnecti
 
 
 class TroubledProxy:
-    """Stands before the server at *port*.
+    """A proxy of the server at *port*.
 
-    origin     where it listens
-    attempts   how many connections it was asked for, and refused or left without an answer
+    origin     its URL
+    attempts   is released by each connection that the proxy does not forward
     """
 
     def __init__(self, port: int) -> None:
@@ -26,7 +26,7 @@ class TroubledProxy:
         self._open: set[asyncio.StreamWriter] = set()
 
     def begin(self, trouble: Trouble) -> None:
-        """Misbehave from now on; connections that are open are closed, or fall asleep."""
+        """Misbehave from now on; open connections are closed, or pause if it "sleeps"."""
         self._trouble = trouble
         if trouble == "sleeps":
             self._is_awake.clear()
@@ -34,13 +34,13 @@ class TroubledProxy:
             self.cut()
 
     def end(self) -> None:
-        """End the fault; sleeping connections are lost."""
+        """End the trouble; sleeping connections are cut."""
         self._trouble = "none"
         self.cut()
         self._is_awake.set()
 
     def cut(self) -> None:
-        """Cut all connections."""
+        """Close all connections."""
         for writer in self._open:
             writer.transport.abort()
 
@@ -53,7 +53,7 @@ class TroubledProxy:
             else:
                 await self._refuse(reader, writer)
         except ConnectionError:
-            pass  # the browser has left, or it was cut
+            pass  # the browser has disconnected, or `cut` closed the connection
         finally:
             self._open.discard(writer)
             writer.close()
@@ -90,7 +90,7 @@ class TroubledProxy:
 
 @asynccontextmanager
 async def troubled_proxy(port: int) -> AsyncIterator[TroubledProxy]:
-    """Run one on a free port."""
+    """Run a TroubledProxy on a free port."""
     proxy = TroubledProxy(port)
     proxy.end()
     server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)

@@ -1,6 +1,6 @@
 """A process that evaluates alerts over the stores of an installation, round by round.
 
-It is a process to be killed: before a statement of a given number it kills itself with SIGKILL.
+Tests kill it: before a statement with a given number, it sends SIGKILL to itself.
 """
 
 import asyncio
@@ -29,9 +29,9 @@ NEVER: Final = 1 << 60
 class Watched(NamedTuple):
     """The events that a process evaluates, and the moment at which it is killed.
 
-    holder       names it
-    firings_max  of an alert in an hour
-    left         statements on the accounts until it kills itself
+    holder       the name of the process
+    firings_max  the maximum number of firings of an alert in an hour
+    left         the number of statements on the accounts until the process kills itself
     """
 
     folder: Path
@@ -42,7 +42,7 @@ class Watched(NamedTuple):
 
 
 def watch(watched: Watched, parent: Connection) -> None:
-    """Evaluate at each time that *parent* sends, as an api does, and answer with it; 0 ends it."""
+    """Evaluate at each time that *parent* sends, as an api does; answer with the time; end at 0."""
     asyncio.run(_watch(watched, parent))
 
 

@@ -1,4 +1,4 @@
-"""Every engine that keeps accounts: one line adds another to all contract tests."""
+"""All engines that store accounts: one more line adds an engine to all contract tests."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -20,19 +20,19 @@ from support.scenes.postgres import dsn_in
 
 
 def connection_of(database: Database) -> apsw.Connection:
-    """Return the connection of SQLite under *database*."""
+    """Return the SQLite connection of *database*."""
     assert isinstance(database, SqliteDatabase)
     return database.connection
 
 
 def impatient_accounts(path: Path) -> AccountConnections:
-    """Return accounts whose writer waits a millisecond for others."""
+    """Return accounts whose writer waits only a millisecond for other writers."""
     reading = AccessAtOnce(SqliteDatabase(path, "money"))
     return AccountConnections(SqliteDatabase(path, "money", busy_timeout_ms=1), reading)
 
 
 class CountedAccounts(AccountConnections):
-    """Calls *count* with every statement that reaches SQLite, as it is prepared."""
+    """Calls *count* with each statement that reaches SQLite, when it is prepared."""
 
     def __init__(self, path: Path, count: Callable[[str], None]) -> None:
         writing, reading = SqliteDatabase(path, "money"), SqliteDatabase(path, "money")
@@ -59,13 +59,13 @@ async def _accounts(connections: AccountConnections) -> AsyncIterator[AccountSto
 
 
 def open_sqlite(folder: Path) -> AbstractAsyncContextManager[AccountStore]:
-    """Open the accounts in *folder*; again, as another process would."""
+    """Open the accounts in *folder*; a second call opens them as another process would."""
     return _accounts(account_connections(folder / MONEY_FILE))
 
 
 @asynccontextmanager
 async def queue_of(queue: SqlWebhookQueue) -> AsyncIterator[SqlWebhookQueue]:
-    """Close *queue* at the end of the block."""
+    """Yield *queue*, and close it at the end of the block."""
     try:
         yield queue
     finally:

@@ -1,4 +1,4 @@
-"""Accounts over a real store, and what an agent and an administrator do with them."""
+"""Accounts over a real store, and the actions of an agent and an administrator on them."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -37,7 +37,7 @@ def signup_body(email: str = EMAIL, **fields: Any) -> dict[str, Any]:
 
 @dataclass
 class Accounts:
-    """The account services of one process, and the file they share with all others."""
+    """The account services of one process, and the file that all processes share."""
 
     path: Path
     file: AccountConnections
@@ -53,7 +53,7 @@ class Accounts:
         rows_of(self.path, query, values)
 
     async def approve(self, signup_id: int, *scopes: Scope) -> None:
-        """Approve an application, confirmed or not, as an administrator may."""
+        """Approve an application, confirmed or not, as an administrator can."""
         await self.review.approve(
             SignupId(signup_id),
             scopes=frozenset(scopes),
@@ -66,7 +66,7 @@ class Accounts:
         await self.review.remove_user(UserId(user_id), actor=COMMAND_LINE)
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return rows of the store, read over a connection of its own."""
+        """Return rows of the store, read over a separate connection."""
         return rows_of(self.path, query, values)
 
     def code(self, email: str = EMAIL) -> str:

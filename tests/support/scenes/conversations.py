@@ -1,4 +1,4 @@
-"""Conversations about paid answers that break: at which route, and how."""
+"""Conversations about paid answers that break: the routes, and the ways to break them."""
 
 import asyncio
 import json
@@ -24,14 +24,14 @@ from support.processes.served import Client, Served
 from support.scenes.service import NOW, Service
 
 MINTS: Final = [TRACKED, WSOL]
-# Those that ask the list of tokens.
+# Routes that read the list of tokens.
 OF_THE_LIST: Final = {
     "pools": ("GET", f"/v1/token/{WSOL}/pools", 1),
     "screen": ("GET", "/v1/screen", 1),
     "screen by body": ("POST", "/v1/screen", 1),
     "bars": ("GET", f"/v1/udf/history?symbol={WSOL}&resolution=1", 1),
 }
-# Every route at which credits are taken for an answer in one piece, and what it costs.
+# All routes that take credits for an answer in one piece, and their costs.
 ROUTES: Final = {
     "report at once": ("GET", f"/v1/token/{TRACKED}", 1),
     "report": ("GET", f"/v1/token/{TRACKED}?candles=closed", 1),
@@ -56,14 +56,14 @@ SWAP: Final = PricedSwap(
 
 
 def add_swap(service: Service) -> None:
-    """Add a slot with a swap that a page of swaps shows."""
-    if service.log.tip_at(service.log.seq).slot is None:  # its candle has closed
+    """Add a slot with a swap that a page of swaps contains."""
+    if service.log.tip_at(service.log.seq).slot is None:  # the candle of this first swap has closed
         append_swap(service.log, NOW // 1000 - 2 * MINUTE_S)
     append_swap(service.log, NOW // 1000)
 
 
 async def list_token(service: Service) -> None:
-    """Have the list of tokens know one, with a pool."""
+    """Add WSOL, with a pool, to the list of tokens."""
     now = UnixS(service.clock.now() // 1000)
     offer = Offer("pool", "signer", 1.5, 0.01, 10**6, 10**9, now)
     standing, _ = stand(None, offer)
@@ -82,7 +82,7 @@ def append_swap(log: FakeLog, at_s: int) -> None:
 def written(
     route: str, token: str, *, key: str | None = None, mints: Sequence[str] = MINTS[:1]
 ) -> bytes:
-    """Return a request to *route* as it stands on the wire."""
+    """Return the bytes of a request to *route*."""
     method, path, _ = ROUTES[route]
     bodies: dict[str, object] = {
         "batch": {"mints": mints},
@@ -100,7 +100,7 @@ def written(
 
 @dataclass
 class SlowStore:
-    """The tables of the ledger, which stand still after a debit until they may go on."""
+    """The tables of the ledger, which block after a debit until a test continues them."""
 
     taken: threading.Event
     go_on: threading.Event
@@ -111,7 +111,7 @@ class SlowStore:
 
 @asynccontextmanager
 async def standing_still(service: Service) -> AsyncIterator[SlowStore]:
-    """Let debits be durable, and their outcomes be known only once the store goes on."""
+    """Make debits durable at once, and report their outcomes only after the store continues."""
     tables: Any = vars(service.ledger)["_writing"]
     store = SlowStore(threading.Event(), threading.Event())
     kept = {name: getattr(tables, name) for name in ("spend", "debit")}
@@ -136,17 +136,17 @@ async def standing_still(service: Service) -> AsyncIterator[SlowStore]:
 
 
 async def reset(client: Client) -> None:
-    """Break the connection without a word."""
+    """Break the connection without closing it first."""
     client.writer.transport.abort()
 
 
 async def half_close(client: Client) -> None:
-    """Say that nothing more will be sent; what is answered is still read."""
+    """Close the sending side of the connection; answers can still be read."""
     client.writer.write_eof()
 
 
 async def break_off(server: Served, request: bytes, random: Random) -> None:
-    """Begin a conversation, and break it somewhere: in the request, before or in the answer."""
+    """Begin a conversation, and break it at random: in the request, before the answer or in it."""
     async with server.connection() as client:
         whole = random.random() < 0.8
         await client.send(request if whole else request[: random.randrange(len(request))])
@@ -160,7 +160,7 @@ async def break_off(server: Served, request: bytes, random: Random) -> None:
 
 
 async def until_seen(server: Served, count: int) -> None:
-    """Wait until the server knows of what its clients did."""
+    """Wait until the server has noticed the actions of its clients."""
     for _ in range(count):
         await asyncio.sleep(0)
     async with server.connection() as client:
@@ -169,21 +169,21 @@ async def until_seen(server: Served, count: int) -> None:
 
 
 def left_count() -> int:
-    """Return the number of requests that ended because their client left."""
+    """Return the number of requests that ended because the client disconnected."""
     return REQUESTS.by_status().get(DISCONNECTED_STATUS, 0)
 
 
 async def until_left(count: int) -> None:
-    """Wait until so many requests have ended because their client left."""
+    """Wait until *count* requests have ended because the client disconnected."""
     async with asyncio.timeout(10):
         while left_count() < count:  # noqa: ASYNC110 - nothing tells it
             await asyncio.sleep(0.01)
 
 
 async def settled(service: Service) -> None:
-    """Wait for the debits that were asked for, then for the commit that gives back what is owed.
+    """Wait for the requested debits, then for the commit that refunds credits of broken requests.
 
-    Several commits may take what was asked for; between two of them the balance proves nothing.
+    Several commits may write the requested debits; the balance between two commits proves nothing.
     """
     await service.ledger.expect_writable()
     assert await service.ledger.spend(FIRST) == Empty()

@@ -1,4 +1,4 @@
-"""A devchain with its full history, made once: nothing here changes it."""
+"""A devchain with its full history, made once: the tests here do not change it."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from support.oracles.intended_swaps import intended
 
 @pytest.fixture(scope="session")
 def history() -> Devchain:
-    """Return a chain with ten days of history and a hundred live blocks; not to be changed."""
+    """Return a chain with ten days of history and 100 live blocks; tests must not change it."""
     chain = Devchain(seed=7, now=NOW)
     for _ in range(100):
         chain.tick()
@@ -18,7 +18,7 @@ def history() -> Devchain:
 
 @pytest.fixture(scope="session")
 def meant(history: Devchain) -> Meant:
-    """Return the time of every block of `history` and the swaps the market meant in it."""
+    """Return the time of each block of `history`, and its intended swaps."""
     found = {}
     for slot in history.blockstore.slots:
         block = history.blockstore.block(slot)
@@ -29,11 +29,11 @@ def meant(history: Devchain) -> Meant:
 
 @pytest.fixture
 def young() -> Devchain:
-    """Return a chain with a quarter of an hour of history, for the test to change."""
+    """Return a chain with a quarter of an hour of history, which the test may change."""
     return Devchain(seed=7, now=NOW, history_days=0.01)
 
 
 @pytest.fixture
 def tower() -> Devchain:
-    """Return `young` as mainnet was before Alpenglow: votes, and finality 32 slots late."""
+    """Return `young` with mainnet's pace before Alpenglow: votes, and finality 32 slots later."""
     return Devchain(seed=7, now=NOW, history_days=0.01, slot_ms=400, finality_ms=12_800)

@@ -23,7 +23,7 @@ _chosen: Final = [ENGINES[0]]
 
 @contextmanager
 def chosen(engine: str) -> Iterator[None]:
-    """Open the stores of the block on *engine*."""
+    """Make *engine* the engine of all stores that are opened in the block."""
     before, _chosen[:] = list(_chosen), [engine]
     try:
         yield
@@ -36,7 +36,7 @@ def is_postgresql() -> bool:
 
 
 def account_connections(path: Path) -> AccountConnections:
-    """Return the connections to the accounts in the file at *path*, or in its stead."""
+    """Return the connections to the accounts in the file at *path*, or in its database."""
     if is_postgresql():
         return postgres.account_connections(dsn_in(path.parent, ("money",)))
     _migrated(path)
@@ -44,14 +44,14 @@ def account_connections(path: Path) -> AccountConnections:
 
 
 def webhook_queue(path: Path) -> SqlWebhookQueue:
-    """Return the queue of webhooks in the file at *path*, or in its stead."""
+    """Return the queue of webhooks in the file at *path*, or in its database."""
     if is_postgresql():
         return postgres.webhook_queue(dsn_in(path.parent, ("money",)))
     return sqlite.webhook_queue(path)
 
 
 def payment_store(path: Path) -> SqlPaymentStore:
-    """Return the payments in the file at *path*, or in its stead."""
+    """Return the payments in the file at *path*, or in its database."""
     if is_postgresql():
         return postgres.payment_store(dsn_in(path.parent, ("money",)))
     _migrated(path)
@@ -59,7 +59,7 @@ def payment_store(path: Path) -> SqlPaymentStore:
 
 
 def _migrated(path: Path) -> None:
-    """Put a money file at *path* if there is none: to copy one takes less than to migrate."""
+    """Put a money file at *path* if there is none: a copy takes less time than migrations."""
     if not path.exists():
         path.touch(mode=0o600)
         path.write_bytes(_migrated_file())
@@ -74,10 +74,10 @@ def _migrated_file() -> bytes:
 
 
 def rows_of(path: Path, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """Run a statement over a connection of its own; return its rows."""
+    """Run a statement over a separate connection; return its rows."""
     if is_postgresql():
         return _reported_by(database_in(path.parent, ("money",)), statement, values)
-    database = SqliteDatabase(path, "money", busy_timeout_ms=5_000)  # another file may be there now
+    database = SqliteDatabase(path, "money", busy_timeout_ms=5_000)  # the file may be new
     try:
         return _reported_by(database, statement, values)
     finally:

@@ -1,8 +1,8 @@
-"""Tables of PostgreSQL with many rows, for plans of statements."""
+"""Tables of PostgreSQL with many rows, for tests of query plans."""
 
 from typing import Final
 
-# The statement that fills a table with n rows; every number of a row is that of the row.
+# The statements that fill a table with n rows; all numbers of a row derive from its row number.
 FILL: Final = {
     "credit_account": "(id, token_hash, hint, note, issued_at, balance)"
     " SELECT n, sha256(n::text::bytea), lpad(to_hex(n), 8, '0'), '', n, 5",

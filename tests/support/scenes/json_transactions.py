@@ -1,4 +1,4 @@
-"""JSON as a node sends it, through the reader of the sources and the decoder."""
+"""A node's JSON, read by the parser of the sources and the decoder."""
 
 from collections.abc import Sequence
 

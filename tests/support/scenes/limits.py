@@ -1,4 +1,4 @@
-"""Every Limits, each with an empty store: each process of pytest has a schema."""
+"""All implementations of Limits, each with an empty store: each pytest process has a schema."""
 
 import atexit
 from collections.abc import AsyncGenerator, Callable
@@ -15,12 +15,12 @@ from mintscope.kit.sql.limits import LimitBatches, SharedLimits, WindowStore
 from mintscope.kit.sql.postgres_limits import PostgresWindows
 from support.scenes.postgres import dsn_in
 
-PATIENCE_S: Final = 30.0  # of tests, on a machine that does much else
+PATIENCE_S: Final = 30.0  # for tests on a busy machine
 
 
 @cache
 def dsn() -> str:
-    """Return the database of limits of this process."""
+    """Return the database for the limits of this process."""
     return dsn_in(Path("limits"))
 
 
@@ -37,12 +37,12 @@ def postgres_store(clock: Clock | None = None) -> WindowStore:
 
 
 def empty_postgres() -> None:
-    """Forget every window."""
+    """Delete all windows."""
     _postgres().execute("DELETE FROM limit_window")
 
 
 def end_connections() -> None:
-    """End the connections of limits on the server, as a restart would."""
+    """Close the connections of limits on the server, as a restart would."""
     _postgres().execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE pid <> pg_backend_pid() AND query LIKE '%INSERT INTO limit_window%'"
@@ -66,7 +66,7 @@ async def memory(clock: Clock) -> AsyncGenerator[Limits, None]:
 async def shared(
     clock: Clock, *, store_clock: Clock | None, replicas: int = 1
 ) -> AsyncGenerator[SharedLimits, None]:
-    """Yield limits in the store as it is; by its server's time, or that of *store_clock*."""
+    """Yield limits in the store, with its present rows; by server time, or by *store_clock*."""
     batches = LimitBatches(postgres_store(store_clock), clock, patience_s=PATIENCE_S)
     async with aclosing(SharedLimits(batches, clock, replicas=replicas)) as limits:
         yield limits

@@ -1,4 +1,4 @@
-"""A market for lists, on any engine or in memory: slots in it are final and folded at once."""
+"""A market for lists, on any engine or in memory: its slots are final and folded at once."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,10 +19,10 @@ LIST_ENGINES: Final = ("memory", *MARKET_ENGINES)
 
 
 class ListedMarket(Protocol):
-    """Events of the market."""
+    """The events of the market."""
 
     async def append(self, slot: int, time: int, *swaps: PricedSwap) -> None:
-        """Fold *slot*, which is final."""
+        """Append *slot* as final and folded."""
 
     async def track(self, mint: Mint) -> None: ...
 
@@ -31,11 +31,11 @@ class ListedMarket(Protocol):
     async def learn(self, mint: Mint, facts: MintFacts) -> None: ...
 
     async def trim(self) -> None:
-        """Forget every event that may be forgotten."""
+        """Delete all events that may be deleted."""
 
 
 class KeptMarket:
-    """Implements ListedMarket over a store."""
+    """Implements ListedMarket with a store."""
 
     def __init__(self, market: Market) -> None:
         self.market = market
@@ -66,7 +66,7 @@ class KeptMarket:
 async def listed_market(
     engine: str, folder: Path, retention: Retention = DEFAULT_RETENTION
 ) -> AsyncIterator[tuple[ListedMarket, ListReader]]:
-    """Open an empty market that follows nothing, and what lists read of it."""
+    """Open an empty market that tracks no mint, and the reader of lists over it."""
     if engine == "memory":
         fake = FakeListReader()
         yield fake, fake

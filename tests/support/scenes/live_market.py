@@ -1,4 +1,4 @@
-"""A market that trades on command, and its followers."""
+"""A market that trades on command, and tailers of its log."""
 
 from random import Random
 
@@ -28,7 +28,7 @@ def traded_log(now_s: int) -> FakeLog:
 
 
 def trade(log: FakeLog, *mints: Mint, at_s: int | None = None) -> None:
-    """Append a slot in which each of *mints* trades once, in the second of the slot before."""
+    """Append a slot in which each of *mints* trades once, by default in the last slot's second."""
     tip, random = log.tip_at(log.seq), Random(log.seq)
     log.append(
         (tip.slot or 0) + 1,
@@ -41,7 +41,7 @@ def trade(log: FakeLog, *mints: Mint, at_s: int | None = None) -> None:
 
 
 async def following(log: FakeLog, clock: Clock) -> tuple[LogTailer, Broadcaster]:
-    """Return a follower of *log* that has caught up with it."""
+    """Return a tailer of *log* that has caught up with it, and its broadcaster."""
     market = LiveMarket(CAPACITY)
     follower = LogTailer(log, market, clock)
     broadcaster = Broadcaster(follower, market, clock)

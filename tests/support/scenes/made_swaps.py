@@ -1,4 +1,4 @@
-"""Random swaps of one mint, and the folds that tests read them with."""
+"""Random swaps of one mint, and the folds with which tests read them."""
 
 import random
 
@@ -12,7 +12,7 @@ START = 1_700_000_000
 
 
 def stream(seed: int, length: int, gap_s: float) -> list[Trade]:
-    """Return *length* trades about *gap_s* apart, in bursts, one in six without a price."""
+    """Return *length* trades about *gap_s* apart, in bursts; one in six has no price."""
     rng = random.Random(seed)
     time, price, trades = START + rng.randrange(100_000), 10.0 ** rng.uniform(-9, 6), []
     for _ in range(length):
@@ -35,7 +35,7 @@ def stream(seed: int, length: int, gap_s: float) -> list[Trade]:
 
 
 def swap(trade: Trade, index: int = 0, mint: Mint = MINT) -> PricedSwap:
-    """Return *trade* as the log has it."""
+    """Return *trade* in the form of the log."""
     return PricedSwap(
         mint, index, 0, -1, 0, trade.is_buy, trade.volume, trade.price, trade.price_sol
     )

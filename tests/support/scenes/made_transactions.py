@@ -1,7 +1,7 @@
-"""A tiny transaction builder: the description of a test, in the form of getBlock.
+"""A small transaction builder: turns a test's description into the form of getBlock.
 
-Accounts are named by words; a word becomes an address by hashing, unless it
-is one.  Nothing here comes from the decoder, so neither can hide the other's mistakes.
+Accounts are named by words; a word that is not an address becomes one by hashing.  No code here
+comes from the decoder, so neither can hide the mistakes of the other.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 JUPITER = "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4"
 SELF_CALL = bytes.fromhex("e445a52e51cb9a1d")
 USER = "user"
-# The same addresses come again and again, and each takes 44 long divisions.
+# The same addresses occur again and again, and each takes 44 long divisions.
 REMEMBERED = 50_000
 
 
@@ -52,7 +52,7 @@ def u64(*numbers: int) -> bytes:
 
 @dataclass
 class Ix:
-    """An instruction and what it calls."""
+    """An instruction and its inner instructions."""
 
     program: str
     accounts: list[str]
@@ -77,14 +77,14 @@ def with_fee(source: str, mint: str, target: str, amount: int, fee: int) -> Ix:
 
 
 def batch(*calls: Ix, program: str = SPL) -> Ix:
-    """Many instructions of a token program in one; what they call, the batch calls."""
+    """Return one instruction that contains *calls* of a token program and their inner calls."""
     data = b"".join(bytes([len(ix.accounts), len(ix.data)]) + ix.data for ix in calls)
     accounts = [account for ix in calls for account in ix.accounts]
     return Ix(program, accounts, b"\xff" + data, [below for ix in calls for below in ix.calls])
 
 
 def hooked(moved: Ix, *calls: Ix, hook: str = "hook program") -> Ix:
-    """*moved*, a transfer of Token-2022, with its hook: a program that makes *calls* itself."""
+    """Return *moved*, a transfer of Token-2022, with its hook: a program that makes *calls*."""
     execute = bytes.fromhex("692565c54bfb661a") + moved.data[1:9]  # spl-transfer-hook-interface
     below = Ix(hook, [*moved.accounts, "extra metas"], execute, list(calls))
     return Ix(SPL_2022, [*moved.accounts, "extra metas", hook], moved.data, [below])
@@ -99,9 +99,9 @@ def event(program: str, data: bytes) -> Ix:
 
 
 class Tx:
-    """One transaction being written down.
+    """A transaction under construction.
 
-    has_heights   False for data from before 2023, which does not say who called whom
+    has_heights   False for data from before 2023, which does not contain the callers of calls
     loaded        words whose accounts come from lookup tables
     """
 
@@ -131,17 +131,17 @@ class Tx:
         before: int = 0,
         after: int = 0,
     ) -> "Tx":
-        """Write *account* into the balances, before and after."""
+        """Add *account* to the token balances, before and after."""
         self.balances[account] = (mint, owner, decimals, before, after)
         return self
 
     def with_lamports(self, account: str, before: int, after: int) -> "Tx":
-        """Write the lamports of *account* into the balances; of others there are none."""
+        """Add the lamports of *account* to the balances; other accounts have none."""
         self.lamports[account] = (before, after)
         return self
 
     def entry(self) -> dict[str, Any]:
-        """Return the entry as the RPC's JSON would parse."""
+        """Return the entry in the form of the RPC's parsed JSON."""
         static = [*self.signers]
         for word in self._mentioned():
             if word not in static and word not in self.loaded:

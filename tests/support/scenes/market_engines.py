@@ -1,4 +1,4 @@
-"""The engines at which every market store is tested."""
+"""The engines on which every market store is tested."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, closing
@@ -32,12 +32,12 @@ def market_of(
     follows_all: bool = False,
     retention: Retention = DEFAULT_RETENTION,
 ) -> AbstractAsyncContextManager[Market]:
-    """Open the market of *folder* on *engine*: the same one each time."""
+    """Open the market of *folder* on *engine*; each call opens the same market."""
     return ENGINES[engine](folder, follows_all=follows_all, retention=retention)
 
 
 def execute_in(engine: str, folder: Path, statement: str) -> list[tuple[Any, ...]]:
-    """Run a statement there beside those who have it open; return its rows."""
+    """Run a statement beside open connections to the market; return its rows."""
     if engine == "sqlite":
         with closing(apsw.Connection(str(folder / MARKET_FILE))) as file:
             return file.execute(statement).fetchall()

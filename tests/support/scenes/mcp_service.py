@@ -33,13 +33,13 @@ from mintscope.market.report import (
 from mintscope.mcp.calls import PAYMENT
 from support.fakes.reports import TRACKED
 
-LEGACY = "legacy"  # the client greets first, as those before July 2026 do
+LEGACY = "legacy"  # the client sends `initialize` first, as clients before July 2026 do
 AUTO = "auto"
 
 
 @asynccontextmanager
 async def mcp_beside(api: ASGIApp, clock: Clock, *, limit: Limit = OTHER) -> AsyncIterator[ASGIApp]:
-    """Yield an application that answers MCP clients of *api*, and all others as it does."""
+    """Yield an application that answers MCP clients of *api*; it passes on all other requests."""
     limits = AddressLimits(MemoryLimits(clock), ClientAddresses())
     async with McpService(McpConfig(), limits, limit, clock).beside(api, api) as app:
         yield app
@@ -49,7 +49,7 @@ async def mcp_beside(api: ASGIApp, clock: Clock, *, limit: Limit = OTHER) -> Asy
 async def mcp_client(
     app: ASGIApp, headers: Mapping[str, str] | None = None, *, mode: str = AUTO
 ) -> AsyncIterator[Client]:
-    """Yield a client that sends *headers* with everything."""
+    """Yield a client that sends *headers* with all its requests."""
     transport = httpx2.ASGITransport(app, raise_app_exceptions=False)
     async with httpx2.AsyncClient(transport=transport, headers=headers) as http:
         streams = streamable_http_client("http://test/mcp", http_client=http)

@@ -1,4 +1,4 @@
-"""A service in which something has happened: something for every page to show."""
+"""A service with past events: each page has data to show."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -100,7 +100,7 @@ async def _applications(site: Website) -> dict[str, object]:
 
 
 async def _person(site: Website) -> dict[str, object]:
-    """Make a person with a verified address, two sessions and a key of every kind."""
+    """Add a person with a verified address, two sessions and a key of every kind."""
     people, keys = site.accounts.people, site.accounts.keys
     await people.sign_up(PERSON, PASSWORD, PHONE)
     session = await _session(site)
@@ -162,7 +162,7 @@ async def _person(site: Website) -> dict[str, object]:
 
 
 async def _changes(site: Website) -> dict[str, object]:
-    """Let one person have another address, and a second one ask for one."""
+    """Change the address of one person, and request a change for a second person."""
     people, addresses = site.accounts.people, site.accounts.addresses
     mover = await people.session(await people.sign_up(MOVER, PASSWORD, HERE))
     assert mover is not None
@@ -175,7 +175,7 @@ async def _changes(site: Website) -> dict[str, object]:
 
 
 async def _hours(site: Website) -> None:
-    """Let a week have passed, busier by day than by night."""
+    """Add a week of requests, more by day than by night."""
     now = hour_of(site.clock.now())
 
     def write(rows: AccountRows) -> None:
@@ -232,7 +232,7 @@ async def _backfills(market: Market, now: UnixMs) -> None:
 
 
 def _covered(now: int) -> Iterator[SlotCoverage]:
-    """Yield the coverage of a week, of more programs than have a plot."""
+    """Yield the coverage of a week, for more programs than have a plot."""
     for back in range(159, -1, -3):
         calls = {
             (program, "unknown_instruction"): (back * 5 + place) % 11 * (12 - place)
@@ -249,7 +249,7 @@ def _covered(now: int) -> Iterator[SlotCoverage]:
 
 
 async def _protected(site: Website) -> dict[str, object]:
-    """Let a person have an authenticator app; return a code for signing in next."""
+    """Add an authenticator app to a person; return a code for the next sign-in."""
     people, factors = site.accounts.people, site.accounts.factors
     session = await people.session(await people.sign_up(PROTECTED, PASSWORD, HERE))
     assert session is not None

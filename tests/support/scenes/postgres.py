@@ -1,9 +1,9 @@
-"""Databases of PostgreSQL for tests: one cluster a process of pytest, one database a folder.
+"""Databases of PostgreSQL for tests: one cluster for each pytest process, one database a folder.
 
-Those with the money alone, which tests/spec has by the thousand, are given to one folder after the
-other, with the rows and numbers of a new one: to copy a database takes five times as long. One
-whose schema or settings differ, or that has grown, is removed instead. So is each with a market:
-in one that was emptied rows lie in another order, which tests that compare engines would see.
+Databases with only money, of which tests/spec has thousands, are reused for the next folder, with
+the rows and sequences of a new one: to copy a database takes five times as long. A database whose
+schema or settings differ, or that has grown, is removed instead. So are databases with a market:
+in an emptied one, rows lie in another order, which would show in tests that compare engines.
 """
 
 import atexit
@@ -28,11 +28,11 @@ from support.processes.servers import PostgresServer
 
 KINDS: Final = ("money", "market", "limits")
 GIVEN_AGAIN: Final = ("money",)
-OLDEST: Final = Path("/usr/lib/postgresql/15")  # the oldest version that is promised
+OLDEST: Final = Path("/usr/lib/postgresql/15")  # the oldest supported version
 IDLE_MS: Final = served.IDLE_IN_TRANSACTION_MS
-PATIENT_MS: Final = 60_000  # half of what a test may take
-CONNECTED_MAX: Final = 20  # copies with a connection that stays; the server takes 100 in all
-BYTES_MAX: Final = 4_000_000  # beyond, to take the rows out takes longer than another copy
+PATIENT_MS: Final = 60_000  # half of the time limit of a test
+CONNECTED_MAX: Final = 20  # copies with a lasting connection; the server accepts 100 connections
+BYTES_MAX: Final = 4_000_000  # above this, another copy is faster than to delete the rows
 SIZES: Final = """
 SELECT relname, pg_relation_size(oid) FROM pg_class
  WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND pg_relation_size(oid) > 0
@@ -41,8 +41,8 @@ END_OTHERS: Final = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
  WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
 """
-# Each row of a catalog names the transaction that wrote it: whatever changes a schema, a right or a
-# setting of a database leaves another number, or another count.
+# Each catalog row has the number of the transaction that wrote it: any change of a schema, right
+# or setting of a database changes a number, or the count.
 CATALOGS: Final = {
     "pg_attrdef": "oid",
     "pg_attribute": "attrelid",
@@ -55,7 +55,7 @@ CATALOGS: Final = {
     "pg_trigger": "oid",
     "pg_type": "oid",
 }
-FIRST_OID: Final = 16_384  # of what is not PostgreSQL's own
+FIRST_OID: Final = 16_384  # for objects that PostgreSQL itself does not create
 COUNTED: Final = "(SELECT ARRAY[count(*), max(xmin::text::bigint)] FROM {} WHERE {} >= {})"
 SCHEMA: Final = f"""
 SELECT jsonb_build_array(d.xmin, s.xmin, {
@@ -67,18 +67,18 @@ SELECT jsonb_build_array(d.xmin, s.xmin, {
 
 
 def be_patient() -> None:
-    """Let a transaction of this process be idle for long: on a busy machine it has to wait.
+    """Allow long idle transactions in this process: on a busy machine, it has to wait.
 
-    After 3 s the server would take it for one of a process that is frozen.
+    After 3 s, the server would end such a transaction, as it does if a process is frozen.
     """
     vars(served)["IDLE_IN_TRANSACTION_MS"] = PATIENT_MS
 
 
 @cache
 def server() -> PostgresServer:
-    """Return the cluster of this process, which is removed when it ends.
+    """Return the cluster of this process, which is removed when the process ends.
 
-    It is of the newest version, or of the oldest one if POSTGRES=oldest.
+    It has the newest version, or the oldest version if POSTGRES=oldest.
     """
     is_oldest = environ.get("POSTGRES") == "oldest"
     started = PostgresServer(installed_in=OLDEST if is_oldest else None)
@@ -97,7 +97,7 @@ def oldest_server() -> PostgresServer:
 
 
 def dsn_of(of_version: PostgresServer) -> str:
-    """Return the database that *of_version* has from the start, migrated."""
+    """Return the DSN of the first database of *of_version*, with all migrations."""
     database = PostgresDatabase(of_version.dsn)
     for kind in KINDS:
         migrate(database, kind)
@@ -106,28 +106,28 @@ def dsn_of(of_version: PostgresServer) -> str:
 
 
 def url_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
-    """Return the address of what `dsn_in` names, as an operator writes it."""
+    """Return the database of `dsn_in` as the URL that an operator writes."""
     name = _copy_of(folder, kinds).name
     return f"postgresql://postgres@127.0.0.1:{server().port}/{name}"
 
 
 def dsn_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
-    """Return the database of *folder*, made and migrated when it is first asked for.
+    """Return the DSN of the database of *folder*, made and migrated at the first call.
 
-    kinds   of tables that are made then; others are made by who opens them
+    kinds   the kinds of tables to make at the first call; their users make all others
     """
     return _dsn(_copy_of(folder, kinds).name)
 
 
 def database_in(folder: Path, kinds: Sequence[str] = KINDS) -> PostgresDatabase:
-    """Return a connection to what `dsn_in` names, the same one until it is removed."""
+    """Return a connection to the database of `dsn_in`; it stays the same until it is removed."""
     if folder not in _looked_at:
         _looked_at[folder] = PostgresDatabase(dsn_in(folder, kinds))
     return _looked_at[folder]
 
 
 def forget_those_in(folder: Path) -> None:
-    """Take the databases away from *folder* and what is in it, and end connections to them."""
+    """Release the databases of *folder* and its subfolders, and close connections to them."""
     for each in [looked_at for looked_at in _looked_at if looked_at.is_relative_to(folder)]:
         _looked_at.pop(each).close()
     for each in [made for made in _made if made.is_relative_to(folder)]:
@@ -139,15 +139,15 @@ def forget_those_in(folder: Path) -> None:
 
 
 _numbers: Final = count()
-_connected: Final[set[str]] = set()  # names of copies
+_connected: Final[set[str]] = set()  # the names of copies with a lasting connection
 
 
 class _Template(NamedTuple):
     """A database that is copied.
 
-    is_given_again   its copies are
-    rows      puts the rows that it has into tables that are empty, by table
-    numbers   makes the next number of each sequence the one that it has
+    is_given_again   whether its copies are reused
+    rows      statements that fill empty tables with its rows, by table
+    numbers   the statement that restores the numbers of its sequences
     """
 
     name: str
@@ -158,9 +158,9 @@ class _Template(NamedTuple):
 
 @dataclass
 class _Copy:
-    """A copy of *template*; if it is to be given again, with a connection to it that stays.
+    """A copy of *template*; if it can be reused, it has a lasting connection.
 
-    A property makes one for each example, all at once: beyond CONNECTED_MAX they are not.
+    A property makes a copy for each example, all at once: above CONNECTED_MAX, copies get none.
     """
 
     template: _Template
@@ -178,7 +178,7 @@ class _Copy:
             self._schema = self._connection.execute(SCHEMA.encode()).fetchall()
 
     def is_as_new(self) -> bool:
-        """End all other connections, restore the rows; return whether all is as in a new copy."""
+        """End other connections and restore the rows; return whether the copy is like a new one."""
         if self._connection is None:
             return False
         with suppress(psycopg.Error):
@@ -196,9 +196,9 @@ class _Copy:
         _asked(f"DROP DATABASE {self.name} WITH (FORCE)")
 
     def _restoring(self, tables: Sequence[str]) -> Composed:
-        """Return the statement that restores the rows of *tables* and the numbers of a new copy.
+        """Return the statement that restores the rows of *tables* and the sequences of a new copy.
 
-        As a replica would, it lets no trigger refuse or add anything, and looks at no foreign key.
+        It runs as on a replica: triggers do not fire, and foreign keys are not checked.
         """
         steps: list[Composable] = [SQL("BEGIN; SET LOCAL session_replication_role = replica")]
         steps += [SQL("DELETE FROM {}").format(Identifier(table)) for table in tables]
@@ -221,7 +221,7 @@ def _copy_of(folder: Path, kinds: Sequence[str]) -> _Copy:
 
 @cache
 def _template(kinds: tuple[str, ...]) -> _Template:
-    """Return a database with the tables of *kinds*: to copy it takes a fifth of making it."""
+    """Return a database with the tables of *kinds*: a copy takes a fifth of the time."""
     name = "_".join(("template", *kinds))
     _asked(f"CREATE DATABASE {name}")
     database = PostgresDatabase(_dsn(name))
@@ -235,7 +235,7 @@ def _template(kinds: tuple[str, ...]) -> _Template:
 
 
 def _rows_of(table: str, connection: psycopg.Connection[Any]) -> Composed:
-    """Return the statement that puts the rows of *table* into it."""
+    """Return the statement that inserts the present rows of *table* into it."""
     place = Identifier(table)
     rows = SQL("SELECT json_agg(each)::text FROM {} AS each").format(place)
     ((kept,),) = connection.execute(rows).fetchall()
@@ -246,7 +246,7 @@ def _rows_of(table: str, connection: psycopg.Connection[Any]) -> Composed:
 
 
 def _numbers_of(connection: psycopg.Connection[Any]) -> Composed:
-    """Return the statement that sets the next number of each sequence to its present one."""
+    """Return the statement that resets each sequence to its present number."""
     sets: list[Composable] = []
     for (name,) in connection.execute("SELECT seqrelid::regclass::text FROM pg_sequence"):
         number = SQL("SELECT last_value, is_called FROM {}").format(Identifier(name))
@@ -261,7 +261,7 @@ def _asked(statement: str) -> None:
 
 @cache
 def _connection() -> psycopg.Connection:
-    """Return one that stays: it is what makes and removes databases."""
+    """Return a lasting connection: it creates and removes databases."""
     connection = psycopg.connect(server().dsn, autocommit=True)
     atexit.register(connection.close)
     return connection

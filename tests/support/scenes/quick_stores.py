@@ -1,4 +1,4 @@
-"""New SQLite files copied from one that was migrated, in tests of everything but migrations."""
+"""New SQLite files as copies of a migrated file, for all tests except those of migrations."""
 
 from contextlib import suppress
 from functools import cache
@@ -13,20 +13,20 @@ from mintscope.kit.sql import sqlite
 Migrations = tuple[tuple[int, str, str], ...]
 
 MIGRATE: Final = sqlite._migrate  # noqa: SLF001 - what the service runs
-COPYING: Final = Lock()  # of two connections to an empty file, one fills it
+COPYING: Final = Lock()  # only one of two connections to an empty file fills it
 
 
 def migrate_quickly() -> None:
-    """Let this process spend 2 ms on a new file of money, not 27 on its migrations.
+    """Make a new money file take 2 ms in this process, instead of 27 ms for its migrations.
 
-    The migrations of each kind are run once, also where a test replaces them, and their result is
+    The migrations of each kind are run once, and again if a test replaces them; their result is
     copied.
     """
     vars(sqlite)["_migrate"] = _copied
 
 
 def _copied(db: apsw.Connection, kind: str, path: Path) -> None:
-    with COPYING, suppress(apsw.BusyError):  # of another process, which migrates it
+    with COPYING, suppress(apsw.BusyError):  # if another process is migrating the file
         if not db.execute("SELECT count(*) FROM sqlite_schema").get:
             template = _template(kind, tuple(sqlite.migrations(kind)))
             with db.backup("main", template, "main") as copy:

@@ -1,4 +1,4 @@
-"""The made markets of `prove.prices` in block files, through ingest, and served by the API."""
+"""The made-up markets of `prove.prices` in block files, through ingest, and served by the API."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -35,13 +35,13 @@ UNLIMITED: Final = ApiConfig(rate_limit_requests=1_000_000)
 
 
 class AnsweredRule:
-    """The swaps of one token by the API, in order."""
+    """A price rule that repeats the API's answers about the swaps of one token, in order."""
 
     def __init__(self, sets: Sequence[bool]) -> None:
         self._sets: Iterator[bool] = iter(sets)
 
     def sets_price(self, _offer: Offer) -> bool:
-        """Return its answer about the next one."""
+        """Return the API's answer about the next swap."""
         return next(self._sets)
 
 
@@ -52,7 +52,7 @@ async def replayed(
     curves: Mapping[str, Mapping[str, str]] = EMPTY,
     together: Sequence[Together] = (),
 ) -> AsyncIterator[tuple[Service, list[Swapped]]]:
-    """Serve what block files with the trades of *markets* leave behind: see `block_file`."""
+    """Ingest block files with the trades of *markets*, and serve the result: see `block_file`."""
     end_s = last_second(markets)
     content, swapped = block_file({SOL: sol_market(end_s), **markets}, curves, together)
     path = folder / "blocks.jsonl"
@@ -75,7 +75,7 @@ async def replayed(
 
 
 async def answered(service: Service, token: str, name: str) -> list[dict[str, Any]]:
-    """Return the swaps of a market as `/swaps` lists them, newest first."""
+    """Return the swaps of a market as `/swaps` returns them, newest first."""
     lines: list[dict[str, Any]] = []
     asked = {"limit": str(PAGE)}
     while True:

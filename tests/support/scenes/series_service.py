@@ -1,4 +1,4 @@
-"""The API over a market that a test lets trade, on the engine of the test."""
+"""The API over a market that trades on command, on the engine of the test."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -20,12 +20,12 @@ from support.scenes.service import Service, bearer, running_service
 from support.scenes.traded import Traded, traded_on
 
 TOKEN, QUIET, UNTRACKED = WSOL, USDC, USDT
-BEGIN_S: Final = 1_750_000_020  # a full minute
+BEGIN_S: Final = 1_750_000_020  # the start of a minute
 
 
 @dataclass
 class SeriesService:
-    """Swaps of TOKEN come slot by slot; QUIET is tracked, and never trades."""
+    """An API with swaps of TOKEN, slot by slot; QUIET is tracked, and never trades."""
 
     service: Service
     traded: Traded
@@ -39,7 +39,7 @@ class SeriesService:
     async def trade(
         self, after_s: int, price: float | None, *, is_buy: bool = True, volume: int = 10**6
     ) -> None:
-        """Add a slot with a swap, *after_s* from the beginning."""
+        """Add a slot with a swap, *after_s* after the beginning."""
         self.slots += 1
         sol = None if price is None else price / 100
         swap = PricedSwap(TOKEN, 0, 0, -1, 0, is_buy, volume, price, sol, "pool")

@@ -47,7 +47,7 @@ USUAL_STREAMS = StreamsConfig()
 
 
 def credit_token(number: int) -> CreditToken:
-    """Return one of many credit tokens that no ledger knows by itself."""
+    """Return one of many credit tokens, each made from its number."""
     return make_credit_token(sha224(b"%d" % number).digest())
 
 
@@ -70,7 +70,7 @@ class Service:
     log: FakeLog
     follower: LogTailer
     issued_count: int = 0
-    remembers: bool = False  # issued credit tokens are in memory before they are first presented
+    remembers: bool = False  # whether issued credit tokens are in memory before their first use
 
     async def issue(self, credit_count: int) -> CreditToken:
         """Issue another credit token."""
@@ -83,7 +83,7 @@ class Service:
         return token
 
     async def left(self, token: CreditToken) -> int:
-        """Return the credits left on *token*, asked at the ledger."""
+        """Return the credits left on *token*, as the ledger has them."""
         account = await self.ledger.find(token)
         assert account is not None
         return await self.ledger.balance(account)
@@ -109,7 +109,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
 ) -> AsyncIterator[Service]:
     """Open the API.
 
-    limit_clock    of the limits alone; None: that of everything else
+    limit_clock    the clock of only the limits; None for the clock of everything else
     """
     clock, fake_reports = clock or ManualClock(NOW), FakeReports()
     market = FakeListReader()

@@ -1,4 +1,4 @@
-"""A market for tests of pages: some forty tokens that traded for a day, in a real store."""
+"""A market for tests of pages: some forty tokens that have traded for a day, in a real store."""
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -69,11 +69,11 @@ class Day:
     prices: Mapping[Mint, float]
 
 
-DAYS: Final[dict[UnixMs, Day]] = {}  # by their ends: one is traded once, and then copied
+DAYS: Final[dict[UnixMs, Day]] = {}  # by end: each day is traded once, then copied
 
 
 def mint_named(symbol: str) -> Mint:
-    """Return the mint that is called *symbol* here."""
+    """Return the mint with *symbol* in this market."""
     known = {"SOL": WSOL, "USDC": USDC}
     address = known.get(symbol) or b58encode(hashlib.sha256(symbol.encode()).digest()).decode()
     return Mint(address)
@@ -81,7 +81,7 @@ def mint_named(symbol: str) -> Mint:
 
 @dataclass
 class ShownMarket:
-    """A market that trades on command, and the reads of pages."""
+    """A market that trades on command, and the readers of pages."""
 
     kept: KeptMarket
     lister: ListCache
@@ -94,7 +94,7 @@ class ShownMarket:
 
     @property
     def status(self) -> ReadStatus:
-        """The reads of the status page."""
+        """Return the reader of the status page."""
         reader = self.kept.market.reader
         started_at = UnixMs(self.clock.now() - 3_600_000)
         checks = [Check("data", self._is_well), gap_check(reader, self.follower.pace)]
@@ -103,7 +103,7 @@ class ShownMarket:
         )
 
     def _coverage(self) -> Coverage:
-        """Return that nearly all was read."""
+        """Return a coverage in which nearly all swaps were read."""
         hour = self.clock.now() // HOUR_MS
         rows = [
             ProgramHour(hour, "pumpswap", "read", Tally(41_200, 41_000, 9_900_000 * 10**6)),
@@ -117,12 +117,12 @@ class ShownMarket:
         """Pass the check."""
 
     async def trade(self, *, at_s: int | None = None, mints: Sequence[Mint] = ()) -> None:
-        """Let each mint trade, in a slot that is final at once."""
+        """Add a slot that is final at once, in which each mint trades, and update the pages."""
         await self.append(at_s, mints)
         await self.catch_up()
 
     async def append(self, at_s: int | None = None, mints: Sequence[Mint] = ()) -> None:
-        """Append that slot alone."""
+        """Append such a slot without updating the data of pages."""
         at = self.clock.now() // 1000 if at_s is None else at_s
         random, swaps = Random(at), []
         for n, (symbol, _, usual, volume) in enumerate(NAMES):
@@ -143,7 +143,7 @@ class ShownMarket:
         await self.kept.append(self.slot, at, *swaps)
 
     async def catch_up(self) -> None:
-        """Bring the data of pages to the state of the store."""
+        """Bring the data of pages up to date with the store."""
         await self.follower.catch_up()
         await self.lister.refresh()
 
@@ -159,7 +159,7 @@ async def shown_market(
     async with market_of("sqlite", folder) as market:
         await market.store.start(mints=[], follows_files=False)
         kept, live = KeptMarket(market), LiveMarket(200)
-        # Patient: tours of a browser hold the event loop of a busy machine for seconds.
+        # A long timeout: browser tests block the event loop of a busy machine for seconds.
         follower = LogTailer(market.reader, live, clock, read_timeout_s=60)
         lister = ListCache(market.lists, clock, wait=look_again_soon)
         streams = Streams(Broadcaster(follower, live, clock), clock, stream_bounds(config))
@@ -183,7 +183,7 @@ def _as_it_is(shown: ShownMarket, folder: Path) -> Day:
 
 
 def _copy(whole: apsw.Connection, into: str) -> apsw.Connection:
-    """Let the database at *into*, open or not, be *whole*; return a connection to it."""
+    """Copy *whole* to the database at *into*, even if that is open; return a connection to it."""
     copied = apsw.Connection(into)
     with copied.backup("main", whole, "main") as backup:
         backup.step()

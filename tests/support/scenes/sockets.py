@@ -1,4 +1,4 @@
-"""WebSockets to a service that streams, by a client that others wrote."""
+"""WebSockets to a service that streams, from an independent client library."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ class Socket:
         return [await self.next() for _ in range(count)]
 
     async def rest(self) -> list[Event]:
-        """Return all events until the server closes in order."""
+        """Return all events until the server closes the connection normally."""
         found: list[Event] = []
         try:
             while True:
@@ -60,7 +60,7 @@ class Socket:
 async def socket(
     streaming: Streaming, query: str = "", headers: Mapping[str, str] | None = None
 ) -> AsyncIterator[Socket]:
-    """Open a WebSocket; raises InvalidStatus if the answer is another one."""
+    """Open a WebSocket; raises InvalidStatus if the server refuses it."""
     async with connect(
         f"ws://127.0.0.1:{streaming.server.port}{PATH}{query}",
         additional_headers=headers or {},
@@ -75,7 +75,7 @@ async def socket(
 async def stream(
     streaming: Streaming, token: str, mints: Sequence[Mint], **headers: str
 ) -> AsyncIterator[Socket]:
-    """Open a WebSocket whose credential is in its head."""
+    """Open a WebSocket with the credential in a request header."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     async with socket(streaming, f"?mints={','.join(mints)}", bearer(token) | named) as opened:
         yield opened

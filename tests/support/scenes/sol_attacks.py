@@ -10,14 +10,14 @@ from typing import Final
 from prove.prices.market import SOL_USD, Trade, trade
 
 SECONDS: Final = 900
-LAST_S: Final = SECONDS - 3  # of a token that is paid in SOL
+LAST_S: Final = SECONDS - 3  # the last trade of a token that is paid for in SOL
 POOLS: Final = ("rate-0", "rate-1", "rate-2", "rate-3")
-DEPTH: Final = 1_000_000  # US dollars in each of them
+DEPTH: Final = 1_000_000  # US dollars in each pool
 Attack = Callable[[int], Sequence[Trade]]
 
 
 def one_trade(seed: int) -> Sequence[Trade]:
-    """Return one trade of some 25 SOL at about twice the price, in a pool of a stranger's own."""
+    """Return one trade of 10 to 50 SOL at 1.5 to 2.5 times the price, in a stranger's own pool."""
     random = Random(seed)
     price = SOL_USD * random.uniform(1.5, 2.5)
     sol = random.uniform(10, 50)
@@ -27,7 +27,7 @@ def one_trade(seed: int) -> Sequence[Trade]:
 
 
 def with_oneself(seed: int) -> Sequence[Trade]:
-    """Return trades in one private pool that is deeper than all others, each second, by nine."""
+    """Return trades of nine signers, each second, in a private pool at least as deep as others."""
     random = Random(seed)
     price = SOL_USD * random.choice([random.uniform(0.96, 1.04), random.uniform(0.5, 3.0)])
     depth = DEPTH * random.choice([1, 5, 50, 500])
@@ -47,7 +47,7 @@ def with_oneself(seed: int) -> Sequence[Trade]:
 
 
 def one_signer(seed: int) -> Sequence[Trade]:
-    """Return trades of one signer in the honest pools and in some of his own, each second."""
+    """Return trades of one signer in the honest pools and in up to three own pools, each second."""
     random = Random(seed)
     price = SOL_USD * random.uniform(0.96, 1.04)
     entered = (*POOLS, *(f"own-{number}" for number in range(random.randrange(4))))
@@ -59,7 +59,7 @@ def one_signer(seed: int) -> Sequence[Trade]:
 
 
 def cents_in_many(seed: int) -> Sequence[Trade]:
-    """Return ten dollars a trade near the price, in hundreds of pools with next to nothing."""
+    """Return trades of ten dollars near the price, in 300 pools with almost no liquidity."""
     random = Random(seed)
     price = SOL_USD * random.uniform(1.03, 1.049)
     return [

@@ -1,4 +1,4 @@
-"""Four pools of SOL and dollars in which others trade, slot by slot, as ingest prices them."""
+"""Four pools of SOL and dollars with honest signers, slot by slot, priced as in ingest."""
 
 from collections.abc import Sequence
 from random import Random
@@ -25,17 +25,17 @@ def sale(  # noqa: PLR0913 - what a swap says
     sol: float = 2.0,
     at: int = 0,
 ) -> Swap:
-    """Return a sale of *sol*, transaction *at*, in a *pool* in which *depth* dollars stand then."""
+    """Return a sale of *sol* in transaction *at*, which leaves *depth* dollars in *pool*."""
     left = None if depth is None else depth * 10**6
     made = sol_sale(usd, sol=sol, index=at)
     return made._replace(pool=pool, out_left=left, signer=signer)
 
 
 class SolMarket:
-    """Slot by slot, what SOL costs after each, as ingest finds it.
+    """The price of SOL after each slot, computed as in ingest.
 
-    spread         of the honest prices around 150 USD
-    has_standing   samples are compared with what stands in pools, as ingest does
+    spread         the relative spread of the honest prices around 150 USD
+    has_standing   whether samples are compared with the pools' standings, as in ingest
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class SolMarket:
         self._has_standing = has_standing
 
     def slot(self, time: int, swaps: Sequence[Swap]) -> float | None:
-        """Add a slot of *swaps*, in order."""
+        """Add a slot of *swaps*, in order; return the price."""
         at = UnixS(time)
         agrees = self.standings.agrees(WSOL) if self._has_standing else None
         quotes = Quotes(self.standings.of, at)
@@ -66,7 +66,7 @@ class SolMarket:
         return None if rate is None else rate.usd
 
     def honest(self, factor: float = 1.0) -> list[Swap]:
-        """Return a trade in each honest pool, of five signers in turns."""
+        """Return a trade in each honest pool; five signers take turns."""
         number = len(self.headers)
         return [
             sale(

@@ -19,7 +19,7 @@ PEPPER: Final = sha256(b"the pepper of the tests").digest()
 
 
 def config_in(folder: Path, *, pepper: bytes = PEPPER, **parts: Any) -> Config:
-    """Return a configuration that keeps its stores in *folder*."""
+    """Return a configuration with its stores in *folder*."""
     credit_config = CreditsConfig(pepper=SecretStr(pepper.hex()))
     kept: dict[str, Any] = {"data_dir": folder, "credits": credit_config}
     if is_postgresql():

@@ -41,7 +41,7 @@ class Reader:
         self._lines = response.aiter_lines()
 
     async def next(self) -> Event:
-        """Return the next event; StopAsyncIteration where the body has ended."""
+        """Return the next event; raises StopAsyncIteration if the body has ended."""
         fields: dict[str, str] = {}
         async with asyncio.timeout(PATIENCE_S):
             async for line in self._lines:
@@ -93,24 +93,24 @@ class Streaming:
             yield Reader(response)
 
     async def trade(self, *mints: Mint, after_ms: int = 250, is_seen: bool = True) -> None:
-        """Let *mints* trade in a slot, which the service has seen unless it is not to."""
+        """Make *mints* trade in a new slot; the service reads it if *is_seen*."""
         self.service.clock.advance(after_ms)
         trade(self.service.log, *(mints or TRADED[:1]))
         if is_seen:
             await self.service.follower.catch_up()
 
     def trade_now(self, *mints: Mint) -> None:
-        """Let *mints* trade in a slot of this second, which the service has yet to see."""
+        """Make *mints* trade in a slot of this second, which the service has not read yet."""
         trade(self.service.log, *mints, at_s=self.service.clock.now() // 1000)
 
     async def pass_time(self, seconds: float) -> None:
-        """Move the clock without a slot, look after the streams, and let minutes be paid for."""
+        """Move the clock without a slot, check the streams, and wait until due minutes are paid."""
         self.service.clock.advance(int(seconds * 1000))
         self.service.streams.look()
         await self.settled()
 
     async def settled(self) -> None:
-        """Let all that is under way come to its end, minutes that are being paid for first."""
+        """Wait until all pending work is done, first the payments for minutes."""
         renewing: dict[object, asyncio.Task[None]] = vars(self.service.streams)["_renewing"]
         while renewing:
             await asyncio.wait(renewing.values(), timeout=PATIENCE_S)
@@ -120,13 +120,13 @@ class Streaming:
             await asyncio.sleep(0)
 
     async def until_open(self, count: int) -> None:
-        """Wait until *count* streams get changes."""
+        """Wait until *count* streams receive changes."""
         async with asyncio.timeout(PATIENCE_S):
             while len(vars(self.service.streams)["_beats"]) < count:  # noqa: ASYNC110 - nothing tells it
                 await asyncio.sleep(0.001)
 
     async def until_closed(self, count: int = 0) -> None:
-        """Wait until *count* streams are open."""
+        """Wait until at most *count* streams are open."""
         async with asyncio.timeout(PATIENCE_S):
             while self.service.streams.open_count > count:  # noqa: ASYNC110 - nothing tells it
                 await asyncio.sleep(0.001)
@@ -140,7 +140,7 @@ async def streaming_service(
     stream_config: StreamsConfig = USUAL_STREAMS,
     send_buffer_bytes: int | None = None,
 ) -> AsyncIterator[Streaming]:
-    """Serve streams; the system keeps *send_buffer_bytes* of a connection, as it likes if None."""
+    """Serve streams; *send_buffer_bytes*, if not None, limits the send buffer of a connection."""
     async with running_service(folder, api=api, stream_config=stream_config) as service:
         bounds = Bounds(keep_alive_s_max=1e9, pause_s=0.0)
         async with (

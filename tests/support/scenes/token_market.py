@@ -1,4 +1,4 @@
-"""A market that pages show: tokens with a history, one that is young, one that never traded."""
+"""A market for pages: tokens with a history, a young token, and a token that never traded."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -43,7 +43,7 @@ SILENT: Final = Mint(USDC)
 UNTRACKED: Final = Mint("4k3Dyjzvzp8eMZWUXbBCjEvwSkkk59S5iCNLY3QrkX6R")
 ISSUER: Final = "7fUAJdStEuGbc3sM84cKRL6yYaaSstyLSU4ve5oovLS7"
 SPACING_S: Final = 20
-SWAPS: Final = 1_080  # six hours
+SWAPS: Final = 1_080  # six hours of swaps
 BEGIN_SLOT: Final = 380_000_000
 STREAM_BOUNDS: Final = StreamBounds(streams_per_account_max=500)
 START_USD: Final = {SOL: 171.25, BONE: 0.000022584, RISKY: 0.4321}
@@ -51,7 +51,7 @@ START_USD: Final = {SOL: 171.25, BONE: 0.000022584, RISKY: 0.4321}
 
 @dataclass
 class TokenMarket:
-    """The market, and what pages read of it."""
+    """The market, and the readers of pages."""
 
     market: Market
     follower: LogTailer
@@ -63,7 +63,7 @@ class TokenMarket:
     slot: int = BEGIN_SLOT
 
     async def trade(self, *swaps: PricedSwap, after_s: int = 1, is_seen: bool = True) -> None:
-        """Add a slot, *after_s* later, which pages have seen unless they are not to."""
+        """Add a slot *after_s* later; pages read it if *is_seen*."""
         self.clock.advance(after_s * 1000)
         self.slot += 1
         await self.market.store.write([new_slot(self.slot, self.clock.now() // 1000, swaps)])
@@ -71,7 +71,7 @@ class TokenMarket:
             await self.follower.catch_up()
 
     async def fold(self) -> None:
-        """Make all final, and list it."""
+        """Make all slots final, fold them, and update the list."""
         await self.market.store.write([FinalSlot(Slot(self.slot))])
         while await fold_once(self.market.store, None):
             pass
@@ -79,7 +79,7 @@ class TokenMarket:
 
 
 class CountedSeries:
-    """Reads *series*, and counts the calls that read more than facts or the tip."""
+    """Reads *series*, and counts all calls except those that read facts or the tip."""
 
     def __init__(self, series: SeriesReader) -> None:
         self._series = series
@@ -94,7 +94,7 @@ class CountedSeries:
 async def open_token_market(
     folder: Path, config: Config, ledger: CreditLedger, limits: Limits, clock: ManualClock
 ) -> AsyncIterator[TokenMarket]:
-    """Let a market trade for six hours until now, and show it."""
+    """Open a market that has traded for six hours until now, with the readers of pages."""
     async with market_of("sqlite", folder) as market:
         tracked = [SOL, BONE, RISKY, YOUNG, SILENT]
         await market.store.start(mints=tracked, follows_files=False)
@@ -128,7 +128,7 @@ def new_slot(number: int, time_s: int, swaps: Sequence[PricedSwap]) -> NewSlot:
 def swap_of(
     mint: Mint, usd: float, *, is_buy: bool = True, dollars: float = 120.0, number: int = 0
 ) -> PricedSwap:
-    """Return a swap of *mint* for so many dollars, of its pool against SOL."""
+    """Return a swap of *mint* for *dollars*, in its pool against SOL."""
     decimals = 9 if mint == SOL else 6
     detail = SwapDetail(
         Signature(f"{number:0>4}".replace("0", "Q") + "x" * 83),
@@ -146,7 +146,7 @@ def swap_of(
 
 
 async def _trade_until(market: Market, end_s: int) -> int:
-    """Let all trade, fold all but the newest slots, and return the newest one."""
+    """Make all tokens trade, fold all except the newest slots, and return the newest slot."""
     random, prices = Random(7), dict(START_USD)
     slots, number = [], BEGIN_SLOT
     for step in range(SWAPS):

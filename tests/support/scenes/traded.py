@@ -1,4 +1,4 @@
-"""Markets in which slots are made one by one, on every engine and in memory."""
+"""Markets whose slots are made one by one, on every engine and in memory."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ READERS: Final = (*MARKET_ENGINES, MEMORY)
 
 
 class Traded(Protocol):
-    """A market that a test lets trade."""
+    """A market that trades on command."""
 
     @property
     def reader(self) -> LogReader: ...
@@ -36,17 +36,17 @@ class Traded(Protocol):
         *swaps: PricedSwap,
         standings: Mapping[Mint, Standing] | None = None,
     ) -> None:
-        """Add a slot, and the pools that decide prices after it."""
+        """Add a slot, with the price pools after it."""
 
     async def finalize(self, number: int) -> None:
-        """Make slots final, and fold them."""
+        """Make slots final up to *number*, and fold them."""
 
     async def retract(self, number: int) -> None:
-        """Let the newest slot die."""
+        """Retract the newest slot."""
 
 
 class TradedStore:
-    """Implements Traded over a store."""
+    """Implements Traded with a store."""
 
     def __init__(self, market: Market) -> None:
         self.market = market
@@ -111,7 +111,7 @@ async def traded_on(
     *,
     retention: Retention = DEFAULT_RETENTION,
 ) -> AsyncIterator[Traded]:
-    """Open the market of *folder* on *engine*, or one in memory, with *mints* tracked."""
+    """Open the market of *folder* on *engine*, or a market in memory, with *mints* tracked."""
     if engine == MEMORY:
         yield TradedMemory(mints)
         return

@@ -1,6 +1,6 @@
-"""Block files of the made markets of `prove.prices`: each trade a swap of a pool with its vaults.
+"""Block files of the made-up markets of `prove.prices`: each trade is a swap in a pool with vaults.
 
-The amounts of a trade follow from its price, size and depth, and nothing from the decoder.
+The amounts of a trade follow from its price, size and depth; no code comes from the decoder.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ CPMM_AUTHORITY: Final = "GpMZbSM2GgvTKHJirzeGfMFoaZ8UR2X7F4v8vHTvxFbL"
 SWAP_BASE_INPUT: Final = hashlib.sha256(b"global:swap_base_input").digest()[:8]
 SOL_DECIMALS: Final = 9
 OTHER_DECIMALS: Final = 6
-SOL: Final = "SOL"  # the market in which the rate is made
+SOL: Final = "SOL"  # the market that sets the SOL rate
 FIRST_SLOT: Final = 1_000
-BORROWED: Final = f"{UNNAMED}, with the vaults of "  # of another pool: a venue of one's own says so
+BORROWED: Final = f"{UNNAMED}, with the vaults of "  # a fake venue names another pool's vaults
 PUMPFUN: Final = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 MIGRATE: Final = hashlib.sha256(b"global:migrate").digest()[:8]
 
@@ -32,7 +32,7 @@ EMPTY: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType({})
 
 
 class Swapped(NamedTuple):
-    """A trade as a block holds it."""
+    """A trade as a block contains it."""
 
     signature: str
     mint: str
@@ -40,9 +40,10 @@ class Swapped(NamedTuple):
 
 
 class Leg(NamedTuple):
-    """One exchange of several in a transaction: raw units of two mints, and what a vault is left.
+    """One exchange of several in a transaction.
 
-    given   what the pool receives, and got, what it pays: (mint, raw units)
+    given   what the pool receives: (mint, raw units)
+    got     what the pool pays: (mint, raw units)
     """
 
     pool: str
@@ -52,15 +53,15 @@ class Leg(NamedTuple):
 
 
 class Together(NamedTuple):
-    """A transaction of several exchanges, and when it lands, in seconds from START."""
+    """A transaction of several exchanges, and its time, in seconds from START."""
 
     at_s: int
     legs: Sequence[Leg]
-    left: Mapping[str, int]  # by mint, raw units in each vault after it
+    left: Mapping[str, int]  # raw units in each vault after the transaction, by mint
 
 
 class _Side:
-    """One side of a pool: the raw units that change hands, and those that are left."""
+    """One side of a pool: the raw units that are exchanged, and the raw units left."""
 
     def __init__(self, name: str, mint: str, decimals: int, traded: float, left: float) -> None:
         self.name = name
@@ -71,7 +72,7 @@ class _Side:
 
 
 def sol_market(seconds: int, *, every_s: int = 5) -> list[Trade]:
-    """Return trades of SOL at one price, by many people in four pools of 1,000,000 USD."""
+    """Return trades of SOL at one price, by many signers in four pools of 1,000,000 USD."""
     random = Random(0)
     return [
         trade(
@@ -96,11 +97,11 @@ def block_file(
     curves: Mapping[str, Mapping[str, str]] = EMPTY,
     together: Sequence[Together] = (),
 ) -> tuple[bytes, list[Swapped]]:
-    """Return blocks with the trades of all *markets*, one a second, and the trades in order.
+    """Return blocks with the trades of all *markets*, one for each second, and the trades in order.
 
-    curves     by market and pool, the curve that the pool takes the place of: a migration says so
-               just before its first trade
-    together   transactions of several exchanges; they come first in their block, if there is one
+    curves     the curve that each pool replaces, by market and pool: a migration is added just
+               before the pool's first trade
+    together   transactions of several exchanges; they come first in their block
     """
     swapped: list[Swapped] = []
     lines = list(_blocks(markets, swapped, {name: dict(pools) for name, pools in curves.items()}))
@@ -134,7 +135,7 @@ def _blocks(
 
 
 def _entry(swapped: Swapped, market: str) -> dict[str, Any]:
-    """Return the transaction of a purchase or a sale, with the vaults after it."""
+    """Return the transaction of a purchase or a sale, with the vaults' balances after it."""
     offer = swapped.trade.offer
     quote, decimals, rate = (USDC, OTHER_DECIMALS, 1.0)
     base_decimals = SOL_DECIMALS
@@ -193,7 +194,7 @@ def _migration(market: str, curve: str, pool: str) -> dict[str, Any]:
 
 
 def _atomic(one: Together, number: int) -> dict[str, Any]:
-    """Return the transaction of *one*; what its vaults gain and lose is the sum of its legs."""
+    """Return the transaction of *one*; the changes of its vaults are the sums of its legs."""
     calls: list[Ix] = []
     moved = Counter[tuple[str, str]]()
     for pool, signer, (paid, given), (received, got) in one.legs:

@@ -1,4 +1,4 @@
-"""A block in which every layout of `venue_layouts` occurs, with what the builder moved."""
+"""A block that contains every layout of `venue_layouts`, with the amounts of the builder."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -39,16 +39,16 @@ DRESSES: Final = (
     "deep",
 )
 ROUTED: Final = ("routed", "carried")
-STACK_HEIGHT_MAX: Final = 9  # a top-level instruction stands at 1; eight calls below it
+STACK_HEIGHT_MAX: Final = 9  # a top-level instruction has height 1; eight nested calls are allowed
 EVENT_SIZE: Final = 220
-POOL_AT: Final = 112  # of the events of PumpSwap
+POOL_AT: Final = 112  # the offset of the pool in PumpSwap's events
 CARRIER: Final = "what a router calls"
 HELPER: Final = "jupeiUmn818Jg1ekPURTpr4mFo29p46vygyykFJ3wZC"
 CURVE_TAIL: Final = 250
 
 
 class Expected(NamedTuple):
-    """A swap as the builder made it."""
+    """A swap, as the builder made it."""
 
     signature: str
     program: str
@@ -70,7 +70,7 @@ class Built:
 
 
 class _Exchange:
-    """One swap of a layout being built: its accounts, its amounts and what it moves."""
+    """One swap of a layout under construction: its accounts, amounts and transfers."""
 
     def __init__(self, layout: Layout, number: int, *, hop: int = 0) -> None:
         self.layout = layout
@@ -79,14 +79,14 @@ class _Exchange:
         mints = [*coins, address(f"second token of {layout.name}")]
         self.mints = mints[hop], mints[hop + 1]
         self.amounts = 1_000_000 + 7 * number + 3 * hop, 2_000_000 + 7 * number + 3 * (hop + 1)
-        if hop:  # it takes what the one before gave
+        if hop:  # its input is the output of the hop before
             self.amounts = 2_000_000 + 7 * number + 3 * hop, 3_000_000 + 7 * number
         self.users = f"{self.mints[0]} of user", f"{self.mints[1]} of user"
         self.vaults = f"vault in {hop}", f"vault out {hop}"
         self.pool = f"pool {hop}"
 
     def accounts(self, size: int) -> list[str]:
-        """Return the accounts of the instruction, each where the layout has it."""
+        """Return the accounts of the instruction, at the positions of the layout."""
         layout = self.layout
         accounts = [f"account {at}" for at in range(size)]
         for places, words in ((layout.users, self.users), (layout.vaults, self.vaults)):
@@ -125,7 +125,7 @@ class _Exchange:
         return [checked(user, self.mints[0], vault, paid, program=program), back]
 
     def events(self) -> list[Ix]:
-        """Return the event that the program publishes, if it does."""
+        """Return the event that the program publishes, if it publishes one."""
         if self.layout.event is None:
             return []
         disc, received, paid = self.layout.event
@@ -136,7 +136,7 @@ class _Exchange:
         return [event(self.layout.address, SELF_CALL + bytes.fromhex(disc) + fields)]
 
     def expected(self, signature: str) -> Expected:
-        """Return the swap."""
+        """Return the expected swap."""
         (paid, received), (gave, got) = self.mints, self.amounts
         return Expected(signature, self.layout.name, self.identity(), paid, gave, received, got)
 
@@ -148,10 +148,10 @@ def built(
     dresses: Sequence[str] = DRESSES,
     router: str = JUPITER,
 ) -> list[Built]:
-    """Return every instruction of *layouts* in each of the *dresses*; *mark* makes others.
+    """Return all instructions of *layouts* in each of the *dresses*; *mark* makes them different.
 
     routed    *router* calls the venue
-    carried   so it does, and the tokens go through the router's accounts on both sides
+    carried   the same, and the tokens pass through the router's accounts on both sides
     """
     return [
         _built(instruction, dress, number, mark, router)
@@ -161,7 +161,7 @@ def built(
 
 
 def block(transactions: Sequence[Built]) -> dict[str, Any]:
-    """Return them as `getBlock` shows a block."""
+    """Return *transactions* in the form of getBlock."""
     return {
         "blockHeight": 1,
         "blockTime": 1_790_000_000,
@@ -226,7 +226,7 @@ def _exchanges(
 
 
 def _carried(call: Ix, exchanges: Sequence[_Exchange], tx: Tx) -> Ix:
-    """Return *call* between the transfers to the router's accounts and from them."""
+    """Return *call* between transfers to the router's accounts and transfers from them."""
     first, last = exchanges[0], exchanges[-1]
     for exchange in exchanges:
         for word, mint in zip(exchange.users, exchange.mints, strict=True):
@@ -240,7 +240,7 @@ def _carried(call: Ix, exchanges: Sequence[_Exchange], tx: Tx) -> Ix:
 def _curve(
     layout: Layout, name: str, head: bytes, dress: str, number: int
 ) -> tuple[Ix, Tx, list[Expected]]:
-    """Return a trade with a curve: a sale moves its SOL without a transfer."""
+    """Return a trade on a curve: a sale moves its SOL without a transfer."""
     assert layout.curve is not None
     mint_at, user_at, quote_at = layout.curve
     is_buy = name.startswith("buy")
@@ -276,7 +276,7 @@ def _curve(
 
 
 def _dressed(moved: list[Ix], exchange: _Exchange, dress: str, tx: Tx) -> list[Ix]:
-    """Return *moved* as the token programs may be asked for it."""
+    """Return *moved* in a variant that token programs accept, chosen by *dress*."""
     coins = [one for one in moved if one.program in {SPL, SPL_2022}]
     others = [one for one in moved if one not in coins]
     match dress:
@@ -296,7 +296,7 @@ def _dressed(moved: list[Ix], exchange: _Exchange, dress: str, tx: Tx) -> list[I
 
 
 def _wrapped(call: Ix, dress: str, router: str) -> Ix:
-    """Return *call*, or the programs that call it."""
+    """Return *call*, wrapped in the programs that call it, if *dress* has any."""
     if dress in ROUTED:
         calls = call.calls if call.program == CARRIER else [call]
         return Ix(router, ["x"], bytes(8), calls)

@@ -1,6 +1,6 @@
 """The layouts of swaps of every venue, written by hand from public descriptions.
 
-Nothing here comes from the table of the decoder, so that neither can hide a mistake of the other.
+No data comes from the decoder's table, so neither can hide a mistake of the other.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ ROUTERS: Final = (
     "Prism8hsRo6Ww5jiN5Zeh3YDPLZHqHduCPSAV7JF7qv",
 )
 """Routers and trading bots, which call venues."""
-# Of pump.fun: mint, SOL, tokens, whether it is a purchase, user; the tail names the quote.
+# In pump.fun's event: mint, SOL, tokens, whether it is a purchase, user; then the quote's mint.
 TRADE_EVENT: Final = ("bddb7fd34ee661ee", 32, 40)
 RAYDIUM_AUTHORITY: Final = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 
@@ -40,17 +40,17 @@ class Layout:
     """One swap instruction of a venue; positions count its accounts from 0.
 
     heads    names of Anchor instructions, or first bytes in hex
-    pools    positions of the pools, more than one if the instruction makes several hops; None: the
-             two vaults name the pool
-    users    positions of the trader's accounts: what is paid, what is received
+    pools    positions of the pools, more than one if the instruction makes several hops; None if
+             the two vaults name the pool
+    users    positions of the trader's accounts: the paying and the receiving account
     vaults   positions of the vaults that receive and pay
-    owner    of both vaults: a position or an address; "vault": each owns itself; "pool": a pool
-             that no position names; None: an account that is not passed
+    owner    owner of both vaults: a position, two positions or an address; "vault": each vault owns
+             itself; "pool": a pool without a position; None: an account that is not passed
     moves    "tokens"; "curve": buyers pay SOL as lamports, and sales are paid without a transfer;
-             "shares": the owner's fee is minted besides; "through": another program moves the
-             tokens
-    curve    of a curve: positions of the mint, of the trader, and of the quote's mint if it has one
-    event    first bytes of an event in hex, and the offsets of what the pool received and paid
+             "shares": the owner's fee is also minted; "through": another program moves the tokens
+    curve    for a curve: positions of the mint, the trader, and the quote's mint if it has one
+    event    first bytes of an event in hex, and the offsets of the amounts that the pool received
+             and paid
     """
 
     name: str
@@ -74,7 +74,7 @@ class Layout:
 
 
 def _clmm(name: str, address: str, heads: str) -> Layout:
-    """Return a venue with the layout of Raydium's concentrated liquidity."""
+    """Return a venue with the layout of Raydium's concentrated liquidity pools."""
     return Layout(name, address, heads, (2,), (3, 4), (5, 6), owner=2)
 
 
@@ -84,7 +84,7 @@ def _token_swap(name: str, address: str) -> Layout:
 
 
 def _stabble(name: str, address: str) -> tuple[Layout, Layout]:
-    """Return a venue of Stabble: in the second version the mints precede the accounts."""
+    """Return both layouts of a Stabble venue: in the second version, mints precede the accounts."""
     return (
         Layout(name, address, "swap", (6,), (1, 2), (3, 4)),
         Layout(name, address, "swap_v2", (8,), (3, 4), (5, 6)),
@@ -333,8 +333,8 @@ PUBLISHED: Final = (
     ),
 )
 
-# Positions of pools, of users' accounts and of vaults as public decoders and trade records of 2026
-# have them.  A row alone has no more than its address: its vaults name the pool.
+# Positions of pools, users' accounts and vaults, from public decoders and trade records of 2026.
+# If a row has only an address, the vaults name the pool.
 BY_WHAT_MOVED: Final = (
     Layout("solfi", "SoLFiHG9TfgtdUXUjWAxi3LtvYuFyDLVhBWxdMZxyCe", "07", (1,), owner=1),
     Layout("solfi_v2", "SV2EYYJyRz2YhfXwXnhNAevDEui5Q6yrfyo13WtupPF", "07", (1,)),

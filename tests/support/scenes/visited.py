@@ -1,4 +1,4 @@
-"""A whole shop, with pages and MCP, as a directory visits it from a thread of its own."""
+"""A whole shop, with pages and MCP, for a directory that visits it from another thread."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -27,7 +27,7 @@ CONTACT = "mailto:security@shop.example"
 
 @dataclass
 class Visited(httpx.BaseTransport):
-    """Hands requests to the application, and answers on; *spoil* may change them on the way."""
+    """A transport that passes requests to the application; *spoil* may change the answers."""
 
     app: ASGIApp
     loop: asyncio.AbstractEventLoop
@@ -53,7 +53,7 @@ class Visited(httpx.BaseTransport):
 
 @asynccontextmanager
 async def visited(world: World, *, contact: str | None = CONTACT) -> AsyncIterator[Visited]:
-    """Open the shop."""
+    """Open the shop with pages and MCP, and yield a transport to it."""
     api = ApiConfig(contact=contact, rate_limit_requests=10_000)
     async with opened(world, api=api) as shop:
         limits = AddressLimits(MemoryLimits(world.clock), ClientAddresses(()))

@@ -1,4 +1,4 @@
-"""An installation whose alerts are watched: its accounts, its log, and the processes that watch."""
+"""An installation whose alerts are evaluated: its accounts, its log, and its evaluators."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ from support.scenes.stores import PEPPER
 
 MINT: Final = Mint(WSOL)
 LEVEL: Final = 10.0
-TRACKS: Final = [Tracks(4), Tracks(4)]  # of two processes: what they compile is kept
+TRACKS: Final = [Tracks(4), Tracks(4)]  # one per process; conditions stay compiled
 EMAIL: Final = EmailAddress("alice@example.org")
 
 
@@ -58,7 +58,7 @@ AT_ONCE: Final = EmailBounds(pause_ms=0)
 
 @dataclass
 class Scene:
-    """An installation: its accounts, its log, and the processes that watch."""
+    """An installation: its accounts, its log, and its evaluators."""
 
     store: AccountStore
     log: FakeLog
@@ -81,7 +81,7 @@ class Scene:
         self.user_id = await self.store.transact(lambda rows: rows.users.insert(new))
 
     async def begin_again(self) -> None:
-        """Have another log, no signal, and nothing that was looked at."""
+        """Replace the log, delete all alerts, and reset the state of evaluation."""
         for signal in await self.signals.of_user(self.user_id):
             await self.signals.delete(self.user_id, signal.signal_id)
 
@@ -112,7 +112,7 @@ class Scene:
         clock: ManualClock | None = None,
         bounds: EmailBounds = AT_ONCE,
     ) -> AlertEvaluator:
-        """Return one as a process has that was just started; *bounds* of its e-mails."""
+        """Return an evaluator as in a process that has just started; *bounds* limit its e-mails."""
         writer = AlertWriter(
             store=store or self.store,
             clock=clock or self.clock,
@@ -128,7 +128,7 @@ class Scene:
         )
 
     async def fired(self, signal_id: SignalId) -> Sequence[Firing]:
-        """Return the firings of a signal, oldest first."""
+        """Return the firings of an alert, oldest first."""
         found = await self.signals.firings(self.user_id, signal_id, None, 1000)
         assert found is not None
         return found[::-1]

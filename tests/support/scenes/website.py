@@ -74,7 +74,7 @@ BOUNDS: Final = Bounds(
 )
 
 
-# The library of accessibility checks, which tests load into pages, and who serves it.
+# The library of accessibility checks that tests load into pages, and the origins that serve it.
 AXE: Final = Path(__file__).parents[2] / "browser" / "node_modules" / "axe-core" / "axe.min.js"
 AXE_PATH: Final = "/axe.min.js"
 SERVING_AXE: Final = set[str]()
@@ -82,7 +82,7 @@ SERVING_AXE: Final = set[str]()
 
 @dataclass
 class Website:
-    """A running service; *administration* is what a listener of its own would answer."""
+    """A running service; *administration* is the application of a separate listener."""
 
     origin: str
     app: ASGIApp
@@ -97,7 +97,7 @@ class Website:
     operations: OperationParts | None = None
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Return rows of the money file, read over a connection of its own."""
+        """Return rows of the money file, read over a separate connection."""
         db = apsw.Connection(str(self.folder / "money.sqlite"), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             return list(db.execute(query))
@@ -106,12 +106,12 @@ class Website:
 
     @property
     def market_parts(self) -> MarketParts | None:
-        """Reads of pages from the one market that there is."""
+        """Return the readers of pages over the market, if there is one."""
         market = self.market or self.token_market
         return None if market is None else market.parts
 
     def routes(self) -> list[PageRoute]:
-        """Return every row of the pages."""
+        """Return all routes of the pages."""
         parts = replace(
             self.accounts,
             describe=described(self.api, self.origin),
@@ -124,7 +124,7 @@ class Website:
         return [route for group in groups for route in group.routes()]
 
     async def make_administrator(self) -> EmailAddress:
-        """Make the administrator, with PASSWORD."""
+        """Create the administrator, with PASSWORD."""
         hasher = Argon2Hasher()
         await self.accounts.review.make_administrator(
             ADMINISTRATOR, password_hash=await hasher.hash(PASSWORD), actor=COMMAND_LINE
@@ -141,7 +141,7 @@ class Website:
     async def apply_for_key(
         self, email: str, motivation: str = "To trade.", *scopes: KeyScope
     ) -> tuple[SignupId, str]:
-        """Apply likewise; return the secret too."""
+        """Apply as an agent; return the number of the application and its secret."""
         form = Form(
             email=EmailAddress(email),
             telegram="@agent",
@@ -154,20 +154,20 @@ class Website:
         return signup.signup_id, signup.secret
 
     async def exchange(self, email: str, secret: str) -> str:
-        """Return the API key that the secret of an approved application is exchanged for."""
+        """Exchange the secret of an approved application; return the API key."""
         applicant = await self.accounts.exchange.recognise(EmailAddress(email), secret)
         assert applicant is not None
         issued = await self.accounts.exchange.exchange(applicant, secret, redelivery_key=None)
         return issued.api_key
 
     async def email(self, email: str) -> str:
-        """Return the newest e-mail to *email*."""
+        """Return the text of the newest e-mail to *email*."""
         assert self.accounts.mailbox is not None
         posted = await self.accounts.mailbox.recent(limit=100)
         return next(each.email.text for each in posted if each.email.recipient == email)
 
     async def link(self, email: str) -> str:
-        """Return the path that the newest e-mail to *email* leads to."""
+        """Return the path of the link in the newest e-mail to *email*."""
         words = (await self.email(email)).split()
         return next(word for word in words if word.startswith(self.origin)).removeprefix(
             self.origin
@@ -193,14 +193,14 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
 ) -> AsyncIterator[Website]:
     """Build the service; forms are accepted from *origin*; *parts* are sections.
 
-    merchant_of   makes what sells, over the money of this service; None if nothing is sold
-    has_market    pages show tokens, those of `shown_market`, and the status of that market; or the
-                  tokens of `token_market`
-    status        what they say of the status otherwise
-    operator      who operates it
-    facts         asks the chain for the facts of a mint
+    merchant_of   makes the seller, over the money of this service; None if nothing is for sale
+    has_market    whether pages show the tokens and status of `shown_market`; or the tokens of
+                  `token_market`
+    status        the status on pages without a market
+    operator      the operator of the service
+    facts         requests the facts of a mint from the chain
     """
-    # Passkeys belong to a name, so the machine itself is known by its name too.
+    # Passkeys belong to a host name, so the machine also has the origin "localhost".
     origins = list(dict.fromkeys([origin, origin.replace("127.0.0.1", "localhost")]))
     clock, addresses = clock or ManualClock(NOW), ClientAddresses(())
     limits = MemoryLimits(clock)
@@ -278,7 +278,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
 
 
 async def _made_up(config: Config, clock: ManualClock) -> dict[str, Any]:
-    """Return the parts of the API over a market that is made up."""
+    """Return the parts of the API over a made-up market."""
     log = traded_log(clock.now() // 1000)
     _, broadcaster = await following(log, clock)
     return {
@@ -301,11 +301,11 @@ def _shown(parts: MarketParts) -> dict[str, Any]:
 
 
 async def is_open() -> None:
-    """Sell at any time."""
+    """Do nothing: sales are always open."""
 
 
 async def _lister(clock: ManualClock) -> ListCache:
-    """Return a cache of a list with wrapped SOL, with a pool, and without a trade."""
+    """Return a list cache with wrapped SOL, which has a pool and no trade."""
     reader = FakeListReader()
     offer = Offer("pool", "signer", 150.0, 1.0, 10**7, 10**10, UnixS(clock.now() // 1000))
     standing, _ = stand(None, offer)
@@ -323,7 +323,7 @@ async def _lister(clock: ManualClock) -> ListCache:
 async def served_website(
     folder: Path, *, alone: bool = False, **parts: Any
 ) -> AsyncIterator[Website]:
-    """Build the service and serve it on the loopback address; or administration *alone*."""
+    """Serve the service, or only the administration if *alone*, on the loopback address."""
     app: ASGIApp | None = None
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""A report as the service writes it, for clients that read every field."""
+"""A report as the service writes it, for clients that read all its fields."""
 
 import msgspec
 import numpy as np
@@ -9,7 +9,7 @@ from mintscope.solana.blocks import WSOL
 
 
 def whole_report() -> bytes:
-    """Return a report of wrapped SOL in which some averages are there and some are not."""
+    """Return a report of wrapped SOL in which some averages are null."""
     values = np.arange(200, dtype=np.float64)
     values[:8] = np.nan  # the averages of the first timeframe
     return msgspec.json.encode(report_of(WSOL, values, UnixS(1_750_000_000)))

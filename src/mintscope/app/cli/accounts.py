@@ -277,7 +277,7 @@ def drop_second_factor(
 
 @admin_commands.callback()
 def group() -> None:
-    """Make a group of one command: without a callback typer would drop the word `create`."""
+    """Make `admin` a group: without a callback, typer would drop the name of its only command."""
 
 
 @admin_commands.command()

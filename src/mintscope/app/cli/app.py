@@ -18,10 +18,10 @@ from mintscope import __version__
 
 
 def attach(hear: Callable[[bytes], None]) -> None:
-    """Pass each line from the parent on standard input to *hear*; at its end, send SIGTERM."""
+    """Pass each line from the parent on standard input to *hear*; at the end, send SIGTERM."""
 
     def watch() -> None:
-        # Not through sys.stdin: this thread would hold its lock when the process ends.
+        # Not sys.stdin, because this thread would hold its lock when the process ends.
         with open(0, "rb", buffering=0, closefd=False) as lines:
             for line in lines:
                 hear(line)
@@ -33,8 +33,8 @@ def attach(hear: Callable[[bytes], None]) -> None:
 class Command(NamedTuple):
     """A command.
 
-    module    where it is, below mintscope.app; or in mintscope_client
-    summary   the first sentence of its help, so that a list of all commands imports none
+    module    the name below mintscope.app, or the full name in mintscope_client
+    summary   the first sentence of its help, so that the list of commands imports no module
     """
 
     module: str
@@ -159,9 +159,9 @@ COMMANDS: Final[Mapping[str, Command]] = {
 
 
 class _Commands(TyperGroup):
-    """Imports the module of a command when it is called, because importing all takes a second.
+    """Imports the module of a command only if needed, because all modules take a second.
 
-    Typed with Any where typer has types that it does not publish.
+    Typed with Any in place of types that typer does not publish.
     """
 
     @override
@@ -235,7 +235,7 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Set up logging and errors of every command."""
+    """Attach the process to its parent if requested, before any command runs."""
     gc.enable()
     if attached:
         from mintscope.app.running.tracing import Siblings  # noqa: PLC0415 - loads the metrics
@@ -247,15 +247,15 @@ def root(
 def main() -> None:
     """Run the command line.
 
-    A crash leaves no core file: it would hold the pepper and recent requests.
+    A crash writes no core file, because it would hold the pepper and recent requests.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    gc.disable()  # until the command runs: to look for garbage while modules load takes 0.1 s
+    gc.disable()  # until the command runs: collections while modules load take 0.1 s
     run_command_line(app)
 
 
 def run_command_line(commands: typer.Typer) -> None:
-    """Run the command that the arguments name; exit 1 with one message for an expected error."""
+    """Run the command that the arguments name; exit 1 with one message on an expected error."""
     try:
         commands(prog_name="mintscope")
     except Exception as error:
@@ -264,7 +264,7 @@ def run_command_line(commands: typer.Typer) -> None:
         )
 
         words = trouble_in_words(error)
-        if words is None:  # a bug, whose trace is needed
+        if words is None:  # a bug: its traceback is needed
             raise
         print(f"mintscope: {words}", file=sys.stderr)
         sys.exit(1)

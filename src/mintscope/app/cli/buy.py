@@ -1,6 +1,6 @@
 """`mintscope buy`: pay a mintscope service from a wallet, as any buyer would.
 
-A pending payment is kept in a file: after an interruption the same command goes on with it.
+A pending payment is kept in a file: after an interruption the same command resumes it.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ Folder = Annotated[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuyOptions:
-    """The options of `buy`: where to buy, and with which wallet."""
+    """The options of `buy`: the service and the wallet."""
 
     url: str
     rpc_url: str | None
@@ -180,7 +180,7 @@ def _show_report(report: dict[str, Any]) -> None:
 def _run(
     context: typer.Context, buy: Callable[[Buyer], Awaitable[T]], show: Callable[[T], None]
 ) -> None:
-    """Buy and show the result, or print why nothing was bought and exit with EXIT_NOT_BOUGHT."""
+    """Buy and show the result, or print the failure and exit with EXIT_NOT_BOUGHT."""
     purchase: BuyOptions = context.obj
     kept = (
         f"It is kept in {purchase.folder}: the same command sends it again, and pays nothing twice."
@@ -188,7 +188,7 @@ def _run(
     try:
         with Journal(purchase.folder) as journal:
             show(asyncio.run(_buy(purchase, journal, buy)))
-            journal.tidy()  # what was bought has been shown
+            journal.tidy()  # only after the purchase was shown
     except PendingError as cause:
         typer.echo(f"{cause}: run this command again. {kept}", err=True)
     except RefusedError as cause:
@@ -203,7 +203,7 @@ def _run(
 
 
 async def _buy(purchase: BuyOptions, journal: Journal, buy: Callable[[Buyer], Awaitable[T]]) -> T:
-    """Buy; payments of earlier runs do not count against the limit of this run."""
+    """Run *buy*; payments of earlier runs do not count against the limit of this run."""
     limit = purchase.wallet.limit
     limit = replace(limit, atoms_in_all=limit.atoms_in_all + journal.atoms)
     wallet = replace(purchase.wallet, limit=limit)

@@ -1,4 +1,4 @@
-"""Commands decode, gaps and programs."""
+"""The commands decode, gaps and programs."""
 
 import gzip
 import os
@@ -41,9 +41,9 @@ app = typer.Typer()
 GZIP_MAGIC: Final = b"\x1f\x8b"
 UNSAID: Final = msgspec.Raw(b"null")
 DIGITS: Final = Context(prec=28)
-# Of a folder, files with other names are left out: lists and notes lie beside recordings.
+# Files of a folder with other names are skipped, such as lists and notes beside recordings.
 NAMES_IN_FOLDERS: Final = (".json", ".json.gz")
-DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024  # unpacked; a whole block takes some 7 MB
+DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024  # uncompressed; a whole block takes about 7 MB
 
 Number = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
 
@@ -96,9 +96,9 @@ def _decode(path: Path) -> None:
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return *path*, or the files of transactions and blocks if it is a folder, sorted.
+    """Return *path*, or the sorted files of transactions and blocks if it is a folder.
 
-    Raises BadFile if a folder cannot be read or has none.
+    Raises BadFile if the folder cannot be read or has no such files.
     """
     if not path.is_dir():
         return [path]
@@ -138,7 +138,7 @@ def swaps(path: Path) -> Iterator[tuple[Swap, int | None, int | None]]:
 def documents(path: Path) -> Iterator[tuple[bytes, str]]:
     """Yield each JSON document of *path* and its position in the file.
 
-    A file whose first line is a document has one a line; any other is one document.
+    If the first line is a document, each line is one; otherwise the file is one document.
     """
     try:
         with opened(path) as file:
@@ -163,7 +163,7 @@ def _expect_bounded(text: bytes) -> bytes:
 
 
 def opened(path: Path) -> BinaryIO | gzip.GzipFile:
-    """Open *path*, unpacking gzip by its first bytes, whatever its name."""
+    """Open *path*; gzip is recognized by the first bytes, not by the name."""
     with path.open("rb") as file:
         is_packed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
     return gzip.open(path, "rb") if is_packed else path.open("rb")
@@ -203,7 +203,7 @@ def read(document: Document, raw: bytes | msgspec.Raw, where: str) -> Decoded:
 
 
 def row(swap: Swap, slot: int | None, time: int | None) -> dict[str, Any]:
-    """Return *swap* as it is printed, with amounts and prices as strings to avoid rounding."""
+    """Return the line to print for *swap*, with amounts and prices as strings to avoid rounding."""
     seen = oriented(swap)
     line: dict[str, Any] = {
         "signature": swap.signature,
@@ -249,7 +249,7 @@ def ratio(quote: Decimal, base: Decimal) -> str:
     return f"{price:f}" if price == price.to_integral_value() else str(price)
 
 
-GAPS_MAX: Final = 1_000  # looked through by one command
+GAPS_MAX: Final = 1_000  # read by one command
 
 gap_commands = typer.Typer(help="Slots that no source could deliver.", no_args_is_help=True)
 app.add_typer(gap_commands, name="gaps")
@@ -335,7 +335,7 @@ class Filling:
         return left == 0
 
     async def _look(self, market: Market, gap: Gap) -> set[Mint] | None:
-        """Return the tracked mints that traded in *gap*, None if it cannot be filled now."""
+        """Return the tracked mints that traded in *gap*, None if the gap cannot be filled now."""
         folded = (await market.reader.overview()).folded_slot
         first_settled = await settled(market.reader, gap.last)
         if folded is None or first_settled is None or folded < first_settled:
@@ -354,7 +354,7 @@ class Filling:
         return followed
 
     async def _read(self, market: Market, mint: Mint, slot: Slot) -> bool:
-        """Backfill *mint* again, unless read since *slot*; return whether it is joined."""
+        """Backfill *mint* again, unless it was read since *slot*; return whether it is joined."""
         if await _is_read(market, mint, slot):
             return True
         giving = Giving(

@@ -1,4 +1,4 @@
-"""`mintscope config`; other commands get their configuration by `ConfigFile` and `configured`."""
+"""`mintscope config`; other commands get their configuration from `ConfigFile` and `configured`."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -84,7 +84,7 @@ def config_command(
 
 
 def in_force(loaded: Loaded) -> Iterator[str]:
-    """Yield one line a setting: key, value, origin."""
+    """Yield one line per setting: key, value, origin."""
     rows = [
         (setting.key, shown(setting.value(loaded.config)), _origin(setting, loaded))
         for _, _, group in settings()
@@ -97,7 +97,7 @@ def in_force(loaded: Loaded) -> Iterator[str]:
 
 
 def facts_in_force(loaded: Loaded) -> Iterator[dict[str, str]]:
-    """Yield the settings for programs: values in TOML, secrets masked."""
+    """Yield the settings in a form for programs: values in TOML, secrets masked."""
     for _, _, group in settings():
         for setting in group:
             value = shown(setting.value(loaded.config))
@@ -117,7 +117,7 @@ def _origin(setting: Setting, loaded: Loaded) -> str:
 
 
 def markdown_page() -> Iterator[str]:
-    """Yield docs/reference/config.md."""
+    """Yield the lines of docs/reference/config.md."""
     yield PAGE_HEAD
     for name, section, group in settings():
         title = name or "everything"
@@ -135,7 +135,7 @@ def markdown_page() -> Iterator[str]:
 
 
 def toml_template() -> Iterator[str]:
-    """Yield a mintscope.toml with every default, commented out."""
+    """Yield the lines of a mintscope.toml with every default, commented out."""
     yield "# Uncomment what you change.  Details: mintscope config --markdown"
     for name, section, group in settings():
         yield ""
@@ -165,7 +165,7 @@ def shown(value: Any) -> str:
 
 
 def _seen(secret: str) -> str:
-    """Return the host of the URL *secret*, with the parts masked that may hold a key."""
+    """Return scheme, host and port of the URL *secret*; parts that may hold a key are masked."""
     address = urlsplit(secret)
     if not address.scheme or not address.hostname:
         return '"(secret)"'

@@ -1,4 +1,4 @@
-"""`mintscope credits`: issue credit tokens, and look at them."""
+"""`mintscope credits`: issue and show credit tokens."""
 
 from collections.abc import Sequence
 from secrets import token_bytes

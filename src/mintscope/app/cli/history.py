@@ -1,4 +1,4 @@
-"""Commands that backfill and import."""
+"""The command `mintscope history`: backfills, and imports of candles."""
 
 import asyncio
 from collections.abc import Sequence
@@ -77,7 +77,7 @@ class Bar:
             self._console.print(f"{what}: {done} of about {self._total}")
 
     def say(self, what: str) -> None:
-        """Print a line beside the bar."""
+        """Print the line *what* above the bar."""
         self._console.print(what)
 
 
@@ -90,7 +90,7 @@ app = typer.Typer()
 
 
 class _ReadUnlessNamed(TyperGroup):
-    """`history MINT` reads; `history import MINT` imports."""
+    """Runs `read` if no command is named: `history MINT`."""
 
     @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -194,11 +194,11 @@ def days_ago(days: float) -> UnixS:
 class Giving:
     """One backfill to run, with its options.
 
-    from_time    where it begins
-    pools        those of the mint; by default those that are found
-    rate_pools   those of SOL and dollars; by default the busiest in the log
-    again        read it though the mint has candles since then: they are replaced
-    incomplete   join it though the node does not give every transaction
+    from_time    start of the time to read
+    pools        pools of the mint; by default all that are found
+    rate_pools   pools of SOL and dollars; by default the busiest in the log
+    again        read it even if the mint has candles since then, which are replaced
+    incomplete   join it even if the node does not return every transaction
     """
 
     mint: Mint
@@ -211,7 +211,7 @@ class Giving:
     incomplete: bool = False
 
     async def run(self, market: Market, config: Config) -> Stage:
-        """Survey, ask for confirmation, read, and wait until ingest has joined the result.
+        """Survey, confirm, read, and wait up to a minute for ingest to join the result.
 
         Raises    ValueError if there is nothing to read; SourceError
         """
@@ -260,7 +260,7 @@ class Giving:
         return cost
 
     async def _joined(self, market: Market) -> Stage:
-        """Return the stage of the job: joined, to be read further, or waiting for ingest to run."""
+        """Wait up to a minute for ingest; return the stage: joined, reading, or ready."""
         stage = Stage.READY
         for _ in range(int(JOIN_WAIT_S / LOOK_S)):
             job = await market.history.one(self.mint)
@@ -271,7 +271,7 @@ class Giving:
                 break
             await asyncio.sleep(LOOK_S)
         if stage is Stage.READING:
-            await asyncio.sleep(AGAIN_S)  # the log began less than a minute before, or moved on
+            await asyncio.sleep(AGAIN_S)  # the log began less than a minute ago, or has moved on
         return stage
 
     async def _report(self, market: Market, stage: Stage, calls: int) -> None:

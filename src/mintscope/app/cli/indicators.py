@@ -22,12 +22,12 @@ from mintscope.market.series.series import FURTHER
 
 app = typer.Typer()
 
-# A time beyond it is not in seconds.
+# A greater time is not in seconds.
 TIME_MAX: Final = 99_999_999_999
 VOLUME_MAX: Final = 2**63 - 1
 PERIOD_MAX: Final = 1_000_000
 KEY: Final = re.compile(r"-?[0-9]{1,30}(?:[:./_ ]-?[0-9]{1,30})*")
-# The numbers of a timeframe behind its EMAs, and how many of them come before further indicators.
+# Number of values of a timeframe after its EMAs, and of those before the further indicators.
 BEHIND_EMAS: Final = kernels.READ - len(kernels.SERVICE.ema)
 AT_FURTHER: Final = kernels.FURTHER - len(kernels.SERVICE.ema)
 SIDES: Final = {"buy": True, "sell": False}
@@ -96,7 +96,7 @@ def report(
     values = _snapshot(swaps, UnixS(at))
     data = msgspec.to_builtins(report_of(Mint(""), values, UnixS(at)))
     del data["token"]
-    data["price"] = {unit: data["price"][unit] for unit in ("usd", "sol")}  # of no pool
+    data["price"] = {unit: data["price"][unit] for unit in ("usd", "sol")}  # without pool fields
     if isnan(data["price"]["sol"]):
         data["price"]["sol"] = None
     print(msgspec.json.encode(data).decode())
@@ -163,7 +163,7 @@ def _timeframe(values: list[float], periods: Periods) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Swap:
-    """A line of SWAPS.csv; NaN if the swap has no price."""
+    """A line of SWAPS.csv; a missing price is NaN."""
 
     time: int
     key: tuple[int, ...]
@@ -213,8 +213,8 @@ def _swap_price(row: Row, column: str) -> float:
 def _snapshot(swaps: Sequence[_Swap], now: UnixS) -> Floats:
     """Return the snapshot of *swaps* as of *now*.
 
-    Where keys and times disagree, each timeframe sees another order: by bucket, then
-    key.  So each has a row of its own, and the pressure windows have one in order of time.
+    If keys and times disagree, the order differs by timeframe: by bucket, then by key.  So
+    each timeframe has its own row, and the pressure windows have a row in order of time.
     """
     orders: list[Callable[[_Swap], Any]] = [
         *(lambda swap, width=width: (swap.time // width, swap.key) for width in kernels.WIDTHS),

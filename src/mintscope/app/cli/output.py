@@ -1,4 +1,4 @@
-"""Output of commands, and how a command ends."""
+"""Output of commands, and functions that end a command."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ __all__ = ["NONE", "AsJson", "Cell", "print_json", "print_rows", "visible"]
 EXIT_NOT_DONE: Final = 1
 EXIT_BAD_INPUT: Final = 2
 LINES: Final = 1_000
-LINES_MAX: Final = 100_000  # some 10 MB
+LINES_MAX: Final = 100_000  # about 10 MB
 NUMBER_MAX: Final = 2**63 - 1
 
 Limit: TypeAlias = Annotated[
@@ -39,11 +39,11 @@ def stop(message: str, exit_code: int = EXIT_BAD_INPUT) -> NoReturn:
 
 
 def tell_more(option: str, names: Sequence[int | str], limit: int) -> None:
-    """Print on stderr how to see more than the first *limit* of *names*, if there are more."""
+    """Print on stderr the option for more than the first *limit* of *names*, if there are more."""
     if len(names) > limit:
         typer.echo(f"there are more: {option} {names[limit - 1]}", err=True)
 
 
 def moment(at: UnixMs | None) -> str | None:
-    """Return *at* in ISO 8601."""
+    """Return *at* in ISO 8601; None if *at* is None."""
     return None if at is None else iso_time(at)

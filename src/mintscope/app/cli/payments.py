@@ -151,7 +151,7 @@ def _is_base58(text: str, kind: type[Ed25519] | type[Pubkey]) -> bool:
 
 
 async def _looked_up(settings: Config, money: Money, wanted: Wanted, kept: Kept) -> list[Facts]:
-    """Return the facts of each payment that was found, both stored and on chain."""
+    """Return the facts of each stored payment, or of the chain if a signature is not stored."""
     clock = SystemClock()
     signatures = [each.signature for each in kept.payments]
     answers = await ask_chain(settings, money, clock, signatures, has_row=True)
@@ -217,12 +217,12 @@ def _advised(advice: Advice) -> Facts:
 
 
 def _amount(atoms: int, asset: Mint | None, terms: PaymentsConfig) -> str:
-    """Return *atoms* in whole tokens if the token is one that this service accepts."""
+    """Return *atoms* in whole tokens if this service accepts the token."""
     return assets_of(terms).amount(atoms, asset).replace(",", "")
 
 
 def _places(looked: str, wanted: Wanted, kept: Kept) -> Facts:
-    """Return the extent of the search, to show with a search that has no results."""
+    """Return the extent of the search, which is shown with the results."""
     return {
         "by": looked,
         "wallets": len(wanted.payers),

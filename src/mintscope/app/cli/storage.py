@@ -456,7 +456,7 @@ def _words(found: Plan, now: UnixMs) -> Iterator[str]:
 def _listed(settings: Config) -> int | str:
     """Store a snapshot of the list; a failure only makes the first start of an api slower.
 
-    Return its number of tokens, or the reason why none was stored.
+    Return the number of its tokens, or the reason for the failure.
     """
     try:
         with without_log():

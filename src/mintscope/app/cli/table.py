@@ -56,7 +56,7 @@ class Row:
         text = self.text(column)
         if NUMBER.fullmatch(text) is None or not 0.0 <= float(text) <= maximum:
             raise self.bad(column, f"a number from 0 to {maximum:g}")
-        return abs(float(text))  # no negative zero
+        return abs(float(text))  # avoids negative zero
 
     def bad(self, column: str, expected: str) -> BadTable:
         """Return the error about a cell."""

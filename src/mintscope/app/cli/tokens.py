@@ -52,13 +52,13 @@ Mints = Annotated[list[str], typer.Argument(help="Mint addresses.", metavar="MIN
 class Shown(msgspec.Struct, rename="camel"):
     """The output of `tokens show`; times are Unix seconds.
 
-    tracked_since   time of the slot after which swaps count, None from the very first
-    listed          by an operator: no rule drops it
-    price           None before a swap sets one
+    tracked_since   time of the slot after which swaps count; None: from the first slot
+    listed          whether an operator listed the mint, so that no rule drops it
+    price           None until a swap sets a price
     last_swap       time of the newest swap that counted
-    imported        candles of providers before the first own one, by timeframe
+    imported        imported candles before the first own candle, by timeframe
     history_missing transactions of its backfill that the node listed and never returned
-    facts           metadata of the mint, with the slot of the read; None before it
+    facts           metadata of the mint, with the slot of the read; None before the first read
     """
 
     mint: Mint
@@ -172,7 +172,7 @@ def _days(text: str) -> float:
 def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
     """Return the facts of *mints* from the node; end the command if one is not a mint.
 
-    A node that does not answer refuses nothing: ingest reads the facts later.
+    If the node does not answer, nothing is refused: ingest reads the facts later.
     """
     chain = configured(config).config.chain
     if chain.source == "files":
@@ -234,7 +234,7 @@ async def _lines(market: Market, after: str, count: int) -> list[tuple[output.Ce
 
 
 def _readiness(tracked: TrackedMint, now: UnixS | None) -> list[str | None]:
-    """Return for each timeframe "now", or the earliest time at which it is ready."""
+    """Return "now" or the earliest ready time for each timeframe; None if *now* is None."""
     if now is None:
         return [None] * len(Timeframe)
     moments = ready_from(tracked.state, now).values()
@@ -317,7 +317,7 @@ def export_day(
 
 
 async def _tables(market: Market, within: Range) -> AsyncIterator[tuple[int, Table]]:
-    """Yield the candles *within* the range for all mints, by mint, as numbered tables."""
+    """Yield the candles *within* the range, sorted by mint, as numbered tables."""
     number = 1
     rows = 0
     tables: list[Table] = []
@@ -345,7 +345,7 @@ async def _tracked(market: Market) -> AsyncIterator[Mint]:
 
 async def _candles_of(market: Market, mint: Mint, within: Range) -> Table:
     kept = await market.series.candles(mint, within.asked)
-    if kept is None:  # it is no longer tracked
+    if kept is None:  # the mint is no longer tracked
         return {"token": [], **table_of((), UnixS(0))}
     now = kept.tip.time or UnixS(0)
     candles = page_of(widened(series_of(kept, within.asked), within.width), within, now).candles

@@ -1,1 +1,1 @@
-"""Settings, with unit and default."""
+"""Settings, with their units and defaults."""

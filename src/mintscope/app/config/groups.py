@@ -293,7 +293,7 @@ DELIMITER: Final = "__"
 
 
 class Config(BaseSettings):
-    """Everything an operator decides."""
+    """All settings of an installation."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,

@@ -32,7 +32,7 @@ from mintscope.kit.errors import NeedsOperator
 from mintscope.market.shard import WHOLE
 from mintscope_client.keypair import parse_keypair
 
-OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP  # root may own it, and the service's group read it
+OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP  # root may own it; the service's group may read it
 
 
 def guessable(config: Config) -> list[str]:
@@ -106,7 +106,7 @@ def expect_closed(file: Path) -> None:
     try:
         mode = stat.S_IMODE(file.stat().st_mode)
     except OSError:
-        return  # reading it reports the reason
+        return  # the read of the file reports the reason
     if mode & OTHERS:
         raise OpenSecret(
             f"expected {file} to be closed to other users, for it holds secrets; its mode is"
@@ -115,13 +115,13 @@ def expect_closed(file: Path) -> None:
 
 
 ENDING: Final = "_file"
-# A keypair file of Solana, which its users read each time.
+# A keypair file of Solana, which is read at each use.
 READ_ELSEWHERE: Final = "payments.fee_payer_file"
 BYTES_MAX: Final = 65_536
 
 
 class UnusableSecretFile(ValueError):
-    """A file does not hold a secret; the message names the expected form, and no contents."""
+    """A file does not hold a secret; the message names the expected form, but no contents."""
 
 
 def secret_files(
@@ -162,7 +162,7 @@ def read_secret(path: Path) -> str:
 
 
 def with_secrets(table: Mapping[str, Any], secrets: Mapping[str, str]) -> dict[str, Any]:
-    """Return the TOML *table* with *secrets* in it, by their keys."""
+    """Return the TOML *table* with *secrets* added under their keys."""
     merged = {
         name: dict(part) if isinstance(part, Mapping) else part for name, part in table.items()
     }
@@ -174,13 +174,13 @@ def with_secrets(table: Mapping[str, Any], secrets: Mapping[str, str]) -> dict[s
 
 
 FILE_VARIABLE: Final = "MINTSCOPE_CONFIG"
-# Variables of `mintscope get` and its siblings: no other command reads them.
+# Variables of client commands, such as `mintscope get`; other commands ignore them.
 CLIENT_VARIABLES: Final = ("MINTSCOPE_URL", "MINTSCOPE_CREDENTIAL", "MINTSCOPE_CREDENTIAL_FILE")
 DEFAULT_FILE: Final = Path("mintscope.toml")
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; `problems` says why, one message each."""
+    """The configuration is unusable; `problems` has one message for each reason."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -250,7 +250,7 @@ def _variable(key: str) -> str:
 def _meanings(model: type[Config | Section]) -> dict[str, str]:
     """Return the text below each setting of *model*, in one line.
 
-    pydantic would read it from the source, too, but in every process, which takes 30 ms.
+    pydantic can read the texts, too, but would do so in every process, which takes 30 ms.
     """
     (declared,) = ast.parse(inspect.getsource(model)).body
     assert isinstance(declared, ast.ClassDef)
@@ -271,7 +271,7 @@ def _section(field: FieldInfo) -> type[Section] | None:
 def load(path: Path | None = None) -> Loaded:
     """Read the configuration.
 
-    path     the TOML file; else the one MINTSCOPE_CONFIG names, else mintscope.toml if it is there
+    path     the TOML file; by default that of MINTSCOPE_CONFIG, else mintscope.toml if it exists
     Raises ConfigError with every problem found.
     """
     environ = {
@@ -307,7 +307,7 @@ def load(path: Path | None = None) -> Loaded:
 def _secrets(
     config: Config, known: Mapping[str, Setting], origins: Mapping[str, Origin]
 ) -> tuple[dict[str, str], list[str]]:
-    """Return the secrets of files, by key, and the problems of the files."""
+    """Return the secrets in files, by key, and the problems with the files."""
     secrets: dict[str, str] = {}
     problems = []
     for key, path in secret_files(known, lambda each: known[each].value(config)):
@@ -336,14 +336,14 @@ def _read(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as cause:
         raise ConfigError([f"{file}: cannot be read: {cause.strerror}"]) from cause
-    except (ValueError, RecursionError) as cause:  # bad TOML, bad UTF-8, 5,000 digits, nesting
+    except (ValueError, RecursionError) as cause:  # bad TOML, bad UTF-8, long numbers, deep nesting
         raise ConfigError([f"{file}: expected TOML; {cause}"]) from cause
 
 
 def _unknown_variables(environ: Mapping[str, str], known: Mapping[str, Setting]) -> list[str]:
     """Return a problem for each unknown variable, because a misspelled setting has no effect."""
     variables = [setting.variable for setting in known.values()]
-    # A name that begins like a section is reported by the section itself.
+    # pydantic reports unknown names below a section.
     sections = tuple(f"{PREFIX}{name.upper()}" for name, _, _ in settings() if name)
     return [
         f"{name}: no such setting{_nearest(name, variables)}"
@@ -411,7 +411,7 @@ def _contradictions(config: Config) -> list[str]:
 
 
 def _open_file(file: Path, secrets: Iterable[str]) -> list[str]:
-    """Return a problem if others can read *file*, which holds the settings *secrets*."""
+    """Return a problem if *file* holds *secrets* and other users can access it."""
     if not any(True for _ in secrets):
         return []
     try:
@@ -439,7 +439,7 @@ def _unstreamable(geyser: GeyserConfig) -> list[str]:
 
 
 def _unsafe(config: Config) -> list[str]:
-    """Return the problems with settings that would expose e-mails or passwords."""
+    """Return the problems with mail, the demo wallet, Telegram and the administration port."""
     problems = []
     if config.mail.delivery == "page" and _is_reachable(config.api):
         problems.append(

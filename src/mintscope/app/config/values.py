@@ -1,4 +1,4 @@
-"""Types of single settings, and how to write them in the environment."""
+"""Types of single settings, and the parsers of their form in the environment."""
 
 import re
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def _parse_mint(text: str) -> Mint:
 
 
 class AddedProgram(NamedTuple):
-    """A program that the operator adds; its fields are those of `dex.programs.added`."""
+    """A program that the operator adds; its fields are the arguments of `dex.programs.added`."""
 
     name: str
     address: str
@@ -51,7 +51,7 @@ class AddedProgram(NamedTuple):
 
 
 def parse_program(text: str) -> AddedProgram:
-    """Return the program in *text*.  Raises ValueError that names the expected form."""
+    """Return the program in *text*.  Raises ValueError with the expected form."""
     shape = PROGRAM.fullmatch(text)
     if shape is None:
         raise ValueError(
@@ -119,7 +119,7 @@ def _expect_url(value: SecretStr) -> SecretStr:
     try:
         address = urlsplit(value.get_secret_value())
         is_usable = address.scheme in {"http", "https"} and address.hostname and address.port != 0
-    except ValueError:  # a bracket without its pair, a port that is no number
+    except ValueError:  # an unpaired bracket, or a port that is not a number
         is_usable = False
     if not is_usable:
         raise ValueError("expected an address like https://host:port/path")

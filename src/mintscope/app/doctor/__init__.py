@@ -1,1 +1,1 @@
-"""Checks of an installation, in words."""
+"""Checks of an installation, for `mintscope doctor` and for directories."""

@@ -51,7 +51,7 @@ TOO_MANY: Final = "HTTP 429"
 
 
 def check_chain(config: Config) -> Iterator[Finding]:
-    """Check the node, or the files of blocks."""
+    """Check the node, or the block files."""
     if config.chain.source == "files":
         for path in config.chain.files:
             yield asyncio.run(_file(path))
@@ -71,7 +71,7 @@ async def _file(path: Path) -> Finding:
 
 
 async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Finding]:
-    """Check the node's identity, its time, and its response for a whole block."""
+    """Check the node's identity, clock, pace, finality, and its response for a whole block."""
     where = f"node: {shown(chain.rpc_url)}"
     try:
         async with probed_node(chain, clock) as rpc:
@@ -94,7 +94,7 @@ async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Finding]:
 
 async def _streams(geyser: GeyserConfig) -> AsyncIterator[Finding]:
     """Request the version of each stream server, which tests the connection and the x-token."""
-    # Only here: grpcio and protobuf are an extra that others need not have.
+    # Imported only here, because grpcio and protobuf are an optional extra.
     from mintscope.app.stream import versions  # noqa: PLC0415 - see above
 
     async for where, version, said in versions(geyser):
@@ -163,20 +163,20 @@ def _block(head: Slot, block: BlockProbe, in_flight: int, pace: Pace | None) -> 
 
 
 SHOWN_MAX: Final = 5
-# Less than this part of all volume, an unlisted program is only named.
+# An unlisted program below this share of the volume causes no warning.
 UNLISTED_WARN: Final = 0.01
 LOOK: Final = "mintscope programs --unread names the instructions; look for a newer mintscope"
 NAME_IT: Final = "it is read by its transfers; dex.programs gives it a name"
 
 
 def check_coverage(config: Config) -> Iterator[Finding]:
-    """Check recent coverage, and that of the day before."""
+    """Check recent coverage, and the coverage of the day before."""
     if place_of(config, "market").is_new:
         return
     try:
         coverage = asyncio.run(_read(config))
     except (UnusableStore, ServiceUnavailable):
-        return  # reported by the check of the market
+        return  # the check of the market reports it
     if coverage is not None:
         yield from findings(coverage, config.api.read_share_min)
 
@@ -187,7 +187,7 @@ async def _read(config: Config) -> Coverage | None:
 
 
 def findings(coverage: Coverage, share_min: float) -> Iterator[Finding]:
-    """Yield findings about *coverage*, of the window and the day before it."""
+    """Yield findings about *coverage*, in its newest window and as a whole."""
     since = window_start(coverage.time)
     now = totals(coverage.after(since))
     day = totals(coverage.rows)
@@ -224,7 +224,7 @@ def findings(coverage: Coverage, share_min: float) -> Iterator[Finding]:
 
 
 def _most_missed(coverage: Coverage, since: UnixS) -> list[MissedProgram]:
-    """Return the programs missed most in the day, and those missed most recently."""
+    """Return the programs missed most in the day or in the newest window."""
     day = missed_programs(coverage.rows)
     lately = [one.program for one in missed_programs(coverage.after(since))[:SHOWN_MAX]]
     shown = dict.fromkeys([*lately, *(one.program for one in day[:SHOWN_MAX])])
@@ -251,7 +251,7 @@ def _share(share: float | None) -> str:
 
 
 def _amounts(tally: Tally, whole: Tally) -> str:
-    """Return calls and USD in words, with their share of the whole volume."""
+    """Return calls and USD in words, with the share of the whole volume."""
     calls = "1 call" if tally.calls == 1 else f"{tally.calls:,} calls"
     said = f"{calls}, {tally.volume // MICRO_USD:,} USD"
     if tally.calls > tally.valued:
@@ -265,13 +265,13 @@ def _since(at: UnixS) -> str:
 
 
 BEHIND_S_MAX: Final = 1.6
-BEHIND_MAX: Final = 8  # blocks, if the node does not know how long a slot takes
+BEHIND_MAX: Final = 8  # blocks, if the duration of a slot is unknown
 MONTH_DAYS: Final = 30
 MB: Final = 1_000_000
 
 
 def check_node(config: Config, seconds: float, units_a_month: int | None) -> Iterator[Finding]:
-    """Watch the node for *seconds*; yield the measurements, and a final yes or no."""
+    """Watch the node for *seconds*; yield the measurements and a verdict."""
     chain = config.chain
     where = f"node: {shown(chain.rpc_url)}"
     try:
@@ -357,10 +357,10 @@ WHAT_FOLLOWS: Final = (
 
 
 def check_dollars(config: Config) -> Iterator[Finding]:
-    """Compare the followed dollars by the prices of their recent trades."""
+    """Check the rate of SOL, and compare the tracked dollars by the prices of recent trades."""
     if place_of(config, "market").is_new:
         return
-    with suppress(UnusableStore, ServiceUnavailable):  # reported by the check of the market
+    with suppress(UnusableStore, ServiceUnavailable):  # the check of the market reports it
         prices, sol_age_s = asyncio.run(_prices(config))
         if sol_age_s > RATE_LATE_S:
             yield fail(
@@ -375,7 +375,7 @@ def _dollars(config: Config) -> frozenset[Mint]:
 
 
 async def _prices(config: Config) -> tuple[dict[Mint, float], int]:
-    """Return recent prices of each followed dollar, and the time since the last trade of SOL."""
+    """Return the recent price of each dollar, and the seconds since the last trade of SOL."""
     prices: dict[Mint, float] = {}
     async with open_market(config) as market:
         tip = await market.reader.tip()
@@ -393,7 +393,7 @@ async def _prices(config: Config) -> tuple[dict[Mint, float], int]:
 
 
 def dollar_findings(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> Iterator[Finding]:
-    """Yield findings about *dollars* off the median; *prices* are the prices in trades."""
+    """Yield findings about *dollars* off the median; *prices* are the prices of trades."""
     off = {mint: share for mint, share in off_peg(prices, dollars).items() if mint in prices}
     if not off:
         yield ok(

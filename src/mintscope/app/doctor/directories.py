@@ -27,17 +27,17 @@ from mintscope.solana.blocks import USDC, USDT
 from mintscope_client.transport import BoundedSyncTransport
 
 TIMEOUT_S: Final = 10.0
-ELSEWHERE: Final = "https://directory.example"  # the page that a browser would ask from
+ELSEWHERE: Final = "https://directory.example"  # the origin of a page that sends requests
 
 
 class ServiceSilent(Exception):
-    """The service does not respond at the address; the message says why."""
+    """The service does not respond at the address; the message has the reason."""
 
 
 class Visitor:
-    """Reads each path of one service once.  Every method raises ServiceSilent.
+    """Reads each path of a service once.  `ask` and `document` raise ServiceSilent.
 
-    origin   `https://api.example`
+    origin   such as `https://api.example`
     """
 
     def __init__(self, origin: str, transport: httpx.BaseTransport | None = None) -> None:
@@ -83,7 +83,7 @@ def object_in(text: bytes) -> dict[str, Any]:
 
 
 def terms_in(answer: httpx.Response) -> dict[str, Any]:
-    """Return the terms in the header PAYMENT-REQUIRED, empty if it has none."""
+    """Return the terms in the header PAYMENT-REQUIRED, empty if there are none."""
     try:
         return object_in(b64decode(answer.headers.get("payment-required", ""), validate=True))
     except ValueError:
@@ -177,7 +177,7 @@ def _is_number(host: str) -> bool:
 
 
 def _surface(visitor: Visitor, path: str) -> Iterator[Finding]:
-    """Check that one path is served with its type, for HEAD, and for pages of other origins."""
+    """Check that *path* is served with its type, also for HEAD and for pages of other origins."""
     answer = visitor.ask(path)
     if answer.status_code != httpx.codes.OK:
         fix = CONTACT if path == SECURITY else OURS
@@ -196,7 +196,7 @@ def _surface(visitor: Visitor, path: str) -> Iterator[Finding]:
 
 
 def _texts(visitor: Visitor) -> Iterator[Finding]:
-    """Check the texts for agents and tools."""
+    """Check the texts for agents, the OpenAPI version, and the links of the catalog."""
     for path, start in ((LLMS, "# "), (SKILL, "---\nname: ")):
         answer = visitor.ask(path)
         if answer.status_code == httpx.codes.OK and not answer.text.startswith(start):
@@ -225,7 +225,7 @@ def _crawling(visitor: Visitor) -> Iterator[Finding]:
 
 
 def _sold(visitor: Visitor) -> Iterator[Finding]:
-    """Check the list of products, and the same products in the OpenAPI description."""
+    """Check the list of products, their prices in the OpenAPI document, and the payment tokens."""
     sold = visitor.document(X402)
     if not sold.get("resources"):
         yield _wrong(f"{X402} lists nothing that is sold", "set payments.enabled, and restart")
@@ -243,7 +243,7 @@ def _price_of(operation: Any) -> Any:
 
 
 def _demand(visitor: Visitor) -> Iterator[Finding]:
-    """Request a product without paying, as every prober does."""
+    """Request a product without paying, as directories do, and check the 402."""
     urls = [str(each) for each in visitor.document(X402).get("resources", ())]
     url = next((each for each in urls if "/v1/token/" in each), None)
     if url is None:
@@ -341,7 +341,7 @@ def name_of(described: Mapping[str, Any]) -> str:
 
 
 def owner_of(host: str) -> str:
-    """Return the owner's name in a domain: `example` in `api.example.org`."""
+    """Return the owner's name in *host*: `example` for `api.example.org`."""
     return host.split(".")[-2:][0]
 
 
@@ -362,7 +362,7 @@ def write_pay(origin: str, described: Mapping[str, Any]) -> str:
         "service_url": origin,
         "version": "v1",
     }
-    # A text of JSON is one of YAML.
+    # JSON is valid YAML.
     lines = [f"{name}: {json.dumps(value)}" for name, value in fields.items()]
     head = "\n".join(["---", *lines, "openapi:", "  path: openapi.json", "---"])
     return head + "\n\n" + PROSE.format(title=title, origin=origin)

@@ -37,7 +37,7 @@ CHECKS: Final = (
     machine.check_proxies,
     machine.check_surfaces,
 )
-# Run only if the store has this version.
+# Checks that are skipped if migrations of the store are pending.
 OF_STORE: Final = (
     store.check_market,
     check_coverage,
@@ -101,7 +101,7 @@ def _findings(
 
 
 def _guarded(check: Callable[[Config], Iterable[Finding]], config: Config) -> Iterator[Finding]:
-    """Yield the findings of *check*; an error of it is one more, and the other checks run."""
+    """Yield the findings of *check*, and its error as a finding, so that other checks run."""
     try:
         yield from check(config)
     except Exception as error:  # noqa: BLE001 - of any check, whose store or machine is broken

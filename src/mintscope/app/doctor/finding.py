@@ -22,7 +22,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of output: the finding, and how to fix it."""
+    """One line of output: the finding and its fix."""
 
     level: Level
     what: str
@@ -31,7 +31,7 @@ class Finding:
     @override
     def __str__(self) -> str:
         line = f"{self.level:4}  {self.what}" + (f" — {self.fix}" if self.fix else "")
-        return LINE_END.sub(" ", line)  # of a message of a database
+        return LINE_END.sub(" ", line)  # messages of databases have line ends
 
     def as_json(self) -> dict[str, str]:
         """Return the finding in the form that `--json` prints."""
@@ -54,7 +54,7 @@ def fail(what: str, fix: str) -> Finding:
 
 
 def collect(findings: AsyncIterator[Finding]) -> list[Finding]:
-    """Return all of *findings*."""
+    """Return all *findings*."""
 
     async def collected() -> list[Finding]:
         return [finding async for finding in findings]

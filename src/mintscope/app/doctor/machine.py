@@ -43,11 +43,11 @@ DISK_BYTES_MIN: Final = GIB // 2
 DISK_BYTES_LOW: Final = 5 * GIB
 PROBE_TIMEOUT_S: Final = 2.0
 PACKAGES: Final = ("mintscope", "mintscope-client", "mintscope-devchain")
-FROM_FILE: Final = "direct_url.json"  # of PEP 610; packages from an index have none
+FROM_FILE: Final = "direct_url.json"  # see PEP 610; packages from an index lack it
 
 
 def check_folder(config: Config) -> Iterator[Finding]:
-    """Check that the folder of files is writable and has enough space."""
+    """Check that the data folder is writable, has enough space, and is closed to other users."""
     folder = config.data_dir
     existing = next(path for path in [folder, *folder.absolute().parents] if path.exists())
     try:
@@ -77,7 +77,7 @@ def check_folder(config: Config) -> Iterator[Finding]:
 def check_packages(_config: Config, path: Sequence[str] | None = None) -> Iterator[Finding]:
     """Check that no package of mintscope was installed by its name, from an index.
 
-    path   the folders of installed packages; those of this interpreter by default
+    path   the folders of installed packages; by default those of this interpreter
     """
     folders = list(sys.path if path is None else path)
     installed = {
@@ -101,7 +101,7 @@ def check_packages(_config: Config, path: Sequence[str] | None = None) -> Iterat
 
 
 def check_sqlite(_config: Config) -> Iterator[Finding]:
-    """Report an SQLite version that can corrupt a write-ahead log."""
+    """Report the SQLite version; fail if it can corrupt a write-ahead log."""
     try:
         yield ok(f"SQLite: {engine_version()}")
     except UnusableStore as error:
@@ -209,7 +209,7 @@ FAULT: Final = re.compile(
 
 
 def _forwarded_faults(config: Config) -> dict[str, float]:
-    """Return the counts of the running api by fault; none if it does not run."""
+    """Return the counts of forwarding faults in the running api, empty if it does not respond."""
     metrics = config.metrics
     if not metrics.enabled:
         return {}
@@ -223,7 +223,7 @@ def _forwarded_faults(config: Config) -> dict[str, float]:
 
 
 def _reached(host: str) -> str:
-    """Return an address of this machine at which a server that listens on *host* answers."""
+    """Return a local address that reaches a server listening on *host*."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read, not bound
 
 
@@ -294,7 +294,7 @@ def _check_server(mail: MailConfig) -> Finding:
 
 
 def check_signals(config: Config) -> Iterator[Finding]:
-    """Check that alerts are evaluated, and where their webhooks can be sent."""
+    """Check that alerts are evaluated, and that no client can send webhooks to this machine."""
     signals = config.signals
     api = config.api
     hosts = [api.host] if api.origin is None else [api.host, urlsplit(api.origin).hostname or ""]
@@ -314,7 +314,7 @@ UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"  # in messages of OpenSSL
 
 
 def check_surfaces(config: Config) -> Iterator[Finding]:
-    """Check each description against the rules of directories; one line if all pass."""
+    """Check each description against the rules of directories; yield one line if all pass."""
     origin = config.api.origin
     if origin is None:
         yield ok("surfaces: not looked at; set api.origin to be found by directories")
@@ -336,7 +336,7 @@ def check_surfaces(config: Config) -> Iterator[Finding]:
 
 
 def expected_of(config: Config) -> Expected:
-    """Return the services that should be served, according to the configuration."""
+    """Return the surfaces that should be served, according to the configuration."""
     return Expected(
         has_sales=config.payments.enabled,
         has_contact=config.api.contact is not None,

@@ -49,17 +49,17 @@ from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope_client.keypair import UnusableKeypair
 
 GIB: Final = 1024**3
-# Bytes of a candle with its indexes and the free space between, as measured.
+# Measured bytes of a candle, with its indexes and the free space in between.
 FILE_CANDLE_BYTES: Final = 120
 SERVER_CANDLE_BYTES: Final = 255
-ADDED_UP_MAX: Final = 200_000  # entries: some 0.3 s
+ADDED_UP_MAX: Final = 200_000  # entries, about 0.3 s
 
 
 def check_version(config: Config) -> Iterator[Finding]:
-    """Show the pending migrations of the store; a check never runs them."""
+    """Warn of pending migrations of the store; the check does not run them."""
     try:
         found = waiting_migrations(config)
-    except UnusableStore:  # each check says so
+    except UnusableStore:  # other checks report it
         return
     if found:
         yield warn(
@@ -81,7 +81,7 @@ def fix_of(error: Exception, lost: str = "restore a backup, or use another data_
 
 
 def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
-    """Check the age of the market, and its gaps."""
+    """Check the age of the market, its disk space, and its gaps."""
     place = place_of(config, "market")
     if place.is_new:
         yield ok(f"market: {place.name} is made at the first start")
@@ -152,7 +152,7 @@ def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
 
 
 def check_money(config: Config) -> Iterator[Finding]:
-    """Check the sums of the credit accounts, and that the pepper fits."""
+    """Check the sums of the credit accounts, and that the pepper belongs to them."""
     place = place_of(config, "money")
     pepper = pepper_file(config)
     if place.is_new and config.credits.pepper is None and pepper.exists():
@@ -165,7 +165,7 @@ def check_money(config: Config) -> Iterator[Finding]:
         yield ok(f"money: {place.name} is made at the first start")
         return
     try:
-        if config.credits.pepper is None and not pepper.exists():  # opening would make a new one
+        if config.credits.pepper is None and not pepper.exists():  # opening makes a new one
             if is_used(config):
                 raise UnusablePepper(
                     f"expected the pepper of these accounts at {pepper}; it is not there"
@@ -181,7 +181,7 @@ def check_money(config: Config) -> Iterator[Finding]:
 async def _sums(config: Config) -> Finding:
     """Add up the accounts if they are few; otherwise report the last audit."""
     async with open_money(config, SystemClock()) as money:
-        accounts = money.credits  # refuses another pepper
+        accounts = money.credits  # raises an error for a different pepper
         walked = await money.books.walked()
         if max(walked.entry_count, walked.account_count) > ADDED_UP_MAX:
             return _audited(walked)
@@ -326,7 +326,7 @@ async def _check_sales(config: Config) -> AsyncIterator[Finding]:
         async with open_money(config, SystemClock()) as money:
             why = await money.books.why_stopped()
     except UnusableStore:
-        return  # the money's own check says so
+        return  # the check of the money reports it
     except ServiceUnavailable as error:
         yield fail(f"payments: {error}", "is the disk full?")
         return

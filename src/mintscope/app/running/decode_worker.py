@@ -1,7 +1,7 @@
-"""The second process, which decodes for ingest, and its start.
+"""The second process of ingest, which decodes blocks, and its start.
 
-It is run as `python -m` this module with the programs of `dex.programs`, then the file descriptors
-of the socket for requests and of the shared memory for blocks.
+Its command is `python -m` with this module and the programs of `dex.programs`, then the file
+descriptors of the socket for requests and of the shared memory for blocks.
 """
 
 import signal
@@ -31,7 +31,7 @@ from mintscope.solana.wire import JsonTransactions, read_transaction
 def programs_read(dex: DexConfig) -> Sequence[Program]:
     """Return the programs of the table, then the operator's own that the table lacks.
 
-    The table wins: a newer release may know what an older configuration adds.
+    The table has priority, because a newer release may know programs of an older configuration.
     """
     programs = [added(*parse_program(text)) for text in dex.programs]
     return [*TABLE, *(one for one in programs if one.address not in BY_ADDRESS)]
@@ -62,7 +62,7 @@ log = structlog.get_logger()
 
 @contextmanager
 def decoding_ahead(dex: DexConfig, decode: Decode) -> Iterator[DecodeAhead]:
-    """Run a second process during the block that decodes as *decode* does, with its programs."""
+    """Run a process that decodes like *decode*, with the programs of *dex*, during the block."""
     ahead = DecodeAhead(decode, worker_of(dex))
     try:
         yield ahead
@@ -79,7 +79,7 @@ def pack(transactions: Transactions) -> tuple[str, Sequence[memoryview]]:
     """Return the form of *transactions*, and the bytes of each."""
     if isinstance(transactions, JsonTransactions):
         return JSON, [memoryview(entry) for entry in transactions.entries]
-    # Only where a stream is followed: protobuf is an extra.
+    # Imported only for a stream, because protobuf is an extra.
     from mintscope.solana.yellowstone.transactions import ProtobufTransactions  # noqa: PLC0415 - see above
 
     assert isinstance(transactions, ProtobufTransactions)
@@ -100,7 +100,7 @@ def unpack(form: str, parts: Sequence[memoryview]) -> Transactions:
 
 def main() -> None:
     """Respond to requests until the parent closes its end of the socket."""
-    for each in (signal.SIGINT, signal.SIGTERM):  # the parent's to obey; with it this one ends
+    for each in (signal.SIGINT, signal.SIGTERM):  # for the parent, which ends this process
         signal.signal(each, signal.SIG_IGN)
     *programs, socket_number, memory_number = sys.argv[1:]
     configure_logging("warning", json_lines=not sys.stderr.isatty())

@@ -1,4 +1,4 @@
-"""`mintscope demo`: the whole service on a market of its own."""
+"""`mintscope demo`: the whole service on a simulated market."""
 
 import asyncio
 import fcntl
@@ -44,24 +44,24 @@ from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Gen
 
 # The demo's buyer: an agent with a wallet and without an account.
 #
-# It pays with the official x402 client if that is installed, as it is under
-# `make demo`; else with `mintscope_client`.  Nothing it sends is made by the seller.
+# It pays with the official x402 client if that is installed, as under
+# `make demo`; otherwise with `mintscope_client`.  The seller makes nothing that the buyer sends.
 
 TIMEOUT_S: Final = 60.0
 LOOK_S: Final = 0.1
 LOOKS_MAX: Final = 300
 PRICE_LOOK_S: Final = 1.0
-PRICE_LOOKS_MAX: Final = 15  # half of what a client may ask in a minute
+PRICE_LOOKS_MAX: Final = 15  # half of a client's requests per minute
 LAMPORTS: Final = 10**9
 ATOMS: Final = 1_000 * 10**PAYMENT_DECIMALS
 USDC_ATOMS: Final = 10**6
 ATOMS_PER_PAYMENT: Final = 10 * 10**PAYMENT_DECIMALS
 BUNDLE: Final = 10
-OFFICIAL: Final = find_spec("solana") is not None  # without it the official client cannot pay
+OFFICIAL: Final = find_spec("solana") is not None  # the official client cannot pay without it
 
 
 class DemoFailed(Exception):
-    """The demo did not run as expected; the message is the response of the service."""
+    """The demo did not run as expected; the message has the response of the service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ class BuyerTask:
 def buy(task: BuyerTask) -> None:
     """Request, pay, buy credits and spend them; print every step.  Raises DemoFailed, HTTPError."""
     with warnings.catch_warnings():
-        # The official client uses what its Solana library has deprecated.
+        # The official client uses deprecated parts of its Solana library.
         warnings.simplefilter("ignore")
         asyncio.run(_buy(task))
 
@@ -184,7 +184,7 @@ async def _paying(task: BuyerTask) -> AsyncIterator[httpx.AsyncClient]:
 
 def _official(task: BuyerTask) -> httpx.AsyncClient:
     """Return the official client, changed only to allow payments in the demo's token."""
-    # Not among what the service itself needs.
+    # The service itself does not need these packages.
     from x402 import x402Client  # noqa: PLC0415
     from x402.client_base import SpendControlAsset  # noqa: PLC0415
     from x402.http.clients.httpx import x402HttpxClient  # noqa: PLC0415
@@ -295,7 +295,7 @@ def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], int]:
 
 
 def _is_at(path: str, descriptor: int) -> bool:
-    """Return whether *path* still refers to the file that *descriptor* has open."""
+    """Return whether *path* still refers to the file that *descriptor* refers to."""
     try:
         return os.path.samestat(Path(path).stat(), os.fstat(descriptor))
     except FileNotFoundError:
@@ -303,17 +303,17 @@ def _is_at(path: str, descriptor: int) -> bool:
 
 
 def _remove_if_left(folder: Path) -> None:
-    """Remove *folder* if it belongs to this user and no demo holds it."""
+    """Remove *folder* if it belongs to this user and no demo has locked it."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
-        return  # it went meanwhile, or belongs to another user
+        return  # the folder is gone, or belongs to another user
     try:
         if os.fstat(descriptor).st_uid == os.getuid():
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(folder, ignore_errors=True)
     except BlockingIOError:
-        pass  # a demo runs there
+        pass  # a running demo uses the folder
     finally:
         os.close(descriptor)
 
@@ -321,9 +321,9 @@ def _remove_if_left(folder: Path) -> None:
 SEED: Final = 0
 MINTS: Final = 20
 CREDITS: Final = 100
-HISTORY_DAYS_MIN: Final = 0.2  # reports have each indicator of a minute
-HISTORY_DAYS: Final = 10  # each timeframe has its 200 candles
-READY_TIMEOUT_S: Final = 180.0  # seconds are the rule, a crowded machine the exception
+HISTORY_DAYS_MIN: Final = 0.2  # enough for every minute indicator of a report
+HISTORY_DAYS: Final = 10  # enough for 200 candles in each timeframe
+READY_TIMEOUT_S: Final = 180.0  # usually seconds; longer on a busy machine
 POLL_S: Final = 0.1
 HOST: Final = "127.0.0.1"
 ADMINISTRATOR: Final = "admin@example.org"
@@ -474,7 +474,7 @@ def _streamed(port: int) -> dict[str, str]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Return ports that nothing listens on now."""
+    """Return *count* free ports."""
     with ExitStack() as probes:
         bound = [probes.enter_context(bind(ApiConfig(host=HOST, port=0))) for _ in range(count)]
         return [int(each.getsockname()[1]) for each in bound]
@@ -505,7 +505,7 @@ def _is_ready(origin: str, credit_token: str) -> bool:
 
 
 def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
-    """Print lines to try on the command line."""
+    """Print example commands and the tokens of the market."""
 
     def curl(path: str) -> str:
         authorization = shlex.quote(f"Authorization: Bearer {credit_token}")
@@ -526,7 +526,7 @@ def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
 
 
 def _invite_people(origin: str, rpc_url: str, password: str, folder: Path) -> None:
-    """Print the addresses of the pages, and how to fund a wallet and equip an agent."""
+    """Print the addresses of the pages, and commands that fund a wallet and run an agent."""
     typer.echo("\nFor people:\n")
     typer.echo(f"  pages           {origin}/")
     typer.echo(f"  administrator   {ADMINISTRATOR}, password {password}")
@@ -560,7 +560,7 @@ def _command(environment: Mapping[str, str], *words: str, typed: str = "") -> st
 
 
 def _listener(port: int | None) -> socket.socket:
-    """Return the listening socket of the API; None: on the usual port if free, else on another."""
+    """Return the listening socket of the API; by default on the usual port, or on any free one."""
     try:
         return bind(ApiConfig(host=HOST, port=ApiConfig().port if port is None else port))
     except OSError:

@@ -218,7 +218,7 @@ def _units(text: str, per_whole: int, most: int, option: str) -> int:
 
 
 def _call(url: str, method: str, *params: object) -> object:
-    """Return the response of the devchain; end with one message if it does not respond."""
+    """Return the result from the devchain, or end the command with one message."""
     call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     try:
         answer = httpx.post(url, json=call, timeout=TIMEOUT_S).raise_for_status().json()
@@ -241,7 +241,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         reason, _, _ = str(error.strerror or error).partition(" (while")
         stop(f"cannot listen on {host} port {port}: {reason}")
-    # Inherited by what it accepts; asyncio sets it only for sockets that name their protocol.
+    # Accepted sockets inherit it; asyncio sets it only if the socket names its protocol.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 

@@ -1,4 +1,4 @@
-"""Compiled kernels, stored on disk: `make setup` compiles them, or else the first start.
+"""Compiled kernels, stored on disk: `make setup` compiles them, otherwise the first start does.
 
 `python -m mintscope.app.running.kernels` compiles missing kernels.
 """
@@ -37,7 +37,7 @@ def telling_what_is_compiled() -> Iterator[None]:
 
 
 def load_ingest_kernels() -> None:
-    """Load the compiled code of decoder and fold, so that the first swap need not wait."""
+    """Load the compiled code of decoder and fold, so that the first swap does not wait for it."""
     base58.decode("1" * (base58.SHORT_MAX + 1))
     fold = MintFold()
     swap = PricedSwap(WSOL, 0, 0, -1, 0, is_buy=True, volume=1, price_usd=1.0, price_sol=1.0)
@@ -46,7 +46,7 @@ def load_ingest_kernels() -> None:
 
 
 def load_api_kernels() -> None:
-    """Load the compiled code that answers of an api need, so that no request waits for it.
+    """Load the compiled code for responses of an api, so that no request waits for it.
 
     `Engine` loads the code of reports when it is created.
     """
@@ -60,7 +60,7 @@ def load_api_kernels() -> None:
     for leaves_out_open in (False, True):
         frames.read(tuple(AskedFrame), newest, leaves_out_open=leaves_out_open)
     acc = np.zeros(ACC)
-    close_candle(acc, 0, 1.0, SERVICE)  # as reports of the past do, and waypoints
+    close_candle(acc, 0, 1.0, SERVICE)  # for past reports and waypoints
     one = np.ones(1)
     opens = OpenCandles(
         Series((), has_older=False, closed=0), np.zeros(1, np.int64), Candles(one, one, one)
@@ -69,7 +69,7 @@ def load_api_kernels() -> None:
 
 
 def main() -> None:
-    """Compile everything."""
+    """Compile all missing kernels."""
     with telling_what_is_compiled():
         load_ingest_kernels()
         load_api_kernels()

@@ -1,6 +1,6 @@
 """Log lines.
 
-The log of a process: fixed phrases with fields; no credential ever appears in one.
+The log of a process has lines of fixed phrases with fields; no line has a credential.
 """
 
 import logging
@@ -23,7 +23,7 @@ Render: TypeAlias = Callable[[Any, str, Line], str | bytes]
 FOLDED_S: Final = 60.0
 FOLDED_LINES_MAX: Final = 200
 FOLDED_LEVELS: Final = frozenset({"warning", "error", "critical"})
-# Ignored as lines are compared: each line of the same failure has other values of these.
+# Ignored when lines are compared, because they differ in each line of the same failure.
 CHANGING: Final = frozenset({"timestamp", "exception", "exc_info", "slot", "seq", "at"})
 LAST_LINE: Final = "stops"
 
@@ -33,7 +33,7 @@ _process: Final = list[str]()
 
 @contextmanager
 def naming_process(process: str) -> Iterator[None]:
-    """Name *process* in each line that is logged during the block, by whatever thread."""
+    """Name *process* in each line that is logged during the block, by any thread."""
     _process[:] = [process]
     try:
         yield
@@ -70,7 +70,7 @@ def _above_least(
 def configure_logging(level: str, *, json_lines: bool) -> None:
     """Send every log line of this process to stderr, as JSON lines or for people.
 
-    Lines of libraries become lines of this log, from the level warning on.
+    Lines of libraries with level warning or above become lines of this log.
     """
     set_level(level)
     renderer: Render = (
@@ -119,9 +119,9 @@ def announce(event: str, **fields: object) -> None:
 
 @contextmanager
 def logging_uncaught() -> Iterator[None]:
-    """Log exceptions of threads and finalizers that nothing catches, during the block.
+    """Log uncaught exceptions of threads and finalizers during the block.
 
-    By default Python prints them, over several lines that are no JSON.
+    Otherwise Python prints them over several lines that are not JSON.
     """
     before = sys.unraisablehook, threading.excepthook
     sys.unraisablehook = lambda found: _tell_uncaught(found.exc_value, repr(found.object))
@@ -151,7 +151,7 @@ class _Folded:
 class Folding:
     """Renders lines; a repeated line is logged once a minute, with the number of omitted repeats.
 
-    Warnings and errors repeat if all of their fields but times, durations and slots are the same.
+    A warning or error is a repeat if all its fields are equal, except times, durations and slots.
     """
 
     def __init__(self, render: Render, monotonic_s: Callable[[], float] = time.monotonic) -> None:
@@ -173,7 +173,7 @@ class Folding:
     def _due(self, now_s: float, *, until_s: float | None) -> list[Line]:
         """Return the lines whose minute is over and whose repeats were omitted.
 
-        until_s   the time at which every minute ends; None: each ends by itself
+        until_s   the time at which all minutes end; None: each ends after 60 s
         """
         over_s = now_s - FOLDED_S if until_s is None else until_s
         due: list[Line] = []
@@ -221,7 +221,7 @@ class _OfLibraries(logging.Handler):
 class _Logger(structlog.WriteLogger):
     """Writes to standard error; a line that cannot be written, for example on a full disk, is lost.
 
-    A line and its end are one write: processes of `serve` share one standard error.
+    A line and its end are one write, because processes of `serve` share standard error.
     """
 
     @override

@@ -1,6 +1,6 @@
 """The data and actions of administrators while the service runs.
 
-Counts that were not written when the process ends are lost: a minute at most.
+Counts of up to a minute are lost when the process ends.
 """
 
 import asyncio
@@ -45,8 +45,8 @@ log = structlog.get_logger()
 class HourWriter:
     """Writes the counts since its last round.
 
-    age_ms   of the newest block
-    fund     the lamports of the fee payer that are not reserved; None: nothing is sold
+    age_ms   returns the age of the newest block
+    fund     returns the unreserved lamports of the fee payer; None: nothing is sold
     """
 
     store: AccountStore
@@ -121,7 +121,7 @@ async def facts_on_chain(chain: ChainConfig, mint: Mint) -> MintFacts | None:
 async def operating(
     config: Config, market: Market, money: Money, clock: Clock, age_ms: Callable[[], int | None]
 ) -> AsyncIterator[OperationParts]:
-    """Write the numbers of each hour during the block; *age_ms* is the newest block's age."""
+    """Write the numbers of each hour during the block; *age_ms* returns the newest block's age."""
     sales = money.books if config.payments.enabled else None
     writer = HourWriter(money.accounts, clock, age_ms, None if sales is None else sales.fund)
     async with running(writer.run, "hours"):

@@ -39,7 +39,7 @@ class Reloading:
 
     reread    reads the configuration again.  Raises ConfigError
     applied   the functions that apply a new setting, by its key
-    ours      returns whether this process uses a key; others are ignored
+    ours      returns whether this process uses a key; other keys are ignored
     """
 
     config: InitVar[Config]
@@ -56,7 +56,7 @@ class Reloading:
 
         Returns the keys of the settings that were applied.
 
-        Settings that need a restart are named each time until the restart.
+        Settings that need a restart are logged each time until the restart.
         """
         try:
             config = self.reread()
@@ -85,7 +85,7 @@ def reloading(
     *,
     ours: Callable[[str], bool] = lambda _: True,
 ) -> Iterator[None]:
-    """Read the settings again at each SIGHUP during the block, in the event loop.
+    """Read the settings again on each SIGHUP during the block, in the event loop.
 
     reread   None: a SIGHUP is ignored
     """
@@ -107,9 +107,9 @@ SHOWN: Final = 12  # hexadecimal digits
 
 @cache
 def commit() -> str | None:
-    """Return the first 12 digits of the installed commit; None if it is not known.
+    """Return the first 12 digits of the installed commit; None if unknown.
 
-    A wheel holds it (hatch_build.py); pip records it for an installation from a repository (PEP
+    A wheel contains it (hatch_build.py); pip records it for an installation from a repository (PEP
     610); a checkout has it in .git.
     """
     found = _built_in() or _installed() or _checked_out(Path(__file__).resolve())
@@ -133,10 +133,10 @@ def _installed() -> str | None:
 
 
 def _checked_out(file: Path) -> str | None:
-    """Return the commit of the checkout that *file* is in."""
+    """Return the commit of the checkout that contains *file*; None if there is none."""
     try:
         git = next(each / ".git" for each in file.parents if (each / ".git").exists())
-        if git.is_file():  # of a worktree: it names the folder of the worktree
+        if git.is_file():  # in a worktree, the file names its folder
             git = (git.parent / git.read_text().removeprefix("gitdir:").strip()).resolve()
         head = (git / "HEAD").read_text().strip()
         reference = head.removeprefix("ref:").strip()
@@ -183,11 +183,11 @@ class Backoff:
 
 
 def held(config: Config, role: str, *, patience_s: float = 0.0) -> AbstractContextManager[None]:
-    """Hold the folder of all files for *role*, unless the stores are shared.
+    """Lock the data folder for *role*, unless the stores are shared.
 
     Raises FolderInUse, FolderOpen.
     """
-    if is_shared(config):  # the database has the lock then
+    if is_shared(config):  # the database has the lock
         return nullcontext()
     may_be_open = config.data_dir_may_be_open
     return folder.held(config.data_dir, role, may_be_open=may_be_open, patience_s=patience_s)
@@ -196,8 +196,8 @@ def held(config: Config, role: str, *, patience_s: float = 0.0) -> AbstractConte
 class Sibling(msgspec.Struct, frozen=True):
     """The state of a process.
 
-    restarts     how often it was started again
-    is_stopped   it has ended, and is not started again before an operator has decided
+    restarts     number of restarts
+    is_stopped   it has ended, and is not restarted before an operator acts
     """
 
     restarts: int = 0
@@ -205,6 +205,6 @@ class Sibling(msgspec.Struct, frozen=True):
 
 
 def bind(api: ApiConfig) -> socket:
-    """Return the socket that clients connect to.  Raises OSError for an address in use."""
+    """Return the socket that clients connect to.  Raises OSError if the address is in use."""
     with naming_setting("api.port", "api.host", api.host, api.port):
         return listen(api.host, api.port)

@@ -56,7 +56,7 @@ from mintscope.kit.time import iso_time_ms
 from mintscope.solana.blocks import SourceError
 
 EXIT_FAILED: Final = 1
-EXIT_OPERATOR: Final = 3  # a restart does not help until an operator has decided
+EXIT_OPERATOR: Final = 3  # a restart does not help before an operator acts
 
 log = structlog.get_logger()
 
@@ -69,7 +69,7 @@ IsNew = Annotated[
 class ChildEnded(Exception):
     """A process that the others depend on ended for good.
 
-    needs_operator    it ended with EXIT_OPERATOR, and so does the command that started it
+    needs_operator    it ended with EXIT_OPERATOR, so the command that started it does, too
     """
 
     def __init__(self, message: str, *, needs_operator: bool) -> None:
@@ -81,7 +81,7 @@ class ChildEnded(Exception):
 class Life:
     """One run of a process.
 
-    reason   why it ends by itself, or the name of the signal that ended it
+    reason   the reason for its end, such as the name of a signal
     """
 
     tells_json: bool
@@ -102,9 +102,9 @@ class Life:
 
 @contextmanager
 def living(process: str, loaded: Loaded, *, in_use: int = EXIT_OPERATOR) -> Iterator[Life]:
-    """Log that *process* starts, with its settings, and that it stops, with the reason.
+    """Log the start of *process* with its settings, and its stop with the reason.
 
-    Each line names it.  Errors end it as in `ending_in_words`.
+    Each line names the process.  Errors end it as in `ending_in_words`.
     """
     is_json = logs_json(loaded.config.log)
     configure_logging(loaded.config.log.level, json_lines=is_json)
@@ -131,7 +131,7 @@ def changed_settings(loaded: Loaded) -> dict[str, str]:
 def ending_in_words(in_use: int = EXIT_OPERATOR, life: Life | None = None) -> Iterator[None]:
     """End the command with one message, and with EXIT_OPERATOR if an operator must decide.
 
-    in_use    the exit code if another process has its role
+    in_use    the exit code if another process has the role
     life      logs the message instead, if its lines are JSON
     """
     try:
@@ -166,12 +166,12 @@ def _end(life: Life | None, error: Exception, exit_code: int) -> NoReturn:
     raise typer.Exit(exit_code) from None
 
 
-WAITING_MAX: Final = 64  # answered in one go; then the parent checks its children
+WAITING_MAX: Final = 64  # clients answered at a time, before the parent checks its children
 LINGERING_MAX: Final = 256
-LINGER_S: Final = 1.0  # for a client to read the answer before its connection is closed
+LINGER_S: Final = 1.0  # time to read the response before the connection is closed
 READ_BYTES_MAX: Final = 64 * 1024
 RETRY_AFTER_S: Final = 5
-# An earlier request may have sent a payment, which is not known here.
+# An earlier request may have sent a payment, which this process does not know.
 MESSAGE: Final = (
     "The service cannot start; it is tried again. This request charged nothing. If it carries a"
     " payment, do not pay again: send the same payment again, with the same Idempotency-Key."
@@ -199,20 +199,20 @@ class OutOfService:
         self.close(older_than_s=LINGER_S)
 
     def close(self, *, older_than_s: float = 0.0) -> None:
-        """Close the connections that were answered *older_than_s* seconds ago."""
+        """Close the connections answered at least *older_than_s* seconds ago, and surplus ones."""
         until_s = time.monotonic() - older_than_s
         while self._answered and (
             self._answered[0][0] <= until_s or len(self._answered) > LINGERING_MAX
         ):
             _, client = self._answered.popleft()
-            with suppress(OSError):  # unread bytes at the close would discard the answer
+            with suppress(OSError):  # unread bytes would discard the response at the close
                 client.recv(READ_BYTES_MAX)
             client.close()
 
     def _tell(self, client: socket.socket) -> None:
         client.settimeout(0.0)
         self._answered.append((time.monotonic(), client))
-        with suppress(BlockingIOError):  # its request is still on the way
+        with suppress(BlockingIOError):  # the request has not arrived yet
             client.recv(READ_BYTES_MAX)
         client.send(_response(SystemClock().now()))
         client.shutdown(socket.SHUT_WR)
@@ -242,17 +242,17 @@ def _response(now: UnixMs) -> bytes:
 
 STOP_TIMEOUT_S: Final = 15.0
 POLL_S: Final = 0.05
-ANSWER_S: Final = 0.5  # for a later start, clients get an answer at once
+ANSWER_S: Final = 0.5  # clients wait for an earlier start; for a later start they get 503
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
     """The effect of a process's end on the other processes.
 
-    may_end       it may end without an error, and then stays ended
-    has_memory    the others rely on its memory: it is never restarted
-    is_vital      the others end with it when it ends for good
-    again         last argument when it is restarted
+    may_end       the process may end without an error, and then stays ended
+    has_memory    the others rely on its memory, so it is never restarted
+    is_vital      the others end if it ends for good
+    again         arguments to add if it is restarted
     """
 
     may_end: bool = False
@@ -263,7 +263,7 @@ class Role:
 
 @dataclass(slots=True, kw_only=True)
 class _Child:
-    """One process, from its first run to its last."""
+    """One child process, over all its runs."""
 
     name: str
     arguments: Sequence[str]
@@ -278,15 +278,14 @@ class _Child:
 
 
 class Children:
-    """Runs `mintscope` commands beside this one; one that ends is started again.
+    """Runs `mintscope` commands as child processes, and restarts those that end.
 
     A child that ends with EXIT_OPERATOR stays ended, and the others are notified.
 
-    environment   theirs; None: ours
+    environment   the environment of the children; None: that of this process
 
-    Each child holds the read end of a pipe whose other end is ours.  We write the state of the
-    other children to it.  When we die, even by SIGKILL, the pipe closes and `attach` ends the
-    child.
+    Each child holds the read end of a pipe.  The parent writes the state of all children to it.
+    If the parent dies, even by SIGKILL, the pipe closes and `attach` ends the child.
     """
 
     def __init__(
@@ -301,7 +300,7 @@ class Children:
         self._stopping = threading.Event()
         self._hung_up = threading.Event()
         self._on_hang_up: Callable[[], Sequence[str]] = lambda: ()
-        self.stopped_by: int | None = None  # the signal that stopped it, if one did
+        self.stopped_by: int | None = None  # the signal that stopped the children, if any
 
     def __enter__(self) -> Self:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -340,9 +339,9 @@ class Children:
         self._run(child)
 
     def on_hang_up(self, reload: Callable[[], Sequence[str]]) -> None:
-        """Call *reload* at each SIGHUP, then pass the signal on to the children.
+        """Call *reload* on each SIGHUP, then pass the signal on to the children.
 
-        reload    returns the names of children that are to be restarted instead
+        reload    returns the names of children to restart instead
         """
         self._on_hang_up = reload
 
@@ -354,7 +353,7 @@ class Children:
     def pause(self, seconds: float) -> None:
         """Wait *seconds*, or until asked to stop; restart children that have ended.
 
-        Raises ChildEnded when one has ended for good without which the others cannot work.
+        Raises ChildEnded if a vital child has ended for good.
         """
         end_s = time.monotonic() + seconds
         while not self._stopping.wait(min(POLL_S, max(0.0, end_s - time.monotonic()))):
@@ -377,7 +376,7 @@ class Children:
             [*self._command, *child.arguments, *again],
             stdin=subprocess.PIPE,
             env=self._environment,
-            start_new_session=True,  # Ctrl-C reaches us alone, we stop them in order
+            start_new_session=True,  # Ctrl-C reaches only the parent, which stops them
             pass_fds=[] if child.listener is None else [child.listener.fileno()],
         )
         assert child.process.stdin is not None
@@ -393,7 +392,7 @@ class Children:
                 child.process.send_signal(signal.SIGTERM if is_ended else signal.SIGHUP)
 
     def _look_at(self, child: _Child) -> None:
-        """Record that *child* has ended, or start it again when it is time."""
+        """Record that *child* has ended, or start it again after its wait."""
         now_s = time.monotonic()
         if child.out_of_service is not None:
             child.out_of_service.close(older_than_s=LINGER_S)
@@ -453,7 +452,7 @@ class Children:
 
 
 def _stop(children: Sequence[_Child]) -> None:
-    """Ask all of *children* to end, then wait for each; kill those that take too long."""
+    """Ask all *children* to end, then wait for each; kill those that take too long."""
     running = [child.process for child in children if child.process is not None]
     for process in running:
         process.terminate()
@@ -472,7 +471,7 @@ def _close_pipe(process: subprocess.Popen[bytes]) -> None:
     process.stdin.close()
 
 
-# Credentials of the stream: ingest alone restarts with new ones.
+# Settings of the stream, with credentials: if they change, only ingest restarts.
 OF_INGEST_ALONE: Final = "geyser."
 
 app = typer.Typer()
@@ -507,16 +506,16 @@ def serve(
         for role in ("ingest", "api"):  # wait for children of a killed `serve` to end
             with held(settings, role, patience_s=STOP_TIMEOUT_S):
                 pass
-        # Clients that connect while the api is started again wait in this socket.
+        # Clients that connect while the api restarts wait in this socket.
         with bind(settings.api) as listener, Children() as children:
             children.on_hang_up(_reloads(settings, lambda: load(config).config))
-            # Ingest ends with its files; the api goes on serving what was read.
+            # Ingest ends after its files; the api continues to serve the data.
             children.start("ingest", ["ingest", *options], role=Role(may_end=is_file))
             for worker in range(1, workers + 1):
                 start_api(children, listener, options, worker=worker)
             children.wait()
             life.note_signal(children.stopped_by)
-            listener.close()  # the api still holds it until it ends
+            listener.close()  # the api keeps it open until it ends
 
 
 def _reloads(settings: Config, reread: Reread) -> Callable[[], Sequence[str]]:
@@ -544,7 +543,7 @@ def start_api(
 ) -> None:
     """Start an api that serves the clients of *listener*; the service cannot run without it.
 
-    worker   which one of several, from 1
+    worker   the number of the api, from 1
     """
     arguments = ["api", "--listener", str(listener.fileno()), *options]
     if worker > 1:

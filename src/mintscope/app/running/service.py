@@ -1,4 +1,4 @@
-"""Commands api, ingest and mcp."""
+"""The commands api, ingest and mcp."""
 
 import asyncio
 import signal
@@ -33,7 +33,7 @@ def ingest(*, config: ConfigFile = None, is_new: IsNew = False) -> None:
     from mintscope.app.ingest import run_ingest  # noqa: PLC0415 - each command loads its own parts
 
     loaded = configured(config)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until its handler is set
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the handler is set
     with living("ingest", loaded) as life, CommandHistory(tells_json=life.tells_json) as history:
         reread = lambda: load(config).config  # noqa: E731 - of one line
         life.note_signal(
@@ -42,10 +42,10 @@ def ingest(*, config: ConfigFile = None, is_new: IsNew = False) -> None:
 
 
 class CommandHistory:
-    """A progress bar on a terminal, or else a line now and then; silent once caught up.
+    """A progress bar on a terminal, otherwise an occasional line; silent once caught up.
 
-    Call it with (done, all).  All may grow while the chain goes on, and done is below
-    zero if a source goes back to replace orphaned blocks.
+    Call it with (done, total).  The total may grow with the chain, and done is negative
+    if a source goes back to replace orphaned blocks.
 
     tells_json   write JSON lines, as the log does
     """
@@ -74,7 +74,7 @@ class CommandHistory:
         self._bar.stop()
 
     def __call__(self, done: int, total: int) -> None:
-        """Show that *done* of *total* blocks are read."""
+        """Show the progress: *done* of *total* are read."""
         if self._is_over:
             return
         if done >= total:
@@ -121,7 +121,7 @@ def api(
     siblings.is_restart = again
     loaded = configured(config)
     settings = of_worker(loaded.config, worker)
-    # uvicorn raises a signal again when it has stopped; by then there is nothing left to stop.
+    # uvicorn raises the signal again after it has stopped, and then nothing is left to stop.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     name = "api" if worker == 1 else f"api-{worker}"
@@ -138,7 +138,7 @@ def api(
 
 
 def of_worker(settings: Config, worker: int) -> Config:
-    """Return the settings of one of several workers, whose own ports are consecutive."""
+    """Return the settings of *worker*; the ports of workers are consecutive."""
     metrics = settings.metrics
     web = settings.web
     more = worker - 1

@@ -18,15 +18,15 @@ from mintscope.kit.metrics import RESTARTS, SPANS, Attributes
 
 PATH: Final = "/v1/traces"
 TIMEOUT_S: Final = 5
-FLUSH_S: Final = 2.0  # at the end, for spans that wait to be sent
+FLUSH_S: Final = 2.0  # time to send the last spans at the end
 NS: Final = 1_000_000_000
 MS_NS: Final = 1_000_000
-QUEUE_MAX: Final = 2_048  # spans that wait to be sent; beyond it they are dropped
+QUEUE_MAX: Final = 2_048  # spans that wait to be sent; further spans are dropped
 
 
 @contextmanager
 def tracing(config: TracingConfig, service: str, clock: Clock) -> Iterator[None]:
-    """Send the block's finished spans to the collector of *config*, in batches, by a thread.
+    """Send the block's finished spans to the collector of *config*, in batches, from a thread.
 
     Spans are lost while the collector is unreachable; requests do not wait for it.
     Raises UnusableStore if the extra is not installed
@@ -76,7 +76,7 @@ def tracing(config: TracingConfig, service: str, clock: Clock) -> Iterator[None]
         ending.start()
         ending.join(FLUSH_S)
         give_up: Callable[[], None] = exporter.shutdown
-        give_up()  # spans that are not sent by now are lost
+        give_up()  # unsent spans are lost
 
 
 PARENT_SAYS: Final = "processes"
@@ -85,7 +85,7 @@ PARENT_SAYS: Final = "processes"
 class Siblings:
     """The last message of the parent; empty in a process without a parent.
 
-    is_restart   the parent has started this process again
+    is_restart   the parent has restarted this process
     """
 
     def __init__(self, *, has_parent: bool) -> None:
@@ -94,7 +94,7 @@ class Siblings:
         self._known: dict[str, Sibling] = {}
 
     def hear(self, line: bytes) -> None:
-        """Store a *line* of the parent: the state of every process by its name, in JSON."""
+        """Store a *line* from the parent: the state of every process by its name, in JSON."""
         self._known = msgspec.json.decode(line, type=dict[str, Sibling])
         for name, sibling in self._known.items():
             RESTARTS.labels(name).set(sibling.restarts)
@@ -109,5 +109,5 @@ class Siblings:
 
     @property
     def checks(self) -> list[Check]:
-        """The check for /v1/health and /readyz; none without a parent."""
+        """The check for /v1/health and /readyz; an empty list without a parent."""
         return [Check(PARENT_SAYS, self.expect_none_stopped)] if self._has_parent else []

@@ -18,8 +18,8 @@ from mintscope.app.stores.folder import (
 from mintscope.kit.errors import StoreUnavailable, UnusableStore
 from mintscope.kit.files import give_to_owner, make_folder
 
-# The market first, so that the copy of what was sold is newest.  Webhooks before money: one that is
-# sent meanwhile is sent again, and none is lost.
+# The market is first, so that the copies of sales are newest.  Webhooks are before money: a webhook
+# that is sent meanwhile is sent again, and none is lost.
 FILES: Final = (MARKET_FILE, WEBHOOKS_FILE, MONEY_FILE)
 SECRETS: Final = (PEPPER_FILE, ROOTS_FILE)
 PAGES: Final = 512
@@ -37,7 +37,7 @@ def copy_files(
 
     progress      called with (file, pages)
     has_secrets   copy pepper and roots, too
-    Raises        CannotCopy, UnusableStore if a copy is not whole
+    Raises        CannotCopy, UnusableStore if a copy is damaged
     """
     for name in (*FILES, *SECRETS):
         if (target / name).exists():
@@ -65,7 +65,7 @@ def copy_secrets(source: Path, target: Path) -> None:
 
 
 def expect_whole(path: Path) -> None:
-    """Check that a database file is readable as a whole.  Raises UnusableStore."""
+    """Check that a database file is intact.  Raises UnusableStore."""
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         found = db.execute("PRAGMA integrity_check(1)").get
@@ -86,7 +86,7 @@ def copy_file(source: Path, target: Path, progress: Callable[[str, int], None]) 
     written = apsw.Connection(str(target))
     read.set_busy_timeout(BUSY_MS)
     try:
-        # In one transaction: otherwise each commit meanwhile restarts the copy.
+        # In one transaction, because otherwise each commit restarts the copy.
         read.execute("BEGIN")
         read.execute("SELECT count(*) FROM sqlite_schema").fetchall()
         with written.backup("main", read, "main") as backup:

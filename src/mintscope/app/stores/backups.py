@@ -43,7 +43,7 @@ class Verified(NamedTuple):
     """The contents of a backup, as read from its restored copy.
 
     violations    contradictions of the books; empty if they are sound
-    migrations    that ran on the copy
+    migrations    number of migrations that ran on the copy
     took_s        seconds to restore and to audit
     """
 
@@ -57,14 +57,14 @@ class Verified(NamedTuple):
 
 
 def take(config: Config, root: Path, progress: Progress, now: UnixMs) -> Path:
-    """Copy the installation into a new folder of *root*, and note it; return the folder.
+    """Copy the installation into a new folder in *root*, and record it; return the folder.
 
-    Raises CannotCopy, FolderInUse while another backup goes there, UnusableStore, OSError
+    Raises CannotCopy, FolderInUse while another backup is written there, UnusableStore, OSError
     """
     stamp = datetime.fromtimestamp(now / 1_000, UTC).strftime(STAMP)
     secrets_to = config.backup.secrets_to
     with folder.held(root, "backup", may_be_open=True):
-        for left in root.glob(PARTIAL):  # of an interrupted backup, which also held this folder
+        for left in root.glob(PARTIAL):  # left by an interrupted backup
             shutil.rmtree(left)
         target = root / f"mintscope-{stamp}"
         draft = root / f".mintscope-{stamp}.partial"
@@ -106,7 +106,7 @@ def rotate(root: Path, *, kept_max: int, keep_days: int) -> Sequence[Path]:
 
 
 def kept(found: Sequence[Path], kept_max: int, keep_days: int) -> set[Path]:
-    """Return the backups of *found*, ordered by time, to keep: the newest, and one a day."""
+    """Return the backups of *found* to keep, oldest first: the newest *kept_max*, and one a day."""
     newest_of_day = {each.name[: len("mintscope-20261126")]: each for each in found}
     days = sorted(newest_of_day)[-keep_days:] if keep_days else []
     return {*found[-kept_max:], *(newest_of_day[day] for day in days)}
@@ -128,7 +128,7 @@ def safe_since(config: Config) -> UnixMs | None:
 
 
 async def verify(config: Config, source: Path, scratch: Path | None, clock: Clock) -> Verified:
-    """Restore the backup *source* into a scratch folder, audit all of it, and remove it again.
+    """Restore the backup *source* into a scratch folder, audit all of it, and remove the folder.
 
     scratch   the parent of the folder, None: the system's folder for temporary files
     Raises    CannotCopy, UnusableStore if it cannot be restored, UnusablePepper
@@ -143,13 +143,13 @@ async def verify(config: Config, source: Path, scratch: Path | None, clock: Cloc
         _expect_pepper(own)
         ran = migrations(own, is_done=True)
         async with open_money(own, clock) as money, open_market(own) as market:
-            accounts = money.credits  # refuses another pepper
+            accounts = money.credits  # raises an error for a different pepper
             violations = [
                 Violation(Invariant.BALANCE_IS_SUM, f"{account}")
                 for account in await accounts.contradictions()
             ]
             violations += (await money.books.check(after_entry=None)).violations
-            for begins in (False, True):  # the walk that was under way, then a whole one
+            for begins in (False, True):  # the walk in progress, then a complete one
                 violations += await _walk(money.books, clock, begins=begins)
             overview = await market.reader.overview()
         with opened(own, "money") as rows:
@@ -186,7 +186,7 @@ async def _walk(books: AuditBooks, clock: Clock, *, begins: bool) -> Sequence[Vi
 
 
 async def watch(config: Config, clock: Clock) -> None:
-    """Export the age of the newest backup, and look for a newer one each minute; never return."""
+    """Export the age of the newest backup, updated every minute, until cancelled."""
     while True:
         with suppress(UnusableStore, DatabaseError):  # other checks report it
             since = await asyncio.to_thread(safe_since, config)

@@ -17,13 +17,13 @@ from mintscope.kit.files import make_folder
 from mintscope.kit.sql.database import Row
 from mintscope.kit.sql.sqlite import open_store, transaction
 
-# Tables of a database, not of the installation.
+# Tables that belong to a database, not to the installation.
 NOT_COPIED: Final = {
     *("migration", "sqlite_sequence", "copy_progress"),
     *("credit_batch", "credit_writer", "ingest_epoch", "limit_window"),
     *("replica_settings", "token_price", "backup_taken", "list_snapshot", "list_snapshot_piece"),
 }
-# Rows that a new schema holds already.
+# Tables whose rows the migrations create.
 MADE_BY_MIGRATIONS: Final = {
     "progress",
     "credit_day_mark",
@@ -35,8 +35,8 @@ MADE_BY_MIGRATIONS: Final = {
 class Relation(NamedTuple):
     """A table of both engines.
 
-    columns   their types, as PostgreSQL names them, by their names
-    key       the columns of its primary key
+    columns   types by column name, as PostgreSQL names them
+    key       the columns of the primary key
     """
 
     name: str
@@ -51,7 +51,7 @@ class Side(Protocol):
         """Return the tables by name."""
 
     def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:
-        """Return the rows after key *after*, in key order."""
+        """Return up to *rows_max* rows after the key *after*, in key order."""
 
     def sequences(self) -> Mapping[str, int]:
         """Return the largest number assigned so far, for each table that numbers its rows."""
@@ -61,19 +61,19 @@ class Side(Protocol):
 
 
 class Target(Side, Protocol):
-    """The tables of an installation that rows are copied into."""
+    """An installation's tables, for copying rows into them."""
 
     def begin(self, source: str) -> None:
         """Allow rows from *source* to be added without the schema's constraints.
 
-        Raises NotEmpty if anything else is there.
+        Raises CannotCopy if the tables have other rows.
         """
 
     def add(self, table: Relation, rows: Sequence[Row]) -> None:
         """Add rows, all or none."""
 
     def end(self, sequences: Mapping[str, int]) -> None:
-        """Restore the constraints of the schema, which checks the rows."""
+        """Restore the constraints of the schema, which checks the rows, and set *sequences*."""
 
 
 class CannotCopy(UnusableStore):
@@ -94,7 +94,7 @@ def quoted(names: Sequence[str], more: str = "") -> str:
 def reading(table: Relation, *, after: bool, order: Sequence[str]) -> str:
     """Return the statement that reads a part of *table*.
 
-    order   how each column of the key is compared
+    order   the expression that compares each key column
     """
     marks = ", ".join("?" * len(order))
     compared = ", ".join(order)
@@ -123,7 +123,7 @@ class SqliteSide:
             open_store(folder / name, kind, is_copied_into=is_new) for kind, name in FILES.items()
         ]
         if not is_new:
-            for db in self._files:  # every read sees what was committed by now
+            for db in self._files:  # every read sees the rows committed before
                 db.execute("BEGIN")
                 db.execute("SELECT 1 FROM migration").get  # noqa: B018 - it fixes what is seen
 
@@ -132,7 +132,7 @@ class SqliteSide:
         return {name: table for name, (_, table) in self._tables.items()}
 
     def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:
-        """Return the rows after key *after*, in key order."""
+        """Return up to *rows_max* rows after the key *after*, in key order."""
         order = [f'"{name}"' for name in table.key]
         statement = reading(table, after=after is not None, order=order)
         return self._file(table).execute(statement, [*(after or ()), rows_max]).fetchall()
@@ -175,7 +175,7 @@ class SqliteSide:
             )
 
     def end(self, sequences: Mapping[str, int]) -> None:
-        """Restore the triggers, once every reference is valid."""
+        """Check every reference, restore the triggers, and set *sequences*."""
         for db in self._files:
             if broken := db.execute("PRAGMA foreign_key_check").fetchone():
                 raise CannotCopy(f"expected every reference to be met; this one is not: {broken}")
@@ -231,7 +231,7 @@ def _number_on(db: apsw.Connection, name: str, last: int) -> None:
     if not db.table_exists(None, "sqlite_sequence"):
         return
     db.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, name))
-    if last and not db.changes() and db.table_exists(None, name):  # it never had a row here
+    if last and not db.changes() and db.table_exists(None, name):  # the table never had a row here
         db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, last))
 
 
@@ -253,8 +253,8 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 class Sum(NamedTuple):
     """The values by which the copies of a table are compared.
 
-    total   of all integers in it
-    hash    of every row, in the order of the key
+    total   sum of all integers in the table
+    hash    hash of all rows, in key order
     """
 
     rows: int
@@ -263,11 +263,11 @@ class Sum(NamedTuple):
 
 
 def copy(source: Side, target: Target, name: str, progress: Progress) -> dict[str, Sum]:
-    """Copy every row of *source* and compare; return the sums that were compared.
+    """Copy every row of *source*, and compare the copy; return the compared sums.
 
     An interrupted copy resumes after the last copied row.
 
-    name       of the source, so that only a copy of the same goes on
+    name       name of the source; only a copy of the same source resumes
     progress   called with (table, rows)
     Raises     CannotCopy
     """
@@ -286,7 +286,7 @@ def copy(source: Side, target: Target, name: str, progress: Progress) -> dict[st
 
 
 def _copy_table(source: Side, target: Target, table: Relation, progress: Progress) -> Sum | None:
-    """Copy the rows that *target* lacks; return the sum of all, None if it had some."""
+    """Copy the rows that *target* lacks; return the sum of all rows, None if *target* had some."""
     last = _last(target, table)
     adding = _Adding()
     for rows in _parts(source, table, after=last):
@@ -306,7 +306,7 @@ def _last(target: Target, table: Relation) -> list[object] | None:
 def _compared(
     read: Sum | None, source: Side, target: Target, table: Relation, progress: Progress
 ) -> Sum:
-    """Compare *target* with what was *read*, or else with the rows that *source* has."""
+    """Compare *target* with the sum *read*, or with the rows of *source* if *read* is None."""
     expected = read or _sum(source, table, progress)
     found = _sum(target, table, progress)
     if found != expected:

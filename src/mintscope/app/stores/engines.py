@@ -18,24 +18,24 @@ from mintscope.market.ports import Retention
 
 
 class WriteLock(Protocol):
-    """The right to write the market, and the epoch that its holder writes in."""
+    """The lock for writing the market, and the epoch of its holder."""
 
     @property
     def epoch(self) -> int | None:
-        """The epoch, once the right is obtained; None if this engine has no epochs."""
+        """The epoch, once the lock is held; None if the engine has no epochs."""
 
     def held(self) -> AbstractAsyncContextManager[None]:
-        """Wait for the right, and hold it during the block.  Raises StoreUnavailable."""
+        """Wait for the lock, and hold it during the block.  Raises StoreUnavailable."""
 
     async def keep(self) -> None:
-        """Keep the right until cancelled.  Raises StoreUnavailable once it is lost."""
+        """Keep the lock until cancelled.  Raises StoreUnavailable if it is lost."""
 
 
 class Secrets(NamedTuple):
     """The keys of hashes and signatures.
 
-    pepper    None: the one kept in *file*, made if there is none
-    roots     the roots that sign in its place, one after the other
+    pepper    None: the pepper in *file*, created if missing
+    roots     the roots that sign in place of the pepper, each from its time
     """
 
     pepper: bytes | None
@@ -46,8 +46,8 @@ class Secrets(NamedTuple):
 class Engine(Protocol):
     """The stores of one installation, while processes run.
 
-    place    as `mintscope copy` names it: `sqlite:FOLDER` or `postgresql://...`
-    where    in words, without secrets
+    place    the place in the form of `mintscope copy`: `sqlite:FOLDER` or `postgresql://...`
+    where    the place in words, without secrets
     Each method raises UnusableStore, StoreUnavailable.
     """
 
@@ -64,13 +64,13 @@ class Engine(Protocol):
         """Open credits, payments and accounts."""
 
     def opened(self, kind: str) -> AbstractContextManager[Database]:
-        """Open the tables of *kind*, money or market, for a short time; they are migrated."""
+        """Open the migrated tables of *kind*, money or market, for a short time."""
 
     def write_lock(self) -> WriteLock:
-        """Return the right of this process to write the market, as a lock."""
+        """Return the lock for writing the market."""
 
     def backfill_lock(self) -> AbstractContextManager[None]:
-        """Hold the exclusive right to read a backfill.  Raises BackfillIsRead if it is taken."""
+        """Hold the lock for reading backfills.  Raises BackfillIsRead if it is taken."""
 
     def windows(self) -> WindowStore | None:
         """Return the counters of requests; None if the one process counts in memory."""
@@ -80,7 +80,7 @@ class Engine(Protocol):
     ) -> AbstractAsyncContextManager[Wait]:
         """Yield a function that waits until the log grows or, without notices, for the interval.
 
-        settings   those that all api processes of the installation have in common
+        settings   the settings that all api processes of the installation share
         """
 
 
@@ -95,13 +95,13 @@ class Step(NamedTuple):
 class Plan(NamedTuple):
     """The plan of an upgrade.
 
-    waiting        the migrations, in their order; empty: the store is of this version
-    writers        builds that have written the store, oldest first; empty for a store that
-                   is older than these notes
-    backup         the newest one that was noted
-    steps          each migration as measured; empty if it was not, for the reason *why_not*
-    bytes_needed   on the disk of the store, at most; 0 if it was not measured
-    bytes_free     on that disk; None: it is not on this machine
+    waiting        pending migrations in order; empty: the store has this version
+    writers        builds that have written the store, oldest first; empty for a store
+                   from before builds were recorded
+    backup         the newest recorded backup
+    steps          each migration with its duration; empty if not measured, because of *why_not*
+    bytes_needed   most bytes needed on the disk of the store; 0 if not measured
+    bytes_free     free bytes on that disk; None: the disk is not on this machine
     """
 
     waiting: Sequence[str]
@@ -116,13 +116,13 @@ class Plan(NamedTuple):
 class StoreMaintenance(Protocol):
     """Copies and migrations of an installation.  Each method raises UnusableStore.
 
-    disk    the folder of the store; None: it is not on this machine
+    disk    the folder of the store; None: the store is not on this machine
     """
 
     disk: Path | None
 
     def back_up(self, target: Path, progress: Progress) -> None:
-        """Copy the installation, which may run, into the new folder *target*, without secrets."""
+        """Copy the installation, which may be running, into the new folder *target*."""
 
     def restore(self, source: Path, progress: Progress) -> None:
         """Copy the folder *source* into the installation, which is empty and not running."""
@@ -131,16 +131,16 @@ class StoreMaintenance(Protocol):
         """Compact the files; return their names, and their sizes before and after."""
 
     def migrations(self, *, is_done: bool) -> list[str]:
-        """Return the names of the migrations that the store lacked; run them if *is_done*."""
+        """Return the names of the pending migrations; run them if *is_done*."""
 
     def waiting(self) -> list[str]:
         """Return the names of the store's pending migrations; none for a new store."""
 
     def as_it_is(self) -> AbstractContextManager[Database]:
-        """Open the money tables unmigrated, for reading."""
+        """Open the money tables for reading, without migrating them."""
 
     def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
         """Return *plan* with each migration timed; the store itself is not changed.
 
-        scratch   the folder of a copy, None: that of the store
+        scratch   the folder for a copy; None: the folder of the store
         """

@@ -1,6 +1,6 @@
 """The folder of an embedded installation: its files, its pepper, one process for each role.
 
-The pepper is the key of every stored hash, in a file of its own outside the database.
+The pepper is the key of every stored hash, in a separate file outside the database.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ MARKET_FILE: Final = "market.sqlite"
 MONEY_FILE: Final = "money.sqlite"
 WEBHOOKS_FILE: Final = "webhooks.sqlite"
 PEPPER_FILE: Final = "pepper"
-ROOTS_FILE: Final = "roots"  # the keys that sign in its place after a rotation
+ROOTS_FILE: Final = "roots"  # the keys that sign in place of the pepper after a rotation
 LOOK_AGAIN_S: Final = 0.05
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
@@ -30,11 +30,11 @@ OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 def held(
     folder: Path, role: str, *, may_be_open: bool = False, patience_s: float = 0.0
 ) -> Iterator[None]:
-    """Hold *folder* for *role* during the block; the kernel releases it if the process dies.
+    """Lock *folder* for *role* during the block; the kernel releases the lock of a dead process.
 
-    may_be_open   hold it although other users of the machine may look into it
-    patience_s    how long to wait for another process to let go of it
-    Raises        FolderInUse while another process holds it; FolderOpen
+    may_be_open   allow a folder that other users of the machine can access
+    patience_s    seconds to wait for another process to release the lock
+    Raises        FolderInUse if another process has the lock; FolderOpen
     """
     make_folder(folder)
     if not may_be_open:
@@ -64,7 +64,7 @@ def _expect_closed(folder: Path) -> None:
 
 
 def _is_locked(file: IO[str]) -> bool:
-    """Lock *file* if no other process does; return whether this process holds the lock."""
+    """Lock *file* if no other process has locked it; return whether this process holds the lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -80,8 +80,8 @@ def load_pepper(path: Path, *, signs: bool = True, may_make: bool = True) -> byt
 
     signs     quotes and receipts derive from it, because no root has replaced it
     may_make  no credential was hashed with another pepper yet
-    Raises    UnusablePepper for a file that holds something else, that other users may read, or,
-              if it *signs*, whose content others can guess
+    Raises    UnusablePepper if the file holds anything else, if other users can access it, or,
+              with *signs*, if its content is guessable
     """
     if not path.exists():
         if not may_make:

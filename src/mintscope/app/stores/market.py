@@ -32,11 +32,11 @@ class MarketEngine:
 
     written    opens a connection that may write
     beside     opens a connection that may write, in a thread
-    ingested   opens a connection for ingest, which may write while this process has the right
+    ingested   opens a connection for ingest, which may write while this process has the write lock
     read       opens a connection that reads, in a thread
-    copying    opens a connection that copies a write-ahead log in a thread, with the function that
-               does it; None if the engine needs no copy
-    version    a cheap test for readers of whether anything was committed; None if there is none
+    copying    returns a copier of the write-ahead log, which works in a thread; None if the engine
+               needs none
+    version    returns a number that changes with commits, cheap for readers; None if there is none
     """
 
     tables: MarketTables
@@ -87,12 +87,12 @@ class Market:
 
     @cached_property
     def lists(self) -> ListReader:
-        """Reads of lists of all tokens."""
+        """Reads lists of all tokens."""
         return self._opened(SqlListReader(self.engine.read()))
 
     @cached_property
     def list_snapshots(self) -> ListSnapshots:
-        """Snapshots of lists, stored by api processes for those that start."""
+        """Snapshots of lists, stored for api processes that start."""
         return self._opened(SqlListSnapshots(self.engine.read(), self.engine.beside()))
 
     @cached_property
@@ -117,7 +117,7 @@ class Market:
 
     @cached_property
     def imports(self) -> SqlImports:
-        """Candles of providers."""
+        """Imported candles."""
         return self._opened(SqlImports(self.engine.written()))
 
     @cached_property

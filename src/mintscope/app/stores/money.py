@@ -105,12 +105,12 @@ class SharedSource(PriceSource, Opened, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoneyEngine:
-    """Functions that open the parts of money which differ between engines.
+    """Functions that open the parts of money that differ between engines.
 
     kept_pepper   returns the pepper stored beside the database, created at first use
     ledger        opens credits, for a process that serves
     credits       opens credit accounts, for a command
-    shared        returns a price as shared by all processes of this database
+    shared        returns a price that all processes of the database share
     """
 
     kept_pepper: Callable[[], bytes]
@@ -131,8 +131,8 @@ class Money:
     """The ports of credits, payments and accounts; each is opened at first use.
 
     stack               closes them
-    configured_pepper   None: the pepper is kept beside the database
-    roots               the roots that sign in its place, one after the other
+    configured_pepper   None: the pepper is stored beside the database
+    roots               the roots that sign in place of the pepper, each from its time
     """
 
     engine: MoneyEngine
@@ -144,7 +144,7 @@ class Money:
 
     @cached_property
     def pepper(self) -> bytes:
-        """The key of every stored hash, and the source of other secrets until one is rotated."""
+        """The key of every stored hash, and source of other secrets until a root replaces it."""
         return self.configured_pepper or self.engine.kept_pepper()
 
     @cached_property
@@ -169,7 +169,7 @@ class Money:
 
     @cached_property
     def read_books(self) -> SqlPaymentBooks:
-        """The books over another connection: long lists delay no audit, and audits no list."""
+        """The books over another connection: lists and audits do not delay each other."""
         return self._opened(self.engine.books())
 
     @cached_property
@@ -183,7 +183,7 @@ class Money:
         return self._opened(self.engine.webhooks())
 
     def shared(self, price: PriceSource) -> PriceSource:
-        """Return *price* as shared by all processes of this database."""
+        """Return *price*, shared by all processes of the database if the engine shares prices."""
         shared = self.engine.shared
         return price if shared is None else self._opened(shared(price))
 

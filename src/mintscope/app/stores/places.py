@@ -23,11 +23,11 @@ ROLES: Final = ("serve", "ingest", "api")
 
 @contextmanager
 def extra(name: str, package: str, setting: str) -> Iterator[None]:
-    """Import an engine during the block.
+    """Import an optional package during the block.
 
-    name      of the extra, and of the file in requirements, that installs the Python *package*
-    setting   that asked for it
-    Raises    UnusableStore if it is not installed
+    name      the extra, and the file in requirements, that installs the Python *package*
+    setting   the setting that needs the package
+    Raises    UnusableStore if the package is not installed
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""The engine over a database of PostgreSQL."""
+"""The engine over a PostgreSQL database."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import (
@@ -79,11 +79,11 @@ async def open_market(
     retention: Retention = DEFAULT_RETENTION,
     epoch: int | None = None,
 ) -> AsyncIterator[Market]:
-    """Open the market in the database of *dsn*, its schema migrated.
+    """Migrate the schema in the database of *dsn*, and open the market.
 
     follows_all   track every mint that trades, not only those listed
     retention     how long candles are kept
-    epoch         ingest writes while no later one has begun; None: nothing is ingested
+    epoch         ingest may write until a later epoch begins; None: nothing is ingested
     Raises        UnusableStore, StoreUnavailable while the server does not answer
     """
     try:
@@ -104,10 +104,10 @@ async def open_money(
     clock: Clock,
     roots: Sequence[Root] = (),
 ) -> AsyncIterator[Money]:
-    """Open credits, payments and accounts in the database of *dsn*, its schema migrated.
+    """Migrate the schema in the database of *dsn*, and open credits, payments and accounts.
 
-    pepper    None: the one kept in *pepper_file*, made if there is none
-    roots     the roots that sign in its place, one after the other
+    pepper    None: the pepper in *pepper_file*, created if missing
+    roots     the roots that sign in place of the pepper, each from its time
     Raises    UnusableStore, StoreUnavailable while the server does not answer
     """
     try:
@@ -125,7 +125,7 @@ async def open_money(
 
 
 def open_windows(dsn: str) -> PostgresWindows:
-    """Return the windows of rate limits in the database of *dsn*, its schema migrated.
+    """Migrate the schema in the database of *dsn*, and return the windows of rate limits.
 
     Raises UnusableStore, StoreUnavailable while the server does not answer
     """
@@ -171,7 +171,7 @@ def _in_a_thread(connect: Callable[[], Database]) -> AccessInThreads[Database]:
 
 
 def open_tables(dsn: str, kind: str) -> PostgresDatabase:
-    """Return a connection to the tables of *kind*, money or market, their schema migrated.
+    """Migrate the tables of *kind*, money or market, and return a connection to them.
 
     Raises UnusableStore, DatabaseError
     """
@@ -263,7 +263,7 @@ class PostgresEngine:
 
     @contextmanager
     def opened(self, kind: str) -> Iterator[Database]:
-        """Open the tables of *kind*, money or market, for a short time; they are migrated."""
+        """Open the migrated tables of *kind*, money or market, for a short time."""
         with closing(open_tables(self.place, kind)) as database:
             yield database
 
@@ -273,21 +273,21 @@ class PostgresEngine:
 
     @contextmanager
     def backfill_lock(self) -> Iterator[None]:
-        """Hold the exclusive right to read a backfill.  Raises BackfillIsRead if it is taken."""
+        """Hold the lock for reading backfills.  Raises BackfillIsRead if it is taken."""
         with backfill_lock(self.place) as is_ours:
             if not is_ours:
                 raise BackfillIsRead
             yield
 
     def windows(self) -> PostgresWindows:
-        """Return the table in which requests are counted."""
+        """Return the counters of requests in the database."""
         return open_windows(self.place)
 
     @asynccontextmanager
     async def waiting(
         self, poll_interval_s: float, settings: Mapping[str, str]
     ) -> AsyncIterator[Wait]:
-        """Yield a function that waits for the log; the database notifies it."""
+        """Yield a function that waits for notices of the database about the log."""
         async with aclosing(MarketNotices(self.place, settings)) as notices:
             await notices.open()
             yield partial(notices.wait, poll_interval_s)

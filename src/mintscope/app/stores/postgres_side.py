@@ -1,4 +1,4 @@
-"""The schema of an installation on PostgreSQL, as tables to copy from and into."""
+"""The PostgreSQL schema of an installation, as tables to copy from and into."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,7 +19,7 @@ from mintscope.kit.sql.postgres import PostgresDatabase
 from mintscope.kit.sql.processes import session
 
 KINDS: Final = ("money", "market")
-STATEMENT_MS: Final = 600_000  # an index or a reference over a whole table
+STATEMENT_MS: Final = 600_000  # enough for an index or a reference over a whole table
 PATIENT: Final = "SELECT set_config('idle_in_transaction_session_timeout', '0', false)"
 COLUMNS: Final = """
 SELECT table_name, column_name, data_type FROM information_schema.columns
@@ -54,7 +54,7 @@ MARK: Final = "CREATE TABLE copy_progress (source text NOT NULL, guard text NOT 
 class PostgresSide:
     """Implements Target over the schema of *dsn*, which is migrated first.
 
-    is_new   it is the target of a copy; else every read sees the state at opening
+    is_new   the schema is the target of a copy; otherwise every read sees the state at opening
     """
 
     def __init__(self, dsn: str, *, is_new: bool = False) -> None:
@@ -78,8 +78,8 @@ class PostgresSide:
         return self._tables
 
     def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:
-        """Return the rows after key *after*, in key order."""
-        order = [  # as SQLite orders texts, whatever the collation of the database
+        """Return up to *rows_max* rows after the key *after*, in key order."""
+        order = [  # as in SQLite, with any collation of the database
             f'"{name}" COLLATE "C"' if table.columns[name] == "text" else f'"{name}"'
             for name in table.key
         ]
@@ -117,9 +117,9 @@ class PostgresSide:
             self._db.executemany(Batch(f'"{table.name}"', columns), rows)
 
     def end(self, sequences: Mapping[str, int]) -> None:
-        """Restore triggers and foreign keys, which checks every reference; have statistics made.
+        """Restore triggers and foreign keys, which checks every reference; set *sequences*.
 
-        A service may start at once, before PostgreSQL would make them itself.
+        Also collect statistics, because a service may start before PostgreSQL collects them itself.
         """
         with self._db.transaction():
             guards = self._db.execute("SELECT guard FROM copy_progress WHERE guard <> ''")
@@ -174,7 +174,7 @@ class PostgresSide:
 
 
 LET_GO: Final = "SELECT pg_advisory_unlock_all()"
-# The auditor asks for the lock every few seconds; a frozen or disconnected process loses it.
+# The auditor requests the lock every few seconds; a frozen or disconnected process loses it.
 BE_AUDITOR: Final = """
 SELECT set_config('idle_session_timeout', ?2, false),
        pg_try_advisory_lock(hashtext(current_schema()), ?1::integer)
@@ -197,4 +197,4 @@ def expecting_no_process(dsn: str) -> Iterator[None]:
             if row is None or not row[0]:
                 raise CannotCopy(f"expected no mintscope {name} on this database; one is running")
         yield
-        connection.execute(LET_GO)  # the server may notice the end of a session late
+        connection.execute(LET_GO)  # the server may notice late that a session has ended

@@ -101,8 +101,8 @@ def webhook_queue(path: Path, *, patience_s: float = PATIENCE_S) -> SqlWebhookQu
 def number_firings_on(money: Path, webhooks: Path) -> None:
     """Prevent firings from reusing a number that the webhook queue has already taken.
 
-    A money file that is older than the queue, or new, would give these numbers once more: its
-    webhooks would not be sent, and receivers would know their `webhook-id`.
+    A money file that is new, or older than the queue, would assign these numbers again.  Its
+    webhooks would not be sent, and receivers would have seen their `webhook-id`.
     """
     with (
         closing(SqliteDatabase(webhooks, "webhooks")) as queue,
@@ -138,7 +138,7 @@ def _compact(path: Path, kind: str) -> tuple[str, int, int]:
 
 WAL: Final = "-wal"
 
-# Errors that pass, or that an operator can end: no space, a failing disk, a lock.
+# Errors that are temporary, or that an operator can fix: no space, a failing disk, a lock.
 PASSING: Final = (
     apsw.BusyError,
     apsw.CantOpenError,
@@ -211,8 +211,8 @@ async def open_money(
 ) -> AsyncIterator[Money]:
     """Open credits, payments and accounts in *folder*.
 
-    pepper    None: the one kept in *folder*, made if there is none
-    roots     the roots that sign in its place, one after the other
+    pepper    None: the pepper in *folder*, created if missing
+    roots     the roots that sign in place of the pepper, each from its time
     Raises    UnusableStore, here and when a port is first used
     """
     path = _path("money", folder, MONEY_FILE)
@@ -254,17 +254,17 @@ def _unusable(kind: str, folder: Path, cause: Exception) -> UnusableStore:
 
 
 class _OnlyOne:
-    """Implements WriteLock for the one process that holds the folder of all files."""
+    """Implements WriteLock for the one process that has locked the data folder."""
 
     epoch = None
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Return at once, because the process already holds the folder."""
+        """Return at once, because the process has already locked the folder."""
         yield
 
     async def keep(self) -> None:
-        """Wait until cancelled, because the right cannot be lost."""
+        """Wait until cancelled, because the lock cannot be lost."""
         await asyncio.Event().wait()
 
 
@@ -284,9 +284,9 @@ class _SqliteMaintenance:
             copy_files(source, self._folder, progress)
 
     def compact(self) -> Sequence[tuple[str, int, int]]:
-        """Compact the files; from then on a market file returns unused pages.
+        """Compact the files; afterwards a market file returns unused pages.
 
-        Compaction needs as much free space as the file has bytes.
+        Compaction needs as much free space as the size of the file.
         Raises StoreUnavailable; the file is then unchanged.
         """
         with expecting_no_service(self._place):
@@ -313,7 +313,7 @@ class _SqliteMaintenance:
             yield file
 
     def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
-        """Migrate a copy of each file that has pending migrations, and time it."""
+        """Migrate a copy of each file that has pending migrations, and time the migrations."""
         names = [
             (kind, file) for kind, file in FILES.items() if waits_for(self._folder / file, kind)
         ]
@@ -349,7 +349,7 @@ class SqliteEngine:
     def open_market(
         self, retention: Retention, *, follows_all: bool, epoch: int | None
     ) -> AbstractAsyncContextManager[Market]:
-        """Open the market; files have one writer and no epochs."""
+        """Open the market; *epoch* is ignored, because files have one writer."""
         del epoch
         return open_market(self._folder, follows_all=follows_all, retention=retention)
 
@@ -359,18 +359,18 @@ class SqliteEngine:
 
     @contextmanager
     def opened(self, kind: str) -> Iterator[Database]:
-        """Open the tables of *kind*, money or market, for a short time; they are migrated."""
+        """Open the migrated tables of *kind*, money or market, for a short time."""
         path = _path(kind, self._folder, FILES[kind])
         with closing(SqliteDatabase(path, kind)) as database:
             yield database
 
     def write_lock(self) -> _OnlyOne:
-        """Return the right to write, which the process that holds the folder always has."""
+        """Return a lock that the process always holds, because it has locked the folder."""
         return _OnlyOne()
 
     @contextmanager
     def backfill_lock(self) -> Iterator[None]:
-        """Hold the exclusive right to read a backfill.  Raises BackfillIsRead if it is taken."""
+        """Hold the lock for reading backfills.  Raises BackfillIsRead if it is taken."""
         try:
             with held(self._folder, "history", may_be_open=True):
                 yield
@@ -390,6 +390,6 @@ class SqliteEngine:
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of a SQLite file with its write-ahead log."""
+    """Return the size of an SQLite file and its write-ahead log, in bytes."""
     both = (path, path.with_name(path.name + WAL))
     return sum(each.stat().st_size for each in both if each.exists())

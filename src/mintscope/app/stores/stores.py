@@ -1,7 +1,7 @@
 """The stores of an installation, according to its configuration.
 
-Secrets beside the stores, settings that api processes have in common, refusal of a store that was
-emptied or exchanged, limits. `app.engine` hides the differences between engines.
+Also their secrets, the settings that api processes share, the refusal of an emptied or exchanged
+store, and limits. `app.engine` hides the differences between engines.
 """
 
 import asyncio
@@ -55,9 +55,9 @@ __all__ = ["OTHERS", "Market", "Money", "Progress", "engine_version"]
 
 
 def back_up(config: Config, target: Path, progress: Progress, *, has_secrets: bool = True) -> None:
-    """Copy the installation, which may run, into the new folder *target*.
+    """Copy the installation, which may be running, into the new folder *target*.
 
-    has_secrets   pepper and roots are copied, too
+    has_secrets   copy pepper and roots, too
     """
     engine_of(config).maintenance.back_up(target, progress)
     if has_secrets:
@@ -69,7 +69,7 @@ def restore(
 ) -> None:
     """Copy the folder *source* into the installation, which must be empty and not running.
 
-    secrets   the folder of pepper and roots, if they are kept apart
+    secrets   the folder of pepper and roots, if they are stored apart
     """
     engine_of(config).maintenance.restore(source, progress)
     for each in (source, secrets):
@@ -154,8 +154,8 @@ def expect_own_stores(
     """Return the name of the installation; at the first start, assign one.
 
     is_new        allow an emptied store, or one of another installation
-    writes        note this build, as processes that serve or ingest do
-    uses_pepper   credentials are looked up: the pepper that they were hashed with must exist
+    writes        record this build, as processes that serve or ingest do
+    uses_pepper   require the pepper with which stored credentials were hashed
     Raises        UnusableStore, StoreUnavailable
     """
     beside = Beside(
@@ -190,7 +190,7 @@ def is_used(config: Config) -> bool:
 def _expect_kept(file: Path, money: Database) -> None:
     """Raise UnusablePepper if credentials were hashed with a pepper that is not in *file*.
 
-    A new pepper would open none of them.
+    None of them would be valid with a new pepper.
     """
     # In this order, because another process may be making the pepper, and then store a hash.
     if money.execute(IS_USED).get and not file.exists():
@@ -222,7 +222,7 @@ def _section(name: str, section: Section) -> dict[str, str]:
 def _setting_text(value: object) -> str:
     if isinstance(value, SecretStr):
         return _hashed(value.get_secret_value().encode())
-    if isinstance(value, Path) and value.is_file():  # by its content: its place may differ
+    if isinstance(value, Path) and value.is_file():  # by content, because the path may differ
         return _hashed(value.read_bytes())
     return str(value)
 
@@ -232,15 +232,15 @@ def _hashed(secret: bytes) -> str:
 
 
 def write_lock(config: Config) -> WriteLock:
-    """Return the lock that permits this process to write.  Raises UnusableStore."""
+    """Return the lock for writing the market.  Raises UnusableStore."""
     return engine_of(config).write_lock()
 
 
 @asynccontextmanager
 async def backfill_lock(config: Config) -> AsyncIterator[None]:
-    """Hold the installation's exclusive right to read a backfill during the block.
+    """Hold the installation's lock for reading backfills during the block.
 
-    Raises BackfillIsRead while another one is, StoreUnavailable.
+    Raises BackfillIsRead if the lock is taken, StoreUnavailable.
     """
     with ExitStack() as stack:
         await asyncio.to_thread(stack.enter_context, engine_of(config).backfill_lock())
@@ -268,7 +268,7 @@ async def open_limits(config: Config, clock: Clock) -> AsyncIterator[Limits]:
 async def expect_limits(config: Config) -> bool:
     """Check that the store of limits responds; return False if there is none.
 
-    Raises StoreUnavailable if it does not answer, UnusableStore if it cannot be asked.
+    Raises StoreUnavailable if it does not answer, UnusableStore if it cannot be used.
     """
     store = engine_of(config).windows()
     if store is None:
@@ -283,6 +283,6 @@ async def expect_limits(config: Config) -> bool:
 
 
 def waiting(config: Config) -> AbstractAsyncContextManager[Wait]:
-    """Return a function that waits for the log, notified if possible.  Raises UnusableStore."""
+    """Return a context that yields a function to wait for the log.  Raises UnusableStore."""
     poll_interval_s = config.api.poll_interval_ms / 1000
     return engine_of(config).waiting(poll_interval_s, common_settings(config))

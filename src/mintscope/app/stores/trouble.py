@@ -1,4 +1,4 @@
-"""Errors that a command ends with, in words for an operator."""
+"""Messages for operators about the errors that end a command."""
 
 import errno
 from pathlib import Path

@@ -18,9 +18,9 @@ __all__ = ["TakenBackup", "Writer"]
 
 
 def migrations(config: Config, *, is_done: bool) -> list[str]:
-    """Return the names of the migrations that the store lacked.
+    """Return the names of the store's pending migrations.
 
-    is_done   run them
+    is_done   run the migrations
     Raises    UnusableStore, StoreUnavailable
     """
     return engine_of(config).maintenance.migrations(is_done=is_done)
@@ -37,7 +37,7 @@ def waiting_migrations(config: Config) -> list[str]:
 def expect_upgraded(config: Config) -> None:
     """Raise NeedsUpgrade if the store has pending migrations.
 
-    Commands ask first, so that none of them migrates: an older service may run on the store.
+    Commands call it first and never migrate, because an older service may run on the store.
     """
     found = waiting_migrations(config)
     if found:
@@ -51,7 +51,7 @@ def plan(config: Config, scratch: Path | None = None, *, measures: bool = True) 
     """Return the plan of an upgrade, measured on a copy; the store itself is not changed.
 
     measures  False: no copy is made, and nothing is measured
-    scratch   the folder of the copy, None: that of the store
+    scratch   the folder of the copy; None: the folder of the store
     Raises    UnusableStore, StoreUnavailable
     """
     waiting = waiting_migrations(config)
@@ -67,7 +67,7 @@ def _known(config: Config) -> tuple[Sequence[Writer], TakenBackup | None]:
     maintenance = engine_of(config).maintenance
     with suppress(DatabaseError), maintenance.as_it_is() as money:
         return provenance.writers(money), provenance.newest_backup(money)
-    # A store that notes no builds yet.
+    # A store from before builds were recorded.
     with suppress(DatabaseError), maintenance.as_it_is() as money:
         version = money.execute(VERSION["money"]).get
         return [] if version is None else [Writer(str(version), "", UnixMs(0))], None

@@ -1,1 +1,1 @@
-"""Pages of administrators."""
+"""Pages for administrators."""

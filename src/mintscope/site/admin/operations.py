@@ -1,4 +1,4 @@
-"""Administrator pages of tokens, sales and backfills."""
+"""Administrator pages for tokens, sales and backfills."""
 
 import asyncio
 import re
@@ -39,13 +39,13 @@ NO_REASON: Final = f"Say why, in 1 to {REASON_LENGTH_MAX} characters, for other 
 
 @dataclass(frozen=True, slots=True)
 class OperationParts:
-    """Dependencies of the administrators' operations.
+    """Dependencies of the administrator pages.
 
     sales, payments   None if nothing is sold
     assets            the tokens of *payments*
-    history           requested backfills; None if blocks come from files
-    facts             returns the facts of a mint on chain, None if it is no mint; raises
-                      ServiceUnavailable.  None if blocks come from files
+    history           backfill requests; None if blocks come from files
+    facts             returns the on-chain facts of a mint, or None if the address is not a mint;
+                      raises ServiceUnavailable.  None if blocks come from files
     """
 
     tracking: SqlTracking
@@ -60,12 +60,12 @@ class OperationParts:
 
 
 class OperationPages:
-    """Tokens and sales; each change is recorded in the audit log."""
+    """Administrator pages for tokens and sales; every change is recorded in the audit log."""
 
     def __init__(
         self, parts: OperationParts, review: Reviews, lists: ListCache | None = None
     ) -> None:
-        """Create the pages, which show tokens by their names in *lists*."""
+        """Create the pages; token names are read from *lists*."""
         self._lists = lists
         self._tracking = parts.tracking
         self._sales = parts.sales
@@ -156,14 +156,14 @@ class OperationPages:
         return Page("admin/tokens.html", facts, errors, {"mint": request.form.line("mint")})
 
     async def _requests(self) -> Sequence[tuple[Mint, Event]]:
-        """Return the newest requests of users for tokens that are not tracked, newest first."""
+        """Return the newest user requests for tokens that are not tracked yet, newest first."""
         asked = await self._review.asked_tokens()
         return [
             (mint, event) for mint, event in asked.items() if await self._tracking.one(mint) is None
         ]
 
     async def _names(self, mints: Sequence[Mint]) -> Mapping[Mint, ListedMint]:
-        """Return the list's lines of *mints*, for the mints that are listed."""
+        """Return the list entries of *mints*; mints without an entry are omitted."""
         if self._lists is None or not mints:
             return {}
         try:
@@ -202,14 +202,14 @@ DAYS_MAX: Final = 180
 DAYS: Final = re.compile("[1-9][0-9]{0,2}")
 DAYS_USUAL: Final = "10"
 BACKFILLS_SHOWN_MAX: Final = 20
-WORD_LENGTH_MAX: Final = 16  # an address is longer
+WORD_LENGTH_MAX: Final = 16  # shorter than any address
 NO_NODE: Final = "A backfill needs a node, and blocks come from files here: chain.source is files."
 NOT_FOLLOWED: Final = "This token is not tracked. Track it first."
 OF_SOL: Final = "SOL is always tracked: every price depends on it. It needs no backfill."
 IS_OPEN: Final = "A backfill of this token is already requested: see below."
 TOO_MANY: Final = f"{OPEN_MAX} backfills are waiting. Wait until some are read, or cancel some."
 NO_DAYS: Final = f"Expected a number of days, 1 to {DAYS_MAX}."
-# The name of each, and the class of its badge.
+# The name and the badge class of each state.
 STATES: Final = {
     BackfillState.ASKED: ("Being estimated", ""),
     BackfillState.ESTIMATED: ("Waits for your yes", "wait"),
@@ -221,7 +221,7 @@ STATES: Final = {
     BackfillState.CANCELLED: ("Cancelled", ""),
 }
 CHANGES: Final = {"confirm": "confirmed a backfill", "cancel": "cancelled a backfill"}
-# States that change by themselves.
+# States that change without user action.
 MOVING: Final = {
     BackfillState.ASKED,
     BackfillState.CONFIRMED,
@@ -237,7 +237,7 @@ CAN_BE_CANCELLED: Final = {
 
 
 class BackfillPages:
-    """Requesting, confirming and cancelling backfills; each step is in the audit log."""
+    """Administrator pages for backfills; every action is recorded in the audit log."""
 
     def __init__(self, parts: OperationParts, review: Reviews) -> None:
         self._tracking: SqlTracking = parts.tracking
@@ -258,7 +258,7 @@ class BackfillPages:
         return await self._page(request, values={"mint": mint, "days": DAYS_USUAL})
 
     async def change(self, request: PageRequest) -> PageResponse:
-        """Request, confirm or cancel a backfill, as the pressed button states."""
+        """Request, confirm or cancel a backfill, depending on the button."""
         if self._asks is None:
             return await self._page(request, {"": NO_NODE}, status=409)
         what = request.form.text("do")
@@ -282,7 +282,7 @@ class BackfillPages:
         return Redirect(BACKFILLS, notice="past-asked")
 
     async def _asked(self, request: PageRequest) -> tuple[Mint, int]:
-        """Return the backfill that the form describes.  Raises InvalidForm."""
+        """Return the mint and the number of days in the form.  Raises InvalidForm."""
         days = request.form.line("days")
         try:
             mint = parse_mint(request.form.line("mint"))
@@ -297,7 +297,7 @@ class BackfillPages:
         return mint, int(days)
 
     async def _change(self, asks: SqlBackfillJobs, request: PageRequest, what: str) -> PageResponse:
-        """Confirm or cancel a backfill; do nothing if another administrator did so before."""
+        """Confirm or cancel a backfill; do nothing if its state no longer allows that."""
         ask_id = parse_id(request.form.text("ask"))
         if what == "confirm":
             mint = await asks.confirm(ask_id)
@@ -337,7 +337,7 @@ class BackfillPages:
 
 
 def _mark(asks: Sequence[BackfillJob]) -> str:
-    """Return a short text that changes whenever *asks* changes."""
+    """Return a short hash of *asks*."""
     return sha256(repr(asks).encode()).hexdigest()[:16]
 
 
@@ -367,7 +367,7 @@ def _backfill_line(ask: BackfillJob) -> dict[str, object]:
 
 
 def _as_sentence(words: str) -> str:
-    """Return *words* capitalized, unless they begin with an address."""
+    """Return *words* capitalized, or unchanged if the first word is an address."""
     first = words.partition(" ")[0]
     return words if len(first) > WORD_LENGTH_MAX else words[:1].upper() + words[1:]
 

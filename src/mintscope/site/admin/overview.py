@@ -1,4 +1,4 @@
-"""Administrator pages of the service's load, users and audit log."""
+"""Administrator pages for service load, users and the audit log."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,7 +57,7 @@ SALES_PLOTS: Final = (
 
 
 class OverviewPages:
-    """The start page of administrators."""
+    """The start page for administrators."""
 
     def __init__(self, parts: OperationParts, review: Reviews) -> None:
         self._parts = parts
@@ -90,7 +90,7 @@ class OverviewPages:
         return Page("admin/overview.html", facts | await self._money())
 
     async def _age_s(self, request: PageRequest) -> float | None:
-        """Return the age of the newest block in the store."""
+        """Return the age of the newest block in the store, in seconds."""
         tip = await self._parts.market.tip()
         return None if tip.time is None else max(0.0, request.now / SECOND_MS - tip.time)
 
@@ -108,7 +108,7 @@ class OverviewPages:
 
 
 def _coverage(coverage: Coverage | None, hour: int) -> dict[str, Any]:
-    """Return the coverage: shares, and the plots and daily sums of programs."""
+    """Return the coverage: shares, plots and daily sums of programs."""
     if coverage is None:
         return {"read": None, "programs": [], "unlisted": []}
     window = totals(coverage.after(window_start(coverage.time)))
@@ -131,9 +131,9 @@ def _percent(share: float | None) -> str | None:
 
 
 def _missed(rows: Iterable[ProgramHour], hour: int) -> list[dict[str, Any]]:
-    """Return a plot and the daily calls of the programs most missed in the week.
+    """Return a plot and the daily calls of the programs with the most missed calls in the week.
 
-    All others are summed up as one.
+    All other programs are combined into one entry.
     """
     by_program: dict[str, Counter[int]] = {}
     for row in rows:
@@ -151,7 +151,7 @@ def _missed(rows: Iterable[ProgramHour], hour: int) -> list[dict[str, Any]]:
 
 
 def _unlisted(rows: Sequence[ProgramHour], since: int) -> list[dict[str, Any]]:
-    """Return the exchange programs missing from the table, with daily calls and USD."""
+    """Return the exchange programs missing from the program table, with daily calls and USD."""
     found = []
     for program, total in unlisted_programs(rows)[:UNLISTED_SHOWN]:
         days: list[list[Tally]] = [[] for _ in range(DAYS)]
@@ -178,7 +178,7 @@ def _plot(
 
 
 def _days(values: Mapping[int, int], since: int) -> list[int]:
-    """Return the sums of each 24 hours from the hour *since* on, newest first."""
+    """Return the sum for each period of 24 hours from the hour *since* on, newest first."""
     sums = [0] * DAYS
     for at, value in values.items():
         sums[min(DAYS - 1, max(0, (at - since) // 24))] += value
@@ -186,7 +186,7 @@ def _days(values: Mapping[int, int], since: int) -> list[int]:
 
 
 def _codes(numbers: Mapping[Series, Mapping[int, int]], hour: int) -> list[dict[str, Any]]:
-    """Return a plot for each status code of responses, in order."""
+    """Return a plot for each response status code, in ascending order."""
     found = {status_of(series): values for series, values in numbers.items()}
     return [
         _plot(_named(status), values, hour, is_bad=status >= HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -202,7 +202,7 @@ def _named(status: int) -> str:
 
 
 def _fund(lamports: Mapping[int, int], hour: int) -> dict[str, Any]:
-    """Return the plot of the fee payer's balance, in SOL."""
+    """Return a plot of the fee payer's balance in SOL, with its lowest and its last value."""
     sol = {at: value / LAMPORTS_PER_SOL for at, value in lamports.items()}
     least = min(sol.values(), default=None)
     last = sol[max(sol)] if sol else None
@@ -220,7 +220,7 @@ SUBJECT_PAGES: Final = {"application": "/admin/applications/"}
 
 
 class UserPages:
-    """Accounts, and the log of actions on them."""
+    """Administrator pages for accounts and the audit log."""
 
     def __init__(self, review: Reviews) -> None:
         self._review = review
@@ -278,7 +278,7 @@ class UserPages:
         return Page("admin/audit.html", facts | _place(rows, before), values=values)
 
     async def _subject(self, who: str) -> str:
-        """Return the name of *who* in the log: an e-mail address, or a name used only there."""
+        """Return the audit log's name for *who*; e-mail addresses are resolved to a subject."""
         if "@" not in who:
             return who
         return await self._review.subject_of(EmailAddress(who.lower())) or who
@@ -291,7 +291,7 @@ class UserPages:
 
 
 def _place(rows: Sequence[object], before: int | None) -> dict[str, bool]:
-    """Return whether a list continues after *rows*, and whether this is its first page."""
+    """Return whether more rows follow *rows*, and whether this is the first page."""
     return {"has_more": len(rows) > PAGE_LENGTH, "is_first": before is None}
 
 

@@ -1,4 +1,4 @@
-"""Payment pages for administrators: payments, daily takings, and each customer."""
+"""Administrator pages for payments, daily revenue and customers."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -53,7 +53,7 @@ EXPECTED: Final = (
 
 
 class Advised(NamedTuple):
-    """A payment or an orphan, and the advice for it."""
+    """A payment or an orphan, with advice for administrators."""
 
     shown: ShownPayment | None
     orphan: KeptOrphan | None
@@ -62,7 +62,7 @@ class Advised(NamedTuple):
 
 
 class DayLine(NamedTuple):
-    """The takings of one day, by asset and bundle."""
+    """The revenue of one day, by asset and bundle."""
 
     day: str
     usd: str
@@ -71,9 +71,10 @@ class DayLine(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class MoneyPages:
-    """Payments and customers; nothing can be changed here.
+    """Read-only pages for payments and customers.
 
-    history, ledger   None if payments, or balances, are not shown
+    history   None if payments are not shown
+    ledger    None if balances are not shown
     """
 
     review: Reviews
@@ -92,9 +93,9 @@ class MoneyPages:
         yield get(CUSTOMER, self.customer, Access.SIGNED_IN)
 
     async def payments(self, request: PageRequest) -> PageResponse:
-        """Show the takings, and payments that match a search or the newest in a state."""
+        """Show the sums received, and the payments of a search or the newest ones in a state."""
         history = self.history
-        assert history is not None  # else there is no such route
+        assert history is not None  # the route exists only with a history
         text = request.query_params.line("q")[:QUERY_LENGTH_MAX]
         name = request.query_params.text("state")
         state = State(name) if name in set(State) else None
@@ -157,7 +158,7 @@ class MoneyPages:
         return [event for _, event in found]
 
     async def _wanted(self, text: str) -> Wanted:
-        """Return the search for *text*.  Raises ValueError if it is none of EXPECTED."""
+        """Return the search for *text*.  Raises ValueError if *text* has no EXPECTED form."""
         if "@" in text:
             return await self._wanted_of(text)
         signature = signature_in(text)

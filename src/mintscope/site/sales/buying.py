@@ -1,9 +1,10 @@
-"""Purchase with a wallet in the browser.
+"""Purchases with a wallet in the browser.
 
-The wallet connects, `propose` writes out the payment for its address, the wallet signs, `pay` takes
-it.  Every answer is a whole page, of which the script shows the part `#purchase`; what it does next
-stands there in `data-state`.  The key that proves a purchase is made in the browser and kept there
-with the signed payment, so that a page that is lost asks for the same answer again.
+After the wallet has connected, `propose` builds the payment for the wallet's address, the wallet
+signs the payment, and `pay` takes it.  Every response is a whole page, of which the script shows
+the part `#purchase`; its `data-state` determines the script's next step.  The browser creates the
+key that proves a purchase and keeps it with the signed payment, so that a page that is reopened
+can request the same response again.
 """
 
 from base64 import b64decode, b64encode
@@ -32,8 +33,8 @@ from mintscope.site.sales import messages
 from mintscope.site.sales.messages import PurchaseMessage, tokens_text
 from mintscope.site.sales.selling import CreditSales, PricedToken, usd_text
 
-DECIMALS_USUAL: Final = 6  # of the command line
-# The chain's name among wallets: theirs are not those of CAIP-2.
+DECIMALS_USUAL: Final = 6  # default of the command line
+# The chain names that wallets use, which differ from CAIP-2.
 CHAINS: Final = {
     MAINNET: "solana:mainnet",
     "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1": "solana:devnet",
@@ -44,17 +45,17 @@ CHAINS: Final = {
 class Into(StrEnum):
     """The holder of the bought credits."""
 
-    ACCOUNT = "account"  # of who is signed in
+    ACCOUNT = "account"  # account of the signed-in user
     TOKEN = "token"  # noqa: S105  a credit token of their own, not a password
-    TOP_UP = "top-up"  # the credit token of the Authorization header
+    TOP_UP = "top-up"  # credit token in the Authorization header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleChoice:
-    """A purchase as its address describes it.
+    """A purchase as described by its address.
 
-    asset    the requested mint, "" if none was
-    usual    the destination of the credits by default
+    asset    requested mint; "" for none
+    usual    default destination of the credits
     """
 
     bundle: Bundle
@@ -64,7 +65,7 @@ class BundleChoice:
 
     @property
     def address(self) -> str:
-        """The address of its purchase."""
+        """The address of the purchase page."""
         asked = {"asset": self.asset} if self.asset else {}
         asked |= {"into": self.into.value} if self.into is not self.usual else {}
         path = f"/buy/{self.bundle.credits}"
@@ -72,7 +73,7 @@ class BundleChoice:
 
 
 def choice_of(request: PageRequest) -> BundleChoice:
-    """Return the choice in *request*.  Raises NotFound if the path names no bundle."""
+    """Return the choice in *request*.  Raises NotFound if the path has no valid bundle."""
     try:
         bundle = parse_bundle(request.path_params["bundle"])
     except errors.InvalidBundle:
@@ -89,7 +90,7 @@ def choice_of(request: PageRequest) -> BundleChoice:
 
 
 def token_of(choice: BundleChoice, priced: Sequence[PricedToken]) -> PricedToken:
-    """Return the requested token, else the first with a price, else the first."""
+    """Return the requested token, else the first token with a price, else the first token."""
     for each in priced:
         if each.token.terms.asset == choice.asset:
             return each
@@ -140,7 +141,7 @@ def _atoms(bundle: Bundle, priced: PricedToken) -> int | None:
 
 
 def _amount(bundle: Bundle, priced: PricedToken) -> str | None:
-    """Return the price of *bundle* in whole tokens, or None if there is no price."""
+    """Return the price of *bundle* in whole tokens, or None if the token has no price."""
     atoms = _atoms(bundle, priced)
     return None if atoms is None else tokens_text(atoms, priced.token.terms.decimals)
 
@@ -199,7 +200,7 @@ class BuyPages:
         return Page("sales/approve.html", facts | _proposed(payer, found))
 
     async def pay(self, request: PageRequest) -> PageResponse:
-        """Take the signed payment and hand out its purchase; a repeated request gets it again."""
+        """Settle the signed payment and show the purchase; a repeated request shows it again."""
         choice = choice_of(request)
         key = _key(request)
         transaction = _transaction(request)
@@ -222,7 +223,7 @@ class BuyPages:
         return await self._hand_out(request, choice, settled)
 
     async def _wanted(self, request: PageRequest, choice: BundleChoice) -> Wanted:
-        """Return the paid order.  Raises MissingToken for a top-up without a token."""
+        """Return the purchase to deliver.  Raises MissingToken for a top-up without a token."""
         count = choice.bundle.credits
         if choice.into is Into.TOKEN:
             return Credits(count)
@@ -237,7 +238,7 @@ class BuyPages:
     async def _hand_out(
         self, request: PageRequest, choice: BundleChoice, settled: Settled
     ) -> PageResponse:
-        """Show the new credit token, or the account that received the credits."""
+        """Show the new credit token, or the balance of the account that received the credits."""
         facts = await self._facts(choice)
         facts |= {"secret": settled.token, "signature": settled.payment.signature, "balance": 0}
         purchase = settled.payment.purchase
@@ -268,7 +269,7 @@ class BuyPages:
         return Page("sales/outcome.html", facts | {"message": message}, status=message.status)
 
     async def _facts(self, choice: BundleChoice) -> dict[str, Any]:
-        """Return the template values for every purchase page."""
+        """Return the template values that all purchase pages share."""
         return facts_of(choice, await self.sales.priced()) | {"origin": self.origin}
 
 

@@ -1,4 +1,4 @@
-"""Payments of a customer: the purchases of an account and of its wallets, and receipts."""
+"""Customer pages: payments and receipts, linked wallets, and usage."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -33,7 +33,7 @@ from mintscope.site.routes import Access, PageRequest, PageRoute, get, post
 
 PAGE: Final = "/credits/payments"
 PAGE_LENGTH: Final = 100
-LINES_MAX: Final = 10_000  # of one file
+LINES_MAX: Final = 10_000  # lines of one file
 MOMENT_DIGITS_MAX: Final = 15
 STATES: Final = {
     State.PENDING: ("Pending", "wait"),
@@ -60,7 +60,7 @@ class ShownPayment(NamedTuple):
 
 
 def shown(payment: KeptPayment, assets: Assets) -> ShownPayment:
-    """Return *payment* as pages show it."""
+    """Return *payment* with its texts for pages."""
     state, tone = STATES[payment.state]
     has_paid = payment.state is State.ISSUED
     why = REASONS.get(payment.state, "")
@@ -78,7 +78,7 @@ def shown(payment: KeptPayment, assets: Assets) -> ShownPayment:
 
 
 def place_in(text: str) -> Place | None:
-    """Return the place of a list that an address names; None if *text* names none."""
+    """Return the position in a list that *text* encodes, or None if *text* is invalid."""
     at, _, signature = text.partition(".")
     if not (at.isascii() and at.isdigit() and len(at) <= MOMENT_DIGITS_MAX):
         return None
@@ -87,12 +87,12 @@ def place_in(text: str) -> Place | None:
 
 
 def text_of_place(payment: KeptPayment) -> str:
-    """Return the place after *payment* as addresses name it."""
+    """Return the position after *payment* in the form that `place_in` reads."""
     return f"{payment.begun_at}.{payment.signature}"
 
 
 class PaymentPages:
-    """The pages under `/credits/payments`; payments of other customers are not found."""
+    """The pages under `/credits/payments`; customers see only their own payments."""
 
     def __init__(self, history: SqlPaymentBooks, assets: Assets) -> None:
         self._history = history
@@ -105,7 +105,7 @@ class PaymentPages:
         yield get(f"{PAGE}/{{signature}}", self.receipt, Access.SIGNED_IN)
 
     async def list(self, request: PageRequest) -> PageResponse:
-        """Show a page of the payments, newest first: all, or those of one linked wallet."""
+        """Show a page of payments, newest first: all of them, or those of one linked wallet."""
         text = request.query_params.text("before")
         before = place_in(text)
         wallet = _wallet(request)
@@ -173,13 +173,13 @@ class PaymentPages:
 
 
 def _wallet(request: PageRequest) -> Wallet | None:
-    """Return the wallet of the query, None without one.  Raises NotFound for other text."""
+    """Return the wallet in the query, or None without one.  Raises NotFound if it is invalid."""
     text = request.query_params.text("wallet")
     return wallet_in(text) if text else None
 
 
 def wallet_in(text: str) -> Wallet:
-    """Return the wallet that *text* is.  Raises NotFound for other text."""
+    """Return *text* as a wallet.  Raises NotFound if *text* is not a valid address."""
     try:
         with parsed_by_others():
             return Wallet(str(Pubkey.from_string(text)))
@@ -188,7 +188,7 @@ def wallet_in(text: str) -> Wallet:
 
 
 def signature_in(text: str) -> Signature | None:
-    """Return *text* as a signature; None if it is not one."""
+    """Return *text* as a signature, or None if it is not a signature."""
     try:
         with parsed_by_others():
             return Signature(str(Ed25519.from_string(text)))
@@ -196,7 +196,7 @@ def signature_in(text: str) -> Signature | None:
         return None
 
 
-# Wallets of a customer: linked with a signature, unlinked, and the payments of each.
+# Wallets of a customer: linking with a signature, unlinking, and the payments of each wallet.
 
 WALLETS_PAGE: Final = "/credits/wallets"
 NO_SIGNATURE: Final = b""
@@ -208,9 +208,9 @@ TOO_MANY: Final = f"{WALLETS_MAX} wallets are linked already. Unlink one first."
 class WalletTotal(NamedTuple):
     """A linked wallet, and the totals of all its payments.
 
-    paid       by asset
-    usd        worth when it was paid
-    last_at    the beginning of the newest payment; None: no payment
+    paid       amount of each asset
+    usd        value in USD at the time of payment
+    last_at    start of the newest payment; None for no payment
     """
 
     wallet: Wallet
@@ -224,7 +224,8 @@ class WalletTotal(NamedTuple):
 class WalletPages:
     """The page of linked wallets.
 
-    A wallet is linked as by the API: it signs a text that names the account and expires in minutes.
+    Wallets are linked as by the API: the wallet signs a text that contains the account and expires
+    within minutes.
     """
 
     def __init__(self, wallets: Wallets, history: SqlPaymentBooks, assets: Assets) -> None:
@@ -244,7 +245,7 @@ class WalletPages:
         return await self._page(request)
 
     async def challenge(self, request: PageRequest) -> PageResponse:
-        """Return the text that `wallet` signs to be linked.  Raises NotFound if it is no wallet."""
+        """Return the text that `wallet` signs to be linked.  Raises NotFound for a bad address."""
         wallet = wallet_in(request.form.text("wallet"))
         nonce = self._wallets.entropy(NONCE_BYTES)
         key = self._wallets.secrets.wallet
@@ -258,7 +259,7 @@ class WalletPages:
             self._wallets.secrets.wallet,
             self._body(request, wallet),
             wallet=wallet,
-            # Forms send the end of a line as CR and LF.
+            # Forms send line ends as CR and LF.
             text=form.text("challenge").replace("\r\n", "\n"),
             signature=_signed(form.text("signature")),
             now=request.now,
@@ -293,7 +294,7 @@ class WalletPages:
 
 
 def _signed(text: str) -> bytes:
-    """Return the signature in *text*, base58; NO_SIGNATURE for other text."""
+    """Return the base58 signature in *text*, or NO_SIGNATURE if *text* is not a signature."""
     try:
         with parsed_by_others():
             return bytes(Ed25519.from_string(text))
@@ -304,7 +305,7 @@ def _signed(text: str) -> bytes:
 def totals(
     linked: Sequence[LinkedWallet], sums: Sequence[WalletSum], assets: Assets
 ) -> Sequence[WalletTotal]:
-    """Return the total of each linked wallet."""
+    """Return the payment totals of each linked wallet."""
     by_wallet: defaultdict[Wallet, list[WalletSum]] = defaultdict(list)
     for each in sums:
         by_wallet[each.wallet].append(each)
@@ -337,7 +338,7 @@ UNNOTED: Final = "Endpoint not noted"
 class UsageSum(NamedTuple):
     """The sum over some days, for one key and one endpoint.
 
-    key   None: views and tests on pages, or a key that no longer exists
+    key   None for views and tests on pages, and for keys that no longer exist
     """
 
     key: KeyLine | None
@@ -347,7 +348,7 @@ class UsageSum(NamedTuple):
 
 
 def sums_of(usage: Usage) -> Sequence[UsageSum]:
-    """Return the sums by key and endpoint, the largest first."""
+    """Return the sums by key and endpoint, with the most credits first."""
     requests: Counter[tuple[KeyId | None, int]] = Counter()
     spent: Counter[tuple[KeyId | None, int]] = Counter()
     for line in usage.lines:

@@ -1,4 +1,4 @@
-"""Texts about a payment: its outcome, and the next step."""
+"""Messages about payments: outcome and next step."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -11,10 +11,11 @@ from mintscope.payments.protocol.envelope import RefusalReason, Refused
 class PurchaseMessage(NamedTuple):
     """The text of a page, and the next step of its script.
 
-    state       `refused`: over, nothing was paid; `waiting`: the same payment is sent again;
-                `used`: over, it was paid for before; `again`: nothing was signed yet;
-                `arrived`: over, and `not-shown`: what is topped up is not in the page
-    retry_s     after how long the same payment is sent again; 0: it is not
+    state       `refused`: final, nothing was paid; `waiting`: the same payment is sent again;
+                `used`: final, already paid for before; `again`: nothing was signed yet;
+                `arrived`: final, the credits are on a token that is not in the page; `not-shown`:
+                the credit token to top up is not in the page; `signed-out`: the user must sign in
+    retry_s     seconds until the same payment is sent again; 0 for no retry
     """
 
     state: str
@@ -200,7 +201,7 @@ SIGNED_OUT: Final = PurchaseMessage(
 
 
 def message_of(cause: Cause) -> PurchaseMessage:
-    """Return the text about a checkout that ended without credits."""
+    """Return the message about a checkout that ended without credits."""
     match cause:
         case Refused(reason=reason):
             title, text = REFUSALS.get(reason, CHANGED)
@@ -216,7 +217,7 @@ def message_of(cause: Cause) -> PurchaseMessage:
 
 
 def tokens_text(atoms: int, decimals: int) -> str:
-    """Return *atoms* in whole tokens, exact, with thousands separators: 1,234.5."""
+    """Return *atoms* in whole tokens, exactly, with thousands separators: 1,234.5."""
     whole, rest = divmod(atoms, 10**decimals)
     digits = f"{rest:0{decimals}d}".rstrip("0") if decimals else ""
     return f"{whole:,}.{digits}" if digits else f"{whole:,}"

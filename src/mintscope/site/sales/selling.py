@@ -1,4 +1,4 @@
-"""Pages of credits and prices."""
+"""Pages for credits and prices."""
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -87,7 +87,7 @@ class StatementPages:
         return Page("sales/credits.html", facts, errors, values={"level": level})
 
     async def set_spend_alert(self, request: PageRequest) -> PageResponse:
-        """Set the credits of a day at which an e-mail is written; an empty text: none."""
+        """Set the daily spending that triggers an e-mail; an empty text turns the e-mail off."""
         text = request.form.line("level")
         if request.signed_in.user.verified_at is None:
             return await self._own(request, text, {"level": UNVERIFIED})
@@ -140,7 +140,7 @@ def _facts(statement: Statement, summary: CreditSummary, now: UnixMs) -> dict[st
 
 
 def _table(statement: Statement) -> str:
-    """Return the statement as CSV, newest first, with one line a day for requests."""
+    """Return the statement as CSV, newest first, with one line per day for requests."""
     lines: list[Sequence[object]] = [
         (each.at, iso_time(each.at), each.kind, each.delta, each.balance)
         for each in statement.entries
@@ -153,7 +153,7 @@ def _table(statement: Statement) -> str:
 
 
 class PricedToken(NamedTuple):
-    """An accepted token; *price_list* is None while it has no reliable price."""
+    """An accepted token; *price_list* is None if the token has no reliable price."""
 
     token: AcceptedToken
     price_list: PriceList | None
@@ -163,8 +163,8 @@ class PricedToken(NamedTuple):
 class CreditSales:
     """Sells bundles of credits.
 
-    resource       names a bundle as the API does: a payment for it is the same one there
-    expect_open    raises ServiceUnavailable while nothing is sold to anybody
+    resource       returns the resource of a bundle as in the API, which recognizes the same payment
+    expect_open    raises ServiceUnavailable if sales are closed
     """
 
     checkout: Checkout
@@ -173,7 +173,7 @@ class CreditSales:
     expect_open: Callable[[], Awaitable[None]]
 
     async def priced(self) -> Sequence[PricedToken]:
-        """Return every accepted token, the payment token first."""
+        """Return every accepted token, with the payment token first."""
         return [PricedToken(each, await _price_list(each)) for each in self.merchant.payment_tokens]
 
     async def propose(
@@ -181,8 +181,8 @@ class CreditSales:
     ) -> Proposal | NotProposed:
         """Build the payment in *asset* for *payer* to sign, quoted to the holder of *key*.
 
-        address    the client's
-        Raises     PriceUnavailable, and ServiceUnavailable while nothing is sold
+        address    address of the client
+        Raises     PriceUnavailable, and ServiceUnavailable if sales are closed
         """
         await self.expect_open()
         order = self._order(bundle, key)
@@ -197,10 +197,11 @@ class CreditSales:
         address: str,
         wanted: Callable[[], Awaitable[Wanted]],
     ) -> Settled:
-        """Take the signed payment for the result of *wanted*; a repeated call returns it again.
+        """Take the signed payment and return the result; a repeated call returns it again.
 
-        key        the redelivery key, made in the browser
-        address    the client's
+        key        redelivery key, created in the browser
+        address    address of the client
+        wanted     returns the purchase to deliver
         Raises     CheckoutRefused, PriceUnavailable, ServiceUnavailable
         """
         terms, amount = self._paid(transaction)
@@ -221,7 +222,7 @@ class CreditSales:
         return replace(bundle_order(self.resource(bundle), bundle), key=key)
 
     def _paid(self, transaction: bytes) -> tuple[Terms, int]:
-        """Return the terms and atoms of *transaction*; 0 atoms match no quote."""
+        """Return the terms and the atoms of *transaction*; 0 atoms never match a quote."""
         envelope = open_envelope(transaction)
         terms = self.merchant.facilitator.terms
         if isinstance(envelope, Refused):
@@ -240,7 +241,7 @@ async def _price_list(token: AcceptedToken) -> PriceList | None:
 
 
 FREE: Final = "free"
-# Free endpoints that are listed one by one: those that people come for.
+# The area whose free endpoints are listed one by one.
 MARKET_AREA: Final = "Market data"
 
 
@@ -249,7 +250,7 @@ class PricingPages:
     """The page at `/pricing`.
 
     sales            None if nothing is for sale
-    read_reference   returns the OpenAPI document of the API; None if this process serves no API
+    read_reference   returns the API reference; None if this process serves no API
     """
 
     sales: CreditSales | None
@@ -275,7 +276,7 @@ class PricingPages:
         return Page("sales/pricing.html", facts | self._costs())
 
     def _costs(self) -> dict[str, Any]:
-        """Return the cost of each API call; *others* are free and not listed."""
+        """Return the costs of API calls; free endpoints in *others* are not listed one by one."""
         if self.read_reference is None:
             return {"costs": [], "others": [], "other_count": 0}
         areas = self.read_reference().areas
@@ -290,7 +291,7 @@ class PricingPages:
 
 
 def _line(bundle: Bundle, priced: Sequence[PricedToken]) -> dict[str, Any]:
-    """Return the row of *bundle* in the table."""
+    """Return the table row of *bundle*."""
     return {
         "credits": bundle.credits,
         "discount_percent": bundle.discount_percent,
@@ -303,7 +304,7 @@ def _line(bundle: Bundle, priced: Sequence[PricedToken]) -> dict[str, Any]:
 def _amounts(
     priced: Sequence[PricedToken], atoms: Callable[[PriceList], int]
 ) -> list[tuple[str, str | None]]:
-    """Return each token's symbol and its price from *atoms*, or None if it has no price."""
+    """Return each token's symbol and amount; the amount is None if the token has no price."""
     return [
         (
             token.symbol,
@@ -314,7 +315,7 @@ def _amounts(
 
 
 def usd_text(bundle: Bundle) -> str:
-    """Return the price of *bundle* in USD, exact, with at least two decimals."""
+    """Return the exact price of *bundle* in USD, with at least two decimals."""
     text = f"{bundle.usd.normalize():f}"
     whole, _, cents = text.partition(".")
     return f"{whole}.{cents:0<2}"

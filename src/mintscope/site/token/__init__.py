@@ -1,1 +1,1 @@
-"""The list of tokens, and the page of each."""
+"""The list of tokens, and the page of each token."""

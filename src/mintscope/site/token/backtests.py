@@ -1,7 +1,7 @@
-"""Page that tests a rule on the past of a token, for one credit.
+"""The page that tests a rule on the history of a token, for one credit.
 
-A test is bought once: the same user sees the same test for a quarter of an hour.  It is run before
-it is paid for, so that a test without a candle costs nothing, as with the API.
+A test is bought once: the same user can see the same test for 15 minutes.  The test is run before
+it is charged, so that a test without a candle costs nothing, as in the API.
 """
 
 import asyncio
@@ -55,9 +55,9 @@ from mintscope.site.token.reading import point_of
 
 
 class Purchases:
-    """Purchases of one kind, by all users; a key names the buyer and the thing bought.
+    """Purchases of one kind, by all users; a key identifies the buyer and the purchased item.
 
-    limit    its count is 1: a key that was taken counts as bought until its window ends
+    limit    limit with count 1: a taken key counts as bought until its window ends
     """
 
     def __init__(self, market: MarketParts, accounts: AccountCredits, limit: Limit) -> None:
@@ -66,13 +66,13 @@ class Purchases:
         self._bought: Limiter = market.limits.limiter(limit)
 
     async def has(self, key: str) -> bool:
-        """Return whether *key* is bought, without counting anything."""
+        """Return whether *key* is bought; nothing is counted."""
         return await is_taken(self._bought, key)
 
     async def buy(self, user_id: UserId, key: str) -> bool:
-        """Spend a user's credit on *key*, unless it is bought already; False if none is left.
+        """Spend a user's credit on *key* unless it is bought; return False if no credit is left.
 
-        Raises ServiceUnavailable, and nothing is spent.
+        If ServiceUnavailable is raised, nothing is spent.
         """
         if isinstance(await self._bought.take(key), Denied):
             return True
@@ -87,13 +87,13 @@ class Purchases:
         return is_bought
 
     async def credits_of(self, user_id: UserId) -> int:
-        """Return the credits of a user."""
+        """Return the credit balance of a user."""
         account = await self._accounts.find(user_id)
         return 0 if account is None else await self._market.ledger.balance(account)
 
 
 async def is_taken(window: Limiter, key: str) -> bool:
-    """Return whether the window of *key* is full, without counting anything."""
+    """Return whether the window of *key* is full; nothing is counted."""
     if isinstance(await window.take(key), Denied):
         return True
     await window.give_back(key)
@@ -104,7 +104,7 @@ PATH: Final = "/token/{mint}/backtest"
 TEMPLATE: Final = "token/backtest.html"
 SHOWN_S: Final = 15 * MINUTE_S
 BOUGHT: Final = Limit(name="backtests that were bought", count=1, window_s=SHOWN_S)
-FIRINGS: Final = 100  # that are listed, the newest
+FIRINGS: Final = 100  # number of firings in the list, the newest
 WIDTHS: Final = {
     "m1": "1 minute",
     "m5": "5 minutes",
@@ -123,12 +123,12 @@ FIRST: Final = {
     "size": "100",
 }
 OVER: Final = "The candles of this test are older than its span by now. Choose a longer span."
-ONCE_BYTES: Final = 16  # of the form that makes an alert, so that sending it twice makes one
+ONCE_BYTES: Final = 16  # once-key of the alert form: sending the form twice creates one alert
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A test that can be run; *values* are the fields of the form."""
+    """A valid test; *values* are the fields of the form."""
 
     mint: Mint
     values: Mapping[str, str]
@@ -140,7 +140,7 @@ class _Asked:
         return f"/token/{self.mint}/backtest?{urlencode(self.values)}"
 
     def key(self, user_id: UserId) -> str:
-        """Return the name of this test of a user, of the same length however long the rule is."""
+        """Return the purchase key of this test for a user: a digest of fixed length."""
         text = "\n".join([str(user_id), self.mint, *self.values.values()])
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -175,12 +175,12 @@ class BacktestPages:
             return await self._form(request, mint, values, {"": sentence(reason)})
         if not past.found.looks:
             return await self._form(request, mint, values, {"": OVER})
-        # Of 10,000 candles it takes tens of milliseconds: other clients do not wait.
+        # 10,000 candles take tens of milliseconds: a thread keeps other clients from waiting.
         shown = await asyncio.to_thread(shown_test, asked, past)
         return await self._form(request, mint, values, shown=shown)
 
     async def buy(self, request: PageRequest) -> PageResponse:
-        """Run the test, spend a credit on it unless it looked at nothing, and show it."""
+        """Run a backtest and show it; spend a credit if it read at least one candle."""
         mint = request.mint
         values = filled(request.form)
         user_id = request.signed_in.user.user_id
@@ -190,7 +190,7 @@ class BacktestPages:
             return await self._form(request, mint, values, invalid.errors)
         if await self._purchases.has(asked.key(user_id)):
             return Redirect(asked.address)
-        if not await self._purchases.credits_of(user_id):  # nothing is run for those who cannot pay
+        if not await self._purchases.credits_of(user_id):  # no test without a credit
             return Redirect(asked.address, "no-credits")
         try:
             past = await self._run(asked, request.now)
@@ -204,7 +204,7 @@ class BacktestPages:
         return Redirect(asked.address, "backtest-bought" if is_bought else "no-credits")
 
     async def _run(self, asked: _Asked, now: UnixMs) -> TestedPast:
-        """Return the findings.  Raises TokenNotFound, InsufficientData, DataStale."""
+        """Run the test.  Raises TokenNotFound, InsufficientData, DataStale."""
         tip = await self._market.series.tip()
         age_ms = 0 if tip.follows_files else max(0, now - (tip.time or 0) * SECOND_MS)
         if self._market.is_stale(age_ms):
@@ -223,7 +223,7 @@ class BacktestPages:
         *,
         shown: Mapping[str, Any] | None = None,
     ) -> Page:
-        """Return the page; *shown* is the test that was bought.  Raises NotFound."""
+        """Return the page; *shown* has the results of a bought test.  Raises NotFound."""
         try:
             facts = await self._market.lists.facts_of(mint)
         except TokenNotFound:
@@ -243,13 +243,13 @@ class BacktestPages:
 
 
 def filled(form: FormData) -> dict[str, str]:
-    """Return the typed values, by field; those that are not there are the usual ones."""
+    """Return the entered values by field; empty fields except `where` get their defaults."""
     typed = {name: form.line(name) for name in FIRST}
     return {name: value or FIRST[name] for name, value in typed.items()} | {"where": typed["where"]}
 
 
 def asked_test(mint: Mint, values: Mapping[str, str], now: UnixMs) -> _Asked:
-    """Return the test that *values* describe.  Raises InvalidForm."""
+    """Return the test described by *values*.  Raises InvalidForm."""
     errors: dict[str, str] = {}
     fee = -1
     with suppress(ValueError):
@@ -272,7 +272,7 @@ def asked_test(mint: Mint, values: Mapping[str, str], now: UnixMs) -> _Asked:
         )
     query = BacktestQuery(
         where=values["where"],
-        tf=cast("Any", values["tf"]),  # one of WIDTHS
+        tf=cast("Any", values["tf"]),  # a key of WIDTHS
         from_=since,
         fee_bps=max(0, fee),
         trade_usd=max(0.0, size),
@@ -287,7 +287,7 @@ def asked_test(mint: Mint, values: Mapping[str, str], now: UnixMs) -> _Asked:
 
 
 def shown_test(asked: _Asked, past: TestedPast) -> Mapping[str, Any]:
-    """Return the results of a test, by the names of the template."""
+    """Return the results of a test as template values."""
     found = past.found
     width_s = FRAME_S[BY_NAME[asked.query.tf]]
     candles = [

@@ -1,4 +1,4 @@
-"""The facts of a token on its page, in sentences for its holders."""
+"""The facts of a token on its page, as sentences for holders."""
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -10,15 +10,15 @@ from mintscope.market.mint_facts import PROGRAM_NAMES, MintFacts, ScaledUiAmount
 from mintscope.market.screening.look_alikes import hides
 from mintscope.market.series.holders import HolderKind, Holders
 
-PERCENT: Final = 100  # hundredths of a percent in one
+PERCENT: Final = 100  # basis points in one percent
 DECIMALS_SHOWN: Final = 2
 
 
 class MintFact(NamedTuple):
     """A fact as text.
 
-    kind      good: it protects holders; risk: someone has power over their tokens
-    address   of its subject, base58; "" for none
+    kind      good: protects holders; risk: gives someone power over holders' tokens
+    address   base58 address of the fact's subject; "" for none
     """
 
     kind: Literal["good", "risk", "plain"]
@@ -30,9 +30,9 @@ class MintFact(NamedTuple):
 def names_in_words(
     facts: MintFacts, look_alike_of: Mint | None, namesakes: int
 ) -> Iterator[MintFact]:
-    """Yield the problems with a token's names, if there are any.
+    """Yield facts about problems with a token's name or symbol.
 
-    namesakes   number of tokens with its symbol or name, itself included
+    namesakes   number of tokens with the same symbol or name, including this token
     """
     if look_alike_of is not None:
         yield MintFact(
@@ -57,7 +57,7 @@ def names_in_words(
 
 
 def facts_in_words(facts: MintFacts, now: UnixS) -> Iterator[MintFact]:
-    """Yield the meaning of *facts* for a holder *now*, with the same topics for every token."""
+    """Yield the meaning of *facts* for holders at the time *now*."""
     yield _supply(facts)
     yield _making(facts)
     yield _freezing(facts)
@@ -87,7 +87,7 @@ def facts_in_words(facts: MintFacts, now: UnixS) -> Iterator[MintFact]:
 
 
 def multiplier_shown(multiplier: float) -> str:
-    """Return *multiplier* in readable form."""
+    """Return *multiplier* as text with up to 12 digits."""
     return f"{multiplier:.12g}"
 
 
@@ -140,15 +140,15 @@ def _freezing(facts: MintFacts) -> MintFact:
     )
 
 
-# Holders on the token page: the list that was last requested.  No view asks the node.
+# Holders on the token page: the last list that was requested.  Views never query the node.
 
 
 class HolderShown(NamedTuple):
-    """A line of the table.
+    """A row of the holders table.
 
-    address   the owner, or the account if its owner is not known
-    kind      of the owner, with a name; empty: not known
-    share     of the supply, 0 to 1; None: the supply is 0
+    address   owner, or the account if its owner is unknown
+    kind      kind and name of the owner; "" if unknown
+    share     share of the supply, 0 to 1; None if the supply is 0
     """
 
     address: str
@@ -157,7 +157,7 @@ class HolderShown(NamedTuple):
 
 
 class HoldersShown(NamedTuple):
-    """The table, the largest first, and the slot and time of its reading."""
+    """The holders table, with the largest holder first, and the slot and time of the data."""
 
     lines: Sequence[HolderShown]
     slot: Slot
@@ -165,7 +165,7 @@ class HoldersShown(NamedTuple):
 
 
 def shown_holders(found: Holders | None) -> HoldersShown | None:
-    """Return *found* as the page shows it; None if no list is kept."""
+    """Return the table of *found*, or None if no list is stored."""
     if found is None:
         return None
     lines = [

@@ -1,4 +1,4 @@
-"""Pools on the token page, as the API has them."""
+"""Pools on the token page, as in the API."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,7 +13,7 @@ TRADE_USD = 1_000
 
 
 class PoolShown(NamedTuple):
-    """A line of the table; *move* is the part by which a purchase of TRADE_USD raises the price."""
+    """A table row; *move* is the price rise from a purchase of TRADE_USD, as a fraction."""
 
     pool: str
     venue: str
@@ -26,13 +26,13 @@ class PoolShown(NamedTuple):
 
 
 async def read_pools(series: SeriesReader, mint: Mint) -> Sequence[PoolShown]:
-    """Return the heaviest pools of *mint*; none before its first final price."""
+    """Return the heaviest pools of *mint*; empty before its first final price."""
     kept = await series.pools(mint, DAY_SPANS_S)
     return [] if kept is None else shown_pools(kept)
 
 
 def shown_pools(kept: KeptPools) -> Sequence[PoolShown]:
-    """Return the heaviest pools in *kept* as lines."""
+    """Return the heaviest pools in *kept* as table rows."""
     if kept.standing is None or kept.time is None:
         return []
     found = pools_of(unpack(kept.standing), (), kept.time, kept)

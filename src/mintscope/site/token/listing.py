@@ -1,9 +1,9 @@
-"""Lines, queries and searches of the list of tokens.
+"""Rows, queries and searches of the list of tokens.
 
-A page of lines is made once for each state of the list, in a thread: with many tokens it takes some
-milliseconds.
+Each page of rows is created once per state of the list, in a thread, because that takes some
+milliseconds with many tokens.
 
-Nothing is ever chosen by its name: anybody may take any name.
+Tokens are never selected by name alone, because anyone can use any name.
 """
 
 import asyncio
@@ -41,34 +41,34 @@ from mintscope.solana.blocks import WSOL
 from mintscope.watchlists.rows import WatchDenied, WatchlistLine
 from mintscope.watchlists.watchlists import Watchlists
 
-PAGES_KEPT: Final = 64  # of one state of the list
+PAGES_KEPT: Final = 64  # pages of one state of the list
 MOVERS: Final = 8
 MOST_TRADED: Final = 100
 
 
 class ShownToken(NamedTuple):
-    """One token: its line in the list, and its prices of the day."""
+    """One token: its list entry, and its prices of the last day as a sparkline."""
 
     line: ListLine
     day: Markup
 
     @property
     def mint(self) -> Mint:
-        """The mint."""
+        """The mint of the token."""
         return self.line.listed.mint
 
     @property
     def title(self) -> str:
-        """The symbol or the name of the token, or the ends of its mint."""
+        """The symbol or the name of the token, or its shortened mint."""
         listed = self.line.listed
         return listed.symbol or listed.name or ends_of(self.mint)
 
 
 class LinePage(NamedTuple):
-    """A page of lines, all as of one final slot.
+    """A page of rows, all as of one final slot.
 
-    followed   how many tokens are listed, found or not
-    left       how many of them match, from the first of the lines on
+    followed   number of tracked tokens in the list, whether they match or not
+    left       number of matching tokens from the first row of this page on
     """
 
     lines: Sequence[ShownToken]
@@ -80,7 +80,7 @@ class LinePage(NamedTuple):
 
 
 class TokenLines:
-    """Makes lines of the list of *market*, shared by all pages."""
+    """Creates rows of the list of *market*, shared by all pages."""
 
     def __init__(self, market: MarketParts) -> None:
         self._market = market
@@ -88,21 +88,21 @@ class TokenLines:
         self._pages: dict[object, asyncio.Task[LinePage]] = {}
 
     async def page(self, asked: ListQuestion) -> LinePage:
-        """Return the page that is *asked* for.
+        """Return the page for the query *asked*.
 
-        Raises ServiceUnavailable while the list is loaded.
+        Raises ServiceUnavailable while the list is loading.
         """
         return await self._made(_hashable(asked), lambda listed: _page(listed, asked))
 
     async def movers(self) -> LinePage:
-        """Return the MOVERS, of the most traded tokens, whose price has changed most in a day.
+        """Return MOVERS of the most traded tokens: those with the largest price change in a day.
 
-        Raises ServiceUnavailable while the list is loaded.
+        Raises ServiceUnavailable while the list is loading.
         """
         return await self._made(MOVERS, _movers)
 
     async def _made(self, key: object, make: Callable[[ListedTokens], LinePage]) -> LinePage:
-        """Return the page that *make* makes of the newest list, made once for all requests."""
+        """Return the page that *make* creates from the newest list, once for all requests."""
         listed = self._market.lists.newest()
         if listed is not self._listed:
             self._listed = listed
@@ -139,19 +139,19 @@ def _drawn(listed: ListedTokens, found: ListedPage) -> LinePage:
 
 
 def _hashable(key: object) -> object:
-    """Return *key* with its list as a tuple, so that it is hashable."""
+    """Return *key* in a hashable form: its list of mints becomes a tuple."""
     if isinstance(key, ListQuestion) and key.among is not None:
         return msgspec.structs.replace(key, among=tuple(key.among))
     return key
 
 
 QUESTION_PATH: Final = "/tokens"
-LENGTHS: Final = {"": 50, "200": 200}  # rows of a page
-WATCHED_SHOWN: Final = 12  # on the first page
+LENGTHS: Final = {"": 50, "200": 200}  # rows per page
+WATCHED_SHOWN: Final = 12  # watched tokens on the start page
 TEXT_LENGTH_MAX: Final = 64
 PLACE: Final = re.compile(r"(-?[0-9.]{1,24}(?:e[+-]?[0-9]{1,3})?)?~([1-9A-HJ-NP-Za-km-z]{32,44})")
-FIELDS: Final = ("q", "sort", "order", "volume", "age", "where", "rows")  # of the form
-# Columns beside the name, in their order, with their headings.
+FIELDS: Final = ("q", "sort", "order", "volume", "age", "where", "rows")  # fields of the form
+# Columns other than the name, in order, with their headings.
 COLUMNS: Final[Mapping[str, str]] = {
     "price": "Price",
     "m5": "5m",
@@ -164,7 +164,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "day": "Last day",
     "age": "Age",
 }
-TICKED: Final = "column"  # the field of the form, once for each column
+TICKED: Final = "column"  # form field, sent once for each column
 SORTS: Final = {
     "volume": Sort.VOLUME,
     "price": Sort.PRICE,
@@ -178,7 +178,7 @@ SORTS: Final = {
 }
 
 
-# Numbers of the form, which become conditions of the address.
+# Numbers in the form, which become conditions in the address.
 LIMITS: Final[Mapping[str, tuple[str, str, float]]] = {
     "rsi_below": ("RSI 1h below", "rsi_h1 < {:g}", 1.0),
     "rsi_above": ("RSI 1h above", "rsi_h1 > {:g}", 1.0),
@@ -194,11 +194,11 @@ NUMBER: Final = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 NO_NUMBER: Final = "Enter a number, such as 10,000 or 2.5."
-CROSSED_MAX: Final = 4  # fields of candles in crossings
+CROSSED_MAX: Final = 4  # candle fields in crossings
 
 
 class Choice(NamedTuple):
-    """A value of a filter, and its label."""
+    """A filter value with its label; *amount* is the limit, 0 for none."""
 
     value: str
     name: str
@@ -221,15 +221,15 @@ AGES: Final = (
 
 
 class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A list as its address describes it.
+    """A list as described by its address.
 
-    sort         a key of SORTS
-    volume, age  a value of VOLUMES and of AGES
-    where        a condition of screens, not checked yet; "": none
-    rows         a key of LENGTHS
-    columns      keys of COLUMNS with commas between, in their order; "": all
-    is_watched   only tokens that the reader watches
-    after        where the page before ended
+    sort         key of SORTS
+    volume, age  values of VOLUMES and of AGES
+    where        screening condition, not checked yet; "" for none
+    rows         key of LENGTHS
+    columns      comma-separated keys of COLUMNS, in order; "" for all
+    is_watched   whether to list only the reader's watchlist
+    after        end of the previous page
     """
 
     text: str = ""
@@ -245,16 +245,16 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def length(self) -> int:
-        """The number of rows of a page."""
+        """The number of rows per page."""
         return LENGTHS[self.rows]
 
     @property
     def shown(self) -> list[str]:
-        """The columns that are shown, in their order."""
+        """The shown columns, in order."""
         return [key for key in COLUMNS if key in self.columns.split(",")] or list(COLUMNS)
 
     def address(self, path: str = QUESTION_PATH, /, **changes: Any) -> str:
-        """Return the address of this list with *changes*; another list starts at its first page."""
+        """Return the address of this list with *changes*, at its first page by default."""
         asked = msgspec.structs.replace(self, **{"after": None, **changes})
         fields = {
             "q": asked.text,
@@ -272,7 +272,7 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
         return f"{path}?{query}" if query else path
 
     def of_list(self, watched: list[Mint] | None, now: UnixS) -> ListQuestion:
-        """Return the query of the list as of *now*; *watched* is the reader's watchlist."""
+        """Return the query for the list as of *now*; *watched* is the reader's watchlist."""
         age_s = next(each.amount for each in AGES if each.value == self.age)
         return ListQuestion(
             text=self.text,
@@ -288,7 +288,7 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def question_of(query: FormData) -> TokensQuestion:
-    """Return the question in *query*.  Raises NotFound if no page of this site links to it."""
+    """Return the list described by *query*.  Raises NotFound if a value is invalid."""
     sort = query.text("sort") or "volume"
     after = query.text("after")
     volume = query.text("volume")
@@ -317,22 +317,22 @@ def question_of(query: FormData) -> TokensQuestion:
 
 
 def with_columns(asked: TokensQuestion, query: FormData) -> TokensQuestion:
-    """Return *asked* with the columns that are ticked in the form; none of them is all of them."""
+    """Return *asked* with the columns checked in the form, or unchanged if none is checked."""
     ticked = query.texts(TICKED)
     return msgspec.structs.replace(asked, columns=_columns(ticked)) if ticked else asked
 
 
 def _columns(keys: Sequence[str]) -> str:
-    """Return *keys* as in an address, without names of no column."""
+    """Return *keys* as in an address: unknown keys are dropped, and "" means all columns."""
     known = [key for key in COLUMNS if key in keys]
     return "" if len(known) == len(COLUMNS) else ",".join(known)
 
 
 def flaw_of(asked: TokensQuestion) -> str | None:
-    """Return the error in the condition of *asked*; None if it is valid or absent.
+    """Return the error in the condition of *asked*, or None if the condition is valid or absent.
 
-    The message names the expected form, as that of the API's screens.  Crossings of many fields are
-    refused: strangers read these pages, and each field takes 5 MB of 100,000 tokens.
+    The message states the expected form, as for the API's screens.  Crossings of many fields are
+    refused: anyone can open these pages, and each field takes 5 MB for 100,000 tokens.
     """
     if not asked.where:
         return None
@@ -346,7 +346,7 @@ def flaw_of(asked: TokensQuestion) -> str | None:
 
 
 def expect_condition(asked: TokensQuestion) -> TokensQuestion:
-    """Return *asked* if its condition is one.  Raises BadRequest, which names the problem."""
+    """Return *asked* if its condition is valid or absent.  Raises BadRequest with the problem."""
     flaw = flaw_of(asked)
     if flaw is not None:
         raise BadRequest(f"where: {flaw}")
@@ -354,13 +354,13 @@ def expect_condition(asked: TokensQuestion) -> TokensQuestion:
 
 
 def flaws_of_limits(query: FormData) -> Mapping[str, str]:
-    """Return an error for each field of the form whose text is not a number."""
+    """Return an error for each limit in the form that is not a number."""
     sent = {name: query.line(name) for name in LIMITS}
     return {name: NO_NUMBER for name, text in sent.items() if text and read_number(text) is None}
 
 
 def with_limits(asked: TokensQuestion, query: FormData) -> TokensQuestion:
-    """Return *asked* with the numbers of the form as conditions; its own must be one."""
+    """Return *asked* with the limits in the form as conditions; its condition must be valid."""
     limits = []
     for name, (_, condition, factor) in LIMITS.items():
         number = read_number(query.line(name))
@@ -373,7 +373,7 @@ def with_limits(asked: TokensQuestion, query: FormData) -> TokensQuestion:
 
 
 def read_number(text: str) -> float | None:
-    """Return the number in *text* as people write one: `10,000`, `$500`, `30%`; None: no number."""
+    """Return the number in *text* (`10,000`, `$500`, `30%`), or None if it is not a number."""
     if NUMBER.fullmatch(text) is None:
         return None
     number = float(re.sub(r"[$%,\s]", "", text))
@@ -381,12 +381,12 @@ def read_number(text: str) -> float | None:
 
 
 def has_limits(query: FormData) -> bool:
-    """Return whether *query* has numbers or columns of the form, as it is sent."""
+    """Return whether *query* has limits or columns as sent by the form."""
     return any(query.texts(name) for name in (*LIMITS, TICKED))
 
 
 def has_empty_fields(query: FormData) -> bool:
-    """Return whether *query* has empty fields, as a form sends them."""
+    """Return whether *query* has empty fields as sent by the form."""
     return any("" in query.texts(name) for name in FIELDS)
 
 
@@ -416,7 +416,7 @@ NONE_FOUND: Final = "No tracked token has this name. You can also enter a mint a
 
 
 class TokenSearch:
-    """Finds tokens among the followed ones.
+    """Finds tokens among the tracked tokens.
 
     lines   None if there is no list
     """
@@ -425,21 +425,21 @@ class TokenSearch:
         self._lines = lines
 
     async def find(self, text: str) -> Sequence[ShownToken]:
-        """Return the most traded tokens that *text* may mean; empty while the list is loaded."""
+        """Return the most traded tokens that match *text*; empty while the list is loading."""
         name = (cleaned(text) or "")[:TEXT_LENGTH_MAX]
         return await self._page(ListQuestion(text=name, limit=FOUND_MAX)) if name else []
 
     async def named(self, mints: Sequence[Mint]) -> Mapping[Mint, ShownToken]:
-        """Return the list's lines of the *mints* that are followed."""
+        """Return the list entries of the tracked tokens in *mints*."""
         if not mints:
             return {}
         lines = await self._page(ListQuestion(among=tuple(mints), limit=len(mints)))
         return {each.mint: each for each in lines}
 
     async def flaw(self, text: str, error: str) -> tuple[str, Sequence[ShownToken]]:
-        """Return the error for *text*, which is not a mint, and the tokens it may mean.
+        """Return the error for *text*, which is not a mint, and the tokens that match it.
 
-        error   the message if nothing can be found
+        error   message if there is no list to search
         """
         if not text:
             return NONE_NAMED, []
@@ -458,7 +458,7 @@ class TokenSearch:
 
 
 def mint_of(text: str) -> Mint | None:
-    """Return *text* as a mint; None if it is not one."""
+    """Return *text* as a mint, or None if it is not a mint."""
     try:
         return parse_mint(text)
     except InvalidTokenAddress:
@@ -470,12 +470,12 @@ NAME: Final = "Watchlist"
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """Watchlists of users.  Raises ServiceUnavailable from every method."""
+    """The first watchlist of each user.  All methods may raise ServiceUnavailable."""
 
     watchlists: Watchlists
 
     async def mints(self, session: Session | None) -> list[Mint] | None:
-        """Return the mints that a user watches, oldest star first; None for a visitor."""
+        """Return the mints on a user's watchlist, in the order added; None for a visitor."""
         if session is None:
             return None
         user_id = session.user.user_id
@@ -486,7 +486,7 @@ class Watching:
         return [] if found is None else list(found.mints)
 
     async def add(self, user_id: UserId, mint: Mint) -> bool:
-        """Add *mint* to a user's watchlist; False if it is full."""
+        """Add *mint* to a user's watchlist; return False if the watchlist is full."""
         added = await self.watchlists.add_to_first(user_id, mint, NAME)
         return not isinstance(added, WatchDenied)
 
@@ -508,7 +508,7 @@ ALSO: Final = {"solana": Mint(WSOL), "sol": Mint(WSOL), "wsol": Mint(WSOL)}
 
 
 class SearchPages:
-    """Redirects a search to a token, or to the list of possible tokens."""
+    """Redirects a search to a token, or to the list of matching tokens."""
 
     def __init__(self, market: MarketParts, search: TokenSearch) -> None:
         self._market = market
@@ -520,7 +520,7 @@ class SearchPages:
         yield get(PATH, self.find)
 
     async def find(self, request: PageRequest) -> PageResponse:
-        """Redirect to a token by its mint or a link, else to the tokens with such a name."""
+        """Redirect to the token of a mint or link, otherwise to the tokens with that name."""
         typed = request.query_params.line("q")[:LINK_LENGTH_MAX]
         if not typed:
             return Page("tokens/search_page.html")
@@ -535,7 +535,7 @@ class SearchPages:
         return meant or Redirect(f"/tokens?{urlencode({'q': name})}")
 
     async def meant(self, name: str) -> Redirect | None:
-        """Return the page of SOL, or the list for a name one typo from *name*; None if neither."""
+        """Return a redirect to SOL, or to the list for a name one typo away, or None."""
         if name.casefold() in ALSO:
             return Redirect(f"/token/{ALSO[name.casefold()]}")
         near = await self._near(name)
@@ -555,7 +555,7 @@ class SearchPages:
 
 
 def mint_in(text: str) -> Mint | None:
-    """Return *text* as a mint, or the last mint in a link; None if there is none."""
+    """Return *text* as a mint, or the last mint in a link, or None if there is no mint."""
     mint = mint_of(text)
     if mint is not None or "/" not in text:
         return mint
@@ -564,5 +564,5 @@ def mint_in(text: str) -> Mint | None:
 
 
 def name_of(text: str) -> str:
-    """Return the name or symbol in *text*: `$GOAT` is GOAT."""
+    """Return the name or symbol in *text*: `$GOAT` becomes GOAT."""
     return (cleaned(text.removeprefix("$")) or "")[:TEXT_LENGTH_MAX]

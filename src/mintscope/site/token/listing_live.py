@@ -1,6 +1,6 @@
 """The list of tokens as a live page.
 
-A line is sent without its star, which differs from reader to reader.
+Rows are sent without their star, which differs between readers.
 """
 
 import re
@@ -25,10 +25,10 @@ from mintscope.site.sol import MarketParts
 from mintscope.site.token import listing
 from mintscope.site.token.listing import QUESTION_PATH as PATH
 
-PAUSE_S: Final = 1.0  # between two looks
+PAUSE_S: Final = 1.0  # pause between two reads
 PLACES: Final = {
     key: place for place, key in enumerate(listing.COLUMNS, 1)
-}  # of cells; the name is first
+}  # indexes of cells; the name has index 0
 CELL: Final = re.compile(r"(?=<t[hd][ >])")
 
 
@@ -36,14 +36,14 @@ ListPreset = Mapping[str, str | bool]
 
 
 class ListView(NamedTuple):
-    """A page of a list; *watched* is its reader's watchlist if the list shows only that."""
+    """A page of a list; *watched* is the reader's watchlist if only its tokens are listed."""
 
     asked: listing.TokensQuestion
     watched: tuple[Mint, ...] | None
 
 
 class _Lines(NamedTuple):
-    """The cells of each line, as HTML, with their slot *mark* and its *time*."""
+    """The cells of each row, as HTML; *mark* identifies the slot, *time* is the slot's time."""
 
     mark: str
     time: UnixS | None
@@ -52,7 +52,7 @@ class _Lines(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class LiveLists:
-    """All open lists of this process."""
+    """The open lists of this process."""
 
     market: MarketParts
     lines: listing.TokenLines
@@ -61,7 +61,7 @@ class LiveLists:
     _channel: Channel[ListView] | None = field(default=None, init=False)
     _listed: ListedTokens | None = field(default=None, init=False)
     _newest: dict[ListView, _Lines] = field(default_factory=dict, init=False)
-    # Of that list, whatever page they are on.
+    # Cells of `_listed`, shared by all of its pages.
     _cells: dict[Mint, Sequence[str]] = field(default_factory=dict, init=False)
 
     async def open(self, request: PageRequest) -> PageResponse:
@@ -87,7 +87,7 @@ class LiveLists:
             await streams.serve(stream)
 
     async def _look(self, macros: Macros, views: Collection[ListView]) -> Mapping[ListView, News]:
-        """Return the news in *views* since the last look."""
+        """Return the news of *views* since the last read."""
         self._newest = {view: kept for view, kept in self._newest.items() if view in views}
         found: dict[ListView, News] = {}
         try:
@@ -100,7 +100,7 @@ class LiveLists:
                 asked = view.asked.of_list(watched, listed.folded.time or UnixS(0))
                 found[view] = self._news(macros, view, await self.lines.page(asked))
         except ServiceUnavailable:
-            return found  # the list is being loaded
+            return found  # the list is still loading
         self._listed = listed
         return found
 
@@ -114,7 +114,7 @@ class LiveLists:
         mark = str(page.slot)
         before = self._newest.get(view)
         if before is not None and before.mark == mark:
-            mark += "+"  # the line of a mint may change without a slot
+            mark += "+"  # a row can change without a new slot
         now = self._newest[view] = _Lines(mark, page.time, rows)
         footing = str(drawn.footing(page, view.asked)).strip()
         whole = _event(now, footing, dict.fromkeys(rows, ()))
@@ -131,7 +131,7 @@ class LiveLists:
 
 
 def _event(now: _Lines, footing: str, before: Mapping[Mint, Sequence[str]]) -> bytes:
-    """Return the event of *now* for readers who have *before*."""
+    """Return the event with the changes from *before* to *now*."""
     reported = {
         "slot": now.mark,
         "asOf": None if now.time is None else now.time * SECOND_MS,
@@ -147,14 +147,14 @@ def _event(now: _Lines, footing: str, before: Mapping[Mint, Sequence[str]]) -> b
 
 
 def _changed(cells: Sequence[str], before: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the changed cells, each with its number."""
+    """Return the changed cells with their indexes."""
     known = dict(enumerate(before))
     return [(number, cell) for number, cell in enumerate(cells) if known.get(number) != cell]
 
 
 UNAVAILABLE: Final = 503
 WRONG: Final = 422
-LATE: Final = 2  # times the age from which a report is late: blocks of the list are final
+LATE: Final = 2  # as a multiple of degraded_after_s: the list waits for final blocks
 
 
 def _preset(sort: str, *, is_rising: bool = False, volume: str = "", where: str = "") -> ListPreset:
@@ -168,13 +168,13 @@ PRESETS: Final = (
     ("Newest", _preset("age", is_rising=True)),
     ("Oversold", _preset("rsi", is_rising=True, volume="10k", where="rsi_h1 < 30")),
 )
-NARROW: Final = 6  # columns that fit a tablet
-STARRED_AT: Final = (PATH, "/token/")  # who presses a star goes back there
+NARROW: Final = 6  # maximum number of columns on a tablet
+STARRED_AT: Final = (PATH, "/token/")  # pages to return to after a click on a star
 
 
 @dataclass(eq=False, repr=False)
 class TokensPages:
-    """The list, and the watch buttons beside its lines."""
+    """The list of tokens, and the watch buttons in its rows."""
 
     market: MarketParts
     lines: listing.TokenLines
@@ -193,7 +193,7 @@ class TokensPages:
         yield post(f"{PATH}/watch", self.watch, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show a page of the list; with `seen`, nothing if that slot is still the newest."""
+        """Show a page of the list; if `seen` is still the newest slot, send an empty response."""
         asked = listing.question_of(request.query_params)
         query = request.query_params
         flaws = listing.flaws_of_limits(query)
@@ -241,7 +241,7 @@ class TokensPages:
         return TextFile("mintscope-tokens.csv", "text/csv", table_of(page, asked.shown))
 
     async def watch(self, request: PageRequest) -> PageResponse:
-        """Put a token on the signed-in user's watchlist, or take it off."""
+        """Add a token to the signed-in user's watchlist, or remove it."""
         wanted = request.form.text("add")
         mint = listing.mint_of(wanted or request.form.text("remove"))
         if mint is None:
@@ -291,7 +291,7 @@ class TokensPages:
         return Page("tokens/list.html", facts, status=status)
 
 
-# Columns of the file, by those of the page; a day of prices has none.
+# Columns of the file by columns of the page; the sparkline has no column in the file.
 FIELDS: Final = {
     "price": "price_usd",
     "m5": "change_m5",
@@ -306,7 +306,7 @@ FIELDS: Final = {
 
 
 def table_of(page: listing.LinePage, shown: Sequence[str]) -> str:
-    """Return *page* as CSV with the columns *shown*: numbers as the API has them, "" for null."""
+    """Return *page* as CSV with the columns *shown*: unformatted numbers, "" for null."""
     lines = []
     fields = [key for key in FIELDS if key in shown]
     numbered = [FIELDS[key] for key in fields]
@@ -331,5 +331,5 @@ def table_of(page: listing.LinePage, shown: Sequence[str]) -> str:
 
 
 def _mark(page: listing.LinePage, *, is_stale: bool) -> str:
-    """Return the mark of a page for its next request: its slot, and whether it is old."""
+    """Return the mark of a page for `seen`: its slot, and "!" if the data is stale."""
     return f"{page.slot}{'!' if is_stale else ''}"

@@ -1,9 +1,8 @@
-"""Open pages of tokens: reports from the broadcast, and candles and swaps beside them.
+"""Open pages of tokens: broadcast reports, candles and swaps, and changes of the list.
 
-A report has no volumes, and not the open of its candles.  So after a report was sent, the newest
-candles and swaps of its token are read: once for all its pages, as often as it is sent.  Changes of
-the list of tokens are sent after each update of the list, because its numbers also change with
-time.
+A report has no volumes, and no open price of its candles.  After each report, the newest candles
+and swaps of its token are therefore read, once for all of the token's pages.  Changes of the list
+of tokens are sent after each update of the list, because its numbers also change with time.
 """
 
 import asyncio
@@ -30,8 +29,8 @@ from mintscope.site.sol import MarketParts
 from mintscope.site.token.reading import TokenReading, kind_of
 from mintscope.site.token.shown import figures_of, last_trade, shown_swaps
 
-PAUSE_S: Final = 0.25  # between two looks at a token: reports are sent as often
-LIST_PAUSE_S: Final = 1.0  # between two looks at the list
+PAUSE_S: Final = 0.25  # pause between two reads of a token, as between reports
+LIST_PAUSE_S: Final = 1.0  # pause between two reads of the list
 VIEW_OVER: Final = "The view has ended. Load the page again."
 TIME_DIGITS_MAX: Final = 12
 
@@ -41,7 +40,7 @@ MaySee = Callable[[], Awaitable[bool]]
 
 
 class LivePages:
-    """All open pages of tokens of this process."""
+    """The open pages of tokens of this process."""
 
     def __init__(self, market: MarketParts, reading: TokenReading, pages: OpenPages) -> None:
         self._market = market
@@ -50,14 +49,14 @@ class LivePages:
         self._channels: dict[Mint, Channel[Width]] = {}
         self._figures = Channel(self._look_at_list, LIST_PAUSE_S, is_watched=True)
         self._listed: ListedTokens | None = None
-        self._drawn: set[Mint] = set()  # of that list
+        self._drawn: set[Mint] = set()  # mints whose entries of `_listed` were sent
 
     async def open(
         self, request: PageRequest, mint: Mint, width: Width, may_see: MaySee
     ) -> PageResponse:
-        """Return the stream of a page, or no content if there is no room or no permission.
+        """Return the stream of a page, or no content if the limit is reached or access is denied.
 
-        may_see   asked now and once a minute
+        may_see   returns whether the visitor may see the page; called now and once a minute
         Raises TokenNotFound, InsufficientData, RateLimited and ServiceUnavailable.
         """
         if self._pages.are_full or not await may_see():
@@ -96,14 +95,14 @@ class LivePages:
                 del self._channels[mint]
 
     def _channel(self, mint: Mint) -> Channel[Width]:
-        """Return the channel of the pages of *mint*."""
+        """Return the channel for the pages of *mint*; create it if necessary."""
         channel = self._channels.get(mint)
         if channel is None:
             channel = self._channels[mint] = Channel(partial(self._look, mint), PAUSE_S)
         return channel
 
     async def _missed(self, mint: Mint, width: Width, since: str) -> Sequence[ChartPoint]:
-        """Return all candles if the page has missed some since *since*, else nothing."""
+        """Return all candles if the page has missed any since *since*, else ()."""
         if not since.isascii() or not since.isdigit() or len(since) > TIME_DIGITS_MAX:
             return ()
         newest = await self._reading.newest(mint, width)
@@ -112,7 +111,7 @@ class LivePages:
         return on_one_axis((await self._reading.points(mint, width)).points, width.seconds)
 
     async def _look(self, mint: Mint, frames: Collection[Width]) -> Mapping[Width, News]:
-        """Return the events of candles and swaps; nothing if they cannot be read."""
+        """Return the events with candles and swaps, or {} if they cannot be read."""
         try:
             swaps = await self._reading.swaps(mint)
             newest = {each: await self._reading.newest(mint, each) for each in frames}
@@ -123,10 +122,10 @@ class LivePages:
         return {frame: News(event, event) for frame, event in events.items()}
 
     async def _look_at_list(self, mints: Collection[Mint]) -> Mapping[Mint, News]:
-        """Return the list's lines of *mints*, or only of new pages if the list is unchanged."""
+        """Return events with list entries: of all *mints* for a new list, else of new pages."""
         try:
             listed = self._market.lists.newest()
-        except ServiceUnavailable:  # it is being loaded
+        except ServiceUnavailable:  # the list is still loading
             return {}
         new = [mint for mint in mints if listed is not self._listed or mint not in self._drawn]
         asked = ListQuestion(among=new, limit=len(new))
@@ -137,7 +136,7 @@ class LivePages:
 
 
 def _event(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> bytes:
-    """Return the event of candles and swaps."""
+    """Return the event with candles and swaps."""
     fields = {
         "candles": points,
         "swaps": [each._asdict() for each in shown_swaps(swaps)],
@@ -147,13 +146,13 @@ def _event(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> bytes:
 
 
 def _figures_event(line: ListLine) -> bytes:
-    """Return the event with the list's numbers, as HTML."""
+    """Return the event with the numbers of a list entry, as HTML."""
     fields = {name: str(html) for name, html in figures_of(line).items()}
     return encode_event(b"figures", msgspec.json.encode(fields))
 
 
 async def _renew(stream: EventStream, may_see: MaySee) -> None:
-    """Continue *stream*, or close it if its view has ended."""
+    """Continue *stream* for another period, or close it if its view has ended."""
     if await may_see():
         stream.begin_period()
     else:

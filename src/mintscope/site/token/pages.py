@@ -1,7 +1,7 @@
-"""Page of a token, with free and paid views.
+"""The page of a token, with free and paid views.
 
-A view is of one token, for a quarter of an hour, in every timeframe.  A paid view is stored with
-the rate limits, so that it is valid in every process.
+A view covers one token for 15 minutes, in every timeframe.  A paid view is stored with the rate
+limits, so that it is valid in every process.
 """
 
 import asyncio
@@ -56,16 +56,16 @@ TAKEN: Final = Limit(name="free views that last", count=1, window_s=VIEW_S)
 
 
 class Admission(Enum):
-    """The reason why a page is shown, or NONE if it is not."""
+    """The reason why a page is shown, or NONE if it is not shown."""
 
-    FREE = auto()  # everyone sees it
-    ALLOWED = auto()  # by a free view of today
-    BOUGHT = auto()  # by a credit
+    FREE = auto()  # free for all visitors
+    ALLOWED = auto()  # admitted by a free view
+    BOUGHT = auto()  # bought with a credit
     NONE = auto()
 
 
 class Views:
-    """The views of all users and addresses."""
+    """The free and the paid views of all users and addresses."""
 
     def __init__(self, market: MarketParts, accounts: AccountCredits) -> None:
         self._market = market
@@ -75,7 +75,7 @@ class Views:
         self._free = FreeViews.of(market.free_views_per_day, make)
 
     async def admit(self, request: PageRequest, mint: Mint) -> Admission:
-        """Admit *request* to the page of *mint*, with a free view if there is no other reason."""
+        """Return the admission to the page of *mint*; use up a free view if necessary."""
         admission = await self.standing(request, mint)
         if admission is not Admission.NONE or self._market.free_views_per_day == 0:
             return admission
@@ -101,19 +101,19 @@ class Views:
         return Admission.NONE
 
     async def buy(self, user_id: UserId, mint: Mint) -> bool:
-        """Spend a user's credit on a view of *mint*, unless one is active; False if none is left.
+        """Buy a view of *mint* for a credit unless one is active; return False without a credit.
 
-        Raises ServiceUnavailable, and nothing is spent.
+        If ServiceUnavailable is raised, nothing is spent.
         """
         return await self._purchases.buy(user_id, f"{user_id} {mint}")
 
     async def credits_of(self, user_id: UserId) -> int:
-        """Return the credits of a user."""
+        """Return the credit balance of a user."""
         return await self._purchases.credits_of(user_id)
 
 
 async def _room(window: Limiter, key: LimitKey) -> int:
-    """Return the room in the window of *key*, without counting anything."""
+    """Return the remaining count in the window of *key*; nothing is counted."""
     verdict = await window.take(key)
     if isinstance(verdict, Denied):
         return 0
@@ -121,11 +121,11 @@ async def _room(window: Limiter, key: LimitKey) -> int:
     return verdict.remaining + 1
 
 
-KEY: Final = "YOUR_KEY"  # a script of the page replaces it with the reader's own
+KEY: Final = "YOUR_KEY"  # a script on the page replaces it with the reader's key
 
 
 class Example(NamedTuple):
-    """Lines that request a token's report; *key* identifies them on the page."""
+    """Code that requests a token's report; *key* identifies the example on the page."""
 
     key: str
     name: str
@@ -133,7 +133,7 @@ class Example(NamedTuple):
 
 
 def examples_of(mint: Mint, origin: str, *, has_mcp: bool) -> Iterator[Example]:
-    """Yield the ways to request the report of *mint*: curl, Python and, with *has_mcp*, MCP."""
+    """Yield examples that request the report of *mint*: curl, Python and, with *has_mcp*, MCP."""
     url = f"{origin}/v1/token/{mint}"
     yield Example("curl", "curl", f'curl -H "Authorization: Bearer {KEY}" \\\n  {url}')
     yield Example(
@@ -153,7 +153,7 @@ def examples_of(mint: Mint, origin: str, *, has_mcp: bool) -> Iterator[Example]:
 
 
 LOOKUP_TIMEOUT_S: Final = 3.0
-# Each costs a request to the node.  Limits of one client address, and of all together.
+# A look-up costs a request to the node.  Limits per client address, and for all together.
 LOOKUPS: Final = Limit(name="look-ups of untracked mints", count=10, window_s=MINUTE_S)
 ALL_LOOKUPS: Final = Limit(name="look-ups of untracked mints, all", count=60, window_s=MINUTE_S)
 REQUESTS: Final = Limit(name="requests to track a token", count=10, window_s=DAY_S)
@@ -163,9 +163,9 @@ NOTHING: Final = dict.fromkeys(("mint", "facts", "symbol", "name", "may_ask"))
 
 
 class UntrackedTokens:
-    """Shows untracked mints, and tracks them for users or files requests to administrators.
+    """Shows untracked mints; tracks a mint for a user, or requests it from administrators.
 
-    operations    None if tracking cannot be changed: then the page offers nothing
+    operations    None if tracking cannot be changed: the page then offers no tracking
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class UntrackedTokens:
         self._tracks = make(day) if market.tracks_per_day else None
 
     async def page(self, request: PageRequest, asked: str) -> Page:
-        """Return the page of *asked*, which is not a tracked mint."""
+        """Return the page for *asked*, which is not a tracked mint with data."""
         try:
             mint = parse_mint(asked)
         except errors.InvalidTokenAddress:
@@ -203,7 +203,7 @@ class UntrackedTokens:
         return Page(TEMPLATE, {**shown, "state": state, **self._offer(may_ask=may_ask)}, status=404)
 
     async def track(self, request: PageRequest, mint: Mint) -> PageResponse:
-        """Track *mint* if the user may track another one today, else file a request."""
+        """Track *mint* if the user may track another mint today, else file a request."""
         operations = self._operations
         user = request.signed_in.user
         path = f"/token/{mint}"
@@ -238,7 +238,7 @@ class UntrackedTokens:
         return {"may_ask": may_ask, "tracks_per_day": self._per_day}
 
     async def _look_up(self, request: PageRequest, mint: Mint) -> tuple[str, MintFacts | None]:
-        """Ask the chain about *mint*: "found", "no-mint", or "unread" without an answer."""
+        """Query the chain for *mint*; the state is "found", "no-mint", or "unread" if unknown."""
         if self._operations is None or self._operations.facts is None:
             return "unread", None
         if isinstance(await self._lookups.take(request.browser.address), Denied):
@@ -255,19 +255,19 @@ class UntrackedTokens:
 
 PATH: Final = "/token/{mint}"
 USUAL: Final = WIDTHS["m5"]
-OLDER: Final = 300  # candles that a page gets when its reader scrolls back
+OLDER: Final = 300  # candles per request when the reader scrolls back
 TIME_DIGITS_MAX: Final = 10
-# The anchors of the definitions that the page shows.
+# Anchors of the definitions that the page shows.
 SHOWN: Final = frozenset({"price", "candles", "ema", "rsi", "macd", "fibonacci", "pressure"})
-CHARTS: Final = "lightweight-charts.js"  # made by `make`; without it the drawn chart stays
+CHARTS: Final = "lightweight-charts.js"  # built by `make`; without it, the page keeps its SVG chart
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The values of a token that are shown even without its numbers.
+    """The values of a token that are shown even if its report is unavailable.
 
     watched   tokens that the signed-in user watches; None for a visitor
-    picture   the address of its picture; None if none can be drawn
+    picture   address of the token's picture; None if no picture can be drawn
     """
 
     mint: Mint
@@ -283,7 +283,7 @@ class _Known:
         name = None if self.facts is None else cleaned(self.facts.name)
         if self.line is not None:
             name = name or self.line.listed.name
-        return name or ("Wrapped SOL" if self.mint == WSOL else None)  # not every chain names it
+        return name or ("Wrapped SOL" if self.mint == WSOL else None)  # some chains lack the name
 
     @property
     def symbol(self) -> str | None:
@@ -317,14 +317,14 @@ class _Known:
         return [*names_in_words(facts, larger, namesakes), *facts_in_words(facts, self.now)]
 
     def _ui_multiplier(self) -> str | None:
-        """Return the multiplier that wallets show, as text, or None if there is none."""
+        """Return the UI multiplier that wallets use, as text, or None if there is none."""
         scaled = None if self.facts is None else self.facts.scaled_ui_amount
         return None if scaled is None else multiplier_shown(scaled.at(self.now))
 
 
 @dataclass(eq=False, repr=False)
 class TokenPages:
-    """The pages at `/token/{mint}`."""
+    """The pages under `/token/{mint}`."""
 
     market: MarketParts
     views: Views
@@ -364,7 +364,7 @@ class TokenPages:
         known = _Known(mint, width, facts, await self._listed(mint), watched, now, picture)
         try:
             aged = await self._reading.report(mint, kind_of(width))
-        except errors.TokenNotFound:  # tracked since the newest block
+        except errors.TokenNotFound:  # tracked only since the newest block
             return await self.untracked.page(request, mint)
         except (errors.InsufficientData, errors.DataStale) as reason:
             return self._without_numbers(known, reason)
@@ -385,7 +385,7 @@ class TokenPages:
         try:
             await self._reading.report(mint)
         except errors.ServiceError:
-            return Redirect(_address(mint, width))  # which says why; nothing was spent
+            return Redirect(_address(mint, width))  # the page shows the reason; nothing was spent
         is_bought = await self.views.buy(request.signed_in.user.user_id, mint)
         return Redirect(_address(mint, width), "view-bought" if is_bought else "no-credits")
 
@@ -403,7 +403,7 @@ class TokenPages:
         return await self._live.open(request, mint, _width(request), may_see)
 
     async def older(self, request: PageRequest) -> PageResponse:
-        """Send an open page the candles `before` a time, as JSON: `points` and `has_older`."""
+        """Return candles `before` a time for an open page, as JSON: `points` and `has_older`."""
         mint = request.mint
         before = request.query_params.text("before")
         if not before.isascii() or not before.isdigit() or len(before) > TIME_DIGITS_MAX:
@@ -417,7 +417,7 @@ class TokenPages:
         return PlainText(msgspec.json.encode(drawn._asdict()).decode())
 
     async def picture(self, request: PageRequest) -> PageResponse:
-        """Send the picture of a token that links are shown with; everyone may see it."""
+        """Return the preview picture of a token for links; it is public."""
         mint = request.mint
         width = _width(request)
         if self._pictures is None:
@@ -438,7 +438,7 @@ class TokenPages:
         return Picture(png, fresh_s=MINUTE_S)
 
     async def draw(self, mint: Mint, width: Width) -> str:
-        """Return the picture of *mint* as SVG, with the numbers of its page."""
+        """Return the picture of *mint* as SVG, with the same numbers as its page."""
         aged = await self._reading.report(mint)
         facts = await self._reading.facts(mint)
         line = await self._listed(mint)
@@ -465,14 +465,14 @@ class TokenPages:
         try:
             return await self._reading.listed(mint)
         except errors.ServiceUnavailable:
-            return None  # it is being loaded: the page has what is not in the list
+            return None  # still loading: the page shows the other values
 
     def _without_numbers(self, known: _Known, reason: errors.ServiceError) -> Page:
         state = "stale" if isinstance(reason, errors.DataStale) else "young"
         return Page("token/token.html", {**known.shown, "state": state, "reason": sentence(reason)})
 
     async def _offer(self, request: PageRequest) -> Mapping[str, Any]:
-        """Return the offer to a visitor without views left."""
+        """Return the template values for a visitor without views left."""
         credits_left = None
         if request.session is not None:
             credits_left = await self.views.credits_of(request.session.user.user_id)
@@ -507,7 +507,7 @@ class TokenPages:
 
 
 def _width(request: PageRequest) -> Width:
-    """Return the requested width of candles, or the default for any other text."""
+    """Return the requested candle width, or the default if the text is not a width."""
     return CHARTED.get(request.query_params.text("tf") or request.form.text("tf"), USUAL)
 
 

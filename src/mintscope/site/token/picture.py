@@ -1,7 +1,7 @@
-"""The picture of a token that links are shown with: its price, change and candles, as SVG.
+"""The picture of a token for link previews: its price, change and candles, as SVG.
 
-It has no styles and one font, so that a rasteriser without a browser draws it: PIXELS, in light
-colours.  Averages, RSI and MACD are not in it: everyone may see it.
+The SVG has no styles and one font, so that a rasteriser without a browser can draw it, in PIXELS
+and light colours.  Averages, RSI and MACD are omitted, because everyone may see the picture.
 """
 
 from collections.abc import Iterator, Sequence
@@ -26,28 +26,28 @@ from mintscope.site.page import utc_text
 
 PIXELS: Final = (1200, 630)
 FONT: Final = "DejaVu Sans"
-NAME_MAX: Final = 24  # characters; longer names are cut
-PLOT: Final = (48, 1060)  # left and right, in pixels
-PRICES: Final = (164, 468)  # top and bottom of the candles
+NAME_MAX: Final = 24  # characters; longer names are truncated
+PLOT: Final = (48, 1060)  # left and right edges, in pixels
+PRICES: Final = (164, 468)  # top and bottom edges of the candles, in pixels
 VOLUMES: Final = (484, 548)
 INK: Final = "#16202b"
 QUIET: Final = "#566472"
 LINE: Final = "#dde3e9"
 RISE: Final = "#0a7d55"
 FALL: Final = "#b3372f"
-JOINED: Final = "#a8b3bf"  # the line of the last price
+JOINED: Final = "#a8b3bf"  # line of the last price
 BODY_MIN: Final = 2.5  # pixels
 NOTHING_YET: Final = "No candles yet"
 
 
 class PictureFacts(NamedTuple):
-    """The facts of a picture, all as of *slot*, except *change*, which the list of tokens has.
+    """The facts of a picture, all as of *slot*, except *change*, which comes from the token list.
 
     symbol, name   cleaned; None if the chain has none
-    change         of a day, as a fraction; None if it is not known
+    change         change within a day, as a fraction; None if unknown
     as_of          block time of *slot*
-    timeframe      as people read it: 5m
-    host           the site
+    timeframe      in readable form: 5m
+    host           host of the site
     """
 
     mint: Mint
@@ -82,9 +82,9 @@ def draw_picture(facts: PictureFacts, points: Sequence[ChartPoint], width_s: int
 
 
 def title_of(facts: PictureFacts) -> str:
-    """Return the symbol or the name of the token, or the ends of its mint.
+    """Return the symbol or the name of the token, or the shortened mint.
 
-    A symbol or name with a sign that the font does not have is left out.
+    Symbols and names with characters that the font lacks are skipped.
     """
     for text in (facts.symbol, facts.name):
         if text and _is_drawn(text):
@@ -124,7 +124,7 @@ def _grid(points: Sequence[ChartPoint], width_s: int) -> Iterator[Markup]:
     step = (right - left) / axis_of(points, width_s).spans
     for place, clock in time_marks(points, width_s):
         x = left + place * step
-        if left + 30 < x < right - 30:  # the text stays within the plot
+        if left + 30 < x < right - 30:  # keeps the text within the plot
             yield _text("time", (x, VOLUMES[1] + 24), 18, clock, QUIET, "middle")
     if not points:
         middle = ((left + right) / 2, sum(PRICES) / 2)
@@ -132,7 +132,7 @@ def _grid(points: Sequence[ChartPoint], width_s: int) -> Iterator[Markup]:
 
 
 def _filled(points: Sequence[ChartPoint], axis: Axis) -> Markup:
-    """Return the line of the last price, as in the chart of the page."""
+    """Return the line of the last price, as in the chart on the page."""
     if not is_filled(points, axis):
         return Markup("")
     low, high = _range(points)
@@ -189,7 +189,7 @@ def _as_of(facts: PictureFacts) -> str:
 
 
 def _is_drawn(text: str) -> bool:
-    """Return whether the font has each character of *text*: Latin-1, as it was reduced."""
+    """Return whether the font has all characters of *text*; the font is reduced to Latin-1."""
     return all("!" <= each <= "~" or "\xa1" <= each <= "\xff" or each == " " for each in text)
 
 

@@ -1,8 +1,8 @@
-"""Pictures of tokens as PNG: `/token/{mint}/chart.png`, for links and for people who share them.
+"""Pictures of tokens as PNG: `/token/{mint}/chart.png`, for link previews and for sharing.
 
-The rasteriser holds the interpreter lock while it draws, 30 to 150 ms, so it runs in a process of
-its own, one at a time, without environment.  A picture is drawn once a minute for each token and
-timeframe, and given to everyone who asks meanwhile.
+The rasteriser holds the interpreter lock for the 30 to 150 ms of drawing, so it runs in a separate
+process, one at a time, without environment variables.  A picture is drawn at most once a minute for
+each token and timeframe, and then served from the cache.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from mintscope.kit.time import MINUTE_S
 
 FONT_FILE: Final = "DejaVuSans.ttf"
 RASTERISER: Final = "resvg_py"
-# Run with -I, which ignores the working folder, the user's packages and the environment.
+# Run with -I, which ignores the working folder, the user's packages and environment variables.
 PROGRAM: Final = f"""
 import os, sys, {RASTERISER}
 os.nice(5)
@@ -35,7 +35,7 @@ KEPT_MAX: Final = 64
 BYTES_MAX: Final = 512 * 1024
 WAITING_MAX: Final = 8
 DRAWING_S_MAX: Final = 10.0
-# Limits of drawn pictures, not of cached ones: of one client, and of all together.
+# Limits of drawn pictures, not of cached pictures: per client, and for all together.
 DRAWN: Final = Limit(name="pictures of tokens", count=20, window_s=MINUTE_S)
 ALL_DRAWN: Final = Limit(name="pictures of tokens, all", count=60, window_s=MINUTE_S)
 
@@ -87,10 +87,10 @@ class _Kept(NamedTuple):
 
 
 class Pictures:
-    """The pictures that were drawn last, KEPT_MAX at most."""
+    """The most recently used pictures, KEPT_MAX at most."""
 
     def __init__(self, limits: Limits, draw: Rasterise = rasterise) -> None:
-        """Draw with *draw*, which makes PNG of SVG."""
+        """Create an empty cache; *draw* converts SVG to PNG."""
         self._draw = draw
         self._drawn = limits.limiter(DRAWN)
         self._all_drawn = limits.limiter(ALL_DRAWN)
@@ -101,7 +101,7 @@ class Pictures:
     async def get(
         self, key: PictureKey, minute: int, client: LimitKey, svg: Callable[[], Awaitable[str]]
     ) -> bytes:
-        """Return the picture of *key* as PNG, drawn of *svg* unless one of *minute* is kept.
+        """Return the picture of *key* as PNG, drawn from *svg* unless one of *minute* is cached.
 
         Raises RateLimited and ServiceUnavailable, and the errors of *svg*.
         """
@@ -116,7 +116,7 @@ class Pictures:
             denied = await take_all([(self._drawn, client), (self._all_drawn, "all")])
             if denied is not None:
                 raise RateLimited(denied.retry_after_s)
-            drawing = self._drawing.get(key)  # another request may have begun it meanwhile
+            drawing = self._drawing.get(key)  # another request may have started meanwhile
         if drawing is None:
             drawing = asyncio.create_task(self._make(key, minute, svg))
             self._drawing[key] = drawing
@@ -135,4 +135,4 @@ class Pictures:
     def _forget(self, key: PictureKey, done: asyncio.Task[bytes]) -> None:
         del self._drawing[key]
         if not done.cancelled():
-            done.exception()  # is raised for those who wait; asyncio logs one that is never read
+            done.exception()  # waiting requests raise it; asyncio logs unread exceptions

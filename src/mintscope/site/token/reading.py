@@ -1,4 +1,4 @@
-"""Reads report, candles and swaps for token pages, as the API does."""
+"""Reads reports, candles and swaps for token pages, as the API does."""
 
 import asyncio
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ CHARTED: Final = {SHORT.name: SHORT, **WIDTHS}
 POINTS: Final = 150
 NEWEST: Final = 2
 SWAPS: Final = 12
-NAMESAKES_MAX: Final = 20  # tokens that bear this one's address as their name
+NAMESAKES_MAX: Final = 20  # tokens whose name is the address of another token
 MICRO: Final = 1e6
 AT_LAST: Final = UnixS(10**10)
 REPORT: Final = msgspec.json.Decoder(TokenReport)
@@ -56,7 +56,7 @@ class AgedReport:
 
 
 class DrawnPoints(NamedTuple):
-    """Candles and their indicators, oldest first; *has_older*: there are earlier candles."""
+    """Candles and indicators, oldest first; *has_older* states whether there are older candles."""
 
     points: Sequence[ChartPoint]
     has_older: bool
@@ -64,7 +64,7 @@ class DrawnPoints(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TokenReading:
-    """Reads the contents of token pages from *market*."""
+    """Reads the data of token pages from *market*."""
 
     market: MarketParts
 
@@ -86,9 +86,9 @@ class TokenReading:
     ) -> DrawnPoints:
         """Return the newest *limit* candles before *before*, and their indicators.
 
-        Averages of 4 h and of a day are computed from the oldest stored hour on, or from so long
-        before the first candle that their start no longer matters; for EMA 200 it does, so it is
-        left out then.  Averages of 15 s cover the 15 minutes up to a candle, as in a report.
+        Averages of 4 h and of 1 d are computed from the oldest stored hour on, or from so far back
+        that the start no longer matters; EMA 200 would still depend on it, so it is omitted then.
+        Averages of 15 s cover the 15 minutes up to a candle, as in a report.
         Raises TokenNotFound and ServiceUnavailable.
         """
         if width is SHORT:
@@ -123,16 +123,16 @@ class TokenReading:
         return DrawnPoints(points, has_older)
 
     async def _short_points(self, mint: Mint, until: UnixS, limit: int) -> DrawnPoints:
-        """Return candles of 15 s up to *until*, made of the swaps that are kept."""
-        asked = limit + SHORT_SPANS  # so that the oldest has its averages, too
+        """Return the 15 s candles up to *until*, built from the stored swaps."""
+        asked = limit + SHORT_SPANS  # the oldest candle needs earlier ones for its averages
         swaps = await self.market.series.kept_swaps(mint, until, asked + 1)
         if swaps is None:
             raise TokenNotFound(f"This service does not track {mint}.")
-        # Up to 100,000 swaps may take a tenth of a second: other pages do not wait.
+        # Up to 100,000 swaps may take 100 ms: a thread keeps other pages from waiting.
         return await asyncio.to_thread(_short_points, swaps, limit)
 
     async def newest(self, mint: Mint, width: Width) -> Sequence[ChartPoint]:
-        """Return the newest two candles, without indicators; none if *mint* is not tracked."""
+        """Return the newest two candles, without indicators; empty if *mint* is not tracked."""
         if width is SHORT:
             swaps = await self.market.series.kept_swaps(mint, AT_LAST, NEWEST + 1)
             short = () if swaps is None else short_series(swaps).candles
@@ -145,21 +145,21 @@ class TokenReading:
         return [point_of(candle) for candle in series.candles[-NEWEST:]]
 
     async def swaps(self, mint: Mint) -> Sequence[LoggedSwap]:
-        """Return the newest swaps, newest first; none if *mint* is not tracked."""
+        """Return the newest swaps, newest first; empty if *mint* is not tracked."""
         logged = await self.market.series.swaps(mint, None, SWAPS)
         return () if logged is None else logged.swaps
 
     async def facts(self, mint: Mint) -> MintFacts | None:
-        """Return the on-chain facts of *mint*, or None before they are read.
+        """Return the on-chain facts of *mint*, or None if they were not read yet.
 
         Raises TokenNotFound and ServiceUnavailable.
         """
         return await self.market.lists.facts_of(mint)
 
     async def listed(self, mint: Mint) -> ListLine | None:
-        """Return the line of *mint* in the list of tokens, as of a final slot, or None.
+        """Return the list entry of *mint*, as of a final slot, or None if *mint* is not listed.
 
-        Raises ServiceUnavailable while the list is being loaded.
+        Raises ServiceUnavailable while the list is loading.
         """
         asked = ListQuestion(text=mint, limit=NAMESAKES_MAX)
         page = await asyncio.to_thread(self.market.lists.newest().page, asked)
@@ -167,7 +167,7 @@ class TokenReading:
 
 
 def kind_of(width: Width) -> ReportKind:
-    """Return the kind of report beside a chart of *width*: it has the frame of the chart."""
+    """Return the kind of report for a chart of *width*; it includes the chart's timeframe."""
     return PARTIAL if width.name in set(Timeframe) else PARTIAL._replace(timeframes=(width.name,))
 
 
@@ -184,7 +184,7 @@ def _short_points(swaps: KeptSwaps, limit: int) -> DrawnPoints:
 
 
 def point_of(candle: SeriesCandle, *values: float) -> ChartPoint:
-    """Return *candle* as a chart point, with those *values* of its indicators that are known."""
+    """Return *candle* as a chart point; NaN in the indicator *values* becomes None."""
     return ChartPoint(
         candle.bucket,
         candle.open,

@@ -1,4 +1,4 @@
-"""Texts and numbers of the token page, made of a report, candles and swaps."""
+"""Texts and numbers of the token page, derived from a report, candles and swaps."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -43,14 +43,15 @@ def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> Uni
     return max(times, default=None)
 
 
-THIN: Final = 5  # a window says its span from so many times its nominal one on
+THIN: Final = 5  # the span is shown from this multiple of the nominal span on
 EMA: Final = 9
 
 
 def thin_span(points: Sequence[ChartPoint], width_s: int) -> str | None:
-    """Return the span of the candles of EMA 9, as `9 days`; None if trades are not rare.
+    """Return the span of the last nine candles, as `9 days`.
 
-    Buckets without trades have no candle, so nine candles of an hour may be nine days.
+    Buckets without trades have no candle, so nine 1-hour candles may span nine days.  Return None
+    if trades are not that rare, or if there are fewer candles.
     """
     if len(points) < EMA:
         return None
@@ -92,7 +93,7 @@ LEVELS: Final = (
     ("swing_low", "swingLow", "Fib 100 %"),
 )
 
-DIGITS: Final = 4  # of a number of the table
+DIGITS: Final = 4  # significant digits in the table
 
 Read = Callable[[TimeframeIndicators], float | None]
 
@@ -100,8 +101,9 @@ Read = Callable[[TimeframeIndicators], float | None]
 class IndicatorCell(NamedTuple):
     """A number in the table.
 
-    field   names it, as the API does
-    tone    up, down or level beside the price; extreme for an overbought or oversold RSI
+    field   name in the API
+    tone    up, down or level, compared with the price or 0; extreme for an overbought or oversold
+            RSI
     """
 
     field: str
@@ -118,7 +120,7 @@ class IndicatorRow(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The buyers' share of a window, or None if there was no trade in it."""
+    """The buy share of a window; *value* is None if the window has no trade."""
 
     field: str
     name: str
@@ -128,8 +130,8 @@ class Share(NamedTuple):
 class FibonacciLine(NamedTuple):
     """A Fibonacci level.
 
-    field   names it, as the API does
-    name    text beside its line, in the drawn chart and in the live chart
+    field   name in the API
+    name    label of the level, in the drawn chart and in the live chart
     usd     None if history is too short
     """
 
@@ -139,7 +141,7 @@ class FibonacciLine(NamedTuple):
 
 
 def rows_of(report: TokenReport) -> Iterator[IndicatorRow]:
-    """Yield the indicators of *report*, each in every timeframe."""
+    """Yield a table row for each indicator of *report*, with all timeframes."""
     usd = report.price.usd
     for name, field, read in (
         ("EMA 9", "ema9", lambda frame: frame.ema9),
@@ -164,7 +166,7 @@ def rows_of(report: TokenReport) -> Iterator[IndicatorRow]:
 
 
 def shares_of(report: TokenReport, last_trade: UnixS | None) -> Iterator[Share]:
-    """Yield the buyers' share of each window; None if *last_trade* lies before it."""
+    """Yield the buy share of each window; None if *last_trade* is before the window."""
     pressure = report.indicators.buy_sell_pressure
     now = report.data_span.to
     for field, name, span_s in WINDOWS:
@@ -174,7 +176,7 @@ def shares_of(report: TokenReport, last_trade: UnixS | None) -> Iterator[Share]:
 
 
 def levels_of(report: TokenReport, width: Width) -> list[FibonacciLine]:
-    """Return the Fibonacci levels of *width*, from the high down; *report* has its frame."""
+    """Return the Fibonacci levels of *width* in *report*, from the high down."""
     frame: TimeframeIndicators = getattr(report.indicators, width.name)
     found = frame.fibonacci
     return [
@@ -211,7 +213,7 @@ def _side(first: float, second: float) -> str:
     return "up" if first > second else "down" if first < second else "level"
 
 
-LISTED: Final = 24  # candles of the table
+LISTED: Final = 24  # candles in the table
 QUOTES: Final = {
     blocks.WSOL: "SOL",
     blocks.USDC: "USDC",
@@ -229,12 +231,12 @@ QUOTES: Final = {
 
 
 def quote_name(mint: Mint) -> str:
-    """Return the name of a quote, or the ends of its mint."""
+    """Return the name of a quote token, or its shortened mint."""
     return QUOTES.get(mint, f"{mint[:4]}...{mint[-4:]}")
 
 
 class ShownSwap(NamedTuple):
-    """A swap as a line of the table; amounts in whole tokens, None if decimals are not known."""
+    """A swap as a table row; *amount* is in whole tokens, or None if decimals are unknown."""
 
     at: UnixMs
     side: str
@@ -285,7 +287,7 @@ def shown_report(
 
 
 def figures_of(line: ListLine) -> Mapping[str, Markup]:
-    """Return the figures of a token in the list, by their places on its page."""
+    """Return the numbers of a list entry as HTML, by their names on the token's page."""
     m5, h1, d1 = map(percent, line.changes)
     return {
         "m5": m5,
@@ -300,7 +302,7 @@ def figures_of(line: ListLine) -> Mapping[str, Markup]:
 
 
 def confidence_of(price: Price | None) -> Markup:
-    """Return the confidence of *price* as HTML, with its basis in the tooltip."""
+    """Return the confidence of *price* as HTML, with the reasons in a tooltip."""
     if price is None:
         return no_value()
     facts = []
@@ -334,7 +336,7 @@ def _described(points: Sequence[ChartPoint], width: Width) -> str:
 
 
 def shown_swaps(swaps: Sequence[LoggedSwap]) -> Iterator[ShownSwap]:
-    """Yield *swaps* as lines, without those whose detail was not logged."""
+    """Yield *swaps* as table rows; swaps without logged details are skipped."""
     for one in swaps:
         swap = one.swap
         detail = one.swap.detail
@@ -356,7 +358,7 @@ def shown_swaps(swaps: Sequence[LoggedSwap]) -> Iterator[ShownSwap]:
 
 
 def _paid(detail: SwapDetail) -> str:
-    """Return the amount of the quote paid or received, with its name."""
+    """Return the paid or received amount of the quote token, with the token's name."""
     mint = detail.quote
     name = quote_name(mint)
     if detail.quote_decimals is None:

@@ -1,4 +1,4 @@
-"""Names that are one typo away from one that was typed."""
+"""Search for names that are one typo away from the entered name."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,14 +7,14 @@ from mintscope.kit.time import MINUTE_S
 from mintscope.market.screening.listed import ListedTokens, ListQuestion
 from mintscope.market.screening.look_alikes import searched
 
-TYPO_LENGTH_MIN: Final = 3  # of shorter names too many are one sign away
-NEAR_AMONG: Final = 2_000  # the most traded tokens, whose names are compared
+TYPO_LENGTH_MIN: Final = 3  # too many shorter names are one character apart
+NEAR_AMONG: Final = 2_000  # most traded tokens whose names are compared
 
 
 class NearNames:
-    """The names of the most traded tokens, prepared for comparison; renewed once a minute.
+    """The names of the most traded tokens, prepared for comparison; refreshed once a minute.
 
-    To read the names takes time, and anyone may search for any name.
+    Reading the names takes time, and anyone can search for any name.
     """
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class NearNames:
     def nearest(self, listed: ListedTokens, name: str) -> str | None:
         """Return the name of the most traded token that is one typo away from *name*.
 
-        May run in any thread.
+        The method may run in any thread.
         """
         wanted = searched(name)
         by_length = self._names(listed)
@@ -37,7 +37,7 @@ class NearNames:
         return min(near)[1] if near else None
 
     def _names(self, listed: ListedTokens) -> dict[int, list[tuple[int, bytes, str]]]:
-        """Return place, form and text of each name, by the length of its form."""
+        """Return rank, search form and text of the names, by length of the search form."""
         minute = (listed.folded.time or 0) // MINUTE_S
         if minute != self._minute:
             by_length: dict[int, list[tuple[int, bytes, str]]] = {}
@@ -54,7 +54,10 @@ class NearNames:
 
 
 def is_near(one: Sequence[int], other: Sequence[int]) -> bool:
-    """Return whether the two differ by one typo: a sign added, removed, changed, or two swapped."""
+    """Return whether *one* and *other* differ by at most one typo.
+
+    A typo adds, removes or changes one character, or swaps two adjacent characters.
+    """
     if abs(len(one) - len(other)) > 1:
         return False
     start = 0

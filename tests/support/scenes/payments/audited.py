@@ -1,4 +1,4 @@
-"""All that an audit finds in books, at once: what is new, and the whole walk."""
+"""All findings of an audit in books: in new entries, and in the full walk."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +12,7 @@ LATER: Final = UnixMs(2**52)  # every entry is settled by then
 
 
 async def violations_of(books: AuditBooks, *, now: UnixMs = LATER) -> Sequence[Violation]:
-    """Return the contradictions in *books*, by a walk that begins now."""
+    """Return the contradictions in *books*, found by a walk that starts now."""
     found = [*(await books.check(after_entry=None)).violations]
     while not (await books.prove(now=now, begins=False)).is_finished:
         pass

@@ -1,4 +1,4 @@
-"""Modules of npm packages for a browser, without a bundler: by an import map, from another origin.
+"""Modules of npm packages for a browser, without a bundler: by import map, from another origin.
 
 Source    https://html.spec.whatwg.org/#import-maps; Node's `exports` and their conditions
 """
@@ -30,7 +30,7 @@ def import_map(packages: Path) -> dict[str, Any]:
         inside = manifest.parent.relative_to(packages)
         outer, _, name = str(inside).rpartition("node_modules/")
         if inside.name != name.split("/")[-1] or len(name.split("/")) != 1 + name.startswith("@"):
-            continue  # a folder of a package
+            continue  # a subfolder of a package
         base = f"/{packages.name}/"
         names = found["imports"] if not outer else found["scopes"].setdefault(base + outer, {})
         for export, file in _exports(json.loads(manifest.read_text())):
@@ -49,7 +49,7 @@ def _exports(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _chosen(choice: Any) -> str | None:
-    """Return the entry of *choice* for browsers."""
+    """Return the file that *choice* has for browsers, if there is one."""
     if isinstance(choice, str):
         return choice
     for condition, inner in (choice or {}).items() if isinstance(choice, dict) else ():
@@ -83,7 +83,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 @contextmanager
 def page_of_modules(packages: Path, program: str) -> Iterator[str]:
-    """Serve a page that runs *program*, a module, with *packages*; yield its address."""
+    """Serve a page that runs the module *program* with *packages*; yield its address."""
     page = PAGE.format(imports=json.dumps(import_map(packages)), program=program).encode()
     kind = type("Handler", (_Handler,), {"page": page})
     with ThreadingHTTPServer(

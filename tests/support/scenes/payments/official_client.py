@@ -10,9 +10,9 @@ import pytest
 
 @pytest.fixture
 def official_client() -> Iterator[None]:
-    """Close behind a test every connection to a node that the x402 client has opened.
+    """Close after a test all connections to nodes that the x402 client has opened.
 
-    It has no way to close them.  Left to the garbage collector, they would fail a later test.
+    The client cannot close them.  If the garbage collector closed them, a later test would fail.
     """
     provider: Any = import_module("solana.rpc.providers.http").HTTPProvider
     begin, opened = provider.__init__, []
@@ -22,7 +22,7 @@ def official_client() -> Iterator[None]:
         opened.append(self.session)
 
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".* is deprecated")  # it uses that of solana-py
+        warnings.filterwarnings("ignore", ".* is deprecated")  # solana-py
         patch.setattr(provider, "__init__", note)
         yield
     for session in opened:

@@ -1,4 +1,4 @@
-"""A chain that only pays, on a clock that tests move; and payments to send to it."""
+"""A chain that only handles payments, on a clock that tests move; and payments to send to it."""
 
 from base64 import b64encode
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ TOWER = slot_pace(400, 12_800)  # mainnet before Alpenglow
 
 
 class PayingChain:
-    """A Vm, its pulse, and a buyer with a SOL and 1,000 payment tokens."""
+    """A Vm, its pulse, and a buyer with one SOL and 1,000 payment tokens."""
 
     def __init__(self, seed: int = 7, pace: SlotPace = SlotPace()) -> None:  # noqa: B008
         self.clock = ManualClock(START)
@@ -47,7 +47,7 @@ class PayingChain:
         return self.methods.call(method, list(params))
 
     def slots(self, count: int) -> None:
-        """Let *count* slots pass."""
+        """Move the chain on by *count* slots."""
         self.clock.advance(count * self.vm.pace.slot)
         self.pulse.tick()
 
@@ -84,7 +84,7 @@ class PayingChain:
         return self.call("getSignatureStatuses", [signature])["value"][0]
 
     def received(self, commitment: str = "processed") -> int:
-        """Return the atoms of the treasury."""
+        """Return the atoms of the treasury at *commitment*."""
         tokens = str(self.vm.genesis.treasury_tokens)
         found = self.call("getTokenAccountBalance", tokens, {"commitment": commitment})
         return int(found["value"]["amount"])
@@ -105,7 +105,7 @@ def payment(
     blockhash: Hash,
     amount: int = PRICE,
 ) -> VersionedTransaction:
-    """Return a payment as the official clients build it, signed by both."""
+    """Return a payment as the official clients build it, with both signatures."""
     transfer = Instruction(
         TOKEN,
         bytes([12]) + amount.to_bytes(8, "little") + bytes([6]),
@@ -129,7 +129,7 @@ def payment(
 
 @asynccontextmanager
 async def served(chain: PayingChain) -> AsyncIterator[str]:
-    """Serve *chain* on the loopback and yield where."""
+    """Serve *chain* on the loopback address, and yield its URL."""
     app = answering(chain.methods, chain.vm.faults)
     async with listening(app) as url:
         yield url

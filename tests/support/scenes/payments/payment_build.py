@@ -1,4 +1,4 @@
-"""Payments as a client builds them, one deviation at a time."""
+"""Payments as a client builds them, with one deviation at a time."""
 
 import base64
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from mintscope.payments.protocol.headers import Presented
 
 
 def keypair(name: str) -> Keypair:
-    """Return the same key for the same *name*, always."""
+    """Return the key of *name*, always the same one."""
     return Keypair.from_seed(name.encode().ljust(32, b"."))
 
 
@@ -95,7 +95,7 @@ class Recipe:
 
 
 def sign(message: Message | MessageV0, payer: Keypair) -> bytes:
-    """Return the transaction with the payer's signature, the fee payer's left open."""
+    """Return the transaction with the payer's signature, without the fee payer's."""
     count = message.header.num_required_signatures
     theirs = payer.sign_message(to_bytes_versioned(message))
     signatures = [Ed25519.default()] * (count - 1) + [theirs]
@@ -105,7 +105,7 @@ def sign(message: Message | MessageV0, payer: Keypair) -> bytes:
 def present(
     requirement: Requirement, transaction: bytes, *, identifier: str | None = None
 ) -> Presented:
-    """Return the result of `decode_payment` for *transaction* in answer to *requirement*."""
+    """Return *transaction* as `decode_payment` would return it in answer to *requirement*."""
     return Presented(
         transaction=transaction,
         scheme="exact",

@@ -1,4 +1,4 @@
-"""The scene of every PaymentStore: the store, and what a ledger beside it shows and does.
+"""The scene of every PaymentStore: the store, and the actions of a ledger beside it.
 
 Add an engine to `ENGINES`.
 """
@@ -30,11 +30,11 @@ from support.scenes.postgres import dsn_in
 
 
 class Store(PaymentStore, AdoptionStore, Buyers, Protocol):
-    """Every port of payments, over one store."""
+    """All ports of payments, over one store."""
 
 
 class Engine(Protocol):
-    """A store, and what a ledger beside it would show and do."""
+    """A store, and the state and actions of a ledger beside it."""
 
     @property
     def store(self) -> Store: ...
@@ -187,7 +187,7 @@ async def engine(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 @asynccontextmanager
 async def every_engine(folder: Path) -> AsyncGenerator[list[Engine], None]:
-    """Yield one of each engine, each empty, with a folder of its own in *folder*."""
+    """Yield an empty engine of each kind, each in a separate folder in *folder*."""
     async with AsyncExitStack() as stack:
         engines = []
         for name, opened in ENGINES.items():

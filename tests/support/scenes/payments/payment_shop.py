@@ -1,4 +1,4 @@
-"""A shop with the two paid routes and nothing else, as clients meet it over HTTP."""
+"""A shop with only the two paid routes, over HTTP."""
 
 from collections.abc import Mapping
 from typing import Any, Final

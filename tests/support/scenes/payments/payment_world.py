@@ -1,7 +1,6 @@
 """Selling in one process: the devchain, the settlement over it, the store, the facilitator.
 
-The chain's clock moves a slot with every look at a transaction's status, so
-no test waits for time.
+The chain's clock moves one slot with each request for a transaction's status, so no test waits.
 """
 
 import asyncio
@@ -58,12 +57,12 @@ RESOURCE: Final = Resource("/v1/credits/purchase?bundle=10")
 AMOUNT: Final = 25_000
 CREDITS: Final = Credits(10)
 KEY: Final = "the-secret-of-the-buyer"
-PATIENCE_S: Final = 2.0  # of real time: some hundred looks, so some hundred slots
-EXPIRY_SLOTS: Final = 230  # a blockhash, the slack, and finality
+PATIENCE_S: Final = 2.0  # in real time: several hundred requests, so several hundred slots
+EXPIRY_SLOTS: Final = 230  # the life of a blockhash, the slack, and finality
 
 
 class MovingTransport(httpx.AsyncBaseTransport):
-    """Calls the devchain in this process; every call that `moving` names takes a slot."""
+    """Calls the devchain in this process; each call of a method in `moving` takes a slot."""
 
     def __init__(self, world: "World", app: Starlette) -> None:
         self._world = world
@@ -84,13 +83,13 @@ class MovingTransport(httpx.AsyncBaseTransport):
 
 
 TODAY: Final = slot_pace()  # mainnet since October 2026
-TOWER: Final = slot_pace(400, 12_800)  # before Alpenglow: many blocks are not final
-# For fixtures `world` whose parameter is the pace: much that a fork may take back is not final.
+TOWER: Final = slot_pace(400, 12_800)  # mainnet before Alpenglow: many blocks are not final
+# For tests with the fixture `world`: on this chain, a fork can undo many blocks.
 on_older_chain = pytest.mark.parametrize("world", [TOWER], ids=["older"], indirect=True)
 
 
 class World:
-    """One chain, of today unless *pace* says another, and one database file.
+    """One chain, with today's pace unless *pace* is given, and one database file.
 
     Any number of facilitators sell on it.
     """
@@ -118,8 +117,8 @@ class World:
         self.stores: list[SqlPaymentStore] = []
         self.chains: list[RpcSettlement] = []
         self.unreadable: list[tuple[Signature, str]] = []
-        self.moving = {"getSignatureStatuses"}  # methods each call of which takes a slot
-        self.spoil: dict[str, Callable[[bytes], bytes]] = {}  # what becomes of answers, by method
+        self.moving = {"getSignatureStatuses"}  # each call of these methods takes a slot
+        self.spoil: dict[str, Callable[[bytes], bytes]] = {}  # changes of answers, by method
         self.secrets = SECRETS
         self.entropy = 0
         self.ahead_ms = 0
@@ -135,7 +134,7 @@ class World:
         return key
 
     def facilitator(self, **changes: Any) -> Facilitator:
-        """Return a facilitator as another process would have it."""
+        """Return a facilitator as in another process."""
         self.stores.append(payment_store(self.path))
         self.chains.append(self.chain())
         parts: dict[str, Any] = {
@@ -164,7 +163,7 @@ class World:
         )
 
     def reconciler(self) -> Reconciler:
-        """Return one whose clock is ahead of the last one's, so that every lease has run out."""
+        """Return a reconciler with a later clock than the last one's: all leases have expired."""
         self.ahead_ms += 3_600_000
         ahead = ManualClock(UnixMs(self.clock.now() + self.ahead_ms))
         return Reconciler(
@@ -178,7 +177,7 @@ class World:
     async def audit(
         self, *, full: bool = False, is_start: bool = False, is_usdc_taken: bool = False
     ) -> list[Violation]:
-        """Audit as the service does, but with a new auditor each time."""
+        """Audit as the service does, but each time with a new auditor."""
         async with money_in(self.path.parent, clock=self.clock) as money:
             auditor = Auditor(
                 books=money.books,
@@ -227,7 +226,7 @@ class World:
             self.pulse.tick()
 
     async def miss(self) -> None:
-        """Look twice for what cannot land any more, some blocks apart."""
+        """Let pending payments expire, and reconcile twice, with some blocks between."""
         self.slots(EXPIRY_SLOTS)
         await self.reconciler().once()
         self.slots(MISSED_BLOCKS)
@@ -265,18 +264,18 @@ class World:
         return int(found["value"]["amount"])
 
     def fees(self) -> int:
-        """Return the lamports that the fee payer has lost."""
+        """Return the lamports that the fee payer has spent."""
         account = self.vm.bank.account(self.vm.genesis.fee_payer.pubkey())
         assert account is not None
         return 10 * 10**9 - account.lamports
 
     def sql(self, statement: str) -> Any:
-        """Run a statement as another process would; return its only value."""
+        """Run a statement as another process would; return the only value or row."""
         rows = rows_of(self.path, statement)
         return None if not rows else rows[0][0] if len(rows[0]) == 1 else rows[0]
 
     def ledger(self) -> dict[str, int]:
-        """Return the balance of every credit token, by its hint."""
+        """Return the balances of all credit tokens, by hint."""
         return dict(rows_of(self.path, "SELECT hint, balance FROM credit_account"))
 
 
@@ -293,7 +292,7 @@ async def world_at(path: Path, pace: SlotPace = TODAY) -> AsyncIterator[World]:
 async def buy(
     facilitator: Facilitator, presented: Presented, *, wanted: Wanted = CREDITS, **changes: Any
 ) -> Outcome:
-    """Send a payment and take what comes."""
+    """Present a payment, settle it if it is valid, and return the outcome."""
     demand: dict[str, Any] = {"resource": RESOURCE, "key": KEY, "address": "192.0.2.1"}
     answer = await facilitator.present(presented, Demand(**(demand | changes)))
     return await answer.settle(wanted) if isinstance(answer, VerifiedPayment) else answer

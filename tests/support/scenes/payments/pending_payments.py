@@ -1,4 +1,4 @@
-"""Payments as a facilitator promises them to a store, and the evidence that moves them."""
+"""Pending payments as a facilitator writes them to a store, and the evidence that resolves them."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -11,7 +11,7 @@ from mintscope.payments.protocol.envelope import MessageHash, Resource
 
 NOW: Final = UnixMs(1_700_000_000_000)
 AMOUNT: Final = 1_000
-AGAIN_MS: Final = 15_000  # after a resolution, until its finality is looked for
+AGAIN_MS: Final = 15_000  # from a resolution to the next check of its finality
 LANDED: Final = Landed(paid=AMOUNT, final=False)
 LANDED_FOR_GOOD: Final = Landed(paid=AMOUNT, final=True)
 REVERTED: Final = Reverted(final=True)

@@ -1,7 +1,7 @@
 """Virtual machines that load a program when a transaction first names it.
 
-A LiteSVM loads all programs as it is made: 20 ms, in each of thousands of tests that open a world;
-most need three of them.
+A LiteSVM loads all programs when it is made, which takes 20 ms, in each of thousands of tests
+that open a world; most of them need three programs.
 """
 
 from functools import cache
@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from mintscope_devchain.svm import bank
 
-LAMPORTS: Final = 1_000_000 * 10**9  # as a whole machine has
+LAMPORTS: Final = 1_000_000 * 10**9  # the lamports of a full machine
 PROGRAMS: Final = tuple(
     map(
         Pubkey.from_string,
@@ -35,7 +35,7 @@ PROGRAMS: Final = tuple(
 
 
 class QuickMachine(LiteSVM):
-    """A LiteSVM with everything that a whole one has, each program from its first use on."""
+    """A LiteSVM with the content of a full machine; each program is loaded at its first use."""
 
     @override
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class QuickMachine(LiteSVM):
 
 
 def programs() -> dict[Pubkey, Account]:
-    """Return the programs of a whole machine."""
+    """Return the programs of a full machine."""
     return dict(_of_whole_machine())
 
 
@@ -82,5 +82,5 @@ def _of_whole_machine() -> list[tuple[Pubkey, Account]]:
 
 
 def make_machines_quickly() -> None:
-    """Let each devchain of this process spend 3 ms on its machine, not 20."""
+    """Make each devchain of this process build its machine in 3 ms instead of 20 ms."""
     vars(bank)["LiteSVM"] = QuickMachine

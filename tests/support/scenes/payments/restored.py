@@ -13,11 +13,11 @@ from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import SellingApi, decoded, opened
 
 FORGOTTEN: Final = ("payment", "credit_entry", "credit_account", "account_event")
-FINAL_S: Final = 30  # when nothing that was landed can be taken back
+FINAL_S: Final = 30  # after this time, all landed payments are final
 
 
 def back_up(world: World) -> Path:
-    """Copy the money file beside the running service."""
+    """Copy the money file while the service runs."""
     copy = world.path.with_name("money.copy")
     copy.unlink(missing_ok=True)
     source, target = apsw.Connection(str(world.path)), apsw.Connection(str(copy))
@@ -32,9 +32,9 @@ def back_up(world: World) -> Path:
 async def restored(
     world: World, copy: Path, *, after_s: int = FINAL_S, **changes: Any
 ) -> AsyncIterator[SellingApi]:
-    """Lose the disk, put *copy* in its place, and open the service *after_s* later.
+    """Lose the disk, restore *copy*, and open the service *after_s* later.
 
-    The one before must be closed; *changes* are to the facilitator.
+    The previous service must be closed; *changes* apply to the facilitator.
     """
     while world.stores:
         await world.stores.pop().close()
@@ -47,14 +47,14 @@ async def restored(
 
 
 async def paid_with_key(shop: SellingApi, method: str, path: str, key: str, **changes: Any) -> str:
-    """Ask with an Idempotency-Key, as our client does; return the PAYMENT-SIGNATURE."""
+    """Request with an Idempotency-Key, as our client does; return the PAYMENT-SIGNATURE."""
     asked = await shop.client.request(method, path, headers={"Idempotency-Key": key})
     assert asked.status_code == 402, asked.text
     return shop.pay(decoded(asked, "payment-required"), **changes)
 
 
 def forget_everything(world: World) -> None:
-    """Drop every row of payments and credits, as a restore of a new file does."""
+    """Delete all rows of payments and credits, like a restore of an empty file."""
     if is_postgresql():
         rows_of(world.path, f"TRUNCATE {', '.join(FORGOTTEN)} CASCADE")
         return

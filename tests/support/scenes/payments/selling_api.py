@@ -36,7 +36,7 @@ PURCHASE: Final = "/v1/credits/purchase?bundle=10"
 
 
 class MovablePrice:
-    """A price that a test moves, or takes away."""
+    """A price that a test changes or removes."""
 
     def __init__(self) -> None:
         self.usd: Decimal | None = Decimal(1)
@@ -50,7 +50,7 @@ class MovablePrice:
 
 
 class MovablePause:
-    """Sales that a test closes, to everybody or to new payers."""
+    """A pause of sales that a test sets, for all clients or only for new payers."""
 
     def __init__(self) -> None:
         self.closure: Closure | None = None
@@ -60,7 +60,7 @@ class MovablePause:
 
 
 class MovableSol:
-    """The price of SOL, if it is known."""
+    """The price of SOL, which is unknown until a test sets it."""
 
     def __init__(self) -> None:
         self.usd: Decimal | None = None
@@ -86,7 +86,7 @@ class SellingApi:
         return self.service.client
 
     async def demand(self, method: str, path: str) -> dict[str, Any]:
-        """Ask without paying; return what is demanded."""
+        """Request without paying; return the decoded PAYMENT-REQUIRED header."""
         response = await self.client.request(method, path)
         assert response.status_code == 402, response.text
         return demanded(response)
@@ -111,11 +111,11 @@ class SellingApi:
         return Recipe(**(parts | changes))
 
     def pay(self, demand: dict[str, Any], payer: Keypair | None = None, **changes: Any) -> str:
-        """Return a PAYMENT-SIGNATURE; *changes* are to the transaction."""
+        """Return a PAYMENT-SIGNATURE; *changes* apply to the transaction."""
         return signature_header(demand, self.transaction(demand, payer, **changes))
 
     async def paid(self, method: str, path: str, **changes: Any) -> str:
-        """Ask, and return the PAYMENT-SIGNATURE that answers."""
+        """Request, and return a PAYMENT-SIGNATURE for the demand."""
         return self.pay(await self.demand(method, path), **changes)
 
     async def send(
@@ -141,13 +141,13 @@ def decoded(response: httpx.Response, header: str) -> dict[str, Any]:
 
 
 def settlement(response: httpx.Response) -> dict[str, Any]:
-    """Return PAYMENT-RESPONSE without the receipt, whose date a restored store does not know."""
+    """Return PAYMENT-RESPONSE without its receipt, whose date is unknown to a restored store."""
     return {name: value for name, value in decoded(response, "payment-response").items()
             if name != "extensions"}  # fmt: skip
 
 
 def signature_header(demand: dict[str, Any], transaction: bytes, **changes: Any) -> str:
-    """Write PAYMENT-SIGNATURE by hand; *changes* are to the accepted requirement."""
+    """Write PAYMENT-SIGNATURE by hand; *changes* apply to the accepted requirement."""
     return encoded(
         {
             "x402Version": 2,
@@ -159,7 +159,7 @@ def signature_header(demand: dict[str, Any], transaction: bytes, **changes: Any)
 
 
 def credential_header(demand: dict[str, Any], transaction: bytes, **changes: Any) -> str:
-    """Write `Authorization: Payment` of MPP by hand; *changes* are to the terms."""
+    """Write `Authorization: Payment` of MPP by hand; *changes* apply to the terms."""
     offer = demand["accepts"][0] | changes
     request = {
         "amount": offer["amount"],
@@ -191,7 +191,7 @@ def encoded(content: Any) -> str:
 def payment_tokens(
     facilitator: Facilitator, prices: Sequence[PriceSource], sol: SolSource | None = None
 ) -> list[AcceptedToken]:
-    """Return the tokens that *facilitator* takes, at *prices*: its own, then USDC."""
+    """Return the tokens that *facilitator* accepts, at *prices*: its own token, then USDC."""
     accepted = (facilitator.terms, *facilitator.also)
     return [
         AcceptedToken(
@@ -216,7 +216,7 @@ async def opened(
     series: FakeSeries | None = None,
     **changes: Any,
 ) -> AsyncIterator[SellingApi]:
-    """Open another process of the shop; *changes* are to its facilitator."""
+    """Open another process of the shop; *changes* apply to its facilitator."""
     facilitator, price, sol = world.facilitator(**changes), MovablePrice(), MovableSol()
     usdc_price = MovablePrice()
     tokens = payment_tokens(facilitator, [price, usdc_price], sol)
@@ -243,13 +243,13 @@ async def opened(
 
 @pytest.fixture
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    """A chain, of the pace that is its parameter, and the folder of an installation."""
+    """Yield a chain, with the pace that is its parameter, in the folder of an installation."""
     async with world_at(tmp_path, getattr(request, "param", TODAY)) as world:
         yield world
 
 
 @pytest.fixture
 async def shop(world: World) -> AsyncIterator[SellingApi]:
-    """The API that sells there."""
+    """Yield an API that sells on *world*."""
     async with opened(world) as shop:
         yield shop

@@ -1,6 +1,6 @@
 """The pages that sell, over a chain in this process; and a wallet of the Wallet Standard.
 
-The wallet lives in the browser as its script registers it; it signs here, with a real key.
+The browser has the wallet that its script registers; the wallet signs here, with a real key.
 """
 
 import asyncio
@@ -76,12 +76,12 @@ SCRIPT: Final = """
 
 @dataclass
 class BrowserWallet:
-    """Signs what a page asks for, in the manner of the moment.
+    """Signs the requests of a page according to its *manner*.
 
-    key       signs
-    shows     the address that the page gets; that of *key*
+    key       the key that signs
+    shows     the key whose address the page gets; None for *key*
     manner    "signs", "refuses", "closes", or "waits" until *goes_on*; "strange" does not connect
-    signed    every transaction that it has signed
+    signed    all transactions that it has signed
     """
 
     key: Keypair
@@ -91,7 +91,7 @@ class BrowserWallet:
     goes_on: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def enter(self, page: Page) -> None:
-        """Install the wallet in the browser of *page*, from the next page on."""
+        """Install the wallet in the browser of *page*, from the next page load."""
         await page.expose_function("connectByWallet", self.connect)
         await page.expose_function("signByWallet", self.sign)
         await page.expose_function("signTextByWallet", self.sign_text)
@@ -121,7 +121,7 @@ class BrowserWallet:
 
 @dataclass
 class Pause:
-    """Whether sales are closed to everybody."""
+    """A switch that closes sales to all clients."""
 
     is_on: bool = False
 
@@ -132,7 +132,7 @@ class Pause:
 
 @dataclass
 class Shopfront:
-    """Pages that sell for SCOPE, a token worth a dollar, on the chain of *world*."""
+    """Pages that sell for SCOPE, a token worth one dollar, on the chain of *world*."""
 
     site: Website
     world: World
@@ -140,15 +140,15 @@ class Shopfront:
     pause: Pause
 
     def wallet(self, name: str = "buyer", **changes: Any) -> BrowserWallet:
-        """Return the wallet of *name*, with a thousand tokens unless *changes* say otherwise."""
+        """Return the wallet of *name*, with 1,000 tokens unless *changes* set another amount."""
         return BrowserWallet(self.world.fund(name, **changes))
 
     def payments(self) -> list[tuple[Any, ...]]:
-        """Return state and amount of every payment that the books know."""
+        """Return the state and amount of all payments in the books."""
         return self.site.rows("SELECT state, amount FROM payment ORDER BY begun_at")
 
     def credits_issued(self) -> int:
-        """Return the credits of all accounts together."""
+        """Return the sum of all balances."""
         return sum(row[0] for row in self.site.rows("SELECT balance FROM credit_account"))
 
 
@@ -161,9 +161,9 @@ async def shopfront(
     trials_max: int | None = None,
     **parts: Any,
 ) -> AsyncIterator[Shopfront]:
-    """Open the pages that sell, on the loopback address unless not *served*.
+    """Open the pages that sell, on the loopback address unless *served* is False.
 
-    trials_max   payments in a minute that may fail; None: as many as there are
+    trials_max   the number of payments that may fail in a minute; None if it is unlimited
     parts        sections of the configuration
     """
     async with world_at(folder) as world:
@@ -196,5 +196,5 @@ async def shopfront(
 
 
 def behind_tls(folder: Path, **parts: Any) -> AbstractAsyncContextManager[Website]:
-    """Open the website for people without a browser, whose cookies want https."""
+    """Open the website with an https origin, as cookies require, for people without a browser."""
     return website(folder, origin="https://shop.example", **parts)

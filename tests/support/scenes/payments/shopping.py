@@ -26,9 +26,9 @@ UNSENT_S = 2.0
 
 @dataclass
 class Paid:
-    """A payment that was sent for a bundle of ten.
+    """A payment that was sent for a bundle of ten credits.
 
-    answer    the last one; None if none ever came
+    answer    the last answer; None if there was no answer
     """
 
     header: str
@@ -37,7 +37,7 @@ class Paid:
 
     @property
     def payer_signature(self) -> str:
-        """The signature that stands in the transaction on chain, too."""
+        """Return the payer's signature, which is also in the transaction on chain."""
         payload = json.loads(b64decode(self.header))["payload"]
         transaction = VersionedTransaction.from_bytes(b64decode(payload["transaction"]))
         return str(transaction.signatures[1])
@@ -56,7 +56,7 @@ class Paid:
 
 @dataclass
 class Shopper:
-    """A wallet, the chain it lives on, and everything it has paid."""
+    """A wallet, its chain, and all its payments."""
 
     wallet: Keypair
     genesis: Genesis
@@ -77,7 +77,7 @@ class Shopper:
         )
 
     async def prepare(self, shop: httpx.AsyncClient, key: str | None) -> Paid:
-        """Ask for the price with *key*, as our client does, and sign a payment; do not send it."""
+        """Request terms with *key*, as our client does, and sign a payment; do not send it."""
         headers = {} if key is None else {"Idempotency-Key": key}
         for _ in range(PENDING_MAX):
             demand = await shop.post(PURCHASE, headers=headers)
@@ -89,7 +89,7 @@ class Shopper:
         return Paid(self._wallet.pay(required, offer, await self._blockhash()), key)
 
     async def buy(self, shop: httpx.AsyncClient, key: str | None) -> Paid:
-        """Buy ten credits; a sent payment is recorded in any case."""
+        """Buy ten credits; the payment is recorded before it is sent."""
         paid = await self.prepare(shop, key)
         self.paid.append(paid)
         paid.answer = await send(shop, paid)
@@ -107,7 +107,7 @@ class Shopper:
 
 
 async def send(shop: httpx.AsyncClient, paid: Paid, *, key: str | None = None) -> httpx.Response:
-    """Send the payment once, with its own key or with another."""
+    """Send the payment once, with its own key or with *key*."""
     given = key or paid.key
     headers = {"PAYMENT-SIGNATURE": paid.header}
     headers |= {} if given is None else {"Idempotency-Key": given}
@@ -117,7 +117,7 @@ async def send(shop: httpx.AsyncClient, paid: Paid, *, key: str | None = None) -
 async def redeem(shop: httpx.AsyncClient, paid: Paid) -> None:
     """Send the payment again until its outcome is known.
 
-    A shop that says for two seconds that it has not sent it will not send it.
+    If the shop reports for two seconds that it has not sent the payment, it will not send it.
     """
     unsent_since_s: float | None = None
     for _ in range(PENDING_MAX):

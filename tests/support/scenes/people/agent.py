@@ -1,4 +1,4 @@
-"""An agent as its developer would write it: it knows the specification and nothing else."""
+"""An agent as its developer would write it, only from the specification."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from support.scenes.service import Service
 
 @dataclass
 class Agent:
-    """One application, from a client address of its own if it is given one."""
+    """One application; it has a separate client address if one is given."""
 
     service: Service
     email: str = EMAIL
@@ -48,7 +48,7 @@ class Agent:
         return await self.post(STATUS_PATH, self.credentials())
 
     async def key(self, *scopes: Scope) -> str:
-        """Go the whole way; return the API key."""
+        """Complete all steps of the application; return the API key."""
         await self.sign_up()
         await self.confirm()
         await self.be_approved(*scopes)

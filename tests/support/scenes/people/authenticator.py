@@ -38,9 +38,9 @@ class HeldPasskey:
 
 @dataclass
 class Authenticator:
-    """A device, and the browser in front of it at *origin*.
+    """A device, and the browser that uses it at *origin*.
 
-    verifies   it checks the PIN or the finger of its user
+    verifies   whether it checks the PIN or the fingerprint of its user
     """
 
     host: str
@@ -67,9 +67,9 @@ class Authenticator:
         return _answer(passkey, clientDataJSON=seen, attestationObject=attestation)
 
     def sign(self, question: str, **changes: Any) -> str:
-        """Answer `navigator.credentials.get` with the newest passkey that is asked for.
+        """Answer `navigator.credentials.get` with the newest requested passkey.
 
-        changes   what another browser would say: `challenge`, `origin`
+        changes   values that another browser would send: `challenge`, `origin`
         """
         asked = json.loads(question)
         assert asked["rpId"] == self.host

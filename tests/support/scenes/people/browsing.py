@@ -1,4 +1,4 @@
-"""A real browser, and someone at it who notices every mistake a page makes."""
+"""A real browser, and a visitor who records all errors of pages."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ CHROMIUM_ARGUMENTS: Final = (
     "--disable-sync",
 )
 
-# As a script for each page: what moved without being touched, from where to where.
+# A script for each page: records elements that moved without input, from and to which place.
 MOVED: Final = """
   window.moved = [];
   const shown = (node) => (node?.outerHTML ?? node?.parentElement?.outerHTML ?? "").slice(0, 120);
@@ -53,9 +53,9 @@ MOVED: Final = """
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def chromium() -> AsyncIterator[Browser]:
-    """The machine's Chromium; tests are skipped where there is none, but never in CI.
+    """Yield the machine's Chromium; without one, skip the test, except in CI.
 
-    The one without windows is preferred: pages are the same, and it takes half of the time.
+    The headless version is preferred: its pages are the same, and it takes half of the time.
     """
     path = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if path is None or not AXE.exists():
@@ -73,7 +73,7 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def lasting_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
-    """One service for all tests in a browser; each has people of its own there."""
+    """Yield one service for all browser tests; each test has separate people."""
     async with served_website(tmp_path_factory.mktemp("site")) as site:
         await site.make_administrator()
         yield site
@@ -81,24 +81,23 @@ async def lasting_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def live_site(lasting_site: Website) -> Website:
-    """The service, so much later that no limit remembers the test before."""
+    """Return the service after enough time that limits do not count the test before."""
     lasting_site.clock.advance(6 * MINUTE_MS)
     return lasting_site
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def visitor(chromium: Browser, live_site: Website) -> AsyncIterator["Visitor"]:
-    """A visitor without an account, at a wide window."""
+    """Yield a visitor without an account, at a wide window."""
     async with visiting(chromium, live_site.origin) as visitor:
         yield visitor
 
 
 @dataclass
 class Visitor:
-    """Someone at a browser of their own.
+    """A person who uses a separate browser.
 
-    mishaps   what pages did that no page should: errors in scripts, what the policy forbids,
-              files that are not there
+    mishaps   faults of pages: errors in scripts, violations of the policy, missing files
     """
 
     page: Page
@@ -125,7 +124,7 @@ class Visitor:
             await self.page.get_by_label(label, exact=True).fill(text)
 
     async def press(self, name: str) -> None:
-        """Press the button *name*, and wait for the page it leads to."""
+        """Press the button *name*, and wait for the next page."""
         async with self.page.expect_navigation():
             await self.page.get_by_role("button", name=name, exact=True).click()
 
@@ -135,28 +134,28 @@ class Visitor:
             await self.page.get_by_role("link", name=name, exact=True).first.click()
 
     async def reads(self, text: str) -> None:
-        """Expect *text* on the page, where it can be seen."""
+        """Expect visible *text* on the page."""
         await self.page.get_by_text(text).first.wait_for()
 
     async def sign_up(self, email: str) -> None:
-        """Make an account with PASSWORD."""
+        """Create an account with PASSWORD."""
         await self.open("/sign-up")
         await self.fill(E_mail_address=email, Password=PASSWORD)
         await self.press("Create the account")
 
     async def sign_in(self, email: str, path: str = "/") -> None:
-        """Go to *path* by way of signing in with PASSWORD."""
+        """Open *path*, and sign in with PASSWORD on the way."""
         await self.open(f"/sign-in?next={path}")
         await self.fill(E_mail_address=email, Password=PASSWORD)
         await self.press("Sign in")
 
     @property
     def path(self) -> str:
-        """The path of the visitor."""
+        """Return the path of the current page."""
         return self.page.url.removeprefix(self.origin)
 
     def _hear(self, message: ConsoleMessage) -> None:
-        # Chromium writes a line for every answer of 400 and more: those are for the tests to judge.
+        # Chromium logs a line for each answer of 400 or more: the tests check those themselves.
         if message.type in {"error", "warning"} and "Failed to load resource" not in message.text:
             self.mishaps.append(f"console: {message.text}")
 
@@ -180,7 +179,7 @@ async def visiting(
     size: tuple[int, int] = WIDE,
     zone: str = "UTC",
 ) -> AsyncIterator[Visitor]:
-    """Open a browser of its own: no cookies, nothing remembered; its clock shows *zone*."""
+    """Open a separate browser, without cookies or stored data; its clock is in *zone*."""
     width, height = size
     context = await browser.new_context(
         viewport={"width": width, "height": height},

@@ -1,4 +1,4 @@
-"""Actions of a buyer on the pages of a purchase, their texts, and faults."""
+"""Actions of a buyer on the pages of a purchase, the texts of these pages, and faults."""
 
 import httpx
 from playwright.async_api import Route, expect
@@ -9,7 +9,7 @@ from support.scenes.service import bearer
 
 
 async def begin(visitor: Visitor, wallet: BrowserWallet, bundle: int = 10) -> None:
-    """Open the page of *bundle* with *wallet* in the browser, and choose it."""
+    """Open the page of *bundle* with *wallet* in the browser, and select the wallet."""
     await wallet.enter(visitor.page)
     await visitor.open(f"/buy/{bundle}")
     await choose(visitor)
@@ -35,7 +35,7 @@ async def balance(shop: Shopfront, secret: str) -> int:
 
 
 async def lose(route: Route) -> None:
-    """Let a payment through, and lose the answer."""
+    """Deliver a payment, and lose the answer."""
     if route.request.method == "POST":
         await route.fetch()
         await route.abort("aborted")
@@ -52,7 +52,7 @@ async def lose_before(route: Route) -> None:
 
 
 def forgive(visitor: Visitor, *statuses: int) -> None:
-    """Forget that the page was refused with *statuses*, which it must have been."""
+    """Require that the page got answers with *statuses*, and remove these mishaps."""
     for status in statuses:
         reported = [each for each in visitor.mishaps if each.startswith(f"{status}: ")]
         assert reported, f"expected an answer of {status}; there were {visitor.mishaps}"

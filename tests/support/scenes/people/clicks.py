@@ -1,4 +1,4 @@
-"""A stopwatch of tasks in the browser: how many clicks and seconds one takes."""
+"""A stopwatch for tasks in the browser: counts their clicks and seconds."""
 
 import time
 from typing import Final

@@ -1,4 +1,4 @@
-"""Checks of every page: axe, no overflow, the keyboard, a picture."""
+"""Checks of every page: axe, no overflow, the keyboard, a screenshot."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ PICTURES_WANTED: Final = "SCREENSHOTS" in os.environ  # noqa: TID251 - they take
 WIDTHS: Final = {"wide": (1280, 900), "narrow": (360, 780)}
 NARROWEST: Final = (320, 640)
 TABLET: Final = (820, 1180)
-# In this order the window changes least often.
+# In this order, the window is resized least often.
 VIEWS: Final[tuple[tuple[Literal["light", "dark"], str], ...]] = (
     ("light", "wide"),
     ("dark", "wide"),
@@ -35,7 +35,7 @@ OF_PLACES: Final = [
     "target-size",
 ]
 
-# Every place that Tab must stop at, in the order of the document: of a group of radio buttons one.
+# All places at which Tab must stop, in document order: one for each group of radio buttons.
 MARK_STOPS: Final = """() => {
   const seen = new Set();
   let count = 0;
@@ -53,8 +53,8 @@ MARK_STOPS: Final = """() => {
   }
   return count;
 }"""
-# Start at the top, and note how each element looks while it has the focus: as the next key is
-# pressed, for then the page has scrolled to it.
+# Start at the top, and record the look of each focused element when the next key is pressed,
+# because the page has scrolled to the element by then.
 WATCH_FOCUS: Final = """() => {
   document.body.tabIndex = -1;
   document.body.focus();
@@ -86,7 +86,7 @@ TOO_WIDE: Final = """() => {
     .map((each) => each.outerHTML.slice(0, 120));
 }"""
 
-# Rows of links in the header that are in more than one line, where there is room for one.
+# Rows of links in the header that are on more than one line, although one line has room.
 BROKEN_ROWS: Final = """() => [...document.querySelectorAll(".bar-nav")]
   .filter((row) => innerWidth >= 720 && new Set([...row.children]
     .map((each) => each.getBoundingClientRect()).filter((box) => box.height > 0)
@@ -94,8 +94,8 @@ BROKEN_ROWS: Final = """() => [...document.querySelectorAll(".bar-nav")]
   .map((row) => row.outerHTML.slice(0, 120))
 """
 
-# How each element looks, wherever it is: whether it is seen, its colours, whether it is large.
-# Keeps those that are seen and look otherwise than before; returns whether all look the same.
+# The look of each element, wherever it is: its visibility, its colours, and if it is large.
+# Keeps visible elements that look different from before; returns whether all look the same.
 LOOKS: Final = """() => {
   const before = window.looks ?? [];
   const elements = [...document.querySelectorAll("body *")];
@@ -110,7 +110,7 @@ LOOKS: Final = """() => {
   return window.looks.join(";") === before.join(";");
 }"""
 
-# From the service itself, if it has it: Chromium keeps what it compiled.
+# Loaded from the service itself, if the service has the file: Chromium caches compiled scripts.
 LOAD_AXE: Final = """(path) => new Promise((done, failed) => {
   const script = document.createElement("script");
   script.src = path;
@@ -119,7 +119,7 @@ LOAD_AXE: Final = """(path) => new Promise((done, failed) => {
   document.head.append(script);
 })"""
 
-# Reported from there, because all that axe found takes longer to bring here than to find.
+# The violations are filtered in the page: to transfer all findings takes longer than axe does.
 VIOLATIONS: Final = """async ([rules, changedAlone]) => {
   const where = changedAlone ? { include: window.changed } : document;
   if (changedAlone && !window.changed.length) return [];
@@ -130,20 +130,20 @@ VIOLATIONS: Final = """async ([rules, changedAlone]) => {
 
 
 SHIFT_MAX: Final = 0.02
-# Until two frames were painted: scripts have run, and what they moved has been reported.
+# Wait until two frames were painted: scripts have run, and layout shifts have been reported.
 PAINTED: Final = """() => new Promise((done) => requestAnimationFrame(() =>
   requestAnimationFrame(() => setTimeout(done))))"""
 
 
-A4: Final = (718, 1050)  # less margins of 1 cm
-# The bar at the top is as wide as the window: a class for the root once made the page a grid.
+A4: Final = (718, 1050)  # without margins of 1 cm
+# The bar must be as wide as the window: a class on the root element once made the page a grid.
 NARROWED: Final = """() => document.querySelector(".bar")?.clientWidth < innerWidth - 1"""
-# On paper, menus say nothing, and what is cut off cannot be scrolled to.
+# On paper, menus have no use, and readers cannot scroll to cut-off content.
 CUT_ON_PAPER: Final = """() => [...document.querySelectorAll(".bar-nav, .site-search, .scrolling")]
   .filter((each) => each.checkVisibility()
     && (!each.matches(".scrolling") || getComputedStyle(each).overflowX !== "visible"))
   .map((each) => each.outerHTML.slice(0, 120))"""
-# With forced colours there are no grounds: a control without an edge is not seen as one.
+# With forced colours, there are no backgrounds: a control without an edge is invisible.
 WITHOUT_EDGE: Final = """() => [...document.querySelectorAll(".button, input, select, textarea")]
   .filter((each) => each.checkVisibility({ visibilityProperty: true }) && each.type !== "hidden")
   .filter((each) => !["checkbox", "radio", "range", "file"].includes(each.type))
@@ -152,14 +152,14 @@ WITHOUT_EDGE: Final = """() => [...document.querySelectorAll(".button, input, se
 
 
 class Fault(NamedTuple):
-    """Something wrong with a page."""
+    """A fault of a page."""
 
     where: str
     what: str
 
 
 async def look_at(page: Page, name: str, *, pictures: Path = PICTURES) -> list[Fault]:
-    """Return the faults of the page as it stands; take pictures if SCREENSHOTS is set."""
+    """Return the faults of the current page; take screenshots if SCREENSHOTS is set."""
     faults: list[Fault] = []
     looks_the_same = False
     await _load_axe(page)
@@ -170,7 +170,7 @@ async def look_at(page: Page, name: str, *, pictures: Path = PICTURES) -> list[F
         if scheme == "dark":
             looks_the_same = await page.evaluate(LOOKS)
         rules = _rules(scheme, width, looks_the_same=looks_the_same)
-        # Colours of the others were judged when it was wide.
+        # The colours of all other elements were checked in the wide view.
         changed_alone = (scheme, width) == ("dark", "narrow")
         found = await page.evaluate(VIOLATIONS, [rules, changed_alone])
         faults += [Fault(where, each) for each in found]
@@ -204,7 +204,7 @@ async def _broken_rows(page: Page, where: str) -> list[Fault]:
 async def open_still(visitor: Visitor, path: str, name: str) -> list[Fault]:
     """Open *path* on a phone, then wide; return the faults if the page moves while it loads.
 
-    The page has MOVED as a script.
+    The page must have MOVED as a script.
     """
     faults = []
     for width in ("narrow", "wide"):
@@ -220,7 +220,7 @@ async def open_still(visitor: Visitor, path: str, name: str) -> list[Fault]:
 
 
 async def look_elsewhere(page: Page, name: str) -> list[Fault]:
-    """Return the faults of the page on paper, and where its reader forces colours."""
+    """Return the faults of the page on paper, and with forced colours."""
     faults = []
     await page.emulate_media(media="print")
     await _resize(page, A4)
@@ -237,11 +237,11 @@ async def look_elsewhere(page: Page, name: str) -> list[Fault]:
 
 
 def _rules(scheme: str, width: str, *, looks_the_same: bool) -> list[str]:
-    """Return the rules of axe that find more on a page than before.
+    """Return the rules of axe that can find new faults on a page.
 
-    looks_the_same   every element that is seen there is seen when wide, in the same colours
+    looks_the_same   whether each element visible here is visible when wide, in the same colours
     """
-    if scheme == "dark":  # what has nothing to do with colours is the same in both schemes
+    if scheme == "dark":  # only colours differ between the schemes
         return OF_COLOURS
     return OF_PLACES if looks_the_same and width == "narrow" else RULES
 
@@ -252,7 +252,7 @@ async def _resize(page: Page, size: tuple[int, int]) -> None:
 
 
 async def _keyboard(page: Page) -> list[str]:
-    """Walk through the page with Tab: every stop once, in order, where it can be seen."""
+    """Press Tab through the page; return stops that are not in order, unique and visible."""
     stops: int = await page.evaluate(MARK_STOPS)
     assert stops < TABS_MAX
     await page.evaluate(WATCH_FOCUS)
@@ -272,9 +272,9 @@ async def _keyboard(page: Page) -> list[str]:
 
 
 async def _tab(page: Page, count: int) -> None:
-    """Press Tab *count* times, without waiting for the answer to each."""
+    """Press Tab *count* times, without waiting for the answer to each press."""
     session = SESSIONS.get(page)
-    if session is None:  # it stays: as one ends, Chromium takes away the page's authenticators
+    if session is None:  # kept open: if it ends, Chromium removes the page's authenticators
         session = SESSIONS[page] = await page.context.new_cdp_session(page)
     await asyncio.gather(
         *(

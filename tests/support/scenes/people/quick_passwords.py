@@ -1,4 +1,4 @@
-"""Passwords hashed in no time, in tests of everything but the hashing."""
+"""Quick password hashes, for all tests except those of the hashing."""
 
 from typing import Final
 
@@ -11,5 +11,5 @@ QUICK: Final = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
 
 def hash_quickly() -> None:
-    """Let this process spend 0.03 ms on a hash, not 24 in a thread that all others go before."""
+    """Make a hash take 0.03 ms in this process, instead of 24 ms in a thread of low priority."""
     vars(passwords)["ARGON2"] = QUICK

@@ -1,4 +1,4 @@
-"""An account with everything in it, and what a thief with its password makes and changes there."""
+"""An account with all kinds of content, and the changes of a thief with its password."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -34,7 +34,7 @@ RULE: Final = AlertRule(
 
 @dataclass(frozen=True)
 class AccountContents:
-    """A key, its id, an alert whose webhook goes on, and another whose webhook may be changed."""
+    """A key, its id, an alert whose webhook must continue, and one whose webhook may change."""
 
     key: str
     key_id: KeyId
@@ -50,7 +50,7 @@ async def session_of(site: Website, email: str) -> Session:
 
 
 async def move_in(site: Website, email: str) -> AccountContents:
-    """Let the owner have a key with a cap, a wallet, two alerts, and a spend alert."""
+    """Give the owner a key with a cap, a wallet, two alerts, and a spend alert."""
     session = await session_of(site, email)
     await site.accounts.credits.set_spend_level(session.user.user_id, OWN_CAP)
     key, key_id = await _make_key(site, session, OWN_WALLET)
@@ -61,7 +61,7 @@ async def move_in(site: Website, email: str) -> AccountContents:
 
 
 async def break_in(site: Website, session: Session, found: AccountContents) -> str:
-    """Let the thief in *session* make and change all there is; return the key that was made."""
+    """Make and change everything that the thief in *session* can; return the thief's key."""
     assert await site.accounts.keys.cap(session, found.key_id, None)
     user_id = session.user.user_id
     await site.accounts.credits.set_spend_level(user_id, None)
@@ -81,7 +81,7 @@ async def break_in(site: Website, session: Session, found: AccountContents) -> s
 
 
 async def add_app(site: Website, session: Session) -> None:
-    """Let the person in *session* add an authenticator app."""
+    """Add an authenticator app to the person in *session*."""
     factors = site.accounts.factors
     await factors.begin_app(session)
     secret = await factors.app_secret(session)
@@ -107,7 +107,7 @@ async def _alert(site: Website, user_id: UserId, hook: str) -> SignalId:
 
 
 def expect_the_owners_alone(site: Website) -> None:
-    """Expect that of all that was made and changed nothing but the owner's is left."""
+    """Expect that only the owner's objects and values are left."""
     assert site.rows("SELECT name FROM passkey") == []
     assert site.rows("SELECT count(*) FROM authenticator_app") == [(0,)]
     assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]

@@ -1,4 +1,4 @@
-"""A service whose tokens have pages, and strangers who look at them."""
+"""A service with token pages, and visitors without an account who view them."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from support.scenes.website import Website, website
 
 @pytest.fixture
 async def shown_site(tmp_path: Path) -> AsyncIterator[Website]:
-    """A service where an address sees one token a day for nothing, beside SOL."""
+    """Yield a service where each address can view one token a day for free, besides SOL."""
     web = WebConfig(free_views_per_day=1)
     async with website(tmp_path, origin=ORIGIN, web=web, has_token_market=True) as site:
         yield site
@@ -27,7 +27,7 @@ async def stranger(shown_site: Website) -> AsyncIterator[Person]:
 
 
 async def give_credits(site: Website, email: str, credit_count: int) -> None:
-    """Move credits of a new credit token into the account of a person."""
+    """Move credits from a new credit token into the account of a person."""
     token = credit_token(7)
     granted = await site.ledger.issue(token, credit_count, "")
     users = await site.accounts.review.users(limit=50)

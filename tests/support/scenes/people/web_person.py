@@ -1,4 +1,4 @@
-"""Someone at a browser without scripts: asks for pages, and sends the forms on them."""
+"""A person at a browser without scripts, who requests pages and sends their forms."""
 
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -27,23 +27,23 @@ BROWSER: Final = {
 
 @pytest.fixture
 async def site(tmp_path: Path) -> AsyncIterator[Website]:
-    """The whole service, as people see it behind TLS."""
+    """Yield the whole service, as people see it behind TLS."""
     async with website(tmp_path, origin=ORIGIN) as site:
         yield site
 
 
 @pytest.fixture
 async def alice(site: Website) -> AsyncIterator["Person"]:
-    """Someone who has signed up, in the session that began with it."""
+    """Yield a person who has signed up, in the session that sign-up started."""
     async with Person(site) as person:
         await person.sign_up()
         yield person
 
 
 class Person:
-    """One browser, at *address*; redirects are looked at, not followed.
+    """One browser, at *address*; it does not follow redirects.
 
-    app   another listener than the public one
+    app   a listener other than the public one
     """
 
     def __init__(
@@ -68,21 +68,21 @@ class Person:
 
     @property
     def cookie(self) -> str | None:
-        """The session's cookie, as the browser keeps it."""
+        """Return the session cookie, as the browser stores it."""
         return self.client.cookies.get(COOKIE)
 
     async def open(self, path: str, **headers: str) -> httpx.Response:
         return await self.client.get(path, headers=headers)
 
     async def csrf(self) -> str:
-        """Return the text that forms of this session carry; "" without a session."""
+        """Return the CSRF token of the forms of this session; "" without a session."""
         found = re.search(r'name="csrf" value="([^"]*)"', (await self.open("/")).text)
         return found[1] if found else ""
 
     async def send(
         self, path: str, fields: Mapping[str, Any] | None = None, **headers: str | None
     ) -> httpx.Response:
-        """Send a form from a page of ours, unless *headers* or a field `csrf` say otherwise."""
+        """Send a form as a page of the site would, unless *headers* or `csrf` override it."""
         data = dict(fields or {})
         if "csrf" not in data and (csrf := await self.csrf()):
             data["csrf"] = csrf
@@ -101,13 +101,13 @@ class Person:
 
 
 def words(response: httpx.Response) -> str:
-    """Return the text of a page, without its markup, in one line."""
+    """Return the text of a page, without its markup, on one line."""
     body = response.text.partition("<body>")[2].replace("<wbr>", "")
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 
 class _Tags(HTMLParser):
-    """Collects every tag with its attributes, as browsers read them."""
+    """Collects all tags with their attributes, as browsers read them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,14 +119,14 @@ class _Tags(HTMLParser):
 
 
 def tags(response: httpx.Response) -> list[tuple[str, dict[str, str]]]:
-    """Return every tag of a page, and its attributes."""
+    """Return all tags of a page, with their attributes."""
     parser = _Tags()
     parser.feed(response.text)
     return parser.found
 
 
 def expect_harmless(response: httpx.Response) -> None:
-    """Expect that nothing on a page runs, but for files of ours."""
+    """Expect that a page loads and runs only files of the site."""
     for tag, attributes in tags(response):
         assert tag not in {"img", "iframe", "object", "style", "base"}
         assert tag != "script" or attributes["src"].startswith("/static/")
