@@ -31,7 +31,7 @@ from mintscope.accounts.signups.application import SignupId, parse_form
 from mintscope.app.accounts import Accounts, open_accounts
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import child_environment
-from mintscope.app.stores.stores import open_money
+from mintscope.app.stores.stores import expect_own_stores, open_money
 from mintscope.kit.audit import COMMAND_LINE
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.credentials import make_application_secret
@@ -80,6 +80,7 @@ def run() -> list[Figure]:
 async def _prepare(config: Config) -> dict[str, bytes]:
     """Create the applications; return the request of each class."""
     clock = SystemClock()
+    expect_own_stores(config)  # a process that starts beside unnamed stores refuses them
     async with (
         open_money(config, clock) as money,
         open_accounts(

@@ -28,7 +28,7 @@ from mintscope.accounts.factor_rows import NewUser, UserKind
 from mintscope.accounts.passwords import ARGON2
 from mintscope.accounts.rows import AccountRows
 from mintscope.app.config.groups import Config
-from mintscope.app.stores.stores import open_money
+from mintscope.app.stores.stores import expect_own_stores, open_money
 from mintscope.kit.clock import SystemClock
 
 FORGOT_SAMPLES: Final = 600
@@ -52,6 +52,7 @@ def run() -> list[Figure]:
 async def _prepare(config: Config, count: int) -> None:
     """Create the accounts, all with the same password."""
     clock, password_hash = SystemClock(), ARGON2.hash("a password of the benchmark")
+    expect_own_stores(config)  # a process that starts beside unnamed stores refuses them
     async with open_money(config, clock) as money:
         for start in range(0, count, 100):
             new = [
