@@ -11,6 +11,7 @@ from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
 from itertools import compress
+from math import isnan
 from typing import Any, NamedTuple
 
 import msgspec
@@ -56,6 +57,11 @@ def _values_of(column: Floats) -> list[Any]:
     objects[np.isnan(column)] = None
     values: list[Any] = objects.tolist()
     return values
+
+
+def _times_of(column: Floats) -> list[UnixS | None]:
+    """Return the times of *column* as integers, with None for NaN."""
+    return [None if isnan(at) else UnixS(int(at)) for at in column.tolist()]
 
 
 def order_of(by_key: Rows, values: Numbers) -> RowOrder:
@@ -454,39 +460,39 @@ class ListedTokens:
         now = self.folded.time
         columns = (
             *(_values_of(self._usd[rows]), _values_of(self._sol[rows])),
-            *(_values_of(self._changes[rows]), self._volume[rows].tolist()),
+            *(map(tuple, _values_of(self._changes[rows])), self._volume[rows].tolist()),
             *(self._swaps[rows].tolist(), _values_of(self._caps[rows])),
             *(_values_of(self._rsi[rows]), _values_of(self._pressure[rows])),
             *(
                 (self._counts[rows] >= CANDLES_FOR_ALL).tolist(),
-                _values_of(self._change_since[rows]),
+                _times_of(self._change_since[rows]),
             ),
             *(self._larger[rows].tolist(), self._namesakes[rows].tolist()),
         )
-        for row, *of in zip(rows.tolist(), *columns, strict=True):
-            usd, sol, changes, volume, swaps, cap, rsi, pressure, is_ready, at, top, alike = of
+        for line in zip(rows.tolist(), *columns, strict=True):
+            row, usd, sol, changes, volume, swaps, cap, rsi, pressure, ready, at, top, alike = line
             listed = self._mints[row]
             assert listed is not None
-            m5, h1, d1 = changes
             since = listed.since
             scaled = listed.scaled
+            # By position, in the order of the class: names would take a fifth of the time.
             yield ListLine(
-                listed=listed,
-                usd=usd,
-                sol=sol,
-                changes=(m5, h1, d1),
-                volume=volume,
-                swaps=swaps,
-                market_cap=cap,
-                rsi=rsi,
-                pressure=pressure,
-                ready=[*compress(TIMEFRAMES, is_ready)],
-                age_s=None if since is None or now is None else max(0, now - since),
-                ui_multiplier=None if scaled is None or now is None else scaled.at(now),
-                change_since=None if at is None else UnixS(int(at)),
-                look_alike_of=None if top < 0 else self._mint_at(top),
-                namesakes=alike,
-                price=self._price(row, usd, sol),
+                listed,
+                usd,
+                sol,
+                changes,
+                volume,
+                swaps,
+                cap,
+                rsi,
+                pressure,
+                [*compress(TIMEFRAMES, ready)],
+                None if since is None or now is None else max(0, now - since),
+                None if scaled is None or now is None else scaled.at(now),
+                at,
+                None if top < 0 else self._mint_at(top),
+                alike,
+                self._price(row, usd, sol),
             )
 
     def _price(self, row: int, usd: float | None, sol: float | None) -> Price | None:
