@@ -194,10 +194,13 @@ ROW: Final = np.dtype(
     ],
     align=True,  # without it, reading a column takes twice as long
 )
-UNKNOWN_AT_FIRST: Final = (
+NEVER_TRADED: Final = np.zeros((), ROW)
+for _name in (
     "since", "supply", "usd", "sol", "before", "part_close", "minute_close",
     "first", "first_at", "depth", "set_at", "set_since",
-)  # fmt: skip
+):  # fmt: skip
+    NEVER_TRADED[_name] = np.nan
+NEVER_TRADED["buckets"] = -1
 ROWS_MIN: Final = 64
 TRADERS_S: Final = 5 * MINUTE_S
 GROWS: Final = 8  # rows grow by an eighth: a spare row takes 600 bytes, as any row does
@@ -273,11 +276,7 @@ class ListColumns:
 
     def start_row(self, row: int) -> None:
         """Reset *row* for a mint that was never traded."""
-        empty = np.zeros((), ROW)
-        for name in UNKNOWN_AT_FIRST:
-            empty[name] = np.nan
-        empty["buckets"] = -1
-        self.rows[row] = empty
+        self.rows[row] = NEVER_TRADED
         self._read_at[row] = -np.inf
         self.averages.start_row(row)
 

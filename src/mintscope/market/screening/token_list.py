@@ -90,8 +90,9 @@ class TokenList:
     def seed(self, page: MintPage) -> None:
         """Add the mints of *page*, which is as of `folded`, or reload those already listed."""
         assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
-        rows = [self._start(one) for one in page.mints]
-        self._load(rows, page.mints)
+        states = [_state_of(one) for one in page.mints]
+        rows = [self._start(*each) for each in zip(page.mints, states, strict=True)]
+        self._load(rows, page.mints, states)
         for number, of_number in _parts(rows, page.mints).items():
             at, volumes, swaps, closes = zip(*of_number, strict=True)
             chunk = PartChunk(
@@ -158,7 +159,8 @@ class TokenList:
         """Take the newest candles of the mints in *page*, which is as of `folded`."""
         assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
         found = [one for one in page.mints if one.mint in self._rows]
-        self._load([self._rows[one.mint] for one in found], found)
+        rows = [self._rows[one.mint] for one in found]
+        self._load(rows, found, [_state_of(one) for one in found])
 
     def listed(self) -> ListedTokens:
         """Return the current list; this takes some time, during which the list must not change."""
@@ -249,7 +251,7 @@ class TokenList:
         """Append the trades of a closed part to those of the parts before it."""
         self._columns.restore_chunk(number, chunk, of_day=of_day)
 
-    def _start(self, one: MintAsFolded) -> int:
+    def _start(self, one: MintAsFolded, state: Any) -> int:
         self.drop(one.mint)
         row = self._rows[one.mint] = self._take_row()
         self._columns.start_row(row)
@@ -257,8 +259,7 @@ class TokenList:
         since = one.since
         kept["before"] = [np.nan if price is None else price for price in one.before]
         kept["first"] = np.nan if one.first_usd is None else one.first_usd
-        if one.state is not None:
-            state = read_state(one.state)[0]
+        if state is not None:
             first = _read_row(kept, state)
             self._columns.note_read(row)
             since = first if since is None else since
@@ -274,12 +275,14 @@ class TokenList:
         self._put_mint(row, ListedMint.of(one.mint, since, one.facts), one.facts)
         return row
 
-    def _load(self, rows: Sequence[int], mints: Sequence[MintAsFolded]) -> None:
+    def _load(
+        self, rows: Sequence[int], mints: Sequence[MintAsFolded], states: Sequence[Any]
+    ) -> None:
         """Load the newest candles of *mints* that were traded, as of `folded`, for their *rows*."""
         known = [
-            (row, one, read_state(one.state)[0]["frames"])
-            for row, one in zip(rows, mints, strict=True)
-            if one.state is not None
+            (row, one, state["frames"])
+            for row, one, state in zip(rows, mints, states, strict=True)
+            if state is not None
         ]
         if not known:
             return
@@ -347,8 +350,15 @@ def fold_key(text: str | None) -> int:
 
     Numbers of the texts would need a table that keeps every name that was ever listed.
     """
-    alike = folded(text or "").encode(errors="surrogatepass")
+    if not text:
+        return 0
+    alike = folded(text).encode(errors="surrogatepass")
     return int.from_bytes(blake2b(alike, digest_size=8).digest(), signed=True) if alike else 0
+
+
+def _state_of(one: MintAsFolded) -> Any:
+    """Return the state of a mint as a record of STATE, None if it was never traded."""
+    return None if one.state is None else read_state(one.state)[0]
 
 
 def _read_row(kept: Any, state: Any) -> UnixS | None:
