@@ -31,6 +31,7 @@ from mintscope.market.engine.fold import MintFold
 from mintscope.market.follow.list_cache import ListCache, ListKeeper
 from mintscope.market.log import PricedSwap
 from mintscope.market.mint_facts import MintFacts
+from mintscope.market.screening.columns import load_list_kernels
 from mintscope.market.screening.listed import ListedTokens, ListLine, ListQuestion, Sort
 from mintscope.market.screening.snapshot import (
     FactPlace,
@@ -57,7 +58,10 @@ PEER: Final = "SQLite in memory, an index each"
 
 
 class ManyMints:
-    """Implements `market.screening.store.ListReader`, in memory, with mints in equal states."""
+    """Implements `market.screening.store.ListReader`, in memory, with mints in equal states.
+
+    Its results are made in threads, as those of a database are.
+    """
 
     def __init__(self) -> None:
         self.slot = 1
@@ -76,17 +80,15 @@ class ManyMints:
 
     async def mints(self, after: int, limit: int) -> MintPage:
         found = self.mints_of[after : after + limit]
-        lines = [self._line(mint) for mint in found]
+        lines = await asyncio.to_thread(self._lines, found)
         return MintPage(folded=self._folded(), mints=lines, last=after + len(found))
 
     async def some(self, mints: Sequence[Mint]) -> MintPage:
-        return MintPage(folded=self._folded(), mints=[*map(self._line, mints)], last=0)
+        lines = await asyncio.to_thread(self._lines, mints)
+        return MintPage(folded=self._folded(), mints=lines, last=0)
 
     async def trades(self, after_seq: int, until_seq: int, _limit: int) -> Sequence[SlotTrades]:
-        return [
-            SlotTrades(FoldedTo(seq, Slot(seq), NOW), self._trades())
-            for seq in range(after_seq + 1, until_seq + 1)
-        ]
+        return await asyncio.to_thread(self._slots, range(after_seq + 1, until_seq + 1))
 
     async def tracked(self, _after_seq: int, _until_seq: int) -> Sequence[Mint]:
         return []
@@ -101,6 +103,12 @@ class ManyMints:
 
     def _folded(self) -> FoldedTo:
         return FoldedTo(self.slot, Slot(self.slot), NOW)
+
+    def _lines(self, mints: Sequence[Mint]) -> list[MintAsFolded]:
+        return [*map(self._line, mints)]
+
+    def _slots(self, seqs: range) -> list[SlotTrades]:
+        return [SlotTrades(FoldedTo(seq, Slot(seq), NOW), self._trades()) for seq in seqs]
 
     def _line(self, mint: Mint) -> MintAsFolded:
         usd, part = self._random.random(), NOW // PART_S
@@ -203,6 +211,7 @@ def _values(line: ListLine) -> tuple[float | None, ...]:
 async def measure() -> list[Figure]:
     """Load the list, follow slots and read pages under a watch on the loop."""
     market, watch = ManyMints(), Watch()
+    load_list_kernels()
     freeze_startup_objects()
 
     async def never() -> None:
