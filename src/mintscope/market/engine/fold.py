@@ -258,12 +258,19 @@ def read_state(state: bytes) -> NDArray[Any]:
 
     Raises ValueError for bytes of another length or version.
     """
-    if len(state) != STATE.itemsize:
-        raise ValueError(f"expected a state of {STATE.itemsize} bytes, was {len(state)}")
-    record = np.frombuffer(state, STATE).copy()
-    if record["version"][0] != STATE_VERSION:
-        raise ValueError(f"expected state version {STATE_VERSION}, was {record['version'][0]}")
-    return record
+    return read_states([state]).copy()
+
+
+def read_states(states: Sequence[bytes]) -> NDArray[Any]:
+    """Return *states* as STATE records that cannot be changed; raise as `read_state`."""
+    for state in states:
+        if len(state) != STATE.itemsize:
+            raise ValueError(f"expected a state of {STATE.itemsize} bytes, was {len(state)}")
+    records = np.frombuffer(b"".join(states), STATE)
+    for version in records["version"].tolist():
+        if version != STATE_VERSION:
+            raise ValueError(f"expected state version {STATE_VERSION}, was {version}")
+    return records
 
 
 class MintFold:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.market.engine import kernels, recent
-from mintscope.market.engine.given import Floats
+from mintscope.market.engine.given import Floats, Ints
 from mintscope.market.engine.kernels import ACC, LAST
 from mintscope.market.engine.recent import RECENTS
 from mintscope.market.screening.snapshot import RecentCandles
@@ -328,32 +328,35 @@ COLUMNS: Final[dict[str, tuple[dict[str, tuple[int, int]], ReadRows]]] = {
 
 
 class ClosedCandles(NamedTuple):
-    """The known closed candles of a mint and timeframe.
+    """The known closed candles of some mints and one timeframe.
 
-    closed   the number of candles
-    acc      the accumulators after them
-    recent   the closes of the newest candles; None: not known
-    newest   high, low and close of the newest candles, as floats of 64 bits
+    closed   the numbers of candles
+    accs     the accumulators after them, a row for each mint
+    recent   by mint the closes of the newest candles; None: not known
+    newest   by mint high, low and close of the newest candles, as floats of 64 bits
     """
 
-    closed: int
-    acc: Floats
-    recent: RecentCandles | None
-    newest: bytes
+    closed: Ints
+    accs: Floats
+    recent: Sequence[RecentCandles | None]
+    newest: Sequence[bytes]
 
 
-def recents_of(k: int, candles: Sequence[ClosedCandles]) -> Any:
-    """Return a record of RECENTS for each of *candles*, of timeframe *k*.
+NO_CANDLES: Final = ClosedCandles(np.zeros(0, np.int64), np.zeros((0, ACC)), (), ())
+
+
+def recents_of(k: int, candles: ClosedCandles) -> Any:
+    """Return a record of RECENTS for each mint of *candles*, of timeframe *k*.
 
     If the closed candles are not known, values begin with the open one.
     """
-    found = np.zeros(len(candles), RECENTS[k])
-    closed = np.array([each.closed for each in candles], np.int64)
-    accs = np.array([each.acc for each in candles], np.float64).reshape(-1, ACC)
-    newest = np.frombuffer(b"".join(each.newest for each in candles), np.float64).reshape(-1, 3)
-    counts = np.array([len(each.newest) // newest.itemsize // 3 for each in candles], np.int64)
+    closed = candles.closed
+    accs = candles.accs
+    found = np.zeros(len(closed), RECENTS[k])
+    newest = np.frombuffer(b"".join(candles.newest), np.float64).reshape(-1, 3)
+    counts = np.array([len(each) // newest.itemsize // 3 for each in candles.newest], np.int64)
     recent.begin_recents(found, closed, accs[:, LAST].copy(), counts, newest)
-    known = [each.recent or RecentCandles(0, NO_ACC, b"") for each in candles]
+    known = [each or RecentCandles(0, NO_ACC, b"") for each in candles.recent]
     begun = np.frombuffer(b"".join(each.acc for each in known), np.float64).reshape(-1, ACC)
     since = np.array([each.closed for each in known], np.int64)
     closes = np.frombuffer(b"".join(each.closes for each in known), np.float64)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from mintscope.kit.primitives import UnixS
 from mintscope.kit.time import DAY_S, MINUTE_S
 from mintscope.market.engine.given import Floats
-from mintscope.market.screening.averages import AverageColumns, recents_of
+from mintscope.market.screening.averages import NO_CANDLES, AverageColumns, recents_of
 from mintscope.market.screening.snapshot import FoldedTo, MintTrades, SlotTrades
 from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S
 from mintscope.solana.blocks import WSOL
@@ -280,9 +280,9 @@ class ListColumns:
         self._read_at[row] = -np.inf
         self.averages.start_row(row)
 
-    def note_read(self, row: int) -> None:
-        """Record that the mint of *row* was read from the store, so earlier signers are unknown."""
-        self._read_at[row] = self._now
+    def note_read(self, rows: Rows) -> None:
+        """Record that mints of *rows* were read from the store, so earlier signers are unknown."""
+        self._read_at[rows] = self._now
 
     def add_minutes(self, number: int, chunk: PartChunk) -> None:
         """Add the trades in minute *number* of H1 of rows that were just started."""
@@ -471,10 +471,8 @@ def _extremes(slot: SlotTrades, is_known: NDArray[np.bool_]) -> Floats:
 
 
 def _spare(count: int) -> Any:
-    """Return *count* unused rows, which have no trades when a minute closes."""
-    rows = np.zeros(count, ROW)
-    rows["minute_close"] = np.nan
-    return rows
+    """Return *count* rows as `start_row` leaves them."""
+    return np.frombuffer(bytearray(NEVER_TRADED.tobytes() * count), ROW)  # np.full takes longer
 
 
 def _write(column: NDArray[np.float64], chunks: list[KeptChunk]) -> None:
@@ -493,7 +491,7 @@ def load_list_kernels() -> None:
         columns.apply(SlotTrades(FoldedTo(0, None, UnixS(time)), [traded]), np.zeros(1, np.int32))
     averages = columns.averages.shown(columns.rows)
     for k, timeframe in enumerate(TIMEFRAMES):  # their records differ, and so do their kernels
-        recents_of(k, [])
+        recents_of(k, NO_CANDLES)
         averages.column(f"rsi_{timeframe}")
         averages.column(f"atr_{timeframe}")
         averages.earlier(f"rsi_{timeframe}", timeframe)

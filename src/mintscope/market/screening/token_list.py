@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from mintscope.kit.primitives import MINT_LENGTH_MAX, Mint, UnixS
-from mintscope.market.engine.fold import read_state
+from mintscope.market.engine.fold import read_states
 from mintscope.market.engine.recent import RECENTS
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.screening.averages import ClosedCandles, recents_of
@@ -48,6 +48,7 @@ from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
 M1: Final = list(Timeframe).index(Timeframe.M1)
 HIGH_AND_LOW: Final = slice(1, 3)  # of the four prices of a candle
+CLOSE: Final = 3
 
 
 class KeptRows(msgspec.Struct, frozen=True, array_like=True):
@@ -90,9 +91,12 @@ class TokenList:
     def seed(self, page: MintPage) -> None:
         """Add the mints of *page*, which is as of `folded`, or reload those already listed."""
         assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
-        states = [_state_of(one) for one in page.mints]
-        rows = [self._start(*each) for each in zip(page.mints, states, strict=True)]
-        self._load(rows, page.mints, states)
+        traded = [one for one in page.mints if one.state is not None]
+        states = _states_of(traded)
+        firsts = _firsts(traded, states)
+        rows = [self._start(one, firsts.get(one.mint)) for one in page.mints]
+        self._read(traded, states)
+        self._load(traded, states)
         for number, of_number in _parts(rows, page.mints).items():
             at, volumes, swaps, closes = zip(*of_number, strict=True)
             chunk = PartChunk(
@@ -158,9 +162,8 @@ class TokenList:
     def recall(self, page: MintPage) -> None:
         """Take the newest candles of the mints in *page*, which is as of `folded`."""
         assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
-        found = [one for one in page.mints if one.mint in self._rows]
-        rows = [self._rows[one.mint] for one in found]
-        self._load(rows, found, [_state_of(one) for one in found])
+        found = [one for one in page.mints if one.mint in self._rows and one.state is not None]
+        self._load(found, _states_of(found))
 
     def listed(self) -> ListedTokens:
         """Return the current list; this takes some time, during which the list must not change."""
@@ -251,18 +254,13 @@ class TokenList:
         """Append the trades of a closed part to those of the parts before it."""
         self._columns.restore_chunk(number, chunk, of_day=of_day)
 
-    def _start(self, one: MintAsFolded, state: Any) -> int:
+    def _start(self, one: MintAsFolded, first: UnixS | None) -> int:
         self.drop(one.mint)
         row = self._rows[one.mint] = self._take_row()
-        self._columns.start_row(row)
         kept = self._columns.rows[row]
-        since = one.since
+        since = first if one.since is None else one.since
         kept["before"] = [np.nan if price is None else price for price in one.before]
         kept["first"] = np.nan if one.first_usd is None else one.first_usd
-        if state is not None:
-            first = _read_row(kept, state)
-            self._columns.note_read(row)
-            since = first if since is None else since
         kept["is_listed"], kept["key"] = True, key_of(one.mint)
         self._keys = None
         if since is not None:
@@ -275,23 +273,39 @@ class TokenList:
         self._put_mint(row, ListedMint.of(one.mint, since, one.facts), one.facts)
         return row
 
-    def _load(
-        self, rows: Sequence[int], mints: Sequence[MintAsFolded], states: Sequence[Any]
-    ) -> None:
-        """Load the newest candles of *mints* that were traded, as of `folded`, for their *rows*."""
-        known = [
-            (row, one, state["frames"])
-            for row, one, state in zip(rows, mints, states, strict=True)
-            if state is not None
-        ]
-        if not known:
+    def _read(self, traded: Sequence[MintAsFolded], states: Any) -> None:
+        """Store candle counts and newest prices of *traded*, whose states are *states*."""
+        at = np.array([self._rows[one.mint] for one in traded], np.int32)
+        self._columns.note_read(at)
+        rows = self._columns.rows
+        frames = states["frames"]
+        rows["counts"][at] = frames["count"]
+        rows["buckets"][at] = frames["open_bucket"]
+        is_priced = frames["count"][:, M1] > 0
+        at = at[is_priced]
+        rows["first_at"][at] = states["first"][is_priced]
+        rows["usd"][at] = frames["prices"][is_priced, M1, CLOSE]
+        rows["sol"][at] = states["price_sol"][is_priced]
+
+    def _load(self, traded: Sequence[MintAsFolded], states: Any) -> None:
+        """Load the newest candles of *traded*, as of `folded`, whose states are *states*."""
+        if not traded:
             return
+        frames = states["frames"]
         recents = [
-            recents_of(k, [_closed(frames, k, one) for _, one, frames in known])
-            for k in range(len(TIMEFRAMES))
+            recents_of(
+                k,
+                ClosedCandles(
+                    np.maximum(frames["count"][:, k] - 1, 0),
+                    np.ascontiguousarray(frames["acc"][:, k]),
+                    [one.recent.get(timeframe) for one in traded],
+                    [one.newest.get(timeframe, b"") for one in traded],
+                ),
+            )
+            for k, timeframe in enumerate(TIMEFRAMES)
         ]
-        opens = np.array([frames["prices"][:, HIGH_AND_LOW] for *_, frames in known])
-        self._columns.averages.load(np.array([row for row, *_ in known]), recents, opens)
+        at = np.array([self._rows[one.mint] for one in traded])
+        self._columns.averages.load(at, recents, frames["prices"][:, :, HIGH_AND_LOW])
 
     def _stand(self, rows: Any) -> None:
         """Write the basis of the price to those of *rows* whose pools have changed."""
@@ -307,7 +321,9 @@ class TokenList:
 
     def _take_row(self) -> int:
         if self._gone and self._gone[0][0] + D1.parts < self._columns.part:
-            return self._gone.popleft()[1]
+            row = self._gone.popleft()[1]
+            self._columns.start_row(row)
+            return row
         self._mints.append(None)
         self._standings.append(None)
         self._lines.append(b"")
@@ -356,29 +372,16 @@ def fold_key(text: str | None) -> int:
     return int.from_bytes(blake2b(alike, digest_size=8).digest(), signed=True) if alike else 0
 
 
-def _state_of(one: MintAsFolded) -> Any:
-    """Return the state of a mint as a record of STATE, None if it was never traded."""
-    return None if one.state is None else read_state(one.state)[0]
+def _states_of(traded: Sequence[MintAsFolded]) -> Any:
+    """Return the states of *traded* as records of STATE."""
+    return read_states([one.state for one in traded if one.state is not None])
 
 
-def _read_row(kept: Any, state: Any) -> UnixS | None:
-    """Put candle counts and the newest price of *state* into *kept*; return its first minute."""
-    frames = state["frames"]
-    kept["counts"] = frames["count"]
-    kept["buckets"] = frames["open_bucket"]
-    if not frames["count"][M1]:
-        return None
-    kept["first_at"] = state["first"]
-    kept["usd"] = frames["prices"][M1][-1]
-    kept["sol"] = state["price_sol"]
-    return UnixS(int(state["first"]))
-
-
-def _closed(frames: Any, k: int, one: MintAsFolded) -> ClosedCandles:
-    timeframe = TIMEFRAMES[k]
-    closed = max(0, int(frames["count"][k]) - 1)
-    newest = one.newest.get(timeframe, b"")
-    return ClosedCandles(closed, frames["acc"][k], one.recent.get(timeframe), newest)
+def _firsts(traded: Sequence[MintAsFolded], states: Any) -> dict[Mint, UnixS]:
+    """Return the first minute of each mint of *traded* that has a candle."""
+    is_priced = (states["frames"]["count"][:, M1] > 0).tolist()
+    firsts = zip(traded, states["first"].tolist(), is_priced, strict=True)
+    return {one.mint: UnixS(first) for one, first, has_candle in firsts if has_candle}
 
 
 def _parts(
