@@ -487,7 +487,7 @@ class SqlIdempotencyRows:
         return None if row is None else IdempotencyRecord(bytes(row[0]), row[1])
 
     def insert(self, key_hash: CredentialHash, made: IdempotencyRecord, at: UnixMs) -> None:
-        """Store the record of a request with that Idempotency-Key."""
+        """Store *made*, the record of a request whose Idempotency-Key has the hash *key_hash*."""
         self._db.execute(INSERT, (key_hash, made.asked, made.thing_id, at))
 
     def purge(self, before: UnixMs, limit: int) -> bool:

@@ -215,8 +215,9 @@ class Ended(NamedTuple):
 class Deliveries:
     """Leases webhooks to senders, and records their outcomes.
 
-    retry_ms_max   a webhook that fails for longer is disabled
-    lease_ms       after this time another process may send the leased webhooks
+    retry_ms_max   time from a firing to the last attempt of its webhook; then webhooks of the alert
+                   are disabled
+    lease_ms       time after which another process may send a leased webhook
     waiting_max    waiting webhooks kept per alert; kept_max: finished webhooks kept
     Raises ServiceUnavailable from every method.
     """

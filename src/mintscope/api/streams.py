@@ -138,7 +138,7 @@ class PaidMinutes:
             self._note_sent(self._paid)
 
     def returned_count(self, stream: EventStream) -> int:
-        """Return the number of credits to give back if the service ends *stream* now."""
+        """Mark the credits of the minute as owed if nothing was sent; return their number."""
         paid = self._paid
         if paid is None or stream.has_reported:
             return 0

@@ -239,7 +239,7 @@ def _decode(transaction: Transaction, known: Roles, into: Decoded, migrations: l
     has_unlisted = False
     for call in calls:
         if call.program is UNLISTED:
-            if call.tokens or call.below_router:  # else it has moved nothing itself
+            if call.tokens or call.below_router:  # a call with neither has moved no tokens
                 has_unlisted = True
             found.append([])
             continue

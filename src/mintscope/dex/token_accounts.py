@@ -32,12 +32,12 @@ MOVING_PROGRAMS: Final = SPL_PROGRAMS | SYSTEM_PROGRAM
 DECIMALS: Final[dict[str, int]] = {WSOL: 9, USDC: 6, USDT: 6}
 
 NAMED_MINTS_MAX: Final = 8
-DIGITS_MAX: Final = 19  # that always fit a u64
+DIGITS_MAX: Final = 19  # a number of so many digits always fits a u64
 
 INITIALIZE_ACCOUNT: Final = frozenset({"2", b"\x01"})  # accounts are account, mint, owner
 INITIALIZE_ACCOUNTS: Final = 3
 INITIALIZE_ACCOUNT_OF: Final = frozenset({b"\x10", b"\x12"})  # the owner is in the data
-CHECKED_DECIMALS_AT: Final = {b"\x0c": 9, b"\x1a": 10}  # TransferChecked, and WithFee
+CHECKED_DECIMALS_AT: Final = {b"\x0c": 9, b"\x1a": 10}  # and TransferCheckedWithFee
 
 
 class Texts(Sequence[str]):

@@ -114,7 +114,7 @@ class SqlImports(SqlStore):
         await self._write(work)
 
     async def counts(self, mint: Mint) -> Mapping[Timeframe, backfill.Imported]:
-        """Return the candles imported for *mint*."""
+        """Return the provider and the counts of the candles imported for *mint*, by timeframe."""
         rows = await self._read(lambda db: db.execute(COUNTS, (mint,)))
         return {Timeframe(timeframe): backfill.Imported(*counted) for timeframe, *counted in rows}
 

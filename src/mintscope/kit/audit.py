@@ -14,8 +14,8 @@ Actor = NewType("Actor", str)
 
 COMMAND_LINE: Final = Actor("command line")
 SERVICE: Final = Actor("service")
-APPLICANT: Final = Actor("applicant")  # has the secret of the application
-MAILBOX: Final = Actor("mailbox")  # followed a link that was sent by e-mail
+APPLICANT: Final = Actor("applicant")  # an applicant with the secret of the application
+MAILBOX: Final = Actor("mailbox")  # a person who followed a link in an e-mail
 
 
 def user_actor(user_id: int) -> Actor:

@@ -324,7 +324,7 @@ class FolderOpen(UnusableStore):
 
 T = TypeVar("T")
 
-# Errors of parsing: bad JSON or shape, bad UTF-8, nesting without end.
+# Errors of parsing: invalid JSON, an unexpected shape, invalid UTF-8, nesting that is too deep.
 UNPARSABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 PANIC: Final = "PanicException"  # of pyo3, which has a separate class in each library

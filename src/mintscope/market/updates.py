@@ -20,7 +20,7 @@ from mintscope.market.report import (
 from mintscope.market.timeframe import TIMEFRAMES, AskedFrame
 from mintscope.solana.blocks import WSOL
 
-Changes = int  # a bit for each part of a report, in the order of `_parts`
+Changes = int  # a set bit for each changed part of a report, in the order of `_parts`
 NOTHING: Final[Changes] = 0
 FRAME_PARTS: Final = len(REPORTED)
 FRAMES: Final = (*TIMEFRAMES, *AskedFrame)

@@ -63,7 +63,7 @@ class PaceMeter:
         while marks and marks[-1][0] >= slot:
             marks.pop()
             self._is_measured = False
-        # Only the first slot of each second counts: there the second begins, to within a slot.
+        # Only the first slot with a block time is a mark: its second began at most a slot earlier.
         if marks and time == marks[-1][1]:
             return
         marks.append((slot, time))

@@ -459,7 +459,7 @@ class Rpc:
 
 
 def plausible_time(slot: Slot, time: int | None, clock: Clock) -> UnixS | None:
-    """Return *time*, or None if it is in the future, which would stop the market's clock."""
+    """Return *time*, or None beyond FUTURE_S_MAX ahead, where the market's clock would stop."""
     if time is not None and time > clock.now() / 1000 + FUTURE_S_MAX:
         log.warning("block_from_the_future", slot=slot, block_time=time)
         return None

@@ -147,7 +147,7 @@ class Treatment(StrEnum):
     NEWER_VERSION = "newer version"  # at once, with a higher maxSupportedTransactionVersion
     SKIPPED = "skipped"  # continue: a later block proves the skip, or the slot is requested again
     NOT_READY = "not ready"  # as for SKIPPED
-    GAP = "gap"  # once a later block proves that the block existed
+    GAP = "gap"  # record a gap once a later block proves that this slot had a block
     STOP = "stop"  # at the start; later wait, because only an operator can help
 
 

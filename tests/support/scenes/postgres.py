@@ -114,7 +114,7 @@ def url_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
 def dsn_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
     """Return the DSN of the database of *folder*, made and migrated at the first call.
 
-    kinds   the kinds of tables to make at the first call; their users make all others
+    kinds   the kinds of tables to make at the first call; code that opens others makes those
     """
     return _dsn(_copy_of(folder, kinds).name)
 

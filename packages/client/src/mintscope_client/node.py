@@ -24,7 +24,7 @@ Dialogue = Generator[httpx.Request, httpx.Response, Answer]
 # How far a node may be behind the one of a seller's blockhash.
 NODES_APART_BLOCKS: Final = 32
 TIP: Final = "processed"  # the newest level, which every node knows
-PAGE: Final = 1_000  # the most that one answer holds
+PAGE: Final = 1_000  # the largest number of signatures in one answer of a node
 PAGES_MAX: Final = 20
 
 

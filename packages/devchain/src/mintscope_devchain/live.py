@@ -22,9 +22,9 @@ async def serve(
     slot_s: float,
     grpc_address: str | None = None,
 ) -> None:
-    """Serve *chain* on *listener* until a signal, adding a block every *slot_s* seconds.
+    """Serve *chain* on *listener* until a signal arrives; add a block every *slot_s* seconds.
 
-    grpc_address   `host:port` of its stream, None for none
+    grpc_address   `host:port` of the gRPC stream; None: there is no stream
     """
     chain.vm.clock = clock
     server = uvicorn.Server(

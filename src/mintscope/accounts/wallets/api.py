@@ -80,7 +80,7 @@ class WalletRoutes:
     async def list_wallets(self, request: Request) -> Response:
         """Wallets that are linked to the account.
 
-        Returns the wallets whose owner has proven to be the user of the API key. Costs nothing.
+        Returns the wallets that the user of the API key has proven to own. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         return self._linked(request, await self.wallets.of_user(holder.key.user_id))

@@ -1,6 +1,6 @@
-"""The traders of a mint in spans of five minutes, which the fold stores.
+"""The traders of a mint in each span of five minutes; the fold stores them.
 
-Trader  a signer, by the number of the start of its address: `log.signer_number`
+Trader  a signer, identified by the start of its address as a number: `log.signer_number`
 Crowd   the traders of a span, each with its flow, and whether it bought and sold.  Those beyond the
         first TRADERS_MAX are summed as OTHERS
 

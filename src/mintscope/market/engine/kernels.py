@@ -234,7 +234,7 @@ def add_volume(window: Any, parts: Ints, number: int, buy: int, sell: int) -> No
 
 @kernel
 def add_volumes(row: Any, windows: tuple[int, int], at: int, buy: int, sell: int) -> None:
-    """Add volume at time *at* to the windows from `windows[0]` to before `windows[1]`."""
+    """Add volume at time *at* to the windows with the indexes `range(*windows)`."""
     for w in range(windows[0], windows[1]):
         add_volume(row["windows"][w], row["parts"][w], at // GRAINS[w], buy, sell)
 
@@ -272,7 +272,7 @@ def apply(rows: Any, trades: Trades) -> None:
 
 @kernel
 def refill_windows(row: Any, windows: tuple[int, int], volumes: Volumes) -> None:
-    """Add kept *volumes* to the windows from `windows[0]` to before `windows[1]`."""
+    """Add stored *volumes* to the windows with the indexes `range(*windows)`."""
     for j in range(len(volumes.times)):
         add_volumes(row, windows, volumes.times[j], volumes.buys[j], volumes.sells[j])
 

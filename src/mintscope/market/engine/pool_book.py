@@ -64,7 +64,7 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
     fee_bps: int | None = None
 
     def lively(self, today: int) -> int:
-        """Return the micro-USD of *today* and of the day before."""
+        """Return the volume of *today* and of the day before, in micro-USD."""
         if today == self.day:
             return self.volume + self.volume_before
         return self.volume if today == self.day + 1 else 0

@@ -36,7 +36,8 @@ _IN_ONE_CASE: Final = str.maketrans({"0": "o", "1": "l", "i": "l"})
 def folded(text: str) -> str:
     """Return the common form of texts that look alike, or "" if nothing in *text* is visible.
 
-    The skeleton of Unicode TR39, section 4, for ASCII alone, in one case and without spaces.
+    This is the skeleton of Unicode TR39, section 4, in one case and without spaces; only
+    characters that look like ASCII text are replaced.
     """
     for _ in range(_TURNS):
         text = normalize("NFKD", normalize("NFD", text).translate(_PROTOTYPES)).casefold()

@@ -1,4 +1,4 @@
-"""Swap log in SQL, as it is read."""
+"""Reads of the swap log from SQL tables."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

@@ -214,7 +214,7 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
 
     amount           in atoms, to be paid exactly
     memo             the signed quote that the payment must carry (`memo`)
-    max_timeout_s    how long a payment signed now can land, in seconds, at most HELD_OPEN_S
+    max_timeout_s    seconds within which a payment that is signed now can land, at most HELD_OPEN_S
     recent           a blockhash for signing; None: the buyer asks a node for one
     """
 

@@ -176,7 +176,7 @@ class OperationPages:
     async def show_sales(
         self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
     ) -> PageResponse:
-        """Show whether sales are open, and if not, why, and *errors* of the form."""
+        """Show whether sales are open, the reason if they are not, and *errors* of the form."""
         facts: dict[str, object] = {"is_sold": self._sales is not None, "why": None}
         if self._sales is not None:
             facts["why"] = await self._sales.why_stopped()

@@ -29,7 +29,7 @@ from mintscope.site.sol import MarketParts
 from mintscope.site.token.reading import TokenReading, kind_of
 from mintscope.site.token.shown import figures_of, last_trade, shown_swaps
 
-PAUSE_S: Final = 0.25  # pause between two reads of a token, as between reports
+PAUSE_S: Final = 0.25  # between two reads of a token, as between two updates of a stream
 LIST_PAUSE_S: Final = 1.0  # pause between two reads of the list
 VIEW_OVER: Final = "The view has ended. Load the page again."
 TIME_DIGITS_MAX: Final = 12

@@ -115,7 +115,7 @@ def _name(signature: bytes) -> Signature | None:
 
 
 ASK_S: Final = 2.0  # time limit of the node for an answer
-AHEAD_MAX: Final = 1_000  # slots, more than the difference of any two nodes
+AHEAD_MAX: Final = 1_000  # in slots; no two nodes are so far apart
 SLOTS_PER_S: Final = 50  # more than any cluster produces
 ABSURD: Final = 2**53  # more than JSON-RPC can express
 

@@ -1,4 +1,4 @@
-"""Payments as rows of a money file, without a chain: the data of pages."""
+"""Writes payments into a money file without a chain, as data for tests of pages."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -32,9 +32,9 @@ class ChangeOfPrice(msgspec.Struct, frozen=True):
 class TokenLine(msgspec.Struct, frozen=True, rename="camel"):
     """One token of a list; unknown values are None.
 
-    price               of one whole token at its newest swap that is final
-    volume_usd_d1       bought and sold within a day, USD
-    swaps_d1            those of a day that set the price
+    price               the price of one whole token at its newest final swap
+    volume_usd_d1       USD bought and sold within a day
+    swaps_d1            the swaps of a day that set the price
     market_cap_usd      price times supply
     ready_timeframes    those with enough candles for all indicators
     tracked_since       Unix seconds; age_s: seconds from then until the list was made

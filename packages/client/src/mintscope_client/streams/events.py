@@ -9,7 +9,7 @@ from typing import Final
 
 from mintscope_client.errors import UnreadableError
 
-EVENT_BYTES_MAX: Final = 256 * 1024  # a report has some thousand bytes
+EVENT_BYTES_MAX: Final = 256 * 1024  # a report has a few thousand bytes
 
 
 @dataclass(frozen=True, slots=True)

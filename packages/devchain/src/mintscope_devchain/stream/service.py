@@ -41,9 +41,9 @@ class StreamedChain(Protocol):
 class GeyserServer:
     """A gRPC server on one address, as a context manager; *port* is its assigned port.
 
-    addresses_max   most addresses in a filter, as providers limit it
-    x_token         required of clients, "" for none
-    names_banks     messages have a bank_id, as those of servers since October 2026
+    addresses_max   the largest number of addresses in a filter; providers have such a limit
+    x_token         the token that clients must send; "": they send none
+    names_banks     whether messages have a bank_id, as servers send it since October 2026
     """
 
     def __init__(
