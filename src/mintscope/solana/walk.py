@@ -169,11 +169,7 @@ class Walk:
                 self._note_head(max(slot, self.head))
                 return answer
             if answer.absence is Absence.SKIPPED and slot > self.head:
-                # A later block exists: slots may be skipped together, in less than their time.
-                await self._ask_head()
-                jumped = self._jumped
-                self._jumped = asyncio.Event()
-                jumped.set()
+                await self._jump()
             if answer.absence is not Absence.NOT_READY:
                 break
             if attempt == 0:  # later attempts may fail because the slot has no block
@@ -181,6 +177,21 @@ class Walk:
         while slot > self.head:
             await self._risen.wait()
         return await self._ask(slot)
+
+    async def _jump(self) -> None:
+        """Ask for the head, because the chain has gone past an expected slot without its block.
+
+        Slots may be skipped together, in less than their time.  The answer of a node that lags does
+        not count: a lower head would stop slots that another node has reported.
+        """
+        asked_at_s = self._clock.monotonic_s()
+        head = (await self._rpc.head(Commitment.CONFIRMED)).slot
+        if head > self.head:
+            self._arrivals.note_named(head, asked_at_s)
+            self._note_head(head)
+            jumped = self._jumped
+            self._jumped = asyncio.Event()
+            jumped.set()
 
     async def _expect(self, slot: Slot, attempt: int) -> None:
         """Wait until *slot* is expected; after two attempts also wait the polling interval."""
@@ -207,13 +218,6 @@ class Walk:
 
     async def _ask(self, slot: Slot) -> Answer:
         return await self._rpc.block(slot, self._finality.commitment(slot))
-
-    async def _ask_head(self) -> None:
-        """Ask the node for its newest confirmed slot."""
-        asked_at_s = self._clock.monotonic_s()
-        head = (await self._rpc.head(Commitment.CONFIRMED)).slot
-        self._arrivals.note_named(head, asked_at_s)
-        self._note_head(head)
 
     def _note_head(self, slot: Slot) -> None:
         """Record that *slot* is the newest confirmed slot."""
@@ -265,7 +269,10 @@ class Walk:
 
     async def _after(self, slot: Slot) -> list[Slot]:
         """Return the slots after *slot* at which the node may have blocks, ascending."""
-        await self._ask_head()
+        asked_at_s = self._clock.monotonic_s()
+        head = (await self._rpc.head(Commitment.CONFIRMED)).slot
+        self._arrivals.note_named(head, asked_at_s)
+        self._note_head(head)
         first = Slot(slot + 1)
         last = min(self.head, Slot(slot + BLOCKS_RANGE_MAX))
         if last - first < self._polling.requests_in_flight:
