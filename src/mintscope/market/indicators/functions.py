@@ -169,7 +169,10 @@ def _since(bars: Bars, anchor: int) -> Ints | None:
 
 @indicator("obv", ANCHOR, reach=lambda _: 0, reads=ANCHORED_MAX)
 def obv(bars: Bars, anchor: int) -> Floats:
-    """On-balance volume, USD, since the anchor: a candle that closes higher adds, a lower takes."""
+    """On-balance volume, USD, since the anchor.
+
+    A candle that closes higher adds its volume, one that closes lower subtracts it.
+    """
     found = nothing(bars)
     places = _since(bars, anchor)
     if places is not None and len(places):
@@ -256,7 +259,10 @@ def williams_r(bars: Bars, size: int) -> Floats:
     reach=lambda size, k_size, d_size: size + k_size + d_size,
 )
 def stochastic(bars: Bars, size: int, k_size: int, d_size: int) -> Floats:
-    """Close between lowest low and highest high, 0 to 100: `k` is its mean, `d` that of `k`."""
+    """Position of the close between the lowest low and the highest high, 0 to 100.
+
+    `k` is the mean of `kPeriod` positions, `d` the mean of `dPeriod` values of `k`.
+    """
     least = lowest(bars.lows, size)
     span = highest(bars.highs, size) - least
     none = np.where(np.isnan(span), np.nan, 0.0)
@@ -344,7 +350,10 @@ def ema(bars: Bars, size: int) -> Floats:
     reach=lambda fast, slow, signal: FORGETTING * (max(fast, slow) + signal) // 2 + fast + slow,
 )
 def macd(bars: Bars, fast: int, slow: int, signal: int) -> Floats:
-    """EMA of `fast` closes less that of `slow`, and the EMA of `signal` of it, USD."""
+    """`line`: EMA of `fast` closes minus the EMA of `slow` closes, USD.
+
+    `signal`: EMA of `signal` values of the line. `histogram`: the line minus the signal.
+    """
     line = exponential(bars.closes, fast) - exponential(bars.closes, slow)
     of_line = exponential(line, signal)
     line = np.where(np.isnan(of_line), np.nan, line)
