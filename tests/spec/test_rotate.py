@@ -127,6 +127,21 @@ async def test_a_rotated_token_in_memory_is_invalid(
     assert await balance(shop, new) == 8
 
 
+async def test_a_payment_beside_a_rotated_token_in_memory_is_answered(shop: SellingApi) -> None:
+    """Nothing is paid without an answer, whatever credential is sent beside the payment."""
+    old, _ = await bought(shop)
+    path = f"/v1/token/{TRACKED}"
+    for _ in range(2):  # the first request puts the account in memory
+        assert (await shop.client.get(path, headers=bearer(old))).status_code == 200
+    await shop.client.post(PATH, headers=bearer(old))
+    payment = {"PAYMENT-SIGNATURE": await shop.paid("GET", path)}
+
+    answer = await shop.client.get(path, headers=bearer(old) | payment)
+
+    assert answer.status_code == 200, answer.text
+    assert "payment-response" in answer.headers
+
+
 async def test_what_is_given_back_after_a_rotation_is_on_the_new_token(shop: SellingApi) -> None:
     """The answer of a request of before could not be sent."""
     old, _ = await bought(shop)

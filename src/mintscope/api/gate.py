@@ -125,10 +125,12 @@ class Gate:
 
         The account of a credit token may come from memory, which saves a query.  If another process
         has rotated the token since, that account is empty: the sale is refused, and then
-        `look_again` finds out.  A named answer that was paid for needs no credits, so a request
-        with an Idempotency-Key is looked up.
+        `look_again` finds out.  A payment, and a named answer that was paid for, need no credits,
+        so requests with either are looked up.
         """
-        caller = None if b"idempotency-key" in request.headers else self._recall(request.bearer())
+        if request.has_payment() or b"idempotency-key" in request.headers:
+            return await self.admit(request)
+        caller = self._recall(request.bearer())
         return await (self.admit(request) if caller is None else self._admitted(request, caller))
 
     def _recall(self, bearer: str | None) -> Caller | None:
