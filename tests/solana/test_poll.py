@@ -301,8 +301,8 @@ async def test_a_block_in_hand_whose_parent_died_is_asked_for_again() -> None:
 async def test_a_missing_block_and_its_gap_are_reported_once() -> None:
     node = node_of(30)
     node.unfetchable = {12: -32007}
-    with capture_logs() as lines:  # waits for expected slots run at once, and add up on this clock
-        consumer = await follow(node, Polling(start="first", asks_ahead=False))
+    with capture_logs() as lines:
+        consumer = await follow(node, Polling(start="first"))
 
     reported = [(line["event"], line.get("slot", line.get("first"))) for line in lines]
     assert reported == [("block_awaited", 12), ("gap", 12)]
@@ -428,10 +428,7 @@ async def test_slots_the_node_has_purged_are_a_gap_at_once() -> None:
     tip = node.blocks[20]
 
     seen = Consumer(whole(node)[:21])
-    tip_seen = Tip(Slot(20), tip.blockhash)
-    # Waits for expected slots run at once, and add up on this clock.
-    polling = Polling(start="first", asks_ahead=False)
-    consumer = await follow(node, polling, after=tip_seen, consumer=seen)
+    consumer = await follow(node, after=Tip(Slot(20), tip.blockhash), consumer=seen)
 
     assert consumer.gaps == [Gap(Slot(21), Slot(32), "the node no longer has these slots")]
     assert consumer.chain == whole(node)[:21] + whole(node)[33:]

@@ -1,5 +1,6 @@
 """A Solana node with a chain that the test writes, and with faulty answers on request."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -98,8 +99,11 @@ class FakeNode:
         self.final_count = max(self.final_count, len(self.blocks) - lag)
 
     async def sleep(self, seconds: float) -> None:
+        """Advance the clock to the end of this wait; waits that begin together do not add up."""
         self.sleeps.append(seconds)
-        self.clock.advance(max(1, int(seconds * 1000)))
+        end = self.clock.now() + max(1, int(seconds * 1000))
+        await asyncio.sleep(0)
+        self.clock.advance(max(0, end - self.clock.now()))
 
     def transport(self) -> httpx.MockTransport:
         return httpx.MockTransport(self.handle)
