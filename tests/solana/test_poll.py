@@ -99,10 +99,10 @@ async def follow(
         clock=node.clock,
         transport=node.transport(),
         jitter=lambda: 0.5,
-        sleep=node.sleep,
+        sleep=node.sleep_at_once,
     )
     async with rpc:
-        poller = Poller(rpc, polling, clock=node.clock, sleep=node.sleep)
+        poller = Poller(rpc, polling, clock=node.clock, sleep=node.sleep_at_once)
         async with aclosing(poller.updates(after)) as updates:
             async for update in updates:
                 consumer.apply(update)

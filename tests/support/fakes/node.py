@@ -99,6 +99,10 @@ class FakeNode:
         self.final_count = max(self.final_count, len(self.blocks) - lag)
 
     async def sleep(self, seconds: float) -> None:
+        self.sleeps.append(seconds)
+        self.clock.advance(max(1, int(seconds * 1000)))
+
+    async def sleep_at_once(self, seconds: float) -> None:
         """Advance the clock to the end of this wait; waits that begin together do not add up."""
         self.sleeps.append(seconds)
         end = self.clock.now() + max(1, int(seconds * 1000))
