@@ -146,7 +146,7 @@ class ListKeeper:
 
 
 # So many at once take some milliseconds, in a thread; nothing else touches the list meanwhile.
-MINTS_PER_READ: Final = 50
+MINTS_PER_READ: Final = 100
 TRADES_PER_READ: Final = 250
 FACTS_PER_READ: Final = 100
 LOST_PER_LOOK: Final = 20  # each takes some milliseconds of the store

@@ -40,8 +40,6 @@ OF_OPEN: Final = _places(NAMES)
 OF_RECENT: Final = _places(recent.NAMES)
 H1_FRAME: Final = list(TIMEFRAMES).index(Timeframe.H1)
 RSI: Final = NAMES.index("rsi")
-GROWS: Final = 8  # records grow by an eighth, as rows do
-RESTORED_GROW: Final = 1  # twice as many: else most of a restore is copying
 NO_ACC: Final = bytes(8 * ACC)
 # Takes records, the places of some rows in them, the candle counts of these rows, and the closes of
 # their open candles (or high, low and close); returns the columns of these rows.
@@ -67,16 +65,13 @@ class RecentRows:
         """Extend to *count* rows, no fewer than before."""
         self.places = np.pad(self.places, (0, count - len(self.places)))
 
-    def take(self, at: AverageRows, grows: int = GROWS) -> Any:
-        """Return the places of the distinct rows *at*; rows without a place get one.
-
-        grows   the records grow by this part, at most to one for each row
-        """
+    def take(self, at: AverageRows) -> Any:
+        """Return the places of the distinct rows *at*; rows without a place get one."""
         new = at[self.places[at] == 0]
         last = self._used + len(new)
         if last > len(self.kept):
-            more = len(self.kept) + len(self.kept) // grows
-            size = max(last, min(more, len(self.places) + 1))
+            # Zeros that were never written take no memory.
+            size = max(last, 2 * len(self.kept))
             grown = self._make(size, self.kept.dtype)
             grown[: self._used] = self.kept[: self._used]
             self.kept = grown
@@ -88,11 +83,11 @@ class RecentRows:
         """Return the records of rows *at*."""
         return self.kept[self.places[at]]
 
-    def write(self, at: AverageRows, recents: Any, grows: int = GROWS) -> None:
+    def write(self, at: AverageRows, recents: Any) -> None:
         """Store *recents* for the distinct rows *at*."""
         is_filled = np.frombuffer(recents.tobytes(), np.uint8).reshape(len(at), -1).any(axis=1)
         is_needed = is_filled | (self.places[at] > 0)
-        places = self.take(at[is_needed], grows)  # this may replace `kept`
+        places = self.take(at[is_needed])  # this may replace `kept`
         self.kept[places] = recents[is_needed]
 
 
@@ -185,7 +180,7 @@ class AverageColumns:
         last = first + len(opens)
         for each, of in zip(self._recents, kept, strict=False):
             recents = np.frombuffer(of, each.kept.dtype)
-            each.write(np.arange(first, last), recents, RESTORED_GROW)
+            each.write(np.arange(first, last), recents)
         self._opens[first:last] = opens
         self._lost[first:last] = np.frombuffer(kept[-1], np.bool_)
 

@@ -10,7 +10,7 @@ that was never stored.
 
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
@@ -94,7 +94,7 @@ class TokenList:
         traded = [one for one in page.mints if one.state is not None]
         states = _states_of(traded)
         firsts = _firsts(traded, states)
-        rows = [self._start(one, firsts.get(one.mint)) for one in page.mints]
+        rows = self._start(page.mints, firsts)
         self._read(traded, states)
         self._load(traded, states)
         for number, of_number in _parts(rows, page.mints).items():
@@ -147,7 +147,7 @@ class TokenList:
         if row is not None:
             old = self._mints[row]
             assert old is not None
-            self._put_mint(row, ListedMint.of(mint, old.since, facts), facts)
+            self._describe([row], [ListedMint.of(mint, old.since, facts)], [facts])
 
     def lost(self, limit: int) -> list[Mint]:
         """Return up to *limit* mints whose candles must be read again: see `engine.recent`."""
@@ -240,10 +240,8 @@ class TokenList:
         self._standings += kept.standings
         self._lines += kept.lines
         self._lengths[first:last] = [len(line) for line in kept.lines]
-        addresses = ("" if one is None else one.mint for one in kept.mints)
-        padded = b"".join(each.encode().ljust(MINT_LENGTH_MAX, b"\0") for each in addresses)
-        self._address_bytes[first:last] = np.frombuffer(padded, np.uint8).reshape(
-            -1, MINT_LENGTH_MAX
+        self._address_bytes[first:last] = _address_bytes(
+            "" if one is None else one.mint for one in kept.mints
         )
         self._rows.update(
             (one.mint, row) for row, one in enumerate(kept.mints, first) if one is not None
@@ -254,24 +252,35 @@ class TokenList:
         """Append the trades of a closed part to those of the parts before it."""
         self._columns.restore_chunk(number, chunk, of_day=of_day)
 
-    def _start(self, one: MintAsFolded, first: UnixS | None) -> int:
-        self.drop(one.mint)
-        row = self._rows[one.mint] = self._take_row()
-        kept = self._columns.rows[row]
-        since = first if one.since is None else one.since
-        kept["before"] = [np.nan if price is None else price for price in one.before]
-        kept["first"] = np.nan if one.first_usd is None else one.first_usd
-        kept["is_listed"], kept["key"] = True, key_of(one.mint)
+    def _start(self, mints: Sequence[MintAsFolded], firsts: Mapping[Mint, UnixS]) -> list[int]:
+        """Return a new row for each of *mints*, with everything but the numbers of its state.
+
+        firsts   the first minute of each mint that has a candle
+        """
+        for one in mints:
+            self.drop(one.mint)
+        self._make_room(len(self._mints) + len(mints))
+        rows = [self._take_row() for _ in mints]
+        sinces = [firsts.get(one.mint) if one.since is None else one.since for one in mints]
+        for row, one in zip(rows, mints, strict=True):
+            self._rows[one.mint] = row
+            self._standings[row] = one.standing
+        self._restood.update(rows)
         self._keys = None
-        if since is not None:
-            kept["since"] = since
-        self._standings[row] = one.standing
-        self._restood.add(row)
-        self._let_go()
-        self._address_bytes[row] = 0
-        self._address_bytes[row, : len(one.mint)] = np.frombuffer(one.mint.encode(), np.uint8)
-        self._put_mint(row, ListedMint.of(one.mint, since, one.facts), one.facts)
-        return row
+        kept = self._columns.rows
+        at = np.array(rows, np.int32)
+        kept["before"][at] = np.array([one.before for one in mints], np.float64).reshape(-1, 3)
+        kept["first"][at] = np.array([one.first_usd for one in mints], np.float64)
+        kept["since"][at] = np.array(sinces, np.float64)
+        kept["key"][at] = np.array([key_of(one.mint) for one in mints], np.uint64)
+        kept["is_listed"][at] = True
+        listed = [
+            ListedMint.of(one.mint, since, one.facts)
+            for one, since in zip(mints, sinces, strict=True)
+        ]
+        self._describe(rows, listed, [one.facts for one in mints])
+        self._address_bytes[at] = _address_bytes(one.mint for one in mints)
+        return rows
 
     def _read(self, traded: Sequence[MintAsFolded], states: Any) -> None:
         """Store candle counts and newest prices of *traded*, whose states are *states*."""
@@ -320,6 +329,7 @@ class TokenList:
         self._restood.clear()
 
     def _take_row(self) -> int:
+        """Return the number of an unused row, for which there must be room."""
         if self._gone and self._gone[0][0] + D1.parts < self._columns.part:
             row = self._gone.popleft()[1]
             self._columns.start_row(row)
@@ -328,7 +338,6 @@ class TokenList:
         self._standings.append(None)
         self._lines.append(b"")
         self._names = None
-        self._make_room(len(self._mints))
         return len(self._mints) - 1
 
     def _make_room(self, count: int) -> None:
@@ -339,14 +348,19 @@ class TokenList:
             self._lengths = np.pad(self._lengths, (0, more))
             self._folds = np.pad(self._folds, ((0, more), (0, 0)))
 
-    def _put_mint(self, row: int, mint: ListedMint, facts: MintFacts | None) -> None:
-        self._mints[row] = mint
-        if facts is not None:
-            supply = facts.supply / 10**facts.decimals
-            self._columns.rows["supply"][row] = supply or np.nan
-        self._put_line(row, search_line(mint.name, mint.symbol))
+    def _describe(
+        self, rows: Sequence[int], listed: Sequence[ListedMint], facts: Sequence[MintFacts | None]
+    ) -> None:
+        """Store the mints of *rows*, whose supplies are in *facts*."""
+        for row, mint, known in zip(rows, listed, facts, strict=True):
+            self._mints[row] = mint
+            self._put_line(row, search_line(mint.name, mint.symbol))
+            if known is not None:
+                supply = known.supply / 10**known.decimals
+                self._columns.rows["supply"][row] = supply or np.nan
         self._let_go()
-        self._folds[row] = [fold_key(mint.name), fold_key(mint.symbol)]
+        folds = [(fold_key(mint.name), fold_key(mint.symbol)) for mint in listed]
+        self._folds[rows] = np.array(folds, np.int64).reshape(-1, 2)
 
     def _let_go(self) -> None:
         """Copy `_folds` and `_address_bytes` before a change, if a returned list uses them."""
@@ -370,6 +384,12 @@ def fold_key(text: str | None) -> int:
         return 0
     alike = folded(text).encode(errors="surrogatepass")
     return int.from_bytes(blake2b(alike, digest_size=8).digest(), signed=True) if alike else 0
+
+
+def _address_bytes(addresses: Iterable[str]) -> Any:
+    """Return the characters of each of *addresses*, filled with zeros up to MINT_LENGTH_MAX."""
+    padded = b"".join(each.encode().ljust(MINT_LENGTH_MAX, b"\0") for each in addresses)
+    return np.frombuffer(padded, np.uint8).reshape(-1, MINT_LENGTH_MAX)
 
 
 def _states_of(traded: Sequence[MintAsFolded]) -> Any:
