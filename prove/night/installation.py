@@ -35,7 +35,7 @@ RULES: Final = ROOT / "deploy" / "prometheus" / "alerts.yaml"
 ROOM_MIB: Final = 2_000
 DISK_LIMIT: Final = "MINTSCOPE_WATCH__DISK_FREE_BYTES_MIN"
 MEMORY_ROOM: Final = 0.15  # free above the limit of the check of the memory
-WAL_BYTES_MAX: Final = 6 * 1024**2
+WAL_BYTES_MAX: Final = 5 * 1024**2  # a log of usual length has 1,000 pages and a commit
 
 
 class NotReady(Exception):
