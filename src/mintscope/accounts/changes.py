@@ -1,11 +1,12 @@
 """Change of an account's e-mail address, and deletion of an account.
 
-A thief must not keep an account by changing its address.  So a verified old address gets a link
-that is valid for a week.  It restores the address, and undoes what gives lasting access since the
-session of the thief began: sessions, keys, factors, wallets, alerts, webhooks, chats and limits.
-For that week no other account can have the old address.
+A thief must not be able to keep an account by changing its e-mail address.  If the old address was
+verified, the service sends it a link that is valid for a week.  The link restores the address, and
+undoes all changes since the beginning of the thief's session that give lasting access: sessions,
+keys, second factors, wallets, alerts, webhooks, Telegram chats and limits.  During that week no
+other account can take the old address.
 
-The books and the audit log keep the number of a deleted account, but not its name.
+If an account is deleted, the payments, credits and audit log keep its number, but not its name.
 """
 
 from dataclasses import InitVar, asdict, dataclass
@@ -44,7 +45,7 @@ from mintscope.kit.time import DAY_MS
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """The result of an undo; *reset* is the last segment of a link that sets a new password."""
+    """The result of an undo; *reset* is the end of a link that sets a new password."""
 
     reset: str
     ended: Ended
@@ -54,7 +55,7 @@ class TakenBack:
 class AddressChanges(AccountService):
     """Changes the e-mail address of a person, and undoes such changes.
 
-    Raises SessionEnded if the session has ended meanwhile, and ServiceUnavailable.
+    Methods raise ServiceUnavailable, and SessionEnded if the session has ended meanwhile.
     """
 
     limits: InitVar[Limits]
@@ -63,9 +64,9 @@ class AddressChanges(AccountService):
         self._email_limit = EmailLimit(limits)
 
     async def request(self, session: Session, email: EmailAddress) -> bool:
-        """Write a link to *email*; return False after too many recent ones.  Raises EmailTaken.
+        """E-mail a link to *email*; return False if too many were sent.  Raises EmailTaken.
 
-        Nothing changes until the link is opened in a session of the same account.
+        Nothing changes until the link is confirmed in a session of the same account.
         """
         what = f"change {session.user.user_id}"
         if not await self._email_limit.take(what):
@@ -81,14 +82,17 @@ class AddressChanges(AccountService):
             raise
 
     async def find(self, session: Session, link: str) -> EmailAddress | None:
-        """Return the address that the link confirms; None if invalid or another account's."""
+        """Return the new address; None if the link is invalid or was sent for another account."""
         proof = await self.find_proof(link, Purpose.CHANGE_EMAIL)
         if proof is None or proof.subject != session.user.user_id:
             return None
         return proof.email
 
     async def confirm(self, session: Session, link: str) -> bool:
-        """Change the address and end other sessions; False for a bad link.  Raises EmailTaken."""
+        """Change the address; return False if the link is invalid.  Raises EmailTaken.
+
+        All other sessions of the account end.
+        """
         proof = await self.find_proof(link, Purpose.CHANGE_EMAIL)
         if proof is None or proof.subject != session.user.user_id:
             return False
@@ -102,9 +106,9 @@ class AddressChanges(AccountService):
         return None if proof is None else proof.email
 
     async def undo(self, link: str) -> TakenBack | None:
-        """Restore the old address, and end everything made since the intruder's session began.
+        """Restore the old address, and undo all changes since the intruder's session began.
 
-        Every session ends, and the password no longer works.  None if the link is invalid.
+        Every session ends, and the password no longer works.  Return None if the link is invalid.
         Raises    EmailTaken, if another account now has the address
         """
         proof = await self.find_proof(link, Purpose.UNDO_EMAIL)
@@ -126,7 +130,7 @@ def _request(
     _expect_free(rows, email, owner.user_id, at)
     day_ago = UnixMs(at - DAY_MS)
     if len(rows.emails.written_to(email, EmailKind.CHANGE_EMAIL, day_ago)) >= UNVERIFIED_MAX:
-        return False  # the address may be a stranger's, who must not be flooded
+        return False  # the address may be a stranger's, and strangers must not be flooded
     rows.proofs.use_up(Purpose.CHANGE_EMAIL, owner.user_id, at)  # only the newest link is valid
     proof_id = rows.proofs.insert(NewProof(Purpose.CHANGE_EMAIL, owner.user_id, email, nonce, at))
     rows.emails.insert(EmailKind.CHANGE_EMAIL, email, {}, proof_id, at)
@@ -145,7 +149,7 @@ def _confirm(
     end_sessions(rows, owner.user_id, but=session)
     for purpose in (Purpose.VERIFY_EMAIL, Purpose.RESET_PASSWORD):
         rows.proofs.use_up(purpose, owner.user_id, at)
-    if owner.verified_at is not None:  # the old address was proven to be the owner's
+    if owner.verified_at is not None:  # the owner has proven to have the old address
         since = session.created_at
         new = NewProof(Purpose.UNDO_EMAIL, owner.user_id, owner.email, nonce, at, since)
         rows.emails.insert(EmailKind.EMAIL_CHANGED, owner.email, {}, rows.proofs.insert(new), at)
@@ -163,7 +167,7 @@ def _undo(
     if kept.user.email != proof.email:
         _expect_free(rows, proof.email, user_id, at)
     since = proof.made_at if proof.since is None else proof.since
-    # The links of later changes, by the same thief, must not restore the thief's address.
+    # The links of later changes by the same thief must not restore the thief's address.
     rows.proofs.use_up(Purpose.UNDO_EMAIL, user_id, at, since=proof.made_at)
     for purpose in (Purpose.CHANGE_EMAIL, Purpose.RESET_PASSWORD, Purpose.VERIFY_EMAIL):
         rows.proofs.use_up(purpose, user_id, at)
@@ -176,7 +180,7 @@ def _undo(
 
 
 def _expect_free(rows: AccountRows, email: EmailAddress, user_id: UserId, at: UnixMs) -> None:
-    """Raise EmailTaken if another account has *email*, or may still reclaim it."""
+    """Raise EmailTaken if another account has *email*, or can still restore it by an undo link."""
     if find_person(rows.users, email) is not None or rows.proofs.holds(email, user_id, at):
         raise EmailTaken
 
@@ -187,7 +191,7 @@ def _note(rows: AccountRows, user_id: UserId, action: str, at: UnixMs) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountContents:
-    """The contents of an account; *has_application* if its address applied for a key."""
+    """The contents of an account; *has_application*: whether it has an application for a key."""
 
     credits: int
     keys: int
@@ -201,27 +205,27 @@ class AccountContents:
 class AccountDeletion:
     """Lists the contents of an account, and deletes it.
 
-    Raises SessionEnded, ServiceUnavailable.
+    Methods raise SessionEnded if the session has ended meanwhile, and ServiceUnavailable.
     """
 
     store: AccountStore
     clock: Clock
 
     async def contents(self, session: Session) -> AccountContents:
-        """Return the parts of the account that its deletion removes."""
+        """Return the numbers of credits, keys and other items that a deletion removes."""
         now = self.clock.now()
         return await self.store.read(lambda rows: _contents(rows, session.user, now))
 
     async def expect_possible(self, session: Session) -> None:
-        """Raise NotPossible for the last administrator, or if a payment is in progress."""
+        """Raise NotPossible if the account cannot be deleted now, as described at `delete`."""
         await self.store.read(lambda rows: expect_removable(rows, session.user))
 
     async def delete(self, session: Session) -> None:
-        """Delete the account at once and permanently; confirm this by e-mail to its address.
+        """Delete the account at once and permanently; write an e-mail about this to its address.
 
-        Keys, sessions and links end.  Watchlists, wallets, client addresses, the application, and
-        alerts with their firings, sent or not, are deleted.  No one can spend the credits.  Only
-        the number of the person is kept.
+        Keys, sessions and links stop working.  Watchlists, wallets, client addresses, the
+        application, and alerts with their firings, sent or not, are deleted.  The credits can no
+        longer be spent.  Only the account's number is kept.
         Raises    NotPossible for the last administrator, or if a payment is in progress
         """
         now = self.clock.now()
@@ -243,7 +247,7 @@ def _contents(rows: AccountRows, user: User, at: UnixMs) -> AccountContents:
 def _own_application(rows: AccountRows, user: User) -> SignupId | None:
     """Return the application of this person, whether or not its key was already issued.
 
-    The application of an agent that has an account of its own stays with that account.
+    An application whose key belongs to an agent's own account stays with that account.
     """
     kept = rows.applications.find(user.email)
     if kept is None or kept.owner not in {None, user.user_id}:

@@ -1,4 +1,4 @@
-"""E-mail addresses, in the one form that is compared, counted and stored."""
+"""E-mail addresses in the form in which they are compared, counted and stored."""
 
 import unicodedata
 from typing import Final, NewType
@@ -17,7 +17,7 @@ class UnusableEmailAddress(ValueError):
 
 
 def parse_email(text: str) -> EmailAddress:
-    """Return *text* as an address: trimmed, in NFKC and lower case.
+    """Return the e-mail address in *text*, trimmed, in Unicode form NFKC and in lower case.
 
     Raises UnusableEmailAddress.
     """

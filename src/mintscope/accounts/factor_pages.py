@@ -15,7 +15,7 @@ from mintscope.site.routes import Access, PageRequest, PageRoute, get, post, sen
 
 
 class QrCode(NamedTuple):
-    """A QR code: *path* draws its dark squares, 1 x 1 units each, in a square of *size* units."""
+    """A QR code of *size* x *size* units; *path* is the SVG path of its dark squares of 1 x 1."""
 
     size: int
     path: str
@@ -44,7 +44,7 @@ NO_NAME: Final = f"Give it a name of 1 to {NAME_LENGTH_MAX} characters, as “My
 
 
 class FactorPages:
-    """Pages for adding and removing the second factors of a person."""
+    """The pages on which people add and remove their second factors."""
 
     def __init__(self, factors: Factors) -> None:
         self._factors = factors
@@ -80,7 +80,7 @@ class FactorPages:
         return Redirect(f"{FACTORS}/app")
 
     async def ask_code(self, request: PageRequest) -> PageResponse:
-        """Show the secret, and ask for the first code of the app."""
+        """Show the app's secret, and ask for the first code that the app shows."""
         return await self._app_page(request)
 
     async def confirm_app(self, request: PageRequest) -> PageResponse:
@@ -175,7 +175,7 @@ def _removal(what: str, *, is_last: bool) -> Page:
 
 
 def _done(codes: Sequence[str], *, notice: str) -> PageResponse:
-    """Show the new codes; without new codes, redirect to the second factors."""
+    """Show the new codes; without new codes, redirect to the page of second factors."""
     return Page("factors/codes.html", {"codes": codes}) if codes else Redirect(FACTORS, notice)
 
 
@@ -187,10 +187,10 @@ OVER: Final = "That took too long, or was done already. Sign in once more."
 
 
 class SecondStepPages:
-    """Pages of the second sign-in step; only the form holds the ticket.
+    """Pages of the second step of a sign-in; only the form has the sign-in's ticket.
 
-    asks_passkeys   the page of the first step asks for a passkey, too: only at the address that
-                    passkeys belong to
+    asks_passkeys   whether the page of the first step also asks for a passkey: True only at the
+                    address of the pages of accounts
     """
 
     def __init__(self, step: SecondStep, *, asks_passkeys: bool) -> None:
@@ -211,7 +211,7 @@ class SecondStepPages:
         return Page("sign_in.html", facts, errors, values, visit=new)
 
     async def by_passkey_alone(self, request: PageRequest) -> PageResponse:
-        """Start a new session if any account's passkey has signed the question."""
+        """Start a new session if a passkey of any account has signed the question."""
         begun = request.form.text("begun")
         answer = request.form.text("answer")
         try:
@@ -264,7 +264,7 @@ class SecondStepPages:
         return self._entered(request, cookie)
 
     async def by_passkey(self, request: PageRequest) -> PageResponse:
-        """Start a new session if the passkey's signature is valid."""
+        """Start a new session if the passkey that the person used has signed the challenge."""
         ticket = request.form.text("ticket")
         answer = request.form.text("answer")
         try:

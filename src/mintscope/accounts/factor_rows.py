@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from webauthn.helpers.structs import PublicKeyCredentialDescriptor
 
 USERNAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,30}[a-z0-9]")
-REMOVED: Final = "removed-"  # prefix of the names of removed accounts
+REMOVED: Final = "removed-"  # prefix of the user names of removed accounts
 SUFFIX_BYTES: Final = 4
 
 
@@ -40,11 +40,11 @@ class UserKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """An account.
+    """A user of the service, and the user's account.
 
     email              the person's own address, or the address of the agent's application
-    verified_at        when the user last proved to own that address; None: never
-    has_second_factor  sign-in needs more than the password
+    verified_at        the time when the user last proved to own that address; None: never
+    has_second_factor  whether a sign-in needs a second factor besides the password
     """
 
     user_id: UserId
@@ -67,7 +67,7 @@ class KeptUser:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewUser:
-    """The row of a new user; fields as in User and KeptUser."""
+    """The row of a new user; its fields are described at User and KeptUser."""
 
     kind: UserKind
     username: str
@@ -89,7 +89,7 @@ class UserChanges(TypedDict, total=False):
 
 
 class UnusableName(ValueError):
-    """A user name that is invalid or taken; the message may be shown."""
+    """A user name that is invalid or taken; the message may be shown to the user."""
 
 
 def expect_username(text: str) -> str:
@@ -100,7 +100,7 @@ def expect_username(text: str) -> str:
 
 
 def username_of(email: EmailAddress, entropy: Callable[[int], bytes]) -> str:
-    """Return a user name: the part before the @ in plain characters, and a random suffix."""
+    """Return a user name: the part of *email* before + or @ in ASCII, and a random suffix."""
     local = email.partition("@")[0].partition("+")[0]
     plain = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in local)
     return f"{plain.strip('-')[:24] or 'agent'}-{entropy(SUFFIX_BYTES).hex()}"
@@ -111,7 +111,7 @@ CodeId = NewType("CodeId", int)
 PasskeyId = NewType("PasskeyId", int)
 SignInId = NewType("SignInId", int)
 
-WAIT_MS: Final = 10 * MINUTE_MS  # time to enter the second factor after the password
+WAIT_MS: Final = 10 * MINUTE_MS  # how long a sign-in waits for the second factor
 PASSKEYS_MAX: Final = 20
 
 
@@ -119,8 +119,8 @@ PASSKEYS_MAX: Final = 20
 class App:
     """An authenticator app of a user; its secret derives from *nonce*.
 
-    confirmed_at   when a valid code was first entered; None: not a factor yet
-    last_step      the step of the last accepted code
+    confirmed_at   the time when the first valid code was entered; None: the app is not a factor yet
+    last_step      the number of the 30-second step of the last accepted code
     """
 
     app_id: AppId
@@ -140,7 +140,7 @@ class AppChanges(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class RecoveryCode:
-    """The hash of a recovery code, which can replace another factor once."""
+    """The hash of a recovery code; the code can replace the second factor of one sign-in."""
 
     code_id: CodeId
     code_hash: CredentialHash
@@ -148,7 +148,7 @@ class RecoveryCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPasskey:
-    """A passkey to store, with its COSE *public_key* and the device's *sign_count*."""
+    """A passkey to store; *public_key* is in COSE form, *sign_count* is the device's counter."""
 
     credential_id: bytes
     public_key: bytes
@@ -190,7 +190,7 @@ NAME_LENGTH_MAX: Final = 64
 
 
 class PasskeyRefused(Exception):
-    """The browser sent no passkey, or an unusable passkey; the message may be shown."""
+    """The browser sent no passkey, or an unusable passkey; the message may be shown to the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +205,9 @@ class PasskeyOwner:
 class PasskeyProof:
     """A valid signature by a passkey.
 
-    sign_count   number of signatures by the device with it; 0: the device does not count them
-    is_verified  the device has verified its user by a PIN, a fingerprint or a face
-    handle       the user handle that the device has stored with the passkey; None if it sent none
+    sign_count   the device's count of signatures by this passkey; 0: the device does not count them
+    is_verified  whether the device has verified its user by a PIN, a fingerprint or a face
+    handle       the user handle that the device stores with the passkey; None: the device sent none
     """
 
     sign_count: int
@@ -215,7 +215,7 @@ class PasskeyProof:
     handle: bytes | None
 
     def is_of_copy(self, passkey: Passkey) -> bool:
-        """Return whether *passkey* is on two devices: its number of signatures did not rise."""
+        """Return whether *passkey* was probably copied: the count of signatures did not rise."""
         counts = self.sign_count > 0 or passkey.sign_count > 0
         return counts and self.sign_count <= passkey.sign_count
 
@@ -226,9 +226,9 @@ NOT_PROVEN: Final = "the passkey did not prove itself; try again, or use a code"
 
 
 class WebAuthn:
-    """Creates passkey requests for browsers, and checks the responses; both are JSON.
+    """Creates WebAuthn requests for browsers, and checks the responses; both are JSON texts.
 
-    The device signs *challenge*.
+    *challenge* is a random text that the device must sign.
     """
 
     def __init__(self, *, host: str, origins: Sequence[str], name: str) -> None:
@@ -237,7 +237,7 @@ class WebAuthn:
         self._name = name
 
     def registration(self, owner: PasskeyOwner, challenge: bytes, known: Sequence[Passkey]) -> str:
-        """Return the request for a new passkey on a device without any of the passkeys *known*."""
+        """Return a request for a new passkey, on a device that has none of the passkeys *known*."""
         from webauthn import generate_registration_options, options_to_json
         from webauthn.helpers.structs import (
             AuthenticatorSelectionCriteria,
@@ -254,7 +254,7 @@ class WebAuthn:
             timeout=TIMEOUT_MS,
             exclude_credentials=_described(known),
             authenticator_selection=AuthenticatorSelectionCriteria(
-                # Preferred: with both, a passkey is enough to sign in; else it is a second factor.
+                # With both, a passkey alone suffices to sign in; otherwise it is a second factor.
                 resident_key=ResidentKeyRequirement.PREFERRED,
                 user_verification=UserVerificationRequirement.PREFERRED,
             ),
@@ -283,9 +283,9 @@ class WebAuthn:
     def authentication(
         self, challenge: bytes, known: Sequence[Passkey], *, is_alone: bool = False
     ) -> str:
-        """Return the request for a signature by one of *known*.
+        """Return a request for a signature by one of the passkeys *known*.
 
-        is_alone    the passkey replaces the password, so the device must verify its user
+        is_alone    whether the passkey replaces the password; the device must then verify its user
         """
         from webauthn import generate_authentication_options, options_to_json
         from webauthn.helpers.structs import UserVerificationRequirement
@@ -302,9 +302,9 @@ class WebAuthn:
         return options_to_json(options)
 
     def authentication_by_any(self, challenge: bytes) -> str:
-        """Return the request for a signature by any passkey of this site, with its user verified.
+        """Return a request for a signature by any passkey; the device must verify its user.
 
-        This does not use the library, so that pages for visitors do not load it.
+        This method does not use the library, so the pages for visitors do not load it.
         """
         request = {
             "challenge": urlsafe_b64encode(challenge).decode().rstrip("="),
@@ -327,10 +327,10 @@ class WebAuthn:
             return parse_authentication_credential_json(credential).raw_id
 
     def authenticated(self, answer: str, challenge: bytes, passkey: Passkey) -> PasskeyProof:
-        """Verify the signature of *passkey* in *answer*, without comparing its count.
+        """Verify the signature of *passkey* in *answer*, but do not compare counts of signatures.
 
         The library would compare counts before it verifies the signature, so anyone could make a
-        passkey look like a copy.  Raises PasskeyRefused.
+        stranger's passkey look like a copy.  Raises PasskeyRefused.
         """
         from webauthn import verify_authentication_response
         from webauthn.helpers import parse_authentication_credential_json
@@ -352,7 +352,7 @@ class WebAuthn:
 
 @contextmanager
 def _proving() -> Iterator[None]:
-    """Raise PasskeyRefused for any error of the library, which parses untrusted bytes."""
+    """Convert every error of the library, which parses untrusted bytes, to PasskeyRefused."""
     try:
         with parsed_by_others():
             yield
@@ -361,9 +361,9 @@ def _proving() -> Iterator[None]:
 
 
 def passkeys_at(origins: Iterable[str], name: str) -> WebAuthn | None:
-    """Return a verifier of passkeys for pages at *origins*; None if all are IP addresses.
+    """Return a WebAuthn for pages at *origins*; None if the host of every origin is an IP address.
 
-    A passkey belongs to one host name: the first, if there are several.
+    A passkey belongs to one host name.  If *origins* have several, this is the first one.
     """
     named = [origin for origin in origins if _is_named(urlsplit(origin).hostname or "")]
     if not named:

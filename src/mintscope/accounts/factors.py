@@ -1,7 +1,7 @@
 """Second factors of a person: authenticator apps, recovery codes, passkeys.
 
-An app shows codes by time (RFC 6238): six digits, SHA-1, thirty seconds.  Each code is accepted
-once, up to one step early or late, because clocks of phones are not exact.
+An app shows a new code of six digits every thirty seconds (RFC 6238, with SHA-1).  Each code is
+accepted once, up to one 30-second step early or late, because clocks of phones are not exact.
 
 A person gets ten recovery codes, shown once; each replaces the second factor of one sign-in.
 """
@@ -49,7 +49,7 @@ def step_of(at: UnixMs) -> int:
 
 
 def code_at(secret: bytes, step: int, *, digits: int = DIGITS) -> str:
-    """Return the code of *step* (RFC 4226, 5.3)."""
+    """Return the app's code for *step*, by RFC 4226, 5.3."""
     digest = hmac.digest(secret, step.to_bytes(8), "sha1")
     offset = digest[-1] & OFFSET_MASK
     number = int.from_bytes(digest[offset : offset + 4]) & SIGN_MASK
@@ -57,9 +57,9 @@ def code_at(secret: bytes, step: int, *, digits: int = DIGITS) -> str:
 
 
 def matching_step(secret: bytes, code: str, at: UnixMs, *, after: int) -> int | None:
-    """Return the step near *at* whose code is *code*; None if no step matches.
+    """Return the step, at most one from *at*, whose code is *code*; None if no step matches.
 
-    after    the step of the last accepted code; this step and earlier steps do not match
+    after    the step of the last accepted code; only later steps match
     """
     now = step_of(at)
     found = None
@@ -78,7 +78,7 @@ def secret_text(secret: bytes) -> str:
 
 
 def app_address(secret: bytes, *, issuer: str, name: str) -> str:
-    """Return the URI that apps read from a QR code; *name* is the account's name."""
+    """Return the URI that apps read from a QR code; *name* is shown as the account's name."""
     label = quote(f"{issuer}:{name}", safe="@:")
     text = b32encode(secret).rstrip(b"=").decode()
     fields = {"secret": text, "issuer": issuer, "algorithm": "SHA1", "digits": DIGITS, "period": 30}
@@ -90,7 +90,7 @@ GROUPS: Final = 2
 GROUP_LENGTH: Final = 5
 # Without characters that look alike: 0 and o; 1, l and i; u and v.
 SIGNS: Final = "23456789abcdefghjkmnpqrstwxyz"
-BYTES_PER_SIGN: Final = 4  # so that all characters are almost equally likely
+BYTES_PER_SIGN: Final = 4  # enough that all characters are almost equally likely
 
 
 def make_codes(entropy: Callable[[int], bytes]) -> list[str]:
@@ -110,11 +110,12 @@ def _make_code(entropy: Callable[[int], bytes]) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a typed app code or recovery code without spaces and dashes, in lower case."""
+    """Return *text*, a typed code, without spaces and dashes, in lower case."""
     return "".join(text.split()).replace("-", "").lower()
 
 
-# Three of a million codes are valid at a time: a thief of the password needs 6,000 days on average.
+# Three of a million codes are valid at a time: a thief who knows the password needs 6,000 days on
+# average to guess one.
 GUESSES: Final = (
     Limit(name="codes in 15 minutes", count=10, window_s=15 * MINUTE_S),
     Limit(name="codes in a day", count=50, window_s=DAY_S),
@@ -126,13 +127,13 @@ class WrongCode(Exception):
 
 
 class CodeLimit:
-    """Counts guesses of codes by user, before they are checked."""
+    """Counts the guesses of codes by each user; a guess is counted before it is checked."""
 
     def __init__(self, limits: Limits) -> None:
         self._windows = [limits.limiter(limit) for limit in GUESSES]
 
     async def begin(self, user_id: UserId) -> None:
-        """Count a guess.  Raises TooManyAttempts."""
+        """Count a guess by the user.  Raises TooManyAttempts."""
         denied = await take_all([(window, user_id) for window in self._windows])
         if denied is not None:
             raise TooManyAttempts(denied.retry_after_s)
@@ -146,7 +147,7 @@ class CodeLimit:
 def accept_app_code(
     rows: AccountRows, app: App, code: str, secrets: AccountSecrets, at: UnixMs
 ) -> bool:
-    """Return whether *code* is a valid code of *app*; each code is accepted only once."""
+    """Return whether *code* is a valid code of *app*; if so, it is not accepted again."""
     secret = secrets.app_secret(app.user_id, app.nonce)
     step = matching_step(secret, plain(code), at, after=app.last_step)
     if step is None:
@@ -160,8 +161,8 @@ def accept_code(
 ) -> int | None:
     """Accept a code of the app, or a recovery code, which is then deleted.
 
-    Return the number of recovery codes left if one was used, -1 for a code of the app, None for a
-    wrong code.
+    Return the number of recovery codes that are left if *code* was one, -1 if it was a code of the
+    app, and None if it is wrong.
     """
     typed = plain(code)
     if len(typed) == DIGITS and typed.isascii() and typed.isdigit():
@@ -190,7 +191,10 @@ CODES_RENEWED = "new recovery codes were made"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactorState:
-    """The second factors of a person; *app* is confirmed, *codes_left* counts recovery codes."""
+    """The second factors of a person, and *codes_left*, the number of unused recovery codes.
+
+    app   the confirmed app; None: the person has none
+    """
 
     app: App | None
     passkeys: Sequence[Passkey]
@@ -206,9 +210,9 @@ class FactorState:
 class Factors(AccountService):
     """Adds and removes second factors; each change is logged and e-mailed to the person.
 
-    The first factor comes with ten recovery codes, which are deleted with the last factor.  A new
-    factor ends all other sessions, because they began without it.
-    Raises SessionEnded if the session has ended meanwhile, and ServiceUnavailable.
+    A person who adds a first factor gets ten recovery codes, which are deleted when the last factor
+    is removed.  A new factor ends all other sessions, because they began without that factor.
+    Methods raise ServiceUnavailable, and SessionEnded if the session has ended meanwhile.
     """
 
     verifier: WebAuthn | None
@@ -222,7 +226,7 @@ class Factors(AccountService):
         return await self.store.read(lambda rows: state_of(rows, session.user.user_id))
 
     async def begin_app(self, session: Session) -> None:
-        """Create a secret for an app; the app becomes a factor once a valid code is entered."""
+        """Create a secret for an app; the app becomes a factor when a valid code is entered."""
 
         def begin(change: _Change) -> None:
             if change.state().app is None:
@@ -231,7 +235,7 @@ class Factors(AccountService):
         await self._transact(session, begin)
 
     async def app_secret(self, session: Session) -> bytes | None:
-        """Return the newest unconfirmed app secret; None if there is none."""
+        """Return the secret of the person's unconfirmed app; None if there is no such app."""
         user_id = session.user.user_id
         app = await self.store.read(lambda rows: rows.apps.of_user(user_id))
         if app is None or app.confirmed_at is not None:
@@ -239,7 +243,7 @@ class Factors(AccountService):
         return self.secrets.app_secret(user_id, app.nonce)
 
     async def confirm_app(self, session: Session, code: str) -> Sequence[str]:
-        """Add the app as a factor; return new recovery codes, unless the person has some."""
+        """Add the app as a factor; return new recovery codes if it is the first factor."""
         user_id = session.user.user_id
         await self._code_limit.begin(user_id)
 
@@ -269,7 +273,7 @@ class Factors(AccountService):
         await self._transact(session, remove)
 
     async def renew_codes(self, session: Session) -> Sequence[str]:
-        """Replace the recovery codes with ten new codes; return them, or none without a factor."""
+        """Return ten new recovery codes, which replace all others; none without a factor."""
 
         def renew(change: _Change) -> Sequence[str]:
             if not change.state().is_on:
@@ -280,7 +284,7 @@ class Factors(AccountService):
         return await self._transact(session, renew)
 
     async def passkey_question(self, session: Session) -> str | None:
-        """Return the request for a new passkey, in JSON; None if no passkey can be added."""
+        """Return a request for a new passkey, as JSON; None if no passkey can be added."""
         known = (await self.state(session)).passkeys
         if self.verifier is None or len(known) >= PASSKEYS_MAX:
             return None
@@ -289,7 +293,7 @@ class Factors(AccountService):
         return self.verifier.registration(owner, self._challenge(session, known), known)
 
     async def add_passkey(self, session: Session, answer: str, name: str) -> Sequence[str]:
-        """Store the passkey in *answer*; return new recovery codes, unless the person has some."""
+        """Store the passkey in *answer*; return new recovery codes if it is the first factor."""
         known = (await self.state(session)).passkeys
         if self.verifier is None or len(known) >= PASSKEYS_MAX:
             raise PasskeyRefused("this account cannot have another passkey")
@@ -306,7 +310,7 @@ class Factors(AccountService):
         return await self._transact(session, add)
 
     async def remove_passkey(self, session: Session, passkey_id: PasskeyId) -> bool:
-        """Remove a passkey of the person; return False if there is none."""
+        """Remove a passkey of the person; return False if the person does not have it."""
 
         def remove(change: _Change) -> bool:
             own = {passkey.passkey_id for passkey in change.state().passkeys}
@@ -331,7 +335,7 @@ class Factors(AccountService):
         return await self.store.transact(act)
 
     def _challenge(self, session: Session, known: Sequence[Passkey]) -> bytes:
-        """Return the challenge for a new passkey, unique to the session and the newest passkey."""
+        """Return the challenge for a new passkey, derived from session and newest known passkey."""
         newest = max((passkey.passkey_id for passkey in known), default=0)
         return self.secrets.challenge("registration", f"{session.csrf} {newest}")
 
@@ -348,10 +352,10 @@ def state_of(rows: AccountRows, user_id: UserId) -> FactorState:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A change of second factors in one transaction.
+    """A change of a person's second factors in one transaction.
 
     codes   new recovery codes for the person, if the change needs some
-    nonce   derives a new app's secret, and the link that undoes the change
+    nonce   random bytes from which a new app's secret and the undo link are derived
     """
 
     rows: AccountRows
@@ -363,7 +367,7 @@ class _Change:
     at: UnixMs
 
     def state(self) -> FactorState:
-        """Return the second factors now."""
+        """Return the second factors that the person has at this point of the transaction."""
         return state_of(self.rows, self.owner.user_id)
 
     def new_codes(self) -> Sequence[str]:
@@ -374,12 +378,15 @@ class _Change:
         return self.codes
 
     def added(self, what: str) -> None:
-        """End all other sessions, which lack the new factor, and report *what* was added."""
+        """End all other sessions, which began without the new factor, and report the change.
+
+        what   the change as a sentence, such as APP_ADDED
+        """
         end_sessions(self.rows, self.owner.user_id, but=self.session)
         self.tell(what)
 
     def removed(self, what: str) -> None:
-        """Delete the recovery codes if no factor is left, and report *what* was removed."""
+        """Delete the recovery codes if no factor is left, and report the change *what*."""
         if not self.state().is_on:
             drop_factors(self.rows, self.owner.user_id)
         self.tell(what)

@@ -128,7 +128,7 @@ class EntryPages:
         return response
 
     async def _leave(self, request: PageRequest) -> None:
-        """End the session that a new session replaces; if that fails, let the old one expire."""
+        """End the session that a new session replaces; if this fails, the old one expires later."""
         if request.session is not None:
             with suppress(ServiceUnavailable):
                 await self._people.sign_out(request.session)
@@ -139,7 +139,7 @@ class EntryPages:
         return Redirect(START, notice="signed-out", cookie=END_SESSION)
 
     async def ask_prove(self, request: PageRequest) -> PageResponse:
-        """Ask for the password, unless it was entered a short time ago."""
+        """Ask for the password, unless it was entered in the last ten minutes."""
         if request.signed_in.is_fresh(request.now):
             return Redirect(request.next_path)
         return await self._second_step.proof(request)
@@ -166,7 +166,7 @@ ACCOUNT: Final = "/settings/account"
 SESSIONS: Final = "/settings/sessions"
 LOG: Final = "/settings/log"
 LOG_LENGTH: Final = 50
-ACTIONS: Final[Mapping[str, str]] = {  # actions of the audit log, as shown to the account's owner
+ACTIONS: Final[Mapping[str, str]] = {  # actions of the audit log, as the owner sees them
     "signed up": "Signed up",
     "signed in": "Signed in",
     "signed in with passkey": "Signed in with a passkey",
@@ -199,7 +199,7 @@ ACTIONS: Final[Mapping[str, str]] = {  # actions of the audit log, as shown to t
 
 
 class AccountPages:
-    """Pages of a signed-in account: its address, password, sessions and claimable agents."""
+    """The settings of a signed-in account: address, password, sessions and claimable agents."""
 
     def __init__(self, people: People) -> None:
         self._people = people
@@ -245,12 +245,12 @@ class AccountPages:
         return Page("account.html", {"agents": agents}, errors=errors, values=values)
 
     async def send_verification(self, request: PageRequest) -> PageResponse:
-        """Write a verification link to the e-mail address."""
+        """E-mail a verification link to the address of the account."""
         await self._people.request_verification(request.signed_in)
         return Redirect(ACCOUNT, notice="verification-sent")
 
     async def send_claim(self, request: PageRequest) -> PageResponse:
-        """Write a claim link to the e-mail address of an agent."""
+        """E-mail a claim link to the address of an agent."""
         agent = UserId(parse_id(request.form.text("agent")))
         if not await self._people.request_claim(request.signed_in, agent):
             raise NotFound
@@ -285,7 +285,7 @@ class AccountPages:
         return Page("log.html", facts)
 
     async def end_session(self, request: PageRequest) -> PageResponse:
-        """End a session; ignore one that has already ended or is another user's."""
+        """End a session; do nothing if it has already ended or is another user's."""
         here = request.signed_in
         session_id = SessionId(parse_id(request.form.text("session")))
         await self._people.end_session(here.user.user_id, session_id)
@@ -339,7 +339,7 @@ class AddressPages:
         yield post(undo, self.undo)
 
     async def send_link(self, request: PageRequest) -> PageResponse:
-        """Write a link to the new address; nothing changes yet."""
+        """E-mail a confirmation link to the new address; nothing changes yet."""
         address = request.form.line("email")
         try:
             email = parse_email(address)
@@ -371,7 +371,7 @@ class AddressPages:
         return Redirect(ACCOUNT, notice="address-changed") if is_done else link_gone("address")
 
     async def ask_undo(self, request: PageRequest) -> PageResponse:
-        """Show the effect of an undo, and the button that does it."""
+        """Describe the effect of the undo, and show the button that starts it."""
         email = await self._changes.find_undo(request.path_params["link"])
         return link_gone("undo") if email is None else _undo(email)
 
@@ -396,7 +396,7 @@ class AddressPages:
 
 
 def ended_labels(ended: Ended) -> list[str]:
-    """Return one line for each kind of ended item."""
+    """Return a line for each kind of item in *ended*, such as "2 API keys"."""
     lines = []
     for name, (one, many) in KINDS.items():
         count = getattr(ended, name)
@@ -419,11 +419,11 @@ def _undo(email: str, error: str = "") -> Page:
     return Page("account/undo_email.html", {"email": email}, errors)
 
 
-RESET_LEAST_S: Final = 0.05  # least duration; a durable commit takes a tenth of it
+RESET_LEAST_S: Final = 0.05  # least duration of a request; a commit takes a tenth of it
 
 
 class LinkPages:
-    """Pages of e-mailed links: confirm an application, reset, verify an address, claim an agent."""
+    """Pages of e-mailed links: confirm an application, set a password, verify, claim an agent."""
 
     def __init__(self, people: People, signup: Signups) -> None:
         self._people = people
@@ -480,7 +480,7 @@ class LinkPages:
         return Redirect("/settings/account", notice="verified")
 
     async def claim(self, request: PageRequest) -> PageResponse:
-        """Move the agent's keys to the signed-in person."""
+        """Move the keys and other contents of the agent to the signed-in person."""
         agent = await self._people.claim(request.signed_in, request.path_params["link"])
         if agent is None:
             return link_gone("claim")
@@ -492,7 +492,7 @@ class LinkPages:
         return Page("forgot.html", values=values)
 
     async def send_link(self, request: PageRequest) -> PageResponse:
-        """Write a reset link to the address; the response hides whether an account exists."""
+        """E-mail a reset link to the address; the response hides whether an account exists."""
         address = request.form.line("email")
         try:
             email = parse_email(address)
@@ -543,7 +543,7 @@ class AccountDeletionPages:
         yield post(DELETE, self.leave, Access.FRESH)
 
     async def ask(self, request: PageRequest) -> PageResponse:
-        """Show the contents that the deletion of the account removes."""
+        """Show which contents of the account are deleted with it."""
         return await self._page(request)
 
     async def leave(self, request: PageRequest) -> PageResponse:
@@ -563,7 +563,7 @@ class AccountDeletionPages:
         return Page("account/left.html", {"drawn": drawn}, cookie=END_SESSION)
 
     async def _draw(self, request: PageRequest) -> Withdrawn | None:
-        """Withdraw the credits to a credit token if the form asks for it; return the token.
+        """Withdraw all credits to a credit token if the form requests this; return the token.
 
         A form that is sent twice gets the same token.
         """

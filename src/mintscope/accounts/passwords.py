@@ -1,8 +1,8 @@
 """Password hashes with argon2id, computed in threads.
 
 The parameters are the minimum that OWASP recommends: 19 MiB, two passes, one lane.  A hash takes
-about 30 ms of one core.  So at most two hashes are computed at a time, in threads of low priority,
-and only a few dozen may wait: a flood of sign-ins slows down sign-in, and nothing else.
+about 30 ms of one core.  Therefore at most two hashes are computed at a time, in threads of low
+priority, and only a few dozen may wait: a flood of sign-ins slows down only other sign-ins.
 """
 
 import asyncio
@@ -36,10 +36,10 @@ ARGON2: Final = PasswordHasher(
 
 
 class Argon2Hasher:
-    """Implements Hasher; raises ServiceUnavailable beyond *waiting_max* concurrent calls."""
+    """Hashes passwords, at most *waiting_max* at once; raises ServiceUnavailable beyond that."""
 
     def __init__(self, *, waiting_max: int = WAITING_MAX) -> None:
-        _hash_of_no_password()  # in advance, so that the first comparison takes no longer
+        _hash_of_no_password()  # now: otherwise the first comparison is slower
         _give_memory_back()
         self._threads = ThreadPoolExecutor(
             THREADS, thread_name_prefix="argon2", initializer=_lower_priority
@@ -51,11 +51,14 @@ class Argon2Hasher:
         return await self._run(lambda: ARGON2.hash(_one_form(password)))
 
     async def matches(self, password: str, stored: str | None) -> bool:
-        """Return whether *stored* is a hash of *password*; if None, False after the same time."""
+        """Return whether *stored* is a hash of *password*.
+
+        If *stored* is None, the result is False, after the same time.
+        """
         return await self._run(lambda: self._verify(password, stored))
 
     def close(self) -> None:
-        """Stop the threads; waiting passwords are not hashed."""
+        """Stop the threads; passwords that still wait are not hashed."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _verify(self, password: str, stored: str | None) -> bool:
@@ -69,7 +72,7 @@ class Argon2Hasher:
         if not self._places.acquire(blocking=False):
             raise ServiceUnavailable("Too many people are signing in right now; try again soon.")
         future = self._threads.submit(work)
-        future.add_done_callback(lambda _: self._places.release())  # not when a client leaves
+        future.add_done_callback(lambda _: self._places.release())  # not when the client leaves
         return await asyncio.wrap_future(future)
 
 
@@ -80,7 +83,7 @@ def _lower_priority() -> None:
 
 
 def _give_memory_back() -> None:
-    """Make glibc release the memory of a hash, instead of keeping 19 MiB per thread."""
+    """Make glibc release the memory of a hash; otherwise it keeps 19 MiB for each thread."""
     with suppress(OSError, AttributeError):  # other C libraries release it themselves
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, MMAP_BYTES_MIN)
 

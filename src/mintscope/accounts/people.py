@@ -39,9 +39,9 @@ from mintscope.kit.primitives import UnixMs
 class People(AccountService):
     """The actions of a person on an account, except on its keys.
 
-    Cookies are 43 random base64url characters, stored as hashes.
-    Every method with a session does nothing, and raises SessionEnded, if the session was ended
-    meanwhile: by then the account may be its owner's again.
+    Cookies are 43 random base64url characters, stored as hashes.  If the session has ended
+    meanwhile, every method that changes the account does nothing and raises SessionEnded: the owner
+    may have taken the account back from a thief.
     """
 
     hasher: Hasher
@@ -74,10 +74,11 @@ class People(AccountService):
         return cookie
 
     async def sign_in(self, email: EmailAddress, password: str, browser: Browser) -> str:
-        """Return the cookie of a new session; a hash is computed even without a user.
+        """Return the cookie of a new session.
 
+        A hash is computed even if no user has *email*, so that the time taken reveals nothing.
         Guesses are limited by e-mail and client address, so strangers cannot lock the owner out.
-        Raises    WrongPassword, TooManyAttempts; SecondFactorDue if no session began yet
+        Raises    WrongPassword, TooManyAttempts; SecondFactorDue if a second factor is required
         """
         kept = await self._find(email)
         stored = None if kept is None else kept.password_hash
@@ -93,7 +94,10 @@ class People(AccountService):
         return cookie
 
     async def session(self, cookie: str) -> Session | None:
-        """Return the session if it has not ended; its use is stored at most once a minute."""
+        """Return the session of *cookie*; None if it has ended.
+
+        The time of the use is stored at most once a minute.
+        """
         if len(cookie) != COOKIE_LENGTH or not cookie.isascii():
             return None
         digest = self.secrets.hash(cookie)
@@ -106,7 +110,7 @@ class People(AccountService):
             try:
                 await self.store.transact(lambda rows: person.note_use(rows, session_id, now))
             except ServiceUnavailable:
-                pass  # a full disk must not sign people out
+                pass  # people stay signed in even if the disk is full
             else:
                 session = replace(session, seen_at=now)
         return replace(session, csrf=self.secrets.csrf_of(cookie))
@@ -120,7 +124,7 @@ class People(AccountService):
         kept = await self._find(email)
         if kept is None or kept.user.user_id != session.user.user_id:
             raise SessionEnded
-        place = f"session {session.session_id}"  # a session counts only its own guesses
+        place = f"session {session.session_id}"  # guesses in other sessions do not count
         if not await self._guess(email, place, password, kept.password_hash):
             raise WrongPassword
         now = self.clock.now()
@@ -145,7 +149,7 @@ class People(AccountService):
         return [session for session in kept if self.lifetimes.hold(session, now)]
 
     async def end_session(self, user_id: UserId, session_id: SessionId) -> bool:
-        """End a session of the user; return False if it does not exist."""
+        """End a session of the user; return False if there is no such session."""
         return await self.store.transact(lambda rows: person.end_session(rows, user_id, session_id))
 
     async def end_other_sessions(self, session: Session) -> int:
@@ -154,7 +158,7 @@ class People(AccountService):
         return await self.store.transact(lambda rows: end_sessions(rows, user_id, but=session))
 
     async def change_password(self, session: Session, password: str) -> None:
-        """Set the password, end other sessions and links, and write an e-mail about it.
+        """Set the password, end other sessions and reset links, and write an e-mail about this.
 
         Raises WeakPassword, SessionEnded.
         """
@@ -172,10 +176,10 @@ class People(AccountService):
         await self.store.transact(lambda rows: person.rename(rows, session, name, now))
 
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
-        """Write a link to the person of *email*; the caller cannot see whether that person exists.
+        """E-mail a reset link to the person with *email*; do not reveal whether the person exists.
 
-        Nothing is sent if one site asks too often.  After 20 e-mails in a day another is sent only
-        if no earlier link is valid for another half an hour.
+        Nothing is sent if one site asks too often.  After 20 e-mails to an address in a day,
+        another is sent only if no earlier link stays valid for 30 minutes or more.
         """
         now = self.clock.now()
         site = site_key(browser.address)
@@ -186,17 +190,18 @@ class People(AccountService):
         )
 
     async def find_reset(self, link: str) -> EmailAddress | None:
-        """Return the address that the reset link is for; None if the link is invalid."""
+        """Return the address of the account of a reset link; None if the link is invalid."""
         proof = await self.find_proof(link, Purpose.RESET_PASSWORD)
         return None if proof is None else proof.email
 
     async def reset(self, link: str, password: str, *, is_taken: bool = False) -> Ended | None:
         """Set the password, record the address as verified, and end all sessions.
 
-        If it was not verified before, keys are revoked, too: a stranger may have created them.
+        If the address was not verified before, keys are revoked and second factors are removed,
+        too, because a stranger may have created them.
 
-        is_taken   another person used the account: also undo the changes of the last week
-        Returns    the ended items; None if the link is invalid, or the account was removed
+        is_taken   whether another person used the account: changes of the last week are then undone
+        Returns    the numbers of ended items; None if the link is invalid
         Raises     WeakPassword
         """
         proof = await self.find_proof(link, Purpose.RESET_PASSWORD)
@@ -210,7 +215,7 @@ class People(AccountService):
         )
 
     async def request_verification(self, session: Session) -> None:
-        """Write a link to the person's address, at increasing intervals.  Raises SessionEnded."""
+        """E-mail a verification link, unless too many were sent lately.  Raises SessionEnded."""
         now = self.clock.now()
         await self._write_one(
             f"verify {session.user.user_id}",
@@ -220,7 +225,7 @@ class People(AccountService):
     async def verify(self, session: Session, link: str) -> bool:
         """Record that the address is the person's, if the link was sent to this account.
 
-        The session is required, because the address may be a stranger's, who would open the link.
+        The link alone does not suffice: the address may be a stranger's, who may open the link.
         """
         proof, now = await self.find_proof(link, Purpose.VERIFY_EMAIL), self.clock.now()
         if proof is None or proof.subject != session.user.user_id:
@@ -230,14 +235,14 @@ class People(AccountService):
         )
 
     async def claimable(self, session: Session) -> Sequence[factor_rows.User]:
-        """Return the agent accounts with this person's verified address."""
+        """Return the agents whose verified address is the person's verified address, too."""
         if session.user.verified_at is None:
             return []
         email = session.user.email
         return await self.store.read(lambda rows: person.agents_of(rows, email))
 
     async def request_claim(self, session: Session, agent: UserId) -> bool:
-        """Write a link to the agent's address, at increasing intervals; False if not claimable."""
+        """E-mail a claim link, unless too many were sent; return False if not claimable."""
         if agent not in {user.user_id for user in await self.claimable(session)}:
             return False
         now = self.clock.now()
@@ -248,7 +253,7 @@ class People(AccountService):
         return True
 
     async def claim(self, session: Session, link: str) -> factor_rows.User | None:
-        """Move the agent account's keys to this person; end that account and return it.
+        """Move the contents of an agent's account to this person; remove and return the agent.
 
         Return None if the link is invalid, or was sent to an address that is not this person's.
         """
@@ -265,7 +270,7 @@ class People(AccountService):
     async def _guess(
         self, email: EmailAddress, place: str, password: str, stored: str | None
     ) -> bool:
-        """Return whether the password is correct; count a wrong one.  Raises TooManyAttempts."""
+        """Return whether the password is correct; count wrong ones.  Raises TooManyAttempts."""
         await self._login_limit.begin(email, place)
         try:
             is_right = await self.hasher.matches(password, stored)
@@ -279,9 +284,10 @@ class People(AccountService):
     async def _write_one(
         self, what: str, write: Callable[[AccountRows, bytes], None], site: LimitKey | None = None
     ) -> None:
-        """Call *write* with a new nonce for an e-mail, unless a limit is reached.
+        """Write an e-mail with *write* and a new nonce, unless a limit of e-mails is reached.
 
-        site    the site of the visitor who asks for the e-mail; None: a user asks
+        what    the key for which the e-mail is counted
+        site    the site of the visitor who asks for the e-mail; None: a signed-in user asks for it
         """
         if not await self._email_limit.take(what, site):
             return

@@ -1,4 +1,4 @@
-"""Ports of the account store: the tables of one transaction."""
+"""The port of the account store, and the tables of one transaction."""
 
 import hmac
 from collections.abc import Callable, Collection, Mapping
@@ -26,13 +26,16 @@ from mintscope.watchlists.store import SqlWatchedRows, SqlWatchlistRows
 
 
 def asked_for(kind: str, body: object) -> bytes:
-    """Return a digest of a request to create a *kind* of record; `repr(body)` must be complete."""
+    """Return a digest of the request with *body* to create a record of the kind *kind*.
+
+    `repr(body)` must contain every value of the request.
+    """
     return sha256(f"{kind}\n{body!r}".encode()).digest()
 
 
 T = TypeVar("T")
 
-NO_HASH: Final = CredentialHash(bytes(32))  # compared if there is no application
+NO_HASH: Final = CredentialHash(bytes(32))  # is compared if there is no application
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,20 +71,20 @@ class AccountRows:
 class AccountStore(Protocol):
     """The store of accounts.
 
-    Leases and due times are converted between each process's clock and one shared clock.
-    Every method raises ServiceUnavailable if it did nothing.
+    Times of leases and due times are stored by one shared clock; methods take and return times of
+    the process's own clock.  Every method raises ServiceUnavailable if it could not do its work.
     """
 
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
         """Return the result of *work*, once its changes are durable.
 
-        It runs as if no other transaction ran at the same time, in any process.  If it raises an
-        error, its changes are undone and the error is raised here.  It may only compute and call
-        methods of *rows*, because an engine may run it again, and in another thread.
+        *work* runs as if no other transaction ran at the same time, in any process.  If *work*
+        raises an error, its changes are undone, and this method raises the error.  *work* may only
+        compute and call methods of *rows*, because an engine may run it again or in another thread.
         """
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:
-        """Run *work* beside other transactions; it must change only rows that it has locked."""
+        """Run *work* in parallel to other transactions; it must change only rows it has locked."""
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
         """Return the result of *work*, which only reads, from one consistent snapshot."""
@@ -97,14 +100,14 @@ class AccountService:
     entropy: Callable[[int], bytes]
 
     async def recognise(self, email: EmailAddress, secret: str) -> Application | None:
-        """Return the application of *email* if *secret* is correct; a wrong one takes as long."""
+        """Return the application of *email*; None, in equal time, if *secret* is wrong."""
         digest = self.secrets.hash(secret)
         kept = await self.store.read(lambda rows: rows.applications.find(email))
         is_right = hmac.compare_digest(digest, NO_HASH if kept is None else kept.secret_hash)
         return kept.application if kept is not None and is_right else None
 
     async def find_proof(self, text: str, purpose: Purpose) -> EmailProof | None:
-        """Return the proof of the link with last segment *text*, if valid for *purpose* now."""
+        """Return the proof of the link that ends with *text*, if it is valid for *purpose* now."""
         parsed = parse_link(text)
         if parsed is None:
             return None
@@ -123,7 +126,7 @@ def find_person(users: tables.SqlUserRows, email: EmailAddress) -> KeptUser | No
 def use_proof(
     proofs: SqlProofRows, proof_id: ProofId, purpose: Purpose, at: UnixMs
 ) -> EmailProof | None:
-    """Use up a proof that was found earlier; None if it is now invalid for *purpose*."""
+    """Use up and return a proof; None if it is no longer valid for *purpose*."""
     proof = proofs.get(proof_id)
     if proof is None or not proof.is_good(purpose, at):
         return None
@@ -135,13 +138,13 @@ NUMBER_DIGITS_MAX: Final = 18
 
 
 def names_of(rows: AccountRows, subjects: Collection[str]) -> Mapping[str, str]:
-    """Return the names of *subjects* such as `user:7`, except of those without a name."""
+    """Return the names of audit-log subjects such as `user:7`; omit those without a name."""
     named = {subject: _name_of(rows, subject) for subject in set(subjects)}
     return {subject: name for subject, name in named.items() if name}
 
 
 def named_by(rows: AccountRows, email: EmailAddress) -> str | None:
-    """Return the audit-log name of the person of *email*, or else of its application."""
+    """Return the audit-log name of the person with *email*; without one, of the application."""
     person = find_person(rows.users, email)
     if person is not None:
         return f"user:{person.user.user_id}"

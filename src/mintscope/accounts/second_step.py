@@ -55,7 +55,10 @@ PROVED: Final = "confirmed with passkey"
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A waiting sign-in: the person's factors, and the request for a passkey, if any."""
+    """A sign-in that waits for a second factor: the person's factors, and the passkey request.
+
+    question   the request for a signature by a passkey, as JSON; None: no passkey can be used
+    """
 
     state: FactorState
     question: str | None
@@ -63,7 +66,11 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class PasskeyQuestion:
-    """A question for any passkey of the site, as JSON; the answer must return *begun_at*."""
+    """A request for a signature by a passkey.
+
+    begun_at   the time of the request; the browser must send it back with the answer
+    text       the request as JSON
+    """
 
     begun_at: UnixMs
     text: str
@@ -85,11 +92,12 @@ REFUSALS: Final = {_Outcome.COPIED: COPIED, _Outcome.NOT_ALONE: NOT_ALONE}
 class SecondStep(AccountService):
     """Completes sign-ins by a second factor; a ticket identifies the sign-in for ten minutes.
 
-    A passkey whose device verifies its user suffices alone: the device is one factor, its PIN or
-    finger the other.  A *visit* is a random text in a cookie of the browser.  The challenge is
-    derived from it and from the time, so it is not stored, and no other browser can answer it.
+    A passkey alone suffices if its device verifies the user: the device is one factor, and its PIN,
+    fingerprint or face the other.  A *visit* is a random text in a cookie of the browser.  The
+    challenge for a passkey is derived from the visit and the time, so the challenge is not stored,
+    and no other browser can answer it.
 
-    Raises ServiceUnavailable.
+    Methods raise ServiceUnavailable.
     """
 
     verifier: WebAuthn | None
@@ -117,7 +125,7 @@ class SecondStep(AccountService):
     ) -> str | None:
         """Return the cookie of a new session if *answer* is a valid answer to a question.
 
-        None: the question is too old, was already answered, or was for another browser.
+        Return None if the question is too old or was already answered.
         Raises    PasskeyRefused, TooManyAttempts
         """
         if self.verifier is None:
@@ -149,7 +157,7 @@ class SecondStep(AccountService):
     async def proof_question(self, session: Session) -> PasskeyQuestion | None:
         """Return a question for the passkeys of a signed-in person; None without passkeys.
 
-        It can be answered once, within ten minutes, in that session.
+        The question can be answered once, within ten minutes, in that session.
         """
         if self.verifier is None:
             return None
@@ -162,7 +170,7 @@ class SecondStep(AccountService):
         return PasskeyQuestion(now, text)
 
     async def prove(self, session: Session, begun: str, answer: str, address: str) -> bool:
-        """Record a proof by passkey in *session*, with the effect of the password.
+        """Record a proof by passkey in *session*; it counts like entering the password.
 
         address    the client's address, by which wrong answers are counted
         Return False if the question is too old or was already answered.
@@ -195,7 +203,7 @@ class SecondStep(AccountService):
         return outcome is _Outcome.DONE
 
     async def waiting(self, ticket: str) -> Waiting | None:
-        """Return the sign-in waiting for its second step; None if it ended or never began."""
+        """Return the sign-in of *ticket*; None if it has ended or never began."""
         half = await self._find(ticket)
         if half is None:
             return None
@@ -206,9 +214,9 @@ class SecondStep(AccountService):
         return Waiting(state, question)
 
     async def by_code(self, ticket: str, code: str, browser: Browser) -> str | None:
-        """Return the cookie of a new session if *code* is an app code or a recovery code.
+        """Return the cookie of a new session if *code* is a valid app code or recovery code.
 
-        None: the sign-in has ended.  Raises WrongCode, TooManyAttempts.
+        Return None if the sign-in has ended.  Raises WrongCode, TooManyAttempts.
         """
         half = await self._find(ticket)
         if half is None:
@@ -229,7 +237,7 @@ class SecondStep(AccountService):
     async def by_passkey(self, ticket: str, answer: str, browser: Browser) -> str | None:
         """Return the cookie of a new session if *answer* has a passkey's valid signature.
 
-        None: the sign-in has ended.  Raises PasskeyRefused.
+        Return None if the sign-in has ended.  Raises PasskeyRefused.
         """
         half = await self._find(ticket)
         if half is None:
@@ -294,7 +302,7 @@ def _by_code(  # noqa: PLR0913, PLR0917 - one argument for each part
         return False
     left = accept_code(rows, half.user_id, code, secrets, at)
     if left is None:
-        raise WrongCode  # also undoes the use of the ticket, for another try
+        raise WrongCode  # this also undoes the use of the ticket, so that it can be used again
     if left >= 0:
         _tell_of_recovery(rows, half.user_id, left, at)
     keep_session(rows, half.user_id, session, at)
@@ -330,14 +338,15 @@ def _alone(  # noqa: PLR0913, PLR0917 - one argument for each part
     session: NewSession,
     at: UnixMs,
 ) -> _Outcome:
-    """Open a session unless `_object` refuses; each question is answered only once."""
+    """Open a session, unless `_object` returns a refusal or the account no longer exists."""
     kept = rows.passkeys.find(passkey.credential_id)
     if kept is None or rows.users.get(kept.user_id) is None:
         return _Outcome.OVER
     objection = _object(rows, kept, proof, begun_at, at)
     if objection is not None:
         return objection
-    # At least the time of the question, which may be from a process with a faster clock.
+    # Not before the question, whose time may come from a process with a faster clock: `_object`
+    # then accepts no second answer to the question.
     _open(rows, kept, proof, session, at, used_at=max(at, begun_at))
     return _Outcome.DONE
 
@@ -350,7 +359,7 @@ def _prove(  # noqa: PLR0913, PLR0917 - one argument for each part
     begun_at: UnixMs,
     at: UnixMs,
 ) -> _Outcome:
-    """Record the proof in the session unless `_object` refuses.  Raises SessionEnded."""
+    """Record the proof in the session, unless `_object` returns a refusal.  Raises SessionEnded."""
     owner = expect_session(rows, session)
     kept = rows.passkeys.find(passkey.credential_id)
     if kept is None or kept.user_id != owner.user_id:
@@ -370,13 +379,16 @@ def _prove(  # noqa: PLR0913, PLR0917 - one argument for each part
 def _object(
     rows: AccountRows, kept: Passkey, proof: PasskeyProof, begun_at: UnixMs, at: UnixMs
 ) -> _Outcome | None:
-    """Return the refusal of *kept* as the only proof, or None; log and report a copied passkey."""
+    """Return a refusal if the passkey *kept* alone does not suffice; None if it does.
+
+    If the passkey may be a copy, log this and write to the owner.
+    """
     if kept.last_used_at is not None and kept.last_used_at >= begun_at:
         return _Outcome.OVER
     if proof.is_of_copy(kept):
         return _refuse_copy(rows, kept, at)
-    # A thief may have added the passkey before the session that was undone.  As a second factor it
-    # is useless without the new password.
+    # A thief may have added this passkey before the session whose changes were undone.  As a second
+    # factor it is useless to the thief, who does not know the new password.
     taken_back = taken_back_at(rows, kept.user_id)
     is_older = taken_back is not None and kept.made_at <= taken_back
     return _Outcome.NOT_ALONE if is_older else None
@@ -397,7 +409,7 @@ def _open(  # noqa: PLR0913 - one argument for each part
 
 
 def _refuse_copy(rows: AccountRows, passkey: Passkey, at: UnixMs) -> _Outcome:
-    """Log that a passkey may be copied, and write to its owner."""
+    """Log that *passkey* may be a copy, and write to its owner."""
     user_id = passkey.user_id
     kept = rows.users.get(user_id)
     if kept is None:

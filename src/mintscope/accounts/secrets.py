@@ -1,6 +1,7 @@
 """The secrets of one installation, all derived from the pepper and never stored.
 
-A stolen database alone is useless: it has only hashes, and nonces that need these keys.
+A stolen database alone is useless: it has only hashes, and nonces from which nothing can be derived
+without these keys.
 """
 
 import hmac
@@ -31,18 +32,19 @@ APP_SECRET_BYTES: Final = 20  # the length of a SHA-1 digest: RFC 4226, 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountSecrets:
-    """The keys, one for each use.
+    """The secret keys, one for each use.
 
     pepper       hashes application secrets, API keys and session cookies
     application  derives application secrets
     api_key      derives the API keys of exchanges
-    redeem       hashes redelivery keys
-    mail         derives links and codes sent by mail
+    redeem       hashes redelivery keys (values of Idempotency-Key)
+    mail         derives the links and codes in e-mails, and Telegram link codes
     form         derives the CSRF texts of forms
-    factor       derives secrets of authenticator apps and challenges, hashes recovery codes
-    credit       derives credit tokens for credits that users withdraw
-    wallet       adds the proof to texts that wallets sign
-    webhook      derives the keys that sign webhooks
+    factor       derives the secrets of authenticator apps and the challenges of passkeys, and
+                 hashes recovery codes
+    credit       derives the credit tokens to which users withdraw credits
+    wallet       derives the service's proof in texts that wallets sign
+    webhook      derives the secrets that sign webhooks
     """
 
     pepper: bytes
@@ -81,13 +83,13 @@ class AccountSecrets:
         return hash_credential(credential, pepper=self.pepper)
 
     def redeem_hash(self, key: str | None, email: EmailAddress) -> CredentialHash | None:
-        """Return the hash of an Idempotency-Key, specific to *email*; None without a key."""
+        """Return the hash of an Idempotency-Key and *email*; None if there is no key."""
         if key is None:
             return None
         return CredentialHash(hmac.digest(self.redeem, f"{email}\n{key}".encode(), "sha256"))
 
     def request_hash(self, key: str | None, user_id: int) -> CredentialHash | None:
-        """Return the hash of a user's Idempotency-Key, which is specific to that user."""
+        """Return the hash of an Idempotency-Key and its user; None if there is no key."""
         if key is None:
             return None
         return CredentialHash(hmac.digest(self.redeem, f"user {user_id}\n{key}".encode(), "sha256"))
@@ -98,17 +100,17 @@ class AccountSecrets:
         return make_credit_token(drawn[: CredentialKind.CREDIT_TOKEN.entropy_bytes])
 
     def secret_of(self, nonce: bytes, key: str) -> ApplicationSecret:
-        """Return the application secret for *nonce* and the redelivery *key*."""
+        """Return the application secret that is derived from *nonce* and the redelivery *key*."""
         drawn = hmac.digest(self.application, nonce + key.encode(), "sha256")
         return make_application_secret(drawn[: CredentialKind.APPLICATION_SECRET.entropy_bytes])
 
     def key_of(self, signup_id: SignupId, nonce: bytes, secret: str) -> ApiKey:
-        """Return the API key that *secret* is exchanged for; *nonce* is that of the exchange."""
+        """Return the API key for which *secret* is exchanged; each exchange has its own *nonce*."""
         drawn = hmac.digest(self.api_key, nonce + f"{signup_id}\n{secret}".encode(), "sha512")
         return make_api_key(drawn[: CredentialKind.API_KEY.entropy_bytes])
 
     def successor_of(self, bearer: str, key: str) -> ApiKey:
-        """Return the API key that replaces *bearer* in a rotation with Idempotency-Key *key*."""
+        """Return the API key that replaces *bearer* in a rotation; *key* is its Idempotency-Key."""
         drawn = hmac.digest(self.api_key, f"rotated\n{bearer}\n{key}".encode(), "sha512")
         return make_api_key(drawn[: CredentialKind.API_KEY.entropy_bytes])
 
@@ -123,7 +125,7 @@ class AccountSecrets:
         return f"{int.from_bytes(drawn[:16]) % 10**CODE_DIGITS:0{CODE_DIGITS}d}"
 
     def webhook_secret(self, nonce: bytes) -> bytes:
-        """Return the secret that signs the webhooks of an alert."""
+        """Return the secret that signs the webhooks of an alert; each alert has its own *nonce*."""
         return hmac.digest(self.webhook, nonce, "sha256")
 
     def pause_proof(self, signal_id: int) -> str:
@@ -136,7 +138,7 @@ class AccountSecrets:
         return _are_same(self.pause_proof(signal_id), text)
 
     def telegram_proof(self, bound: Sequence[int]) -> str:
-        """Return the proof in a code that links a Telegram chat, specific to numbers *bound*."""
+        """Return the proof in a code that links a Telegram chat, valid for the numbers *bound*."""
         text = f"telegram {' '.join(map(str, bound))}"
         drawn = hmac.digest(self.mail, text.encode(), "sha256")
         return urlsafe_b64encode(drawn[:16]).rstrip(b"=").decode()
@@ -161,11 +163,15 @@ class AccountSecrets:
         return CredentialHash(hmac.digest(self.factor, text, "sha256"))
 
     def passkey_handle(self, user_id: int) -> bytes:
-        """Return the user handle for a passkey's device, which reveals neither number nor name."""
+        """Return the user handle to store on a passkey's device; it hides the user's number."""
         return hmac.digest(self.factor, f"handle {user_id}".encode(), "sha256")
 
     def challenge(self, use: str, text: str) -> bytes:
-        """Return the challenge of a passkey for *use*, bound to *text*: a ticket or a session."""
+        """Return the challenge for a passkey, unique to *use* and *text*.
+
+        use    the action, such as a registration
+        text   identifies the sign-in or session
+        """
         return hmac.digest(self.factor, f"challenge {use}\n{text}".encode(), "sha256")
 
     def is_link_of(self, nonce: bytes, link: str) -> bool:
@@ -187,10 +193,10 @@ def _are_same(ours: str, theirs: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class IdempotencyRecord:
-    """The record that a request with an Idempotency-Key created.
+    """The result of a request with an Idempotency-Key.
 
-    asked     digest of the request
-    thing_id  the number of the created record
+    asked     the digest of the request, from `asked_for`
+    thing_id  the id of the record that the request created
     """
 
     asked: bytes

@@ -17,7 +17,7 @@ SessionId = NewType("SessionId", int)
 
 IDLE_MS: Final = 30 * MINUTE_MS
 ABSOLUTE_MS: Final = 12 * HOUR_MS
-FRESH_MS: Final = 10 * MINUTE_MS  # how long after a proof no action asks for the password again
+FRESH_MS: Final = 10 * MINUTE_MS  # how long a proof by password or passkey is accepted
 NOTE_MS: Final = MINUTE_MS
 AGENT_LENGTH_MAX: Final = 200
 SESSIONS_PER_USER_MAX: Final = 100
@@ -26,7 +26,7 @@ COOKIE_LENGTH: Final = 43
 
 
 class SessionEnded(Exception):
-    """The session ended elsewhere during an action; the action was not carried out."""
+    """The session ended during an action of the same session; the action was not carried out."""
 
 
 class SecondFactorDue(Exception):
@@ -41,8 +41,8 @@ class SecondFactorDue(Exception):
 class Session:
     """A signed-in person at one browser.
 
-    proved_at   when the password was last entered in this session
-    agent       User-Agent of the browser, at most 200 characters; untrusted
+    proved_at   the time of the last proof by password or passkey in this session
+    agent       the User-Agent header of the browser, at most 200 characters; untrusted
     csrf        the CSRF text in every form of this session
     """
 
@@ -56,7 +56,7 @@ class Session:
     csrf: str
 
     def is_fresh(self, now: UnixMs) -> bool:
-        """Return whether the password was entered a short time ago."""
+        """Return whether the last proof by password or passkey is less than ten minutes old."""
         return now - self.proved_at < FRESH_MS
 
 
@@ -93,18 +93,22 @@ def draw_cookie(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetimes:
-    """The lifetimes of sessions: since the last use, and since the start."""
+    """The lifetimes of sessions, in milliseconds.
+
+    idle_ms       the lifetime since the last use
+    absolute_ms   the lifetime since the start
+    """
 
     idle_ms: int = IDLE_MS
     absolute_ms: int = ABSOLUTE_MS
 
     def hold(self, session: Session, now: UnixMs) -> bool:
-        """Return whether *session* has not expired."""
+        """Return whether *session* is still valid at *now*."""
         is_used = now - session.seen_at < self.idle_ms
         return is_used and now - session.created_at < self.absolute_ms
 
     def is_to_be_noted(self, session: Session, now: UnixMs) -> bool:
-        """Return whether this use must be stored, because the last stored use is too old."""
+        """Return whether a use at *now* must be stored, because the last stored use is too old."""
         return now - session.seen_at >= min(NOTE_MS, self.idle_ms // 4)
 
 
@@ -146,9 +150,10 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmailProof:
-    """A proof that was sent by e-mail; *subject* is the application or user that it is about.
+    """A proof that was sent by e-mail: a link, and for an application also a code.
 
-    since   the beginning of the session whose changes the proof undoes; None: undoes nothing
+    subject   the number of the application or user that the proof is about
+    since     for an undo, the beginning of the session whose changes are undone; None: *made_at*
     """
 
     proof_id: ProofId
@@ -169,7 +174,7 @@ class EmailProof:
 
 @dataclass(frozen=True, slots=True)
 class NewProof:
-    """A proof to send to *email*; fields as in EmailProof."""
+    """A proof to send to *email*; its fields are described at EmailProof."""
 
     purpose: Purpose
     subject: int
@@ -192,12 +197,12 @@ class ProofChanges(TypedDict, total=False):
 
 
 def link_text(proof_id: ProofId, link: str) -> str:
-    """Return the last path segment of a link."""
+    """Return the last path segment of an e-mailed link: number and text of its proof."""
     return f"{proof_id}.{link}"
 
 
 def parse_link(text: str) -> tuple[ProofId, str] | None:
-    """Return the parts of a text from `link_text`; None for any other text."""
+    """Return the arguments of `link_text` for its result *text*; None for any other text."""
     number, dot, link = text.partition(".")
     if not dot or not number.isascii() or not number.isdigit() or len(number) > 18:  # noqa: PLR2004
         return None

@@ -19,10 +19,10 @@ from mintscope.kit.audit import Actor, Event, EventFilter, UserId, user_actor
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS
 
-# A person in a session, or an actor on this machine, such as a command.
+# A reviewer is a person in a session, or an actor on this machine, such as a command.
 Reviewer = Session | Actor
 
-LINKED: Final = "linked Telegram"  # as in the audit log
+LINKED: Final = "linked Telegram"  # the action in the audit log
 UNLINKED: Final = "unlinked Telegram"
 
 OF_USERS: Final = (
@@ -35,7 +35,7 @@ OF_USERS: Final = (
 
 
 def expect_session(rows: AccountRows, session: Session) -> User:
-    """Return the user of *session* as the transaction reads it.  Raises SessionEnded."""
+    """Return the user of *session*, read in this transaction.  Raises SessionEnded."""
     found = rows.sessions.get(session.session_id)
     if found is None or found.user.user_id != session.user.user_id:
         raise SessionEnded
@@ -43,7 +43,7 @@ def expect_session(rows: AccountRows, session: Session) -> User:
 
 
 def end_sessions(rows: AccountRows, user_id: UserId, *, but: Session | None = None) -> int:
-    """End all sessions of the user except *but*; return their number."""
+    """End all sessions of the user except *but*, and waiting sign-ins; return the number ended."""
     kept = None if but is None else but.session_id
     ended = [
         session.session_id
@@ -72,14 +72,14 @@ def end_access(rows: AccountRows, user_id: UserId, at: UnixMs) -> int:
 
 
 def unlink_telegram(rows: AccountRows, user_id: UserId, actor: Actor, at: UnixMs) -> None:
-    """Delete the Telegram chat of a user; the logged event makes earlier link codes invalid."""
+    """Unlink the Telegram chat of a user; the logged event makes earlier link codes invalid."""
     if rows.chats.chat(user_id) is not None:
         rows.chats.unlink(user_id)
         rows.events.note(at, actor, UNLINKED, f"user:{user_id}")
 
 
 def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: str) -> None:
-    """Remove the account of *user* and its alerts, and end all access to it."""
+    """Mark the account of *user* as removed, delete its alerts, and end all access to it."""
     revoked = end_access(rows, user.user_id, at)
     for signal in rows.signals.of_user(user.user_id):
         rows.signals.delete(signal.signal_id)
@@ -94,7 +94,7 @@ def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: st
 
 
 def issued_keys(rows: AccountRows, signup_id: SignupId) -> list[KeyLine]:
-    """Return the key issued for an application, and the keys that replaced it by rotation."""
+    """Return the keys issued for an application, and the keys that replaced them by rotation."""
     lines: list[KeyLine] = list(rows.api_keys.of_application(signup_id))
     for line in lines:
         if line.replaced_by is not None:
@@ -105,7 +105,7 @@ def issued_keys(rows: AccountRows, signup_id: SignupId) -> list[KeyLine]:
 
 
 def revoke_issued(rows: AccountRows, signup_id: SignupId, actor: Actor, at: UnixMs) -> None:
-    """Revoke the key issued for an application, and the keys that replaced it by rotation."""
+    """Revoke the keys issued for an application, and the keys that replaced them by rotation."""
     for line in issued_keys(rows, signup_id):
         if line.revoked_at is None:
             rows.api_keys.update(line.key_id, revoked_at=at)
@@ -114,11 +114,11 @@ def revoke_issued(rows: AccountRows, signup_id: SignupId, actor: Actor, at: Unix
 
 
 class NotPossible(Exception):
-    """The action is not possible in the subject's state; the message has both states."""
+    """The action is not possible; the message has the reason, such as the expected state."""
 
 
 def expect_administrator(rows: AccountRows, reviewer: Reviewer) -> Actor:
-    """Return the actor for the audit log.  Raises SessionEnded if *reviewer* may not act.
+    """Return the audit-log name of *reviewer*.  Raises SessionEnded if they may not act.
 
     An actor on this machine is returned unchanged.
     """
@@ -144,7 +144,7 @@ def expect_removable(rows: AccountRows, user: User) -> None:
 
 
 def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
-    """Remove an account that is not the last administrator's.  Raises NotPossible."""
+    """Remove an account, if `expect_removable` allows it.  Raises NotPossible, SessionEnded."""
     actor = expect_administrator(rows, reviewer)
     kept = rows.users.get(user_id)
     if kept is None:
@@ -154,7 +154,7 @@ def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: Unix
 
 
 def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
-    """Remove all second factors of a person, and write to the person.  Raises NotPossible."""
+    """Remove a person's second factors, and write to the person.  Raises NotPossible."""
     actor = expect_administrator(rows, reviewer)
     kept = rows.users.get(user_id)
     if kept is None or not kept.user.has_second_factor:
@@ -167,7 +167,10 @@ def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, a
 
 
 def promote(rows: AccountRows, new: NewUser, actor: Actor) -> tuple[User, bool]:
-    """Make a person an administrator; return the user, and whether the account *new* was added."""
+    """Make the person with *new*'s e-mail address an administrator.
+
+    Return the user, and whether an account had to be added.
+    """
     at = new.created_at
     person = find_person(rows.users, new.email)
     if person is None:
@@ -195,27 +198,29 @@ def _take_over(rows: AccountRows, user_id: UserId, new: NewUser, actor: Actor) -
     rows.events.note(at, actor, "reset password", f"user:{user_id}", keys_revoked=revoked)
 
 
-CAPPED: Final = "capped"  # in the audit log: the cap of a key was changed
-NETWORKS_CHANGED: Final = "changed networks"  # in the audit log; the networks are not logged
-SPEND_ALERT_SET: Final = "set spend alert"  # as in the audit log
+CAPPED: Final = "capped"  # the action in the audit log: the cap of a key was changed
+NETWORKS_CHANGED: Final = "changed networks"  # the audit log's action, without the networks
+SPEND_ALERT_SET: Final = "set spend alert"  # the action in the audit log
 EVENTS_AT_ONCE: Final = 100  # events read at once in the search for an earlier cap
-NOTICES_MAX: Final = 20  # e-mails of one kind in a day
+NOTICES_MAX: Final = 20  # the most e-mails of one kind to an owner in a day
 TAKEN_BACK: Final = "the account was taken back"
-TOOK_BACK: Final = "took account back"  # as in the audit log
-RESET_BACK_MS: Final = Purpose.UNDO_EMAIL.lifetime_ms  # how far a reset may reach back
+TOOK_BACK: Final = "took account back"  # the action in the audit log
+RESET_BACK_MS: Final = Purpose.UNDO_EMAIL.lifetime_ms  # how far back a reset can undo changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """The number of ended items, by kind.
+    """The numbers of items that the recovery of an account has ended or undone, by kind.
 
-    sessions   all sessions
-    factors    authenticator apps and passkeys
-    alerts     new alerts, which are deleted
-    webhooks   webhooks with a changed address, which are stopped
-    caps       changed caps of API keys, which are restored
-    chats      newly linked Telegram chats, which are unlinked
-    spending   changed spend alerts, which are restored
+    sessions   ended sessions
+    keys       revoked API keys
+    factors    removed authenticator apps and passkeys
+    wallets    unlinked wallets
+    alerts     deleted alerts
+    webhooks   stopped webhooks, whose address was changed
+    caps       restored caps of API keys
+    chats      unlinked Telegram chats
+    spending   restored spend alerts
     """
 
     sessions: int = 0
@@ -262,10 +267,12 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 
 def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Restore caps, and revoke keys created at *since* or later; return both numbers.
+    """Undo the changes of keys from *since* on; return the numbers of caps and keys changed.
 
-    Keys whose networks the owner changed at *since* or later are revoked, too: the earlier networks
-    are not stored.
+    Caps that were changed are restored.
+
+    Keys created at *since* or later are revoked.  Keys whose networks the owner changed at *since*
+    or later are also revoked, because their earlier networks are not stored.
     """
     caps = keys = 0
     for key in rows.api_keys.shown(user_id, at, KEYS_SHOWN_MAX):
@@ -283,7 +290,7 @@ def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 
 def _has_other_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
-    """Return whether the owner, not the key itself, changed the key's networks after *since*."""
+    """Return whether the owner, not the key itself, changed the networks at *since* or later."""
     owner = user_actor(key.user_id)
     changes = _changes_of(rows, f"key:{key.key_id}", NETWORKS_CHANGED)
     newest_at = next((event.at for event in changes if event.actor == owner), None)
@@ -293,7 +300,10 @@ def _has_other_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
 def _credits_before(
     rows: AccountRows, subject: str, action: str, since: UnixMs
 ) -> tuple[bool, int | None]:
-    """Return whether *action* changed a limit of *subject* after *since*, and the earlier limit."""
+    """Return whether *action* changed a limit of *subject*, and the limit before.
+
+    Only changes at *since* or later count.
+    """
     is_changed = False
     for event in _changes_of(rows, subject, action):
         if event.at < since:
@@ -304,12 +314,12 @@ def _credits_before(
 
 
 def taken_back_at(rows: AccountRows, user_id: UserId) -> UnixMs | None:
-    """Return the last time that the owner took the account back; None: never."""
+    """Return the time when the owner last took the account back; None if this never happened."""
     return rows.events.last_at(f"user:{user_id}", TOOK_BACK)
 
 
 def _changes_of(rows: AccountRows, subject: str, action: str) -> Iterator[Event]:
-    """Yield each *action* event of *subject*, newest first."""
+    """Yield the events of the audit log about *action* on *subject*, newest first."""
     wanted = EventFilter(who=subject, action=action)
     before: int | None = None
     while page := rows.events.newest(before, EVENTS_AT_ONCE, wanted):
@@ -320,7 +330,7 @@ def _changes_of(rows: AccountRows, subject: str, action: str) -> Iterator[Event]
 
 
 def _end_alerts(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Delete alerts created, and stop webhooks set, after *since*; return both numbers."""
+    """Delete alerts created, and stop webhooks set, from *since* on; return both numbers."""
     alerts = webhooks = 0
     for signal in rows.signals.of_user(user_id):
         if signal.created_at >= since:
@@ -344,9 +354,9 @@ def announce(  # noqa: PLR0913, PLR0917 - one argument for each part
     since: UnixMs,
     at: UnixMs,
 ) -> None:
-    """Write to the owner about a change in a session that began at *since*, with an undo link.
+    """E-mail the owner about a change in a session that began at *since*, with an undo link.
 
-    Unverified addresses, which may be a stranger's, and agents get no link.
+    E-mails to agents and to unverified addresses, which may be a stranger's, have no such link.
     """
     if owner.verified_at is None:
         tell_owner(rows.emails, owner, kind, facts, at)

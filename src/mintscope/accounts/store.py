@@ -1,4 +1,4 @@
-"""Users, sessions and second factors in SQL."""
+"""Users, sessions, second factors, audit log and idempotency records in SQL."""
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -64,10 +64,10 @@ DECODERS: Final[Mapping[str, Callable[[Any], object]]] = {
 
 
 class Columns(Generic[RowT]):
-    """The columns of *table* for records of *kind*, whose fields have the same names.
+    """The columns of *table* for records of *kind*; columns and fields have the same names.
 
-    expressions   SQL for fields that have no such column; Columns for a field that is itself a
-                  record, which is None if its first column is NULL
+    expressions   by field: SQL, if the field has no column of its name; Columns, if the field is
+                  itself a record, which is None if its first column is NULL
     """
 
     def __init__(self, kind: type[RowT], table: str, **expressions: "str | Columns[Any]") -> None:
@@ -97,7 +97,7 @@ class Table(Generic[IdT, RowT]):
 
     NAME     name of the table
     COLUMNS  columns of its records
-    SOURCE   the FROM clause, with the condition that all records meet
+    SOURCE   the FROM clause, and WHERE with the condition, if any, that all records meet
     """
 
     NAME: ClassVar[str]
@@ -118,7 +118,7 @@ class Table(Generic[IdT, RowT]):
         self._db.execute(statement, (*values, row_id))
 
     def _shared(self, at: UnixMs) -> UnixMs:
-        """Return *at*, a time of this process's clock, as a time of the shared clock."""
+        """Return the time *at* of this process's clock as a time of the shared clock."""
         return UnixMs(at - ahead_ms(self._db))
 
     def _add(self, columns: Mapping[str, object]) -> IdT:
@@ -137,7 +137,7 @@ class Table(Generic[IdT, RowT]):
 
 
 def _stored(value: object) -> object:
-    """Return *value* as stored in a column: scopes and facts as JSON, booleans as numbers."""
+    """Return *value* as it is stored: sets and mappings as JSON, booleans as numbers."""
     if isinstance(value, frozenset):
         return msgspec.json.encode(in_order(value)).decode()
     if isinstance(value, dict):
@@ -145,7 +145,7 @@ def _stored(value: object) -> object:
     return int(value) if isinstance(value, bool) else value
 
 
-NEVER: Final = -1  # before every step of a code
+NEVER: Final = -1  # the `last_step` of apps without an accepted code
 
 
 class SqlAppRows(Table[AppId, App]):
@@ -164,7 +164,7 @@ class SqlAppRows(Table[AppId, App]):
         return self._first('"user" = ?', user_id)
 
     def replace(self, user_id: UserId, nonce: bytes, at: UnixMs) -> AppId:
-        """Replace the user's app with a new, unconfirmed one."""
+        """Replace the user's app, if any, with a new, unconfirmed app."""
         self._db.execute('DELETE FROM authenticator_app WHERE "user" = ?', (user_id,))
         return self._add({"user": user_id, "nonce": nonce, "made_at": at, "last_step": NEVER})
 
@@ -186,13 +186,13 @@ class SqlRecoveryRows(Table[CodeId, RecoveryCode]):
         return self._all('"user" = ? ORDER BY id', user_id)
 
     def replace(self, user_id: UserId, hashes: Sequence[CredentialHash], at: UnixMs) -> None:
-        """Replace the user's recovery codes with these."""
+        """Replace the user's recovery codes with those of *hashes*."""
         self._db.execute('DELETE FROM recovery_code WHERE "user" = ?', (user_id,))
         for code_hash in hashes:
             self._add({"user": user_id, "code_hash": code_hash, "made_at": at})
 
     def use(self, code_id: CodeId) -> None:
-        """Delete a code."""
+        """Delete a recovery code, which was used."""
         self._db.execute("DELETE FROM recovery_code WHERE id = ?", (code_id,))
 
     def delete(self, user_id: UserId, since: UnixMs) -> None:
@@ -217,7 +217,7 @@ class SqlPasskeyRows(Table[PasskeyId, Passkey]):
         return self._all('"user" = ? ORDER BY id', user_id)
 
     def find(self, credential_id: bytes) -> Passkey | None:
-        """Return the passkey with that credential id."""
+        """Return the passkey with the id *credential_id*; None if there is none."""
         return self._first("credential_id = ?", credential_id)
 
     def insert(self, user_id: UserId, new: NewPasskey, at: UnixMs) -> PasskeyId:
@@ -242,11 +242,11 @@ class SqlSignInRows(Table[SignInId, HalfSignIn]):
     SOURCE = "half_sign_in WHERE"
 
     def find(self, ticket_hash: CredentialHash) -> HalfSignIn | None:
-        """Return the sign-in with that ticket, expired or not."""
+        """Return the sign-in of a ticket, expired or not; None if there is none."""
         return self._first("ticket_hash = ?", ticket_hash)
 
     def insert(self, user_id: UserId, ticket_hash: CredentialHash, at: UnixMs) -> SignInId:
-        """Add a sign-in that waits from *at*."""
+        """Add a sign-in that began at *at*."""
         return self._add({"user": user_id, "ticket_hash": ticket_hash, "begun_at": at})
 
     def delete(self, sign_in_id: SignInId) -> bool:
@@ -288,12 +288,12 @@ class SqlUserRows(Table[UserId, KeptUser]):
         self._update(user_id, changes)
 
     def of_email(self, email: EmailAddress, kind: UserKind) -> Sequence[KeptUser]:
-        """Return the users of *kind* with that address, newest first; at most one person."""
+        """Return the users of *kind* with *email*, newest first; there is at most one person."""
         # The kind is a literal in the statement, so that the partial index of that kind is used.
         return self._all(f"kind = '{kind}' AND email = ? ORDER BY id DESC", email)
 
     def newest(self, before: UserId | None, limit: int) -> Sequence[User]:
-        """Return up to *limit* users older than *before*, newest first."""
+        """Return up to *limit* users with an id below *before*, newest first."""
         condition = f"id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?"
         return [kept.user for kept in self._all(condition, before, limit)]
 
@@ -302,7 +302,7 @@ class SqlUserRows(Table[UserId, KeptUser]):
         return [kept.user.user_id for kept in self._all("administrator = 1")]
 
     def is_taken(self, username: str) -> bool:
-        """Return whether an account has that name, or had it before its removal."""
+        """Return whether an account has the name *username*, or had it before its removal."""
         taken = 'SELECT count(*) FROM "user" WHERE username = ?'
         return bool(self._db.execute(taken, (username,)).get)
 
@@ -329,7 +329,7 @@ class SqlSessionRows(Table[SessionId, Session]):
         self._update(session_id, changes)
 
     def find(self, cookie_hash: CredentialHash) -> Session | None:
-        """Return the session with that cookie."""
+        """Return the session whose cookie has this hash; None if there is none."""
         return self._first("cookie_hash = ?", cookie_hash)
 
     def of_user(self, user_id: UserId) -> Sequence[Session]:
@@ -361,8 +361,8 @@ UNAVAILABLE: Final = "The accounts are not available right now."
 class AccountConnections:
     """Runs work on the database of accounts; used in one event loop.
 
-    Writes run in a thread, each in a transaction that holds the write lock from its start.
-    Reads are indexed, and never blocked by a writer; a read that tries to write fails.
+    Writes run in a thread, each in a transaction that holds the write lock from its start.  Reads
+    never wait for a writer; a read that tries to write fails.
     """
 
     def __init__(
@@ -379,21 +379,21 @@ class AccountConnections:
         )
 
     async def write(self, work: Work[T], *, beside: bool = False) -> T:
-        """Return the result of *work*, once it is durable; an exception rolls it back.
+        """Return the result of *work*, once its changes are durable; an exception rolls them back.
 
-        beside    let other transactions write meanwhile
+        beside    whether other transactions may write at the same time
         Raises    ServiceUnavailable if the database does not answer in time; nothing was done
         """
         refused = threading.Event()
         with unavailable_on_database_error(UNAVAILABLE):
             try:
                 return await self._group.run(lambda: self._write(work, refused, beside=beside))
-            except ServiceUnavailable as cause:  # the queue's message is about charges
+            except ServiceUnavailable as cause:  # the queue has a message about charges
                 refused.set()
                 raise ServiceUnavailable(UNAVAILABLE) from cause
 
     async def read(self, work: Work[T]) -> T:
-        """Return the result of *work*, which reads one consistent snapshot.
+        """Return the result of *work*, which reads from one consistent snapshot.
 
         Raises ServiceUnavailable.
         """
@@ -420,7 +420,7 @@ class AccountConnections:
             return answer
 
 
-# Use the indexes of actor and subject: for IN beside OR, PostgreSQL reads the whole log.
+# UNION uses the indexes of actor and subject; for OR with IN, PostgreSQL reads the whole log.
 OF_ACCOUNT: Final = """id IN (
     SELECT id FROM account_event WHERE actor = ?
     UNION SELECT id FROM account_event WHERE subject = ?
@@ -440,13 +440,16 @@ class SqlEventRows(Table[int, Event]):
         self._add(asdict(event))
 
     def note(self, at: UnixMs, actor: Actor, action: str, subject: str, **detail: str) -> None:
-        """Add an event, with fields as in Event."""
+        """Add an event; the arguments are fields of Event."""
         self.insert(Event(at=at, actor=actor, action=action, subject=subject, detail=detail))
 
     def newest(
         self, before: int | None, limit: int, wanted: EventFilter = EVERYTHING
     ) -> Sequence[tuple[int, Event]]:
-        """Return up to *limit* events older than *before* with their numbers, newest first."""
+        """Return up to *limit* events and their numbers, newest first.
+
+        before   only events with a smaller number; None: all
+        """
         conditions: list[str] = [f"id < coalesce(?, {NO_END})"]
         values: list[object] = [before]
         if wanted.who:
@@ -463,7 +466,7 @@ class SqlEventRows(Table[int, Event]):
         return [(row_id, self.COLUMNS.read(columns)) for row_id, *columns in rows]
 
     def last_at(self, subject: str, action: str) -> UnixMs | None:
-        """Return the time of the last *action* on *subject*; None: never."""
+        """Return the time of the last *action* on *subject*; None if there was none."""
         newest = "SELECT max(at) FROM account_event WHERE subject = ? AND action = ?"
         at = self._db.execute(newest, (subject, action)).get
         return None if at is None else UnixMs(at)
@@ -482,7 +485,7 @@ class SqlIdempotencyRows:
         self._db = db
 
     def find(self, key_hash: CredentialHash) -> IdempotencyRecord | None:
-        """Return the record of an earlier request with that Idempotency-Key."""
+        """Return the record of an earlier request by the hash of its Idempotency-Key."""
         row = self._db.execute(FIND, (key_hash,)).fetchone()
         return None if row is None else IdempotencyRecord(bytes(row[0]), row[1])
 

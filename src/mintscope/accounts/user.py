@@ -1,6 +1,6 @@
-"""Users: their rows, actions and passwords.
+"""Actions of people on their accounts in one transaction, and the rules for passwords.
 
-Strangers cannot lock the owner out, because wrong guesses count by client.
+Strangers cannot lock the owner out, because wrong guesses are counted by client address.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ LENGTH_MIN: Final = 10
 LENGTH_MAX: Final = 200
 QUARTER_S: Final = 900
 COMMONEST_COUNT: Final = 10_000
-# Words that zxcvbn has in other lists, such as names, and words of this service.
+# Common words that zxcvbn has in other lists than passwords, and words of this service.
 BESIDE: Final = frozenset({
     "", "abc", "abcd", "abcde", "abcdef", "administrator", "alexander", "andrew", "anthony", "asd",
     "ashley", "basketball", "bitcoin", "california", "charlotte", "chocolate", "christopher",
@@ -63,7 +63,7 @@ BESIDE: Final = frozenset({
 })  # fmt: skip
 NO_LETTERS: Final = digits + punctuation + " "
 WITHOUT: Final = str.maketrans("", "", NO_LETTERS)
-DISGUISES: Final = str.maketrans("@$0", "aso")  # characters that stand for others
+DISGUISES: Final = str.maketrans("@$0", "aso")  # characters that people type in place of others
 
 
 class WrongPassword(Exception):
@@ -81,7 +81,10 @@ class Hasher(Protocol):
         """Return the hash of *password*, for storage."""
 
     async def matches(self, password: str, stored: str | None) -> bool:
-        """Return whether *stored* is a hash of *password*; if None, False after the same time."""
+        """Return whether *stored* is a hash of *password*.
+
+        If *stored* is None, the result is False, after the same time.
+        """
 
 
 def expect_password(text: str, *, email: str) -> str:
@@ -100,8 +103,8 @@ def expect_password(text: str, *, email: str) -> str:
 def commonest_passwords() -> frozenset[str]:
     """Return the 10,000 most common passwords of zxcvbn's lists, and some words of our own.
 
-    The first call takes about 80 ms, so the api makes it in a thread at startup.  The package
-    itself is not imported, because it would keep all its lists, ranked, in 11 MB.
+    The first call takes about 80 ms, so the api calls this in a thread at startup.  Only the lists
+    of zxcvbn are read: the imported package would keep all its ranked lists in memory, 11 MB.
     """
     return BESIDE.union(_lists_of_zxcvbn()["passwords"][:COMMONEST_COUNT])
 
@@ -121,7 +124,7 @@ def _lists_of_zxcvbn() -> Mapping[str, Sequence[str]]:
 
 
 def _is_common(text: str) -> bool:
-    """Return whether *text* is a common password, maybe repeated, with digits and signs added.
+    """Return whether *text* is a common password, possibly repeated or with digits or signs added.
 
     Examples are password12, Qwerty12345!, 1234567890, 1q2w3e4r5t, qwe123qwe123.
     """
@@ -148,9 +151,10 @@ class TooManyAttempts(Exception):
 class LoginLimits:
     """The limits of sign-ins.
 
-    one      wrong passwords for an e-mail address from one client address, in 15 minutes
-    all      wrong passwords from one client address, in 15 minutes
-    signups  accounts created from one client address, in an hour; four times as many per IPv6 /48
+    one      the most wrong passwords for one e-mail address from one client address, in 15 minutes
+    all      the most wrong passwords from one client address, in 15 minutes
+    signups  the most accounts created from one client address in an hour; from an IPv6 /48, four
+             times as many
     """
 
     one: int = 10
@@ -180,11 +184,11 @@ class LoginLimit:
         await self._one.give_back(_pair(email, client_address))
 
     async def begin_passkey(self, client_address: str) -> None:
-        """Count a sign-in by passkey alone as a guess by the client.  Raises TooManyAttempts."""
+        """Count a sign-in or proof by passkey as a guess by the client.  Raises TooManyAttempts."""
         await _expect_room((self._all, client_address))
 
     async def forgive_passkey(self, client_address: str) -> None:
-        """Undo the count of a sign-in by passkey that was correct or was not checked."""
+        """Undo the count of a sign-in or proof by passkey that was correct or was not checked."""
         await self._all.give_back(client_address)
 
     async def sign_up(self, client_address: str) -> None:
@@ -206,11 +210,11 @@ NO_USER: Final = 0
 
 
 class EmailTaken(Exception):
-    """Another account has this address, or may still reclaim it within a week."""
+    """Another account has this address, or can still restore it by an undo link."""
 
 
 def add(rows: AccountRows, new: NewUser, session: NewSession) -> None:
-    """Store a person and a first session.  Raises EmailTaken."""
+    """Add a person and the person's first session.  Raises EmailTaken."""
     is_held = rows.proofs.holds(new.email, NO_USER, new.created_at)
     if is_held or find_person(rows.users, new.email) is not None:
         raise EmailTaken
@@ -220,10 +224,10 @@ def add(rows: AccountRows, new: NewUser, session: NewSession) -> None:
 
 
 def open_session(rows: AccountRows, kept: KeptUser, session: NewSession, at: UnixMs) -> bool:
-    """Store a session.  Raises WrongPassword if the password has changed.
+    """Add a session.  Raises WrongPassword if the password has changed.
 
-    Returns False if there is a second factor: then the sign-in waits for it, and the cookie serves
-    as its ticket.
+    Return False if the person has a second factor: the sign-in then waits for it, and the cookie is
+    the ticket of the sign-in.
     """
     if not _has_password(rows, kept):
         raise WrongPassword
@@ -243,9 +247,9 @@ def keep_session(
     *,
     passkey_id: PasskeyId | None = None,
 ) -> None:
-    """Store a session, and delete the oldest ones beyond SESSIONS_PER_USER_MAX.
+    """Add a session, and delete the user's oldest sessions beyond SESSIONS_PER_USER_MAX.
 
-    passkey_id   the passkey that signed; None: the sign-in used no passkey
+    passkey_id   the passkey of the sign-in, for the audit log; None: it used no passkey
     """
     rows.sessions.insert(user_id, session, at)
     newest = sorted(each.session_id for each in rows.sessions.of_user(user_id))
@@ -273,7 +277,10 @@ def end_session(rows: AccountRows, user_id: UserId, session_id: SessionId) -> bo
 
 
 def prove(rows: AccountRows, session: Session, kept: KeptUser, at: UnixMs) -> None:
-    """Record that the password of *kept* was entered.  Raises SessionEnded if it has changed."""
+    """Record that the password of *kept* was entered.
+
+    Raises SessionEnded if the session has ended or the password has changed.
+    """
     expect_session(rows, session)
     if not _has_password(rows, kept):
         raise SessionEnded
@@ -283,7 +290,7 @@ def prove(rows: AccountRows, session: Session, kept: KeptUser, at: UnixMs) -> No
 def change_password(
     rows: AccountRows, session: Session, password_hash: str, nonce: bytes, at: UnixMs
 ) -> None:
-    """Store a new hash; end other sessions and reset links; write a PASSWORD_CHANGED e-mail."""
+    """Store a new password hash, end other sessions and reset links, and e-mail the owner."""
     owner = expect_session(rows, session)
     _set_password(rows, owner, password_hash, at)
     announce(rows, owner, EmailKind.PASSWORD_CHANGED, {}, nonce, session.created_at, at)
@@ -303,7 +310,10 @@ def rename(rows: AccountRows, session: Session, username: str, at: UnixMs) -> No
 
 
 def request_reset(rows: AccountRows, email: EmailAddress, nonce: bytes, at: UnixMs) -> None:
-    """Create a proof for any address, in equal time; write an e-mail only to an existing person."""
+    """Create a proof for *email*, but write an e-mail only if a person has this address.
+
+    A proof is created for any address, so that the time taken does not reveal accounts.
+    """
     kept = find_person(rows.users, email)
     subject = NO_USER if kept is None else kept.user.user_id
     proof_id = rows.proofs.insert(NewProof(Purpose.RESET_PASSWORD, subject, email, nonce, at))
@@ -314,11 +324,11 @@ def request_reset(rows: AccountRows, email: EmailAddress, nonce: bytes, at: Unix
 def reset(
     rows: AccountRows, proof_id: ProofId, password_hash: str, since: UnixMs | None, at: UnixMs
 ) -> Ended | None:
-    """Store a new hash if the proof is valid.
+    """Store a new password hash, and end all sessions; return None if the proof is invalid.
 
-    If the address was not verified before, revoke the keys.
+    If the address was not verified before, also revoke the keys and remove the second factors.
 
-    since   also undo changes after this time; None: only end sessions
+    since   changes at this time or later are also undone; None: no changes are undone
     """
     proof = use_proof(rows.proofs, proof_id, Purpose.RESET_PASSWORD, at)
     kept = None if proof is None else rows.users.get(UserId(proof.subject))
@@ -347,7 +357,7 @@ def reset(
 
 
 def request_verification(rows: AccountRows, session: Session, nonce: bytes, at: UnixMs) -> None:
-    """Create a proof and write a VERIFY_EMAIL e-mail, unless enough were written."""
+    """Write an e-mail with a verification link, if `may_write` allows it.  Raises SessionEnded."""
     owner = expect_session(rows, session)
     if may_write(rows.emails, owner, EmailKind.VERIFY_EMAIL, at):
         new = NewProof(Purpose.VERIFY_EMAIL, owner.user_id, owner.email, nonce, at)
@@ -356,7 +366,7 @@ def request_verification(rows: AccountRows, session: Session, nonce: bytes, at: 
 
 
 def verify(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) -> bool:
-    """Use the proof to verify the address; return False if it was already used."""
+    """Record that the address is verified; return False if the proof is no longer valid."""
     owner = expect_session(rows, session)
     if use_proof(rows.proofs, proof_id, Purpose.VERIFY_EMAIL, at) is None:
         return False
@@ -367,7 +377,7 @@ def verify(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) -
 
 
 def agents_of(rows: AccountRows, email: EmailAddress) -> Sequence[User]:
-    """Return the agents that have verified that address, newest first.
+    """Return the agents with the verified address *email*, newest first.
 
     Other agents are omitted: anyone can sign up an agent with an address that is not theirs.
     """
@@ -378,7 +388,7 @@ def agents_of(rows: AccountRows, email: EmailAddress) -> Sequence[User]:
 def request_claim(
     rows: AccountRows, session: Session, agent_id: UserId, nonce: bytes, at: UnixMs
 ) -> None:
-    """Create a proof and write a CLAIM_AGENT e-mail, if the person may claim that agent."""
+    """E-mail a claim link, if the person may claim the agent.  Raises SessionEnded."""
     agent = _find_agent(rows, expect_session(rows, session), agent_id)
     if agent is not None:
         new = NewProof(Purpose.CLAIM_AGENT, agent_id, agent.email, nonce, at)
@@ -388,7 +398,10 @@ def request_claim(
 
 
 def claim(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) -> User | None:
-    """Move the agent's contents to the person and end the agent; None if the proof is invalid."""
+    """Move the agent's contents to the person, and remove and return the agent's account.
+
+    Return None if the proof is invalid.
+    """
     owner = expect_session(rows, session)
     proof = rows.proofs.get(proof_id)
     agent = None if proof is None else _find_agent(rows, owner, UserId(proof.subject))
@@ -404,7 +417,7 @@ def claim(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) ->
 
 
 def _find_agent(rows: AccountRows, owner: User, agent_id: UserId) -> User | None:
-    """Return the agent if *owner* and the agent have verified the same address."""
+    """Return the agent *agent_id* if *owner* and the agent have verified the same address."""
     if owner.verified_at is None:  # anyone can sign up with an address that is not theirs
         return None
     agents = agents_of(rows, owner.email)
@@ -412,13 +425,13 @@ def _find_agent(rows: AccountRows, owner: User, agent_id: UserId) -> User | None
 
 
 def _has_password(rows: AccountRows, kept: KeptUser) -> bool:
-    """Return whether *kept* still has the current password, and was not removed."""
+    """Return whether the password of *kept* is still the user's, who was not removed."""
     now_kept = rows.users.get(kept.user.user_id)
     return now_kept is not None and now_kept.password_hash == kept.password_hash
 
 
 def _set_password(rows: AccountRows, owner: User, password_hash: str, at: UnixMs) -> None:
-    """Store the hash, and end earlier links that set a password."""
+    """Store the password hash, and make earlier reset links invalid."""
     rows.users.update(owner.user_id, password_hash=password_hash)
     rows.proofs.use_up(Purpose.RESET_PASSWORD, owner.user_id, at)
 

@@ -17,18 +17,18 @@ FiringId = NewType("FiringId", int)
 class Fires(StrEnum):
     """How often an alert fires: once, at most once an hour, or each time."""
 
-    ONCE = "once"  # then the alert has ended, until its owner resumes it
+    ONCE = "once"  # after the firing the alert ends; its owner can resume it
     HOURLY = "hourly"  # at most once in an hour
     EACH = "each"  # at each crossing
 
 
 class AlertDenied(Enum):
-    """The reason why an alert is not created or changed."""
+    """A reason why an alert is not created or changed."""
 
     NOT_FOUND = auto()
-    TOO_MANY = auto()  # too many alerts of the user
-    TOO_MANY_OF_ALL = auto()  # too many alerts of all users together
-    TOO_MANY_MINTS = auto()  # too many mints in the alerts of all users together
+    TOO_MANY = auto()  # the user has too many alerts
+    TOO_MANY_OF_ALL = auto()  # all users together have too many evaluated alerts
+    TOO_MANY_MINTS = auto()  # the evaluated alerts of all users have too many different mints
     UNVERIFIED = auto()  # the user's e-mail address is not verified
     UNLINKED = auto()  # the user has linked no Telegram chat
     EXPIRED = auto()  # its expiry has passed
@@ -46,20 +46,23 @@ CROSSING: Final = {
 class AlertRule:
     """The settings of an alert, as its user requests them.
 
-    name         shown only to the user; printable
-    field        the value of the report of *mint* that is evaluated
-    level, margin, percent, window_s   as in Rule; 0 if the kind does not use them
-    webhook_url  where firings are sent; None: nowhere
+    name         the name that the user gave the alert; printable
+    field        the name of the value in the report of *mint* that is evaluated
+    kind         the kind of condition
+    level, margin, percent, window_s   as in Rule; 0 if *kind* does not use them
+    webhook_url  the URL that webhooks are sent to; None: firings are not sent by webhook
     by_email     whether firings are sent by e-mail
     by_telegram  whether firings are sent to the Telegram chat of the account
     is_active    whether the alert is evaluated
-    is_closed    evaluated at the end of each minute, without the open candles
+    is_closed    True: the alert is evaluated at the end of each minute, without the open candles;
+                 False: at each report
     least_confidence   reports whose price has a lower confidence are skipped
-    fires        how often it fires
-    compared     of crosses_field: the other value of the report; None: it has a level
-    direction    of crosses_field: the direction of the crossing; None: either
-    message      the owner's text in every e-mail and webhook; "": none
-    expires_at   when the alert ends; None: never
+    fires        how often the alert fires
+    compared     for crosses_field, the name of the value that *field* is compared with; None: the
+                 alert has a level
+    direction    for crosses_field, the direction of the crossing; None: both directions
+    message      the user's text in every notification; "": no text
+    expires_at   the time when the alert ends; None: it does not expire
     """
 
     name: str
@@ -84,7 +87,7 @@ class AlertRule:
 
     @property
     def rule(self) -> Rule:
-        """The rule to evaluate; the level of a crosses_field rule is set at each evaluation."""
+        """The rule to evaluate; each evaluation sets the level of a crosses_field rule."""
         return Rule(
             kind=CROSSING[self.direction] if self.compared is not None else self.kind,
             level=self.level,
@@ -95,7 +98,9 @@ class AlertRule:
 
 
 def has_passed(asked: AlertRule, before: AlertRule | None, at: UnixMs) -> bool:
-    """Return whether the expiry of *asked* has passed, though it is new or active again.
+    """Return whether *asked* is refused, because its expiry has passed at *at*.
+
+    It is not refused if the expiry did not change and *asked* does not activate the alert.
 
     before    the settings that *asked* replaces; None: a new alert
     """
@@ -110,18 +115,20 @@ def has_passed(asked: AlertRule, before: AlertRule | None, at: UnixMs) -> bool:
 class Alert:
     """A stored alert and the state of its rule.
 
-    nonce        the source of its webhook secret; old_nonce: the one before, good until
-                 old_nonce_until
-    revision     rises at each change of its rule; its state belongs to this revision
-    state        state of the rule, JSON; None: not evaluated yet
-    webhook_failed_at   when its webhook was disabled; None: not disabled
-    webhook_at   when the URL of its webhooks last changed; None: never
-    hour_since   start of the hour in which it fired hour_count times; None: it never fired
-    ended_at     when it ended by itself, fired once or expired; None: not ended
-    emailed_at   when its last e-mail was written
-    email_due_at when the e-mail about later firings is due; None: no firings wait
-    telegram_at  when its last Telegram message was sent
-    telegram_due_at   when its waiting firings are due there; None: no firings wait
+    nonce        random bytes from which its webhook secret is derived
+    old_nonce    the nonce before the last renewal, whose secret signs too until *old_nonce_until*;
+                 None: the secret was never renewed
+    revision     a number that rises each time the evaluation starts over; *state* belongs to it
+    state        the state of the rule, as JSON; None: the alert was not evaluated yet
+    fired_at     the time of its last firing; None: it never fired
+    webhook_failed_at   the time when its webhook was disabled; None: it is not disabled
+    webhook_at   the time when the URL of its webhooks last changed; None: it never changed
+    hour_since   the start of the hour in which it fired *hour_count* times; None: it never fired
+    ended_at     the time when it ended by itself, by firing once or expiring; None: it has not
+    emailed_at   the time when its last e-mail was written; None: none was written
+    email_due_at the time when the e-mail about waiting firings is due; None: no firings wait
+    telegram_at  the time when its last Telegram message was sent; None: none was sent
+    telegram_due_at   the time when the message about waiting firings is due; None: none wait
     """
 
     signal_id: SignalId
@@ -146,12 +153,12 @@ class Alert:
 
     @property
     def sends_webhooks(self) -> bool:
-        """Whether firings are sent by webhook."""
+        """Whether firings are sent by webhook: it has a URL and is not disabled."""
         return self.rule.webhook_url is not None and self.webhook_failed_at is None
 
 
 class AlertChanges(TypedDict, total=False):
-    """The columns of an alert that may change, besides those of its rule."""
+    """The columns of an alert that `SqlAlertRows.update` can change."""
 
     webhook_url: str | None
     webhook_at: UnixMs
@@ -171,7 +178,12 @@ class AlertChanges(TypedDict, total=False):
 
 
 class FiredHour(NamedTuple):
-    """The time of an alert's last firing, and its firings in the hour that began at *since*."""
+    """The last firing of an alert, and the number of its firings in an hour.
+
+    fired_at   the time of the last firing
+    since      the start of the hour
+    firings    the number of firings in this hour, up to *fired_at*
+    """
 
     fired_at: UnixMs
     since: UnixMs
@@ -179,19 +191,20 @@ class FiredHour(NamedTuple):
 
 
 class FiringKind(StrEnum):
-    """The reason for a notification."""
+    """The reason for a firing."""
 
     FIRED = "fired"
-    TEST = "test"  # its owner requested a test
+    TEST = "test"  # the alert's owner requested a test
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFiring:
     """A firing to store.
 
-    seq        the position in the swap log of the report that caused it
-    slot, time its slot, and the block time of that, Unix seconds
-    value      the value of the field; reference: as in Crossing
+    seq        the position in the swap log of the report that caused the firing; 0 for a test
+    slot       the slot of that report; 0 for a test
+    time       the block time of *slot*; for a test, the time of the request; in Unix seconds
+    value, direction, reference   as in Crossing
     """
 
     signal_id: SignalId
@@ -206,7 +219,11 @@ class NewFiring:
 
 
 class HeldFirings(NamedTuple):
-    """Firings that are listed but not sent, by their indexes in a batch, and the reason."""
+    """Firings of a batch that are listed but not sent.
+
+    places   the indexes of these firings in the batch
+    note     the reason why they are not sent
+    """
 
     places: frozenset[int]
     note: str
@@ -215,7 +232,7 @@ class HeldFirings(NamedTuple):
 class EmailState(StrEnum):
     """The state of a firing's e-mail."""
 
-    WAITING = "waiting"  # for the end of the pause since the alert's last e-mail
+    WAITING = "waiting"  # until the pause after the alert's last e-mail ends
     WRITTEN = "written"
     NOT_SENT = "not_sent"
 
@@ -224,9 +241,10 @@ class EmailState(StrEnum):
 class FiringEmail:
     """The delivery of a firing by e-mail.
 
-    note         why the e-mail was not sent
-    sent_at      when the e-mail was accepted; given_up_at: when it was given up
-    reason       why the last attempt failed
+    note         the reason why no e-mail was written; None: one was written, or the firing waits
+    sent_at      the time when the mail server accepted the e-mail; None: it has not
+    given_up_at  the time when the e-mail was given up; None: it was not
+    reason       the reason why the last attempt to send it failed; None: it did not fail
     """
 
     state: EmailState
@@ -248,8 +266,8 @@ class TelegramState(StrEnum):
 class FiringTelegram:
     """The delivery of a firing to a Telegram chat.
 
-    sent_at      when Telegram accepted the message
-    note         why the last attempt failed
+    sent_at      the time when Telegram accepted the message; None: it has not
+    note         the reason why the last attempt failed or the message is not sent; None: neither
     """
 
     state: TelegramState
@@ -261,12 +279,13 @@ class FiringTelegram:
 class Firing:
     """A firing and its deliveries.
 
-    due_at        when its webhook is or was due; None: no webhook
-    attempts      number of attempts to send the webhook
-    delivered_at  when the webhook was accepted; given_up_at: when it was given up
-    reason        why the last attempt failed
-    email         its delivery by e-mail; None: not sent by e-mail
-    telegram      its delivery to a Telegram chat; None: not sent there
+    due_at        the time when its webhook is or was due; None: it is not sent by webhook
+    attempts      the number of attempts to send the webhook
+    delivered_at  the time when the webhook was accepted; None: it was not
+    given_up_at   the time when the webhook was given up; None: it was not
+    reason        the reason why the last attempt failed; None: it did not fail
+    email         the delivery by e-mail; None: the firing is not sent by e-mail
+    telegram      the delivery to a Telegram chat; None: the firing is not sent to Telegram
     """
 
     firing_id: FiringId
@@ -280,15 +299,16 @@ class Firing:
     telegram: FiringTelegram | None = None
 
     def after(self, attempts: int) -> "Firing":
-        """Return the firing with *attempts* as the number of attempts."""
+        """Return the firing with the number of attempts set to *attempts*."""
         return replace(self, attempts=attempts)
 
 
 class Gathered(NamedTuple):
     """The firings of an alert in one message.
 
-    total    number of the firings, beginning with *first*
-    newest   the newest firings, oldest first; at least one
+    total    the number of firings in the message
+    first    the oldest of these firings
+    newest   the newest of these firings, in order of time; at least one
     """
 
     total: int
@@ -297,7 +317,12 @@ class Gathered(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """The numbers of evaluated alerts and of their mints; *has_mint*: they include a given mint."""
+    """The size of the evaluation.
+
+    signals    the number of evaluated alerts
+    mints      the number of their different mints
+    has_mint   whether one of these mints is the mint in question
+    """
 
     signals: int
     mints: int
@@ -308,8 +333,8 @@ class Crowd(NamedTuple):
 class TelegramChat:
     """The Telegram chat of an account.
 
-    name         the chat's name from Telegram, an untrusted text
-    blocked_at   when Telegram refused the bot's messages; None: it accepts them
+    name         the chat's name, as Telegram sent it; an untrusted text
+    blocked_at   the time when Telegram refused the bot's messages; None: it accepts them
     """
 
     user_id: UserId
@@ -324,8 +349,9 @@ class AlertStanding:
     """The progress of the evaluation of all alerts.
 
     seq        the position in the swap log up to which all alerts are evaluated
-    version    rises at each change of the alerts
-    holder     the process that has the lease of the evaluation until *held_until*
+    version    a number that rises each time an alert is created, changed or deleted
+    holder     the name of the process that has the lease of the evaluation
+    held_until the time when the lease ends, by this process's clock
     """
 
     seq: int
@@ -336,7 +362,11 @@ class AlertStanding:
 
 @dataclass(frozen=True, slots=True)
 class MintBase:
-    """The state from which a mint restarts, as of *seq*; *packed* is made by `conditions.pack`."""
+    """The stored state of a mint, from which its evaluation restarts.
+
+    seq      the position in the swap log that the state belongs to
+    packed   the state, encoded by `conditions.pack`
+    """
 
     mint: Mint
     seq: int

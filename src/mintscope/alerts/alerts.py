@@ -1,4 +1,4 @@
-"""Operations on users' alerts, and storage of the evaluation's results."""
+"""Operations on the alerts of users, and storage of the results of their evaluation."""
 
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -43,12 +43,12 @@ from mintscope.market.standings import Confidence
 
 OLD_SECRET_MS: Final = DAY_MS
 NUMBER_DIGITS_MAX: Final = 18
-TESTS: Final = Limit(name="signal-tests", count=10, window_s=HOUR_S)  # tests that a user can send
+TESTS: Final = Limit(name="signal-tests", count=10, window_s=HOUR_S)  # the most tests of a user
 ReadSymbols = Callable[[Collection[Mint]], Awaitable[emails.Symbols]]
 
 
 async def no_symbols(_mints: Collection[Mint]) -> emails.Symbols:
-    """Return no symbols."""
+    """Return no symbols, so that messages name tokens by address."""
     return {}
 
 
@@ -56,13 +56,13 @@ async def no_symbols(_mints: Collection[Mint]) -> emails.Symbols:
 class AlertBounds:
     """The limits of alerts.
 
-    per_user_max     alerts of one user
-    of_all_max       evaluated alerts of all users
-    mints_max        mints of all evaluated alerts together
-    of_emails        the limits of e-mails about alerts
-    firings_hour_max  firings of an alert that are sent in an hour
-    allows_loopback  webhooks may use plain http to addresses of this machine
-    telegram_bot     the name of the operator's bot; "": no bot
+    per_user_max      the most alerts of one user
+    of_all_max        the most evaluated alerts of all users together
+    mints_max         the most different mints of these evaluated alerts
+    of_emails         the limits of e-mails about alerts
+    firings_hour_max  the most firings of an alert that are sent in an hour
+    allows_loopback   whether webhooks can use plain http to addresses of this machine
+    telegram_bot      the user name of the operator's Telegram bot; "": there is no bot
     """
 
     per_user_max: int = 20
@@ -79,9 +79,9 @@ class Alerts:
     """The alerts of all users; each operation is one transaction.
 
     entropy    returns the given number of cryptographically random bytes
-    queue      the deliveries of firings by webhook; None: no webhooks are sent
+    queue      the queue of webhooks; None: no webhooks are sent
     symbols    returns the symbols of tokens, for e-mails that test an alert
-    Every method raises ServiceUnavailable if it changed nothing.
+    Every method raises ServiceUnavailable if the database fails; nothing was then changed.
     """
 
     store: AccountStore
@@ -94,7 +94,7 @@ class Alerts:
 
     @property
     def telegram(self) -> TelegramChats:
-        """Return the Telegram chats of accounts."""
+        """The operations on the Telegram chats of accounts."""
         return TelegramChats(
             store=self.store,
             secrets=self.secrets,
@@ -107,7 +107,7 @@ class Alerts:
         return emails.flaw_of(asked, allows_loopback=self.bounds.allows_loopback)
 
     def secret(self, signal: Alert) -> str:
-        """Return the secret that signs the webhooks of *signal*; it is shown only while new."""
+        """Return the secret that signs the webhooks of *signal*, as it is shown when it is new."""
         return secret_text(self.secrets.webhook_secret(signal.nonce))
 
     async def of_user(self, user_id: UserId) -> Sequence[Alert]:
@@ -115,7 +115,7 @@ class Alerts:
         return await self.store.read(lambda rows: rows.signals.of_user(user_id))
 
     async def find(self, user_id: UserId, signal_id: SignalId) -> Alert | None:
-        """Return one alert of a user."""
+        """Return an alert of a user; None if the user has no such alert."""
         return await self.store.read(lambda rows: _find(rows, user_id, signal_id))
 
     async def make(
@@ -137,9 +137,9 @@ class Alerts:
     ) -> Alert | AlertDenied:
         """Change an alert with *edit*, whose result must be valid.
 
-        If the rule changes, its evaluation starts over, and the next report cannot fire it.
-        A disabled webhook is tried again if *edit* changes its address or activates the alert;
-        with another address, waiting webhooks are tried at once.
+        If the rule changes, its evaluation starts over, and its first evaluation cannot fire.  A
+        disabled webhook is enabled again if *edit* changes its URL or activates the alert.  If the
+        URL changes, waiting webhooks are sent at once.
         """
         now = self.clock.now()
         changed = await self.store.transact(
@@ -150,11 +150,14 @@ class Alerts:
         return changed
 
     async def delete(self, user_id: UserId, signal_id: SignalId) -> Sequence[Alert] | None:
-        """Delete an alert and its firings; return the remaining alerts, None if not found."""
+        """Delete an alert and its firings; return the remaining alerts, or None if not found."""
         return await self.store.transact(lambda rows: _delete(rows, user_id, signal_id))
 
     async def renew_secret(self, user_id: UserId, signal_id: SignalId) -> Alert | None:
-        """Renew an alert's webhook secret; old and new sign for a day.  None if no such alert."""
+        """Renew the webhook secret of an alert; return None if there is no such alert.
+
+        For a day, both the old and the new secret sign webhooks.
+        """
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         return await self.store.transact(lambda rows: _renew(rows, user_id, signal_id, nonce, now))
@@ -175,9 +178,10 @@ class Alerts:
         return tested
 
     async def pause(self, link: str) -> Alert | None:
-        """Stop the messages that contain *link*, and return their alert; None if it is invalid.
+        """Stop the e-mails and Telegram messages of an alert by *link*, the link in them.
 
-        If no channel is left, the alert is paused; its owner can resume it.
+        An alert without a webhook is paused; its owner can resume it.  Return the alert; None if
+        the link is invalid.
         """
         signal = await self.of_link(link)
         if signal is None:
@@ -201,14 +205,17 @@ class Alerts:
         return await self.store.read(lambda rows: rows.signals.get(SignalId(int(number))))
 
     async def refused(self, user_id: UserId) -> int:
-        """Return the number of a user's firings in 24 hours that a limit kept from being sent."""
+        """Return the number of a user's firings in the last 24 hours that a limit kept back."""
         since = UnixMs(self.clock.now() - DAY_MS)
         return await self.store.read(lambda rows: rows.firings.refused(user_id, since))
 
     async def firings(
         self, user_id: UserId, signal_id: SignalId, before: FiringId | None, limit: int
     ) -> Sequence[Firing] | None:
-        """Return up to *limit* firings before *before*, newest first; None if no such alert."""
+        """Return up to *limit* firings of an alert, newest first; None if there is no such alert.
+
+        before   only firings with a smaller number; None: all
+        """
 
         def read(rows: AccountRows) -> Sequence[Firing] | None:
             if _find(rows, user_id, signal_id) is None:
@@ -226,9 +233,9 @@ class Alerts:
         ]
 
     async def _try_now(self, signal_id: SignalId, now: UnixMs) -> None:
-        """End the pause after failed webhooks of an alert, so that its owner sees the effect."""
+        """End the pause after failed webhooks of an alert, so that its owner sees the result."""
         if self.queue is not None:
-            with suppress(ServiceUnavailable):  # then the attempt follows after the pause
+            with suppress(ServiceUnavailable):  # the webhooks are then sent after the pause
                 await self.queue.transact(lambda rows: rows.schedule(signal_id, 0, now))
 
     def _make(  # noqa: PLR0913, PLR0917 - one argument for each fact
@@ -291,7 +298,10 @@ class Alerts:
     def _denied(
         self, rows: AccountRows, user_id: UserId, asked: AlertRule, before: AlertRule | None
     ) -> AlertDenied | None:
-        """Return the reason to refuse *asked*, or None; *before* is None for a new alert."""
+        """Return the reason to refuse *asked*; None if it is allowed.
+
+        before   the settings that *asked* replaces; None: a new alert
+        """
         if before is None and len(rows.signals.of_user(user_id)) >= self.bounds.per_user_max:
             return AlertDenied.TOO_MANY
         kept = rows.users.get(user_id)
@@ -311,7 +321,10 @@ class Alerts:
 
 
 def _with_outcome(firing: Firing, now: WebhookOutcome) -> Firing:
-    """Return *firing* with its state in the queue, unless it was only given up in this table."""
+    """Return *firing* with the outcome *now* of its webhook from the queue.
+
+    A firing that was given up in its own table, but waits in the queue, stays given up.
+    """
     if firing.given_up_at is not None and now.delivered_at is None and now.given_up_at is None:
         return replace(firing, attempts=now.attempts)
     return replace(
@@ -325,7 +338,7 @@ def _with_outcome(firing: Firing, now: WebhookOutcome) -> Firing:
 
 
 def _evaluated(asked: AlertRule) -> tuple[Rule, bool, Confidence, Fires, UnixMs | None]:
-    """Return the evaluated part of *asked*; if this changes, the evaluation starts over."""
+    """Return the settings of *asked* after whose change the evaluation starts over."""
     ends = asked.fires, asked.expires_at
     return asked.rule, asked.is_closed, asked.least_confidence, *ends
 
@@ -397,9 +410,9 @@ def _test(  # noqa: PLR0913, PLR0917 - one argument for each fact
 
 LEASE_MS: Final = 10 * SECOND_MS
 LEASE_MS_MAX: Final = 5 * MINUTE_MS
-COMPARED_AT_ONCE: Final = 1_000  # revisions of alerts compared at once: 1 ms
-READ_AT_ONCE: Final = 100  # alerts read at once: 2 ms
-DUE_AT_ONCE: Final = 50  # e-mails written at once
+COMPARED_AT_ONCE: Final = 1_000  # revisions of alerts that are read at once, in 1 ms
+READ_AT_ONCE: Final = 100  # alerts that are read at once, in 2 ms
+DUE_AT_ONCE: Final = 50  # e-mails that are written in one transaction
 EXPIRED_AT_ONCE: Final = 500
 
 
@@ -407,14 +420,14 @@ EXPIRED_AT_ONCE: Final = 500
 class AlertWriter:
     """Stores the results of the one process that evaluates alerts.
 
-    Each result must begin at the stored position, so that no report is evaluated twice.  The lease
-    only saves other processes the work.
+    A result must begin at the stored position, so that no report is evaluated twice.  The lease is
+    only there so that other processes do not do the same work.
 
     holder     the name of this process
     bounds     the limits of e-mails about alerts
     symbols    returns the known symbols of tokens
-    lease_ms   how long the lease lasts unless it is renewed
-    Raises ServiceUnavailable from every method.
+    lease_ms   the duration of the lease, unless it is renewed
+    Every method raises ServiceUnavailable if the database fails.
     """
 
     store: AccountStore
@@ -425,7 +438,7 @@ class AlertWriter:
     lease_ms: int = LEASE_MS
 
     async def take(self) -> AlertStanding | None:
-        """Take the evaluation lease, and return the position; None if another process has it."""
+        """Take or renew the lease, and return the progress; None if another process has it."""
         now = self.clock.now()
         standing = await self.store.read(lambda rows: rows.lease.standing())
         is_ours = standing.holder == self.holder
@@ -440,26 +453,29 @@ class AlertWriter:
         await self.store.transact(self._leave)
 
     async def standing(self) -> AlertStanding:
-        """Return the position of the evaluation, whichever process runs it."""
+        """Return the progress of the evaluation, whichever process runs it."""
         return await self.store.read(lambda rows: rows.lease.standing())
 
     async def revisions(self, after: SignalId) -> Mapping[SignalId, int]:
-        """Return the revisions of the next alerts after *after*; empty after the last."""
+        """Return the revisions of the next evaluated alerts after *after*; empty after the last."""
         return await self.store.read(lambda rows: rows.signals.revisions(after, COMPARED_AT_ONCE))
 
     async def some(self, wanted: Sequence[SignalId]) -> tuple[Sequence[Alert], Sequence[SignalId]]:
-        """Return some of the alerts *wanted*, in order, and the numbers still to be read."""
+        """Return the first alerts of *wanted*, and the numbers that are still to be read.
+
+        Alerts that are no longer evaluated are left out.
+        """
         found = await self.store.read(lambda rows: rows.signals.since(wanted[0], READ_AT_ONCE))
         place = bisect_right(wanted, found[-1].signal_id) if found else len(wanted)
         chosen = set(wanted[:place])
         return [signal for signal in found if signal.signal_id in chosen], wanted[place:]
 
     async def bases(self) -> Sequence[MintBase]:
-        """Return the bases of mints, from which an evaluation restarts."""
+        """Return the stored bases of mints, from which an evaluation restarts."""
         return await self.store.read(lambda rows: rows.lease.bases())
 
     async def write(self, packed: PackedOutcome) -> bool:
-        """Store *packed*, all or nothing; return False if it begins at another position."""
+        """Store all of *packed*; store nothing and return False if it begins elsewhere."""
         now = self.clock.now()
         mints = {*packed.outcome.mints.values()}
         symbols = await self.symbols(mints) if mints else {}
@@ -516,7 +532,7 @@ class AlertWriter:
     def _tell(
         self, rows: AccountRows, outcome: Outcome, now: UnixMs, symbols: emails.Symbols
     ) -> None:
-        """Store firings for their owners' channels, except those of alerts changed meanwhile."""
+        """Store the firings that wait to be sent; leave out alerts that changed meanwhile."""
         numbers = {firing.signal_id for firing in outcome.fired} | outcome.hours.keys()
         unchanged = {
             signal.signal_id: signal
@@ -553,5 +569,8 @@ class AlertWriter:
 
 
 def _is_held(standing: AlertStanding, now: UnixMs) -> bool:
-    """Return whether the holder's lease is valid; if the clock was set back, it is not."""
+    """Return whether the lease is valid at *now*; it is not if its end is too far ahead.
+
+    Its end is too far ahead if the clock was set back.
+    """
     return now < standing.held_until <= now + LEASE_MS_MAX

@@ -1,4 +1,4 @@
-"""Endpoints of alerts, and their lines."""
+"""Endpoints of alerts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,7 +40,7 @@ CLOSED: Final = "closed"
 
 
 def rule_of(body: wire.NewSignal) -> AlertRule:
-    """Return the alert settings in *body*.  Raises InvalidTokenAddress, BadRequest."""
+    """Return the settings of the new alert in *body*.  Raises InvalidTokenAddress, BadRequest."""
     if isinstance(body, wire.ConditionSignal):
         return AlertRule(**_shared(body), **_watched(body.where)._asdict())
     return AlertRule(
@@ -57,7 +57,7 @@ def rule_of(body: wire.NewSignal) -> AlertRule:
 
 
 def _shared(body: wire.SignalCommon) -> dict[str, Any]:
-    """Return the settings in *body* that every kind of alert has, by the names of AlertRule."""
+    """Return the settings in *body* that every kind of alert has, as fields of AlertRule."""
     return {
         "name": body.name.strip(),
         "mint": mint_of(body.mint),
@@ -80,7 +80,7 @@ def _watched(where: str) -> Watched:
 
 
 def changes_of(body: wire.ChangedSignal) -> dict[str, Any]:
-    """Return the changes in *body*, by the names of AlertRule."""
+    """Return the changed settings in *body*, as fields of AlertRule."""
     named = {name: getattr(body, name) for name in body.__struct_fields__}
     if isinstance(body.name, str):
         named["name"] = body.name.strip()
@@ -98,7 +98,7 @@ def changes_of(body: wire.ChangedSignal) -> dict[str, Any]:
 
 
 def line_facts(signal: Alert) -> dict[str, Any]:
-    """Return the fields of an alert's line, by the names of SignalLine."""
+    """Return the values of *signal* on the wire, as fields of SignalLine."""
     asked = signal.rule
     is_move = asked.kind is SignalKind.CHANGES_BY
     has_level = not is_move and asked.compared is None

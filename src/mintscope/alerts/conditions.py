@@ -1,15 +1,15 @@
 """Conditions of alerts over the values of reports, tracked along the swap log.
 
 `Tracks` gives the reports of chosen mints at every event of the swap log.  A report depends only on
-the log up to that event.  To rebuild it after a restart, a mint starts from a stored load (its
-base), and the events since are applied again.
+the log up to that event.  After a restart, each mint starts from a stored state (its base), and the
+events since then are applied again.
 
-`look` evaluates a rule over one value: on which side of its level it is, or how far it has moved.
-A rule fires when its state changes, so a value that stays where it is fires nothing more.  The
-first look at a value never fires: it only records where the value is.  Rules and their states hold
-no cycles, so that the garbage collector skips many thousands of them.
+`look` evaluates a rule over one value: on which side of a level the value is, or how far it has
+moved.  A rule fires when its state changes, so it does not fire again while the value stays on one
+side.  The first evaluation never fires: it only records the side of the value.  Rules and their
+states contain no cycles, so that the garbage collector can skip the many thousands of them.
 
-FIELDS are the values of a report that a rule may evaluate, by their names on the wire.
+FIELDS are the values of a report that a rule may evaluate, by their names in JSON.
 """
 
 import zlib
@@ -42,7 +42,11 @@ from mintscope.market.timeframe import FRAMES, AskedFrame
 
 @dataclass(slots=True)
 class _Since:
-    """The swaps of a mint in one slot, and its pools after the slot; None if unchanged."""
+    """The swaps of a mint in one slot.
+
+    time      the block time of the slot
+    standing  the pools of the mint after the slot, packed; None: they did not change
+    """
 
     slot: Slot
     time: UnixS
@@ -52,9 +56,13 @@ class _Since:
 
 @dataclass(slots=True)
 class _Track:
-    """One mint: its row in the engine, its base, and the changes after the base.
+    """A tracked mint.
 
+    row       its row in the engine
+    base      the state from which it was loaded
+    since     its swaps and changes of pools after the base, by slot
     is_kept   whether the base is stored
+    frames    the candles of asked frames; None: it was loaded without them
     """
 
     row: int
@@ -65,17 +73,18 @@ class _Track:
 
     @property
     def standing(self) -> bytes | None:
-        """The pools of the mint as of its newest slot, packed; None if the log has none."""
+        """The pools of the mint after its newest slot, packed; None if the log has no pools."""
         newer = (each.standing for each in reversed(self.since) if each.standing is not None)
         kept = self.base.standings
         return next(newer, kept[-1][1] if kept else None)
 
 
 class Tracks:
-    """At most *capacity* mints, each as of the last event applied.
+    """At most *capacity* mints, each as of the last event that was applied.
 
-    seq    the last event that was applied
-    slot   the newest slot; None before the first event; time: its block time
+    seq    the position of that event in the swap log
+    slot   the newest slot; None before the first slot
+    time   the block time of *slot*; None before the first slot
     """
 
     def __init__(self, capacity: int) -> None:
@@ -86,7 +95,7 @@ class Tracks:
         self.begin(0, None, None)
 
     def begin(self, seq: int, slot: Slot | None, time: UnixS | None) -> None:
-        """Drop all mints, and continue after event *seq*."""
+        """Drop all mints, and continue after the event at position *seq*."""
         self._tracks.clear()
         self._ahead.clear()
         self._free = list(range(self._capacity))
@@ -98,7 +107,7 @@ class Tracks:
         return mint in self._tracks
 
     def has(self, mint: Mint, timeframes: Collection[str] = ()) -> bool:
-        """Return whether *mint* was taken with *timeframes*, even if it begins at a later event."""
+        """Return whether *mint* was loaded with *timeframes*, even if it has not begun yet."""
         track = self._tracks.get(mint)
         base = self._ahead.get(mint, None if track is None else track.base)
         if base is None or not timeframes:
@@ -106,9 +115,10 @@ class Tracks:
         return base.frames is not None and Frames(base.frames).has(timeframes)
 
     def take(self, loaded: LoadedMint) -> list[Mint] | None:
-        """Track a mint from the event as of which it was loaded; return the mints that begin now.
+        """Track a mint from the event of its load on; return the mints that begin now.
 
-        Return None if that event is past.  If the mint is tracked, *loaded* becomes its base.
+        Return None if *loaded* is of an event before the current one.  If the mint is already
+        tracked, *loaded* becomes its base.
         """
         if loaded.seq < self.seq:
             return None
@@ -116,7 +126,7 @@ class Tracks:
         return list(self.reach())
 
     def drop(self, mint: Mint) -> None:
-        """Forget *mint*."""
+        """Stop tracking *mint*."""
         self._ahead.pop(mint, None)
         track = self._tracks.pop(mint, None)
         if track is not None:
@@ -148,8 +158,8 @@ class Tracks:
     def ends_minute(self, event: Event) -> bool:
         """Return whether *event*, the next one, is the first slot of another minute.
 
-        If it is, reports are as of its time from now on: closed candles include the minute that has
-        ended, and nothing of the new one.
+        If so, reports are from now on as of the time of *event*: closed candles include the minute
+        that has ended, and nothing of the new minute.
         """
         if not isinstance(event, Appended) or self.time is None:
             return False
@@ -180,7 +190,7 @@ class Tracks:
             return None
 
     def traded(self) -> dict[Mint, int]:
-        """Return the mints that have changed since their bases, with the positions of the bases."""
+        """Return the mints that have traded since their bases, with the positions of the bases."""
         return {mint: track.base.seq for mint, track in self._tracks.items() if track.since}
 
     def new_bases(self) -> list[LoadedMint]:
@@ -188,11 +198,11 @@ class Tracks:
         return [track.base for track in self._tracks.values() if not track.is_kept]
 
     def idle(self) -> list[Mint]:
-        """Return the mints that have not changed since their bases, which are still valid."""
+        """Return the mints that have not traded since their bases, which are still valid."""
         return [mint for mint, track in self._tracks.items() if not track.since]
 
     def keep(self, bases: Iterable[LoadedMint], idle: Iterable[Mint], seq: int) -> None:
-        """Record that *bases* were stored, and that those of *idle* are valid as of *seq*."""
+        """Record that *bases* were stored, and that the bases of *idle* are valid as of *seq*."""
         for base in bases:
             track = self._tracks.get(base.mint)
             if track is not None and track.base is base:
@@ -203,7 +213,7 @@ class Tracks:
                 track.base = msgspec.structs.replace(track.base, seq=seq)
 
     def reach(self) -> Iterator[Mint]:
-        """Begin the mints that were loaded at this event, and yield each of them."""
+        """Begin the mints whose load is of this event or an earlier one, and yield each of them."""
         for mint, loaded in list(self._ahead.items()):
             if loaded.seq > self.seq:
                 continue
@@ -268,7 +278,7 @@ def pack(loaded: LoadedMint) -> bytes:
 
 
 def unpack(packed: bytes) -> LoadedMint:
-    """Return the mint that `pack` encoded.
+    """Return the mint that `pack` encoded as *packed*.
 
     Raises ValueError if an earlier version encoded it.
     """
@@ -278,7 +288,7 @@ def unpack(packed: bytes) -> LoadedMint:
         raise ValueError("expected a mint as this version packs it") from cause
 
 
-MARKS_MAX: Final = 60  # parts of a window, each with its extremes
+MARKS_MAX: Final = 60  # parts of a window; a Mark has the extremes of a part
 
 
 class SignalKind(StrEnum):
@@ -288,7 +298,7 @@ class SignalKind(StrEnum):
     BELOW = "below"  # the value falls below the level
     CROSSES = "crosses"  # the value rises above or falls below the level
     CROSSES_FIELD = "crosses_field"  # the value crosses another value
-    CHANGES_BY = "changes_by"  # the value differs by a percentage from a value within the window
+    CHANGES_BY = "changes_by"  # the value has moved by a percentage within the window
 
 
 class RuleSide(Enum):
@@ -308,9 +318,10 @@ class Direction(StrEnum):
 class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The condition of an alert.
 
-    level     for above, below and crosses, in the unit of the value
-    margin    how far beyond the level the value must return before the rule can fire again, >= 0
-    percent   for changes_by, > 0
+    level     the level of above, below and crosses, in the unit of the value
+    margin    how far behind the level the value must go back before the rule can fire again, in the
+              unit of the value, >= 0
+    percent   for changes_by: the least move in percent, > 0
     window_s  for changes_by: the length of the window in seconds, a multiple of 60
     """
 
@@ -322,7 +333,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The lowest and the highest value within a sixtieth of the window, number *part*."""
+    """The lowest and the highest value within one of the sixty parts of a window.
+
+    part   the number of the part: Unix time divided by the length of a part
+    """
 
     part: int
     low: float
@@ -330,9 +344,10 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class RuleState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The state of a rule between two reports: a side, or the marks of its window.
+    """The state of a rule between two reports.
 
-    Only marks that can still be the lowest or the highest are kept.
+    side    for a rule with a level, the side of the value; None: it is not known yet
+    marks   for changes_by, the marks of the window that can still be its lowest or highest
     """
 
     side: RuleSide | None = None
@@ -341,7 +356,10 @@ class RuleState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """The reason for a firing; *reference* is the level, or the other extreme of the window."""
+    """The reason for a firing: the value, and the direction in which it has moved.
+
+    reference   the level that was crossed; for changes_by, the value that it has moved from
+    """
 
     value: float
     direction: Direction
@@ -351,9 +369,9 @@ class Crossing:
 def look(
     rule: Rule, state: RuleState | None, value: float, time: UnixS
 ) -> tuple[RuleState, Crossing | None]:
-    """Return the state after *value* at *time*, and the crossing if the rule fires.
+    """Return the state after *value* at *time*, and the crossing if the rule fires, else None.
 
-    state   None at the first evaluation, which never fires
+    state   the state before; None: this is the first evaluation, which never fires
     """
     if rule.kind is SignalKind.CHANGES_BY:
         return _look_back(rule, state or RuleState(), value, time)
@@ -370,7 +388,7 @@ def look(
 
 
 def _side(rule: Rule, before: RuleSide | None, value: float) -> RuleSide | None:
-    """Return the side of *value*; if it is within the margin, return the previous side."""
+    """Return the side of *value*; if it is within the margin, return the side *before*."""
     level = rule.level
     margin = 0.0 if before is None else rule.margin
     match rule.kind:
@@ -391,14 +409,14 @@ def _look_back(
 ) -> tuple[RuleState, Crossing | None]:
     """Compare *value* with the lowest and the highest within the window.
 
-    A value <= 0 is skipped, because a percentage of it has no meaning.  When
-    the rule fires, the window begins again with *value*.
+    A value <= 0 is skipped, because percentages of it have no meaning.  If the rule fires, the
+    window begins again with *value*.
     """
     if value <= 0.0:
         return state, None
     part = time // max(1, rule.window_s // MARKS_MAX)
     if state.marks:
-        part = max(part, state.marks[-1].part)  # a slot that replaced another may be older
+        part = max(part, state.marks[-1].part)  # after a reorg, slots may have earlier times
     marks = [mark for mark in state.marks if mark.part > part - MARKS_MAX]
     crossing = _move(rule.percent / 100.0, marks, value)
     if crossing is not None:
@@ -413,7 +431,7 @@ def _look_back(
 
 
 def _telling(marks: list[Mark], newest: Mark) -> list[Mark]:
-    """Return the *marks* that matter: those with a value beyond every later value."""
+    """Return the *marks* that have a value beyond all later values."""
     low = newest.low
     high = newest.high
     telling = []
@@ -443,7 +461,7 @@ PARTS: Final = ("price", "indicators")  # parts of a report whose numbers alerts
 
 
 def _inner(kind: Any) -> Any:
-    """Return the type behind annotations and `| None`."""
+    """Return the type inside annotations and `| None`."""
     while get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     inner = [each for each in get_args(kind) if each is not type(None)]
@@ -451,7 +469,7 @@ def _inner(kind: Any) -> Any:
 
 
 def _numbers(shape: type[msgspec.Struct]) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Yield each number in *shape*: its names on the wire, and its attribute path."""
+    """Yield each number in *shape*: the path of its names in JSON, and of its attributes."""
     for each in msgspec.structs.fields(shape):
         kind = _inner(each.type)
         if kind is float:
@@ -503,7 +521,7 @@ class UnwatchableCondition(ValueError):
 
 
 class Watched(NamedTuple):
-    """The crossing that makes a condition true: of a *level*, or of the field *compared*."""
+    """The crossing at which a condition becomes true: *field* crosses *level* or *compared*."""
 
     field: Field
     kind: SignalKind
@@ -539,7 +557,7 @@ def watched_by(condition: grammar.Condition) -> Watched:
 
 
 def _newest_crossing(condition: grammar.Junction) -> grammar.Condition:
-    """Return the comparison that makes a crossing true, or *condition* if it is not a crossing.
+    """Return the comparison at which a crossing becomes true; any other *condition* unchanged.
 
     A crossing within several candles becomes true when it is in the newest candle.
     """
@@ -552,7 +570,7 @@ def _newest_crossing(condition: grammar.Junction) -> grammar.Condition:
 
 
 def _is_crossing(condition: grammar.Junction) -> bool:
-    """Return whether *condition* is crosses_above or crosses_below, as parsed, in one candle."""
+    """Return whether *condition* is the parsed form of crosses_above or crosses_below."""
     if condition.word != "and" or len(condition.parts) != len(("before", "now")):
         return False
     before, now = condition.parts
@@ -573,13 +591,13 @@ def _of_report(name: str) -> Field:
 
 
 def frames_in(field: Field) -> Collection[str]:
-    """Return the asked frames of *field*: one or none."""
-    inside = field.split(".")[1]  # the second part of buySellPressure.h4 is a window
+    """Return the timeframes that reports must request for *field*: one or none."""
+    inside = field.split(".")[1]  # in indicators.buySellPressure.h4, h4 is no timeframe
     return [inside] if inside in ASKED_FRAMES else []
 
 
 def read_field(report: TokenReport, field: Field) -> float | None:
-    """Return the value of *field*, one of FIELDS; None if there is too little history."""
+    """Return the value of *field*, one of FIELDS; None if the report does not have the value."""
     found: Any = report
     for attribute in FIELDS[field]:
         if found is None or found is msgspec.UNSET:

@@ -1,6 +1,6 @@
 """Webhooks of alerts: schedule, retries and signature.
 
-After a crash a webhook may be sent twice, with the same `webhook-id`, but is never lost.
+A crash can cause a webhook to be sent twice, with the same `webhook-id`, but never to be lost.
 
 Source    https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -36,7 +36,7 @@ TYPES: Final = {FiringKind.FIRED: "signal.fired", FiringKind.TEST: "signal.test"
 
 
 class FiredData(msgspec.Struct, frozen=True, rename="camel"):
-    """The data of a webhook: the firing."""
+    """The firing, as `data` in the body of a webhook."""
 
     signal_id: int
     event_id: int
@@ -54,7 +54,7 @@ class FiredData(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WebhookBody(msgspec.Struct, frozen=True):
-    """The body of a webhook."""
+    """The JSON body of a webhook."""
 
     type: str
     timestamp: str
@@ -67,7 +67,7 @@ def message_id(firing_id: FiringId) -> str:
 
 
 def message_of(signal: Alert, firing: Firing) -> bytes:
-    """Return the webhook body for *firing*."""
+    """Return the body of the webhook about *firing*."""
     asked = signal.rule
     fired = firing.fired
     data = FiredData(
@@ -89,14 +89,14 @@ def message_of(signal: Alert, firing: Firing) -> bytes:
 
 
 def secret_text(secret: bytes) -> str:
-    """Return *secret* in the form that is shown to its owner."""
+    """Return *secret* in the form of Standard Webhooks: a prefix and base64."""
     return SECRET_PREFIX + b64encode(secret).decode()
 
 
 def signed(
     firing_id: FiringId, at: UnixMs, body: bytes, secrets: Sequence[bytes]
 ) -> dict[str, str]:
-    """Return the headers that sign *body* and the time with each of *secrets*."""
+    """Return the headers with the signatures of *body* and the time *at* by each of *secrets*."""
     name = message_id(firing_id)
     at_s = at // 1000
     text = f"{name}.{at_s}.".encode() + body
@@ -109,11 +109,12 @@ def signed(
 
 
 def url_flaw(url: str, *, allows_loopback: bool) -> str | None:
-    """Return the reason why *url* cannot be a webhook; None if it can.
+    """Return the reason why *url* cannot receive webhooks; None if it can.
 
-    A literal address is checked here; the address of a host name, at each attempt.
+    If the host is a literal address, it is checked here.  The address of a host name is checked at
+    each attempt to send.
 
-    allows_loopback   also accept plain http to an address of this machine
+    allows_loopback   whether plain http to an address of this machine is accepted, too
     """
     expected = f"expected an https address of at most {URL_LENGTH_MAX} characters"
     try:
@@ -152,10 +153,10 @@ def is_loopback(host: str) -> bool:
 
 LEASE_MS: Final = MINUTE_MS
 AT_ONCE: Final = 128  # webhooks that one process sends at a time
-FAILING_AT_ONCE: Final = 32  # places among these for alerts with failing webhooks
-OF_EACH_AT_ONCE: Final = 4  # of one alert; the next follow when all of them have ended
-TAKEN_IN_AT_ONCE: Final = 250  # firings read on the event loop: some milliseconds
-PARTS_MAX: Final = 20  # parts of that size in one call
+FAILING_AT_ONCE: Final = 32  # of these, the most of alerts whose last webhook failed
+OF_EACH_AT_ONCE: Final = 4  # webhooks of one alert in a batch; the next batch follows
+TAKEN_IN_AT_ONCE: Final = 250  # firings read on the event loop, in a few milliseconds
+PARTS_MAX: Final = 20  # the most parts of TAKEN_IN_AT_ONCE firings in one call
 WAITING_MAX: Final = 1_000
 KEPT_MAX: Final = 1_000
 KEEP_MS: Final = 30 * DAY_MS
@@ -177,7 +178,7 @@ class DueWebhook(NamedTuple):
 
 
 class DeliveryBatch(NamedTuple):
-    """The webhooks of one alert in one batch, after *failures* failures in a row."""
+    """A batch of webhooks of one alert; *failures* of its batches have failed in a row."""
 
     signal_id: SignalId
     user_id: UserId
@@ -188,9 +189,9 @@ class DeliveryBatch(NamedTuple):
 class Attempt(NamedTuple):
     """The outcome of a webhook.
 
-    reason         why the webhook was not accepted; None: accepted, or not sent
-    is_gone        the receiver does not want further webhooks
-    retry_after_s  seconds to wait, if a limit kept it from being sent; None: it was sent
+    reason         the reason why the webhook was not accepted; None: it was accepted or not sent
+    is_gone        whether the receiver answered that it wants no further webhooks (410)
+    retry_after_s  the seconds to wait, if a limit prevented sending; None: the webhook was sent
     """
 
     firing: Firing
@@ -215,11 +216,12 @@ class Ended(NamedTuple):
 class Deliveries:
     """Leases webhooks to senders, and records their outcomes.
 
-    retry_ms_max   time from a firing to the last attempt of its webhook; then webhooks of the alert
-                   are disabled
-    lease_ms       time after which another process may send a leased webhook
-    waiting_max    waiting webhooks kept per alert; kept_max: finished webhooks kept
-    Raises ServiceUnavailable from every method.
+    retry_ms_max   the time from a firing to the last attempt to send its webhook; if this attempt
+                   fails, the alert's webhooks are disabled
+    lease_ms       the time after which another process may send a leased webhook
+    waiting_max    the most waiting webhooks of an alert
+    kept_max       the most webhooks of an alert that are stored after they have ended
+    Every method raises ServiceUnavailable if a database fails.
     """
 
     store: AccountStore
@@ -232,10 +234,10 @@ class Deliveries:
     kept_max: int = KEPT_MAX
 
     async def take_in(self) -> int:
-        """Queue the firings since the last call; return the number of old webhooks dropped.
+        """Queue the firings since the last call; return the number of webhooks that are dropped.
 
-        At the first call, or if the file of the queue was lost, firings that are too old are not
-        sent.
+        If more than *waiting_max* webhooks of an alert wait, older ones are dropped.  Firings older
+        than *retry_ms_max* are not sent.
         """
         since = await self.queue.read(lambda queue: queue.taken_until())
         if since is None:
@@ -252,14 +254,14 @@ class Deliveries:
         return dropped
 
     async def lease(self, sending: Collection[DeliveryBatch]) -> Sequence[DeliveryBatch]:
-        """Lease webhooks in addition to *sending*, some of each due alert.
+        """Lease up to AT_ONCE webhooks, less those in *sending*, some of each due alert.
 
-        Alerts with failing webhooks use only the places for such alerts.
+        At most FAILING_AT_ONCE of these are of alerts whose last webhook failed.
         """
         now = self.clock.now()
         room = AT_ONCE - _count(sending)
         if room <= 0 or not await self.queue.read(lambda queue: queue.is_due(now)):
-            return []  # called several times a second, so avoid the write lock
+            return []  # without the write lock, because this is called often
         failing = FAILING_AT_ONCE - _count([batch for batch in sending if batch.failures])
         without = {batch.signal_id for batch in sending}
 
@@ -270,7 +272,7 @@ class Deliveries:
             more = rows.claim(now, until, DueWanted(left, 1, without, is_failing=True))
             return rows.time(now), [*found, *more]
 
-        signed_at, due = await self.queue.transact(claim)  # receivers refuse old or future times
+        signed_at, due = await self.queue.transact(claim)  # receivers refuse wrong times
         over: dict[FiringId, WebhookOutcome] = {}
         batches = await self.store.read(
             lambda rows: [self._batch(rows, each, signed_at, over) for each in due]
@@ -281,10 +283,10 @@ class Deliveries:
         return [batch for batch in batches if batch is not None]
 
     async def note(self, ended: Sequence[Ended]) -> Sequence[Ended]:
-        """Store the outcomes of batches together; return the batches that end their webhooks."""
+        """Store the outcomes of batches; return the batches after which webhooks are disabled."""
         now = self.clock.now()
         last = [each for each in ended if self._is_over(each, now)]
-        if last:  # first: it is repeated if storing the rest fails
+        if last:  # this comes first: it can be repeated if storing the rest fails
             await self.store.transact(lambda rows: _disable(rows, last, now))
         over = {each.batch.signal_id for each in last}
         await self.queue.transact(lambda rows: self._note(rows, ended, over, now))
@@ -295,7 +297,7 @@ class Deliveries:
         return await self.queue.read(lambda queue: queue.length())
 
     async def sweep(self) -> None:
-        """Delete old deliveries, those beyond an alert's limit, and those of deleted alerts."""
+        """Delete webhooks that are old, beyond *kept_max* of an alert, or of a deleted alert."""
         before = UnixMs(self.clock.now() - KEEP_MS)
         numbers = await self.queue.read(lambda queue: queue.signals())
         deleted = await self.store.read(lambda rows: rows.firings.deleted(numbers))
@@ -330,10 +332,11 @@ class Deliveries:
         signed_at: UnixMs,
         over: dict[FiringId, WebhookOutcome],
     ) -> DeliveryBatch | None:
-        """Return the batch of a due alert; None if it was deleted or has no webhook.
+        """Return the batch of a due alert; None if the alert was deleted or has no webhook.
 
-        over   collects webhooks that are not sent: their firing was deleted, their account was
-               taken back, or a process of the version before has sent them
+        over   gets the outcomes of webhooks that must not be sent: their firing was deleted, or
+               their firing's own row has an outcome, because the owner took the account back or a
+               process of an earlier version sent the webhook
         """
         signal = rows.signals.get(due.signal_id)
         if signal is None or signal.rule.webhook_url is None:
@@ -401,9 +404,10 @@ class Deliveries:
     def _next(
         self, batch: DeliveryBatch, attempts: Sequence[Attempt], now: UnixMs
     ) -> tuple[int, UnixMs]:
-        """Return the failures in a row, and the time of the next attempt.
+        """Return the number of failures in a row, and the time of the next attempt.
 
-        The pauses grow; the last attempt is *retry_ms_max* after the oldest waiting firing.
+        Each failure doubles the pause, up to RETRY_MS_MAX.  The last attempt is *retry_ms_max*
+        after the oldest firing in the batch that failed.
         """
         failed = [each.firing for each in attempts if each.has_failed]
         rests_s = [each.retry_after_s for each in attempts if each.retry_after_s is not None]
@@ -423,7 +427,7 @@ def _waits(firing: Firing) -> bool:
 
 
 def _is_done(firing: Firing) -> bool:
-    """Return whether the webhook of *firing* is finished, by its row in the accounts' database."""
+    """Return whether the row of *firing* in the database of accounts has an outcome."""
     return firing.delivered_at is not None or firing.given_up_at is not None
 
 
@@ -451,11 +455,11 @@ def _let_go(
 
 
 def _disable(rows: AccountRows, last: Sequence[Ended], now: UnixMs) -> None:
-    """Stop the webhooks of these alerts, and notify their owners."""
+    """Disable the webhooks of the alerts of these batches, and notify their owners."""
     for each in last:
         signal = rows.signals.get(each.batch.signal_id)
         if signal is None or signal.webhook_failed_at is not None:
-            continue  # deleted meanwhile, or already disabled
+            continue  # the alert was deleted, or its webhook is already disabled
         rows.signals.update(signal.signal_id, webhook_failed_at=now)
         kept = rows.users.get(signal.user_id)
         if kept is not None:

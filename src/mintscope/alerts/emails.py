@@ -1,7 +1,8 @@
-"""E-mails of alerts: pauses, allowances, wording, and the checks of an alert's fields.
+"""E-mails of alerts: pauses, limits, wording, and the checks of an alert's settings.
 
-Firings within the pause are sent in one e-mail when it ends.  Firings beyond the allowance are not
-sent: the alert's page shows this, and one e-mail a day reports that the limit is reached.
+After an e-mail of an alert there is a pause; firings in the pause are sent in one e-mail when it
+ends.  Firings beyond the limits in 24 hours are not sent: the alert's page shows this, and one
+e-mail a day reports it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -79,7 +80,7 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
 
 
 def unit_of(field: Field) -> str:
-    """Return the unit of *field*; only values of one unit can be compared."""
+    """Return the unit of *field*; only fields of the same unit can be compared."""
     last = field.rpartition(".")[2]
     if "buySellPressure" in field:
         return SHARE
@@ -92,7 +93,7 @@ def bounds_of(field: Field) -> tuple[float, float]:
 
 
 def field_words(field: Field, spans: Mapping[str, str] = SPANS) -> str:
-    """Return the name of *field* of a report for people: RSI, 1 hour."""
+    """Return the name of *field* as people read it, such as RSI, 1 hour."""
     *parts, last = field.split(".")
     if parts == ["price"]:
         return NAMES[last]
@@ -103,7 +104,7 @@ def field_words(field: Field, spans: Mapping[str, str] = SPANS) -> str:
 
 
 def _fibonacci(last: str) -> str:
-    """Return the name of a level: level236 is at 23.6 % of the swing, ext1272 at 127.2 %."""
+    """Return the name of a Fibonacci level: level236 is 23.6 % of the swing, ext1272 127.2 %."""
     if not last[-1].isdigit():
         return f"Fibonacci {last.removeprefix('swing').lower()}"
     beyond = " extension" if last.startswith("ext") else ""
@@ -111,7 +112,7 @@ def _fibonacci(last: str) -> str:
 
 
 def number_words(value: float) -> str:
-    """Return *value* as people write it: 1,234.50, 0.00001234; never with an exponent."""
+    """Return *value* as text without an exponent, such as 1,234.50 or 0.00001234."""
     size = abs(value)
     if size >= 1.0 or size == 0.0:
         return f"{value:,.2f}"
@@ -120,7 +121,7 @@ def number_words(value: float) -> str:
 
 
 def value_words(field: Field, value: float) -> str:
-    """Return *value* of *field* with its unit: $161.50, 71.30, 62.0 %."""
+    """Return *value* of *field* with its unit, such as $161.50, 71.3 or 62.0 %."""
     unit = unit_of(field)
     if unit == SHARE:
         return f"{value * 100:,.1f} %"
@@ -142,7 +143,7 @@ def symbol_words(symbol: str | None, mint: str) -> str:
 
 
 def event_words(asked: AlertRule, firing: Firing, symbol: str) -> str:
-    """Return the event in words: SOL fell below $161.50 (now $160.50)."""
+    """Return *firing* as a sentence, such as: SOL fell below $161.50 (now $160.50)."""
     fired = firing.fired
     if fired.kind is FiringKind.TEST:
         return f"this is a test for {symbol}"
@@ -161,11 +162,11 @@ def event_words(asked: AlertRule, firing: Firing, symbol: str) -> str:
 
 
 def _short(field: Field) -> str:
-    """Return a short name of *field*: RSI 1h."""
+    """Return a short name of *field*, such as RSI 1h."""
     return field_words(field, SHORT_SPANS).replace(",", "")
 
 
-LINES_MAX: Final = 10  # newest firings that a message lists
+LINES_MAX: Final = 10  # a message lists at most this many firings, the newest
 NOT_VERIFIED: Final = "the e-mail address is not verified"
 PAUSED: Final = "the alert was paused"
 TURNED_OFF: Final = "its e-mails were turned off"
@@ -179,9 +180,9 @@ Symbols = Mapping[Mint, str]
 class EmailBounds:
     """The limits of e-mails about alerts.
 
-    day_max        most e-mails to one account in 24 hours
-    of_alert_max   most e-mails of one alert in 24 hours
-    pause_ms       milliseconds between two e-mails of one alert
+    day_max        the most e-mails about alerts to one account in 24 hours
+    of_alert_max   the most e-mails about one alert in 24 hours
+    pause_ms       the least milliseconds between two e-mails about one alert
     """
 
     day_max: int = 50
@@ -193,7 +194,12 @@ USUAL_BOUNDS: Final = EmailBounds()
 
 
 class Reached(NamedTuple):
-    """A used-up allowance; it has room again at *until*."""
+    """A limit of notifications that was reached.
+
+    scope   what the limit counts: e-mails of an alert or account, or firings in an hour
+    limit   the most that the limit allows
+    until   the time when notifications are sent again
+    """
 
     scope: str
     limit: int
@@ -201,21 +207,21 @@ class Reached(NamedTuple):
 
     @property
     def note(self) -> str:
-        """Return the note about the allowance, shown with firings."""
+        """The note that is shown with firings that the limit kept back."""
         return hour_note(self.limit) if self.scope == OF_HOUR else f"limit of {self.limit} reached"
 
 
 def hour_note(most: int) -> str:
-    """Return the note of firings beyond *most* in an hour."""
+    """Return the note that is shown with firings beyond the first *most* in an hour."""
     return f"limit of {most} an hour reached"
 
 
 def tell_by_email(
     rows: AccountRows, signal: Alert, at: UnixMs, bounds: EmailBounds, symbols: Symbols
 ) -> None:
-    """Write an e-mail about waiting firings of *signal*, unless the last one was too recent.
+    """Write an e-mail about the waiting firings of *signal*, or schedule it after the pause.
 
-    No e-mail is written if the owner has paused the alert or turned its e-mails off.
+    If the owner has paused the alert or turned its e-mails off, the firings are marked as not sent.
     """
     asked = signal.rule
     is_paused = not asked.is_active and signal.ended_at is None
@@ -245,7 +251,7 @@ def write_email(  # noqa: PLR0913, PLR0917 - one argument for each fact
     bounds: EmailBounds,
     symbols: Symbols,
 ) -> bool:
-    """Write one e-mail about *firings*; if none is allowed, note why and return False."""
+    """Write an e-mail about *firings*; if none is allowed, store the reason and return False."""
     mark = partial(rows.firings.mark_email, signal.signal_id, firings)
     kept = rows.users.get(signal.user_id)
     if kept is None or kept.user.verified_at is None:
@@ -265,10 +271,10 @@ def write_email(  # noqa: PLR0913, PLR0917 - one argument for each fact
 def _reached(
     rows: AccountRows, signal: Alert, email: EmailAddress, at: UnixMs, bounds: EmailBounds
 ) -> Reached | None:
-    """Return the allowance that leaves no room for an e-mail; None if there is room.
+    """Return the limit that allows no further e-mail of *signal*; None if one is allowed.
 
-    The account's allowance keeps room for one e-mail of each alert without any in 24 hours, so
-    that no alert silences the others.
+    The account's limit keeps one e-mail free for each alert that sent none in 24 hours, so that no
+    alert uses up the e-mails of the others.
     """
     written = sorted(
         rows.emails.written_to(email, EmailKind.SIGNAL_FIRED, UnixMs(at - DAY_MS)),
@@ -291,7 +297,10 @@ def _is_of(draft: Draft, signal: Alert) -> bool:
 
 
 def _silent(rows: AccountRows, signal: Alert, written: Sequence[Draft]) -> int:
-    """Return the number of the owner's other alerts that use e-mail and have sent no e-mail."""
+    """Return the number of the owner's other alerts that can still send a first e-mail.
+
+    These are active alerts with e-mails of which none is in *written*.
+    """
     heard = {each.facts.get("signal") for each in written}
     return sum(
         each.rule.by_email and each.rule.is_active and str(each.signal_id) not in heard
@@ -303,7 +312,7 @@ def _silent(rows: AccountRows, signal: Alert, written: Sequence[Draft]) -> int:
 def _tell_limit(
     rows: AccountRows, signal: Alert, email: EmailAddress, reached: Reached, at: UnixMs
 ) -> None:
-    """Write an e-mail that an allowance is used up, at most once in 24 hours."""
+    """Write an e-mail about *reached*, a reached limit, at most once in 24 hours."""
     of = str(signal.signal_id) if reached.scope == OF_ALERT else ""
     before = rows.emails.written_to(email, EmailKind.SIGNAL_LIMIT, UnixMs(at - DAY_MS))
     if any(each.facts.get("of") == of for each in before):
@@ -321,7 +330,7 @@ def _tell_limit(
 def tell_hour_limit(
     rows: AccountRows, signal: Alert, reached: Reached, at: UnixMs, bounds: EmailBounds
 ) -> None:
-    """Write an e-mail that *signal* has reached its limit of an hour, at most once in 24 hours."""
+    """Write an e-mail that *signal* has reached its hourly limit, at most once in 24 hours."""
     kept = rows.users.get(signal.user_id)
     asked = signal.rule
     is_sent = asked.by_email or asked.by_telegram or signal.sends_webhooks
@@ -342,7 +351,7 @@ def tell_hour_limit(
 
 
 def message_facts(signal: Alert, firings: Gathered, symbols: Symbols) -> dict[str, str]:
-    """Return the facts of a message, as complete texts that a template only inserts."""
+    """Return the values for the template of a message about *firings*."""
     asked = signal.rule
     newest = firings.newest[-1]
     symbol = symbol_words(symbols.get(asked.mint), asked.mint)
@@ -376,7 +385,7 @@ WINDOW_S_MAX: Final = 86_400
 
 
 def flaw_of(asked: AlertRule, *, allows_loopback: bool) -> str | None:
-    """Return an error message about *asked*; None if it is valid."""
+    """Return an error message about the settings *asked*; None if they are valid."""
     name = asked.name
     if not name.strip() or not name.isprintable() or len(name) > NAME_LENGTH_MAX:
         return f"expected name to be printable, of 1 to {NAME_LENGTH_MAX} characters"

@@ -1,10 +1,10 @@
 """Evaluation of alerts in the order of the swap log, and the port of the webhook queue.
 
-A long step is a generator that yields after each LOOKS_AT_ONCE rules, so that its caller can give
-way to other work.  Call no other method before the generator has ended.
+A method that takes long is a generator that yields after each LOOKS_AT_ONCE rules, so that its
+caller can let other tasks run.  Call no other method before the generator has ended.
 
-Webhooks are retried by alert, not by firing: after a failure all webhooks of the alert wait, and
-then one of them is tried.
+Webhooks are retried by alert, not by firing: after a failure all webhooks of the alert wait until
+the end of a pause, and then one of them is sent.
 """
 
 from collections import Counter
@@ -41,10 +41,10 @@ from mintscope.market.log import Event, LoadedMint, LogTip, Untracked
 from mintscope.market.report import TokenReport
 from mintscope.market.standings import Confidence
 
-LOOKS_AT_ONCE: Final = 250  # rules evaluated at once: 2 ms
-LOADS_AT_ONCE: Final = 5  # mints loaded at once: 1 ms
+LOOKS_AT_ONCE: Final = 250  # rules that are evaluated at once, in 2 ms
+LOADS_AT_ONCE: Final = 5  # mints that are loaded at once, in 1 ms
 FIRINGS_HOUR_MAX: Final = 30
-LISTED_FACTOR: Final = 10  # firings listed in an hour, as a multiple of those sent
+LISTED_FACTOR: Final = 10  # the most firings listed in an hour, in multiples of those sent
 
 
 class _Watched(msgspec.Struct, gc=False):
@@ -66,7 +66,7 @@ class _Watched(msgspec.Struct, gc=False):
     has_ended: bool = False
 
     def number_in_hour(self, now: UnixMs) -> int:
-        """Count a firing and return its number in the hour; 0: the alert does not fire now."""
+        """Count a firing, and return its number in the hour; 0 if the alert must not fire now."""
         if self.has_ended or (self.expires_at is not None and now >= self.expires_at):
             return 0
         self.has_ended = self.fires is Fires.ONCE
@@ -84,9 +84,11 @@ class _Watched(msgspec.Struct, gc=False):
 
 @dataclass(slots=True)
 class _OfMint:
-    """The alerts of one mint: those evaluated at each report, and those of closed candles.
+    """The alerts of one mint.
 
-    frames   the number of fields of each asked frame that these alerts need
+    open     the alerts that are evaluated at each report
+    closed   the alerts that are evaluated at the end of each minute, without the open candles
+    frames   the number of these alerts' fields of each `AskedFrame`
     """
 
     open: dict[SignalId, _Watched] = field(default_factory=dict)
@@ -94,30 +96,31 @@ class _OfMint:
     frames: Counter[str] = field(default_factory=Counter)
 
     def add(self, watched: _Watched) -> None:
-        """Add an alert that is not yet included."""
+        """Add an alert of the mint, which was not added before."""
         (self.closed if watched.is_closed else self.open)[watched.signal_id] = watched
         self.frames.update(_frames_of(watched))
 
     def remove(self, watched: _Watched) -> None:
-        """Remove an alert that is included."""
+        """Remove an alert that was added."""
         del (self.closed if watched.is_closed else self.open)[watched.signal_id]
         self.frames.subtract(_frames_of(watched))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Changes to store together.
+    """Results of the evaluation, which are stored in one transaction.
 
     since_seq, seq   the reports after *since_seq*, up to *seq*, were evaluated
     changed          the alerts with a changed state, by number
-    fired            the firings, in order
-    held             indexes in *fired* of firings beyond the limit of an hour, which are not sent
-    hour_max         the limit of firings in an hour
-    hours            the last firings of alerts, and their counts in the hour
-    ended            alerts that fire only once, and have fired
-    mints            mints of the alerts that fired
-    bases            new bases of mints; idle: mints whose stored bases are valid as of *seq*, too
-    dropped          mints that no alert needs any more
+    fired            the firings, in order of time
+    held             the indexes in *fired* of firings beyond *hour_max*, which are not sent
+    hour_max         the most firings of an alert that are sent in an hour
+    hours            the last firing of each alert that fired, and its number of firings in an hour
+    ended            the alerts that fire only once, and have fired
+    mints            the mints of the alerts that fired
+    bases            the new bases of mints
+    idle             the mints whose stored bases are also valid as of *seq*
+    dropped          the mints whose stored bases are no longer needed
     """
 
     since_seq: int
@@ -136,7 +139,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class PackedOutcome:
-    """An outcome, with its states and bases encoded for storage."""
+    """An outcome whose states and bases are encoded for storage.
+
+    states   the number, revision and state (JSON) of each alert with a changed state
+    """
 
     outcome: Outcome
     states: Sequence[tuple[SignalId, int, str]]
@@ -144,7 +150,7 @@ class PackedOutcome:
 
 
 def packed(outcome: Outcome) -> PackedOutcome:
-    """Return *outcome* encoded for storage; this takes long if much has changed."""
+    """Return *outcome* encoded for storage; this is slow if many alerts or bases changed."""
     return PackedOutcome(
         outcome,
         states=[
@@ -159,10 +165,10 @@ def packed(outcome: Outcome) -> PackedOutcome:
 class Evaluation:
     """All active alerts, as of the last applied event.
 
-    looked_until      reports up to this position are skipped, because they were already evaluated
-    firings_hour_max  firings of an alert that are sent within an hour of the first; more are not
-                      sent, and beyond LISTED_FACTOR times as many not even listed
-    held_back         firings that this limit kept from being sent; the reader resets it to 0
+    firings_hour_max  the most firings of an alert that are sent in an hour; further firings are
+                      only listed, and beyond LISTED_FACTOR times as many not even listed
+    held_back         the number of firings beyond this limit; the caller resets it to 0
+    looked_until      the position in the swap log up to which reports were already evaluated
     """
 
     tracks: Tracks
@@ -171,14 +177,14 @@ class Evaluation:
     looked_until: int = 0
     _watched: dict[SignalId, _Watched] = field(default_factory=dict, init=False)
     _of_mint: dict[Mint, _OfMint] = field(default_factory=dict, init=False)
-    _new: dict[SignalId, _Watched] = field(default_factory=dict, init=False)  # without a state
+    _new: dict[SignalId, _Watched] = field(default_factory=dict, init=False)  # no state yet
     _changed: dict[SignalId, _Watched] = field(default_factory=dict, init=False)
     _fired: list[NewFiring] = field(default_factory=list, init=False)
     _held: set[int] = field(default_factory=set, init=False)  # indexes in _fired
-    _counted: dict[SignalId, UnixMs] = field(default_factory=dict, init=False)  # not listed
+    _counted: dict[SignalId, UnixMs] = field(default_factory=dict, init=False)  # last unlisted ones
     _dropped: list[Mint] = field(default_factory=list, init=False)
     _begun: list[Mint] = field(default_factory=list, init=False)
-    _looks: int = field(default=0, init=False)  # evaluations since the last yield
+    _looks: int = field(default=0, init=False)  # rules evaluated since the last yield
     _has_begun: bool = field(default=False, init=False)
 
     @property
@@ -192,18 +198,18 @@ class Evaluation:
         return self._watched.keys()
 
     def timeframes(self, mint: Mint) -> Collection[str]:
-        """Return the asked frames that alerts of *mint* need in its reports."""
+        """Return the values of `AskedFrame` that alerts of *mint* need in its reports."""
         of_mint = self._of_mint.get(mint)
         if of_mint is None:
             return []
         return [frame for frame, count in of_mint.frames.items() if count > 0]
 
     def lacks(self, mint: Mint) -> bool:
-        """Return whether *mint* must be loaded, or loaded again with more frames."""
+        """Return whether *mint* must be loaded, or loaded again with more timeframes."""
         return not self.tracks.has(mint, self.timeframes(mint))
 
     def knows(self, number: SignalId, revision: int) -> bool:
-        """Return whether that revision of an alert is being evaluated."""
+        """Return whether *revision* of the alert *number* is being evaluated."""
         watched = self._watched.get(number)
         return watched is not None and watched.revision == revision
 
@@ -213,7 +219,7 @@ class Evaluation:
         return bool(self._fired) or self._has_begun
 
     def clear(self, looked_until: int) -> None:
-        """Drop all alerts and mints; reports after *looked_until* will be evaluated."""
+        """Drop all alerts and results; only reports after *looked_until* will be evaluated."""
         self.looked_until = looked_until
         self._has_begun = False
         self._watched = {}
@@ -227,7 +233,7 @@ class Evaluation:
         self._begun = []
 
     def watch(self, signals: Iterable[Alert]) -> None:
-        """Add *signals* to the evaluation; a new revision starts with its stored state."""
+        """Add *signals* to the evaluation, or replace them; each starts with its stored state."""
         for signal in signals:
             self._forget(signal.signal_id)
             asked = signal.rule
@@ -268,10 +274,10 @@ class Evaluation:
                 self._dropped.append(mint)
 
     def apply(self, event: Event, now: UnixMs) -> Iterator[None]:
-        """Apply the next event of the log, and evaluate the changed reports.
+        """Apply the next event of the log, and evaluate the reports that it changes.
 
-        The first slot of a minute ends the minute before: rules of closed candles are evaluated
-        then, before the trades of that slot.
+        The first slot of a minute ends the minute before it: rules of closed candles are then
+        evaluated, before the trades of this slot are applied.
         """
         if event.seq > self.looked_until and self.tracks.ends_minute(event):
             for mint, of_mint in self._of_mint.items():
@@ -292,18 +298,18 @@ class Evaluation:
         self.looked_until = event.seq
 
     def take(self, loaded: LoadedMint) -> bool:
-        """Apply the loaded state of a mint; False if it is older than the last event applied.
+        """Take the loaded state of a mint; return False if it is older than the last event applied.
 
-        If the mint begins with this state, run `look_at_begun` next.
+        Run `look_at_begun` next.
         """
         begun = self.tracks.take(loaded)
         self._begun += begun or ()
         return begun is not None
 
     def take_bases(self, bases: Sequence[LoadedMint], tip: LogTip) -> Iterator[None]:
-        """Start from the stored *bases*, which precede the reports to evaluate.
+        """Start from the stored *bases*, before the reports to evaluate.
 
-        Bases of mints are dropped if no alert of the mint has a state.
+        Bases of mints without an alert that has a state are dropped, and bases that are too new.
         """
         seen = {each.mint for each in self._watched.values() if each.state is not None}
         fit = [each for each in bases if each.mint in seen and each.seq <= self.looked_until]
@@ -316,11 +322,14 @@ class Evaluation:
             yield
 
     def can_go_on(self, tip: LogTip) -> bool:
-        """Return whether the evaluation can continue in the log, whose newest position is *tip*."""
+        """Return whether the evaluation can continue, because some alert has a state.
+
+        It cannot if *tip*, the newest position of the log, is before the evaluated reports.
+        """
         return len(self._new) < len(self._watched) and self.looked_until <= tip.seq
 
     def begin_at(self, tip: LogTip) -> None:
-        """Begin at the newest position; earlier reports are skipped."""
+        """Begin at *tip*, the newest position of the log; earlier reports are not evaluated."""
         self.tracks.begin(tip.seq, tip.slot, tip.time)
         self.looked_until = tip.seq
 
@@ -343,11 +352,14 @@ class Evaluation:
             yield from self._look_with(mint, watching, now)
 
     def outcome(self, since_seq: int, *, with_idle: bool) -> Outcome:
-        """Return the results to store; they are kept until `written`."""
+        """Return the results to store; they stay here until `written` is called.
+
+        with_idle   whether the bases of mints that did not trade are stored as of now, too
+        """
         return Outcome(
             since_seq=since_seq,
             seq=self.looked_until,
-            changed=self._changed.copy(),  # up to 100,000, encoded in a thread
+            changed=self._changed.copy(),  # a copy, because a thread encodes it
             fired=list(self._fired),
             held=frozenset(self._held),
             hour_max=self.firings_hour_max,
@@ -360,7 +372,7 @@ class Evaluation:
         )
 
     def written(self, outcome: Outcome) -> None:
-        """Record that *outcome*, the newest, was stored."""
+        """Record that *outcome*, the newest result of `outcome`, was stored."""
         self._changed.clear()
         self._fired.clear()
         self._held.clear()
@@ -371,14 +383,14 @@ class Evaluation:
         self.tracks.keep(outcome.bases, outcome.idle, outcome.seq)
 
     def _firing(self) -> Iterator[_Watched]:
-        """Yield alerts that have fired and are evaluated, once for each firing."""
+        """Yield the alert of each firing that is not stored yet, if it is still evaluated."""
         for firing in self._fired:
             watched = self._watched.get(firing.signal_id)
             if watched is not None:
                 yield watched
 
     def _has_ended(self, number: SignalId) -> bool:
-        """Return whether the alert has fired its only time and was not resumed since."""
+        """Return whether the alert fires only once, has fired, and was not resumed since."""
         watched = self._watched.get(number)
         return watched is not None and watched.has_ended
 
@@ -466,14 +478,14 @@ class Evaluation:
 
 
 def _frames_of(watched: _Watched) -> Iterator[str]:
-    """Yield the asked frame of each field that the alert compares."""
+    """Yield the `AskedFrame` of each field of the alert that needs one."""
     yield from frames_in(watched.field)
     if watched.compared is not None:
         yield from frames_in(watched.compared)
 
 
 def _value(report: TokenReport, field: Field, values: dict[Field, float | None]) -> float | None:
-    """Return the value of *field*, read once for all rules."""
+    """Return the value of *field* in *report*; *values* has the fields that were read before."""
     if field not in values:
         values[field] = read_field(report, field)
     return values[field]
@@ -489,7 +501,7 @@ T = TypeVar("T")
 class QueueLength(NamedTuple):
     """The number of waiting webhooks.
 
-    oldest   when the first of their alerts fired; None: no webhook waits
+    oldest   the time of the oldest waiting firing; None: no webhook waits
     """
 
     waiting: int
@@ -497,7 +509,7 @@ class QueueLength(NamedTuple):
 
 
 class NewWebhook(NamedTuple):
-    """A firing to send by webhook; *given_up_at* is set if it came too late."""
+    """A firing to send by webhook; *given_up_at* and *reason* are set if it is too old."""
 
     firing_id: FiringId
     signal_id: SignalId
@@ -508,14 +520,14 @@ class NewWebhook(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A waiting webhook, and the number of attempts so far."""
+    """A waiting webhook, and the number of attempts to send it so far."""
 
     firing_id: FiringId
     attempts: int
 
 
 class DueAlert(NamedTuple):
-    """A due alert, after *failures* failures in a row."""
+    """An alert with due webhooks; *failures* of its batches have failed in a row."""
 
     signal_id: SignalId
     failures: int
@@ -525,10 +537,10 @@ class DueAlert(NamedTuple):
 class DueWanted(NamedTuple):
     """The webhooks that a process can send now.
 
-    webhooks     most webhooks in total
-    of_each      most webhooks of one alert
-    without      alerts whose webhooks are already being sent
-    is_failing   True: only alerts whose last webhook failed; False: only the other alerts
+    webhooks     the most webhooks in total
+    of_each      the most webhooks of one alert
+    without      the alerts whose webhooks are already being sent
+    is_failing   True: only alerts whose last webhook failed; False: only other alerts
     """
 
     webhooks: int
@@ -538,7 +550,10 @@ class DueWanted(NamedTuple):
 
 
 class WebhookOutcome(NamedTuple):
-    """The delivery of a firing by webhook, as in Firing; *due_at* is None once finished."""
+    """The delivery of a firing by webhook; the fields are described at Firing.
+
+    due_at   the time of the next attempt; None: there is none
+    """
 
     due_at: UnixMs | None
     attempts: int

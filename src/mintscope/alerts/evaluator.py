@@ -1,7 +1,7 @@
 """The evaluator of alerts: one process of the installation evaluates every report once.
 
-round    evaluate the events committed to the log since the last round
-begin    continue from the stored position, after a start or a change of process
+The evaluator works in rounds: each evaluates the events committed to the log since the last one.
+After a start or a change of the process it continues from the stored position.
 """
 
 import asyncio
@@ -30,12 +30,12 @@ from mintscope.kit.primitives import Mint
 from mintscope.market.follow.tailer import EVENTS_PER_READ, Wait
 from mintscope.market.log import LoadedMint, LogReader, LogTrimmed, Tracked
 
-WRITE_S: Final = 10.0  # longest time between two stored states
-LATE_S: Final = 60.0  # time without an evaluation that is reported
-TIDY_S: Final = 2.0  # between two searches for e-mails whose pause has ended
-RENEW_S: Final = 240.0  # between two bases of a mint; the log keeps at least 15 minutes
-RENEWING_S: Final = 0.05  # time for renewals in a round, because events wait meanwhile
-LOADING_S: Final = 0.5  # time for first loads in a round: 25 tokens with asked frames
+WRITE_S: Final = 10.0  # the longest time between two writes of changed states
+LATE_S: Final = 60.0  # the check of alerts fails after this time without a round
+TIDY_S: Final = 2.0  # seconds between two searches for due e-mails
+RENEW_S: Final = 240.0  # between two bases of a mint; the log has 15 minutes or more
+RENEWING_S: Final = 0.05  # the most time for renewals in a round: events wait meanwhile
+LOADING_S: Final = 0.5  # the most time for first loads in a round, enough for 25 tokens
 
 LOG = structlog.get_logger(__name__)
 
@@ -44,7 +44,9 @@ LOG = structlog.get_logger(__name__)
 class AlertEvaluator:
     """Evaluates the alerts while this process holds the lease.
 
-    wait   returns when the log may have new events
+    reader      reads the swap log
+    writer      stores the results
+    wait        returns when the log may have new events
     """
 
     reader: LogReader
@@ -52,30 +54,30 @@ class AlertEvaluator:
     evaluation: Evaluation
     clock: Clock
     wait: Wait
-    _seq: int | None = field(default=None, init=False)  # the stored position; None: not begun
+    _seq: int | None = field(default=None, init=False)  # the stored position; None: `_begin` is due
     _version: int = field(default=-1, init=False)
     _written_at_s: float = field(default=0.0, init=False)
     _renewed_at_s: float = field(default=0.0, init=False)
     _tidied_at_s: float | None = field(default=None, init=False)
     _wanted: dict[Mint, None] = field(default_factory=dict, init=False)  # mints to load, in order
-    _is_loading: bool = field(default=False, init=False)  # more mints are wanted than a round loads
-    _aged: deque[Mint] = field(default_factory=deque, init=False)  # to be renewed
+    _is_loading: bool = field(default=False, init=False)  # a round has left mints to load
+    _aged: deque[Mint] = field(default_factory=deque, init=False)  # mints to reload
     _looked_at_s: float = field(init=False)
 
     def __post_init__(self) -> None:
         self._looked_at_s = self.clock.monotonic_s()
 
     async def run(self) -> None:
-        """Evaluate until cancelled, then give up the lease; start over after a failure."""
+        """Evaluate in rounds until cancelled, then give up the lease; restart after a failure."""
         try:
             while True:
                 try:
                     await self.round()
-                except Exception as trouble:  # any error is followed by another try
+                except Exception as trouble:  # after any error the evaluator tries again
                     is_bug = not isinstance(trouble, ServiceUnavailable)
                     LOG.warning("signals could not be looked at", exc_info=is_bug, why=str(trouble))
                     self._seq = None
-                    self._is_loading = False  # so that a failing store is not read again at once
+                    self._is_loading = False  # wait before a failing store is read again
                 else:
                     self._looked_at_s = self.clock.monotonic_s()
                 if not self._is_loading:
@@ -85,7 +87,7 @@ class AlertEvaluator:
                 await self.writer.leave()
 
     async def expect_looking(self) -> None:
-        """Raise ServiceUnavailable if alerts have not been evaluated for too long."""
+        """Raise ServiceUnavailable if this process has not completed a round for over LATE_S."""
         late_s = self.clock.monotonic_s() - self._looked_at_s
         if late_s > LATE_S:
             raise ServiceUnavailable(
@@ -94,7 +96,7 @@ class AlertEvaluator:
             )
 
     async def round(self) -> None:
-        """Evaluate everything committed to the log, if this process holds the lease."""
+        """Evaluate all new events of the log, if this process has or gets the lease."""
         self._is_loading = False
         standing = await self.writer.take()
         if standing is None:
@@ -139,8 +141,8 @@ class AlertEvaluator:
         self._renewed_at_s = self._written_at_s = self.clock.monotonic_s()
 
     async def _watch(self) -> AlertStanding:
-        """Read the alerts; new alerts are evaluated from now on."""
-        standing = await self.writer.standing()  # first: later changes are read in the next round
+        """Update the evaluated alerts from the store; return the stored progress."""
+        standing = await self.writer.standing()  # first, so that the next round reads later changes
         evaluation = self.evaluation
         gone = {*self.evaluation.numbers}
         last = SignalId(0)
@@ -210,13 +212,13 @@ class AlertEvaluator:
                     self._wanted[event.mint] = None
 
     async def _do(self, steps: Iterator[None]) -> None:
-        """Run *steps*, and give way to requests after each, because there may be many rules."""
+        """Run *steps*, and let other tasks run after each, because there may be many rules."""
         for _ in steps:
             await asyncio.sleep(0)
         await asyncio.sleep(0)
 
     def _want(self, mints: Iterable[Mint]) -> None:
-        """Queue those of *mints* that are not loaded, mints without asked frames first."""
+        """Queue those of *mints* that must be loaded, the ones without an `AskedFrame` first."""
         lacking = [mint for mint in mints if self.evaluation.lacks(mint)]
         self._wanted = dict.fromkeys(sorted(lacking, key=self._has_asked_frames))
 
@@ -224,7 +226,7 @@ class AlertEvaluator:
         return bool(self.evaluation.timeframes(mint))
 
     async def _load_wanted(self, until_s: float) -> None:
-        """Load mints for part of a round, so that alerts on loaded mints are still evaluated."""
+        """Load queued mints until *until_s*, so that alerts on loaded mints do not wait long."""
         for mint in list(self._wanted):
             if self.clock.monotonic_s() >= until_s:
                 self._is_loading = True
@@ -232,7 +234,7 @@ class AlertEvaluator:
             await self._load([mint])
 
     async def _load(self, mints: Iterable[Mint]) -> None:
-        """Load *mints*; untracked mints are loaded once they are tracked."""
+        """Load *mints*, except untracked ones, which are loaded when they become tracked."""
         for mint in list(mints):
             self._wanted.pop(mint, None)
             loaded = await self.reader.load(mint, self.evaluation.timeframes(mint))
@@ -241,9 +243,9 @@ class AlertEvaluator:
             await self._do(self.evaluation.look_at_begun(self.clock.now()))
 
     async def _renew(self) -> None:
-        """Reload mints that have traded, so that a restart never begins far back.
+        """Reload mints that have traded, so that a restart has few events to apply.
 
-        Loading the asked frames of a mint takes 20 ms: all mints at once would delay alerts.
+        Loading a mint with each `AskedFrame` takes 20 ms, so all mints at once would delay alerts.
         """
         began_s = self.clock.monotonic_s()
         while self._aged and self.clock.monotonic_s() - began_s < RENEWING_S:

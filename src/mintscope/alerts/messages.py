@@ -49,7 +49,7 @@ FIELD_WORDS: Final[Mapping[Field, str]] = {field: field_words(field) for field i
 
 
 def _group(field: Field) -> str:
-    """Return the heading under which *field* is listed."""
+    """Return the heading under which forms list *field*."""
     if field.startswith("price."):
         return "Price"
     if "buySellPressure" in field:
@@ -66,7 +66,7 @@ def _groups() -> Mapping[str, Sequence[tuple[Field, str]]]:
 
 
 def _span_place(field: Field) -> int:
-    """Return the index of the timeframe of *field* among all, shortest first; -1 without one."""
+    """Return the place of the timeframe of *field*, from the shortest on; -1 if it has none."""
     places = [place for place, span in enumerate(SPANS) if span in field.split(".")]
     return places[0] if places else -1
 
@@ -75,7 +75,7 @@ GROUPS: Final = _groups()
 
 
 def rule_words(asked: AlertRule) -> str:
-    """Return the condition of *asked* in words: RSI, 1 hour rises above 70.0."""
+    """Return the condition of *asked* as text, such as: RSI, 1 hour rises above 70.0."""
     what = field_words(asked.field)
     kind = KINDS[asked.kind]
     if asked.kind is SignalKind.CHANGES_BY:
@@ -95,7 +95,7 @@ def _candles_words(asked: AlertRule) -> str:
 
 
 def ways_words(asked: AlertRule) -> str:
-    """Return the channels of *asked* in words."""
+    """Return the channels of *asked*, such as e-mail, as text."""
     ways = ["by e-mail"] * asked.by_email + ["on Telegram"] * asked.by_telegram
     ways += ["by webhook"] * (asked.webhook_url is not None)
     return " and ".join(ways) or "only on this page"
@@ -117,10 +117,10 @@ def standing(signal: Alert) -> tuple[str, str]:
 class HourLimit(NamedTuple):
     """The limit of firings in an hour that an alert has reached.
 
-    most     number of firings that were sent
-    more     number of firings that were not sent
-    listed   number of firings in *more* that are listed
-    until    when the alert sends again
+    most     the number of firings in the hour that were sent
+    more     the number of firings in the hour that were not sent
+    listed   the number of firings of *more* that are listed
+    until    the time when the hour ends and firings are sent again
     """
 
     most: int
@@ -130,7 +130,7 @@ class HourLimit(NamedTuple):
 
 
 def hour_limit(signal: Alert, most: int, now: UnixMs) -> HourLimit | None:
-    """Return the hourly limit of *most* firings that *signal* has reached; None if not reached."""
+    """Return the limit of *most* firings in an hour if *signal* has reached it, else None."""
     more = signal.hour_count - most
     if signal.hour_since is None or signal.rule.fires is not Fires.EACH or more <= 0:
         return None
@@ -182,7 +182,7 @@ def telegram_words(firing: Firing) -> str:
 
 
 def fired_words(asked: AlertRule, firing: Firing) -> str:
-    """Return the value of *firing* and its direction."""
+    """Return the value of *firing*, and an arrow for its direction."""
     arrow = "\N{UPWARDS ARROW}" if firing.fired.direction is Direction.UP else "\N{DOWNWARDS ARROW}"
     return f"{value_words(asked.field, firing.fired.value)} {arrow}"
 
@@ -198,9 +198,9 @@ VERBS: Final = {
 class Present(NamedTuple):
     """The current numbers of a token.
 
-    values         values of the report, as far as the history suffices
-    price_age_ms   age of the newest trade; None if unknown
-    is_tracked     False: the token has no numbers
+    values         the values of the report, without those that need a longer history
+    price_age_ms   the age of the newest trade, in milliseconds; None: it is unknown
+    is_tracked     whether the token is tracked; if not, it has no values
     """
 
     values: Mapping[Field, float]
@@ -209,7 +209,7 @@ class Present(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """A doubt about a new alert; the form sends *name* once the person has read it."""
+    """A remark on a new alert; the form sends *name* when the person confirms the remark."""
 
     name: str
     text: str
@@ -218,10 +218,10 @@ class Remark(NamedTuple):
 async def read_present(
     reports: Reports | None, mint: Mint | None, looked_at: Iterable[str], *, is_closed: bool = False
 ) -> Present | None:
-    """Return the current numbers of *mint*; None if they do not exist or cannot be read.
+    """Return the current numbers of *mint*; None if they cannot be read.
 
-    looked_at   fields whose timeframes are requested, if reports have them only on request
-    is_closed   leave out the open candles
+    looked_at   the fields that the report must contain
+    is_closed   whether the open candles are left out
     """
     if reports is None or mint is None:
         return None
@@ -240,7 +240,7 @@ async def read_present(
 
 
 def impossible(asked: AlertRule) -> str | None:
-    """Return the reason why *asked* can never fire; None if it can."""
+    """Return the reason why *asked* can never fire, or never again; None if it can."""
     if asked.kind not in VERBS:
         return None
     low, high = bounds_of(asked.field)
@@ -263,7 +263,7 @@ def impossible(asked: AlertRule) -> str | None:
 
 
 def is_level_possible(asked: AlertRule) -> bool:
-    """Return whether the value of *asked*, which has a level, can reach that level."""
+    """Return whether the value of *asked* can cross the level; True if *asked* has none."""
     low, high = bounds_of(asked.field)
     level = asked.level
     can = {
@@ -275,7 +275,7 @@ def is_level_possible(asked: AlertRule) -> bool:
 
 
 def remarks_on(asked: AlertRule, present: Present | None) -> Sequence[Remark]:
-    """Return remarks to show before *asked* is created."""
+    """Return the remarks that a person must confirm before *asked* is created."""
     found = []
     if asked.webhook_url is None and not asked.by_email and not asked.by_telegram:
         text = "Nothing notifies you: no e-mail, Telegram or webhook. It is only listed here."

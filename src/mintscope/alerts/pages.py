@@ -51,13 +51,13 @@ from mintscope.site.routes import (
 from mintscope.site.token.listing import ShownToken, TokenSearch, mint_of
 from mintscope.solana.blocks import WSOL
 
-WINDOW_DIGITS_MAX: Final = 6  # digits of ten days in seconds
+WINDOW_DIGITS_MAX: Final = 6  # enough for the seconds of ten days
 NAMES: Final = (
     "name", "mint", "field", "kind", "level", "margin", "percent", "window", "webhook", "email",
     "telegram", "candles", "confidence", "once", "fires", "compared", "direction", "message",
     "expires",
 )  # fmt: skip
-# The URL of a webhook may contain a secret, so it is never put into the URL of a page.
+# The URL of a webhook can contain a secret, so it is never put into the URL of a page.
 REFILLED: Final = tuple(name for name in NAMES if name not in {"webhook", "once"})
 FIRST: Final[Mapping[str, str]] = {
     "field": "indicators.h1.rsi",
@@ -68,7 +68,7 @@ FIRST: Final[Mapping[str, str]] = {
     "fires": Fires.ONCE.value,
     "email": "yes",
 }
-EXPIRES: Final = "%Y-%m-%dT%H:%M"  # the format of a datetime-local; in UTC
+EXPIRES: Final = "%Y-%m-%dT%H:%M"  # the format of an HTML input of type datetime-local; in UTC
 
 
 def filled(form: FormData) -> dict[str, str]:
@@ -77,16 +77,16 @@ def filled(form: FormData) -> dict[str, str]:
 
 
 def refilled(query: FormData, user_id: UserId) -> dict[str, str]:
-    """Return the values in the query of a form whose sender had to sign in first, by field.
+    """Return the values, by field, of a form whose sender had to sign in first, from *query*.
 
-    If the form is not from this user, as with a link, only the token counts.
+    If the form was not sent by the user *user_id*, as in a shared link, only its token is returned.
     """
     names = REFILLED if query.line(OWNER) == str(user_id) else ("mint",)
     return {name: query.line(name) for name in names if query.texts(name)}
 
 
 def values_of(asked: AlertRule) -> dict[str, str]:
-    """Return the form values for *asked*."""
+    """Return the values of the form's fields for *asked*."""
     return {
         "name": asked.name,
         "mint": asked.mint,
@@ -110,9 +110,9 @@ def values_of(asked: AlertRule) -> dict[str, str]:
 
 
 def parse_alert(values: Mapping[str, str]) -> AlertRule:
-    """Return the alert settings in *values*.  Raises InvalidForm."""
+    """Return the alert settings that the form values *values* describe.  Raises InvalidForm."""
     errors: dict[str, str] = {}
-    mint = Mint(WSOL)  # a placeholder for an invalid mint, to check the other fields
+    mint = Mint(WSOL)  # a placeholder, so that other fields are checked if the mint is invalid
     try:
         mint = parse_mint(values["mint"])
     except InvalidTokenAddress as error:
@@ -145,7 +145,7 @@ def parse_alert(values: Mapping[str, str]) -> AlertRule:
 
 
 def _numbers(values: Mapping[str, str], kind: SignalKind, errors: dict[str, str]) -> dict[str, Any]:
-    """Return the numbers that *kind* needs; invalid numbers go into *errors*."""
+    """Return the numbers that *kind* needs; add messages about invalid numbers to *errors*."""
     if kind is SignalKind.CHANGES_BY:
         window = values["window"]
         if not (window.isascii() and window.isdigit() and len(window) <= WINDOW_DIGITS_MAX):
@@ -190,7 +190,7 @@ MADE_BEFORE: Final = "This form has made an alert already. Send it again to make
 ONCE_BYTES: Final = 16
 ONCE_LENGTH_MAX: Final = 2 * ONCE_BYTES
 STAYS: Final = ("mint", "field", "kind", "compared", "direction")
-PLACES: Final[Mapping[str, str]] = {  # the field of the form for a flaw, by the flaw's first word
+PLACES: Final[Mapping[str, str]] = {  # the form field of a flaw, by the flaw's first word
     "webhookUrl: ": "webhook",
     "expected comparedWith": "compared",
     "expected message": "message",
@@ -211,9 +211,9 @@ REFUSALS: Final[Mapping[AlertDenied, str]] = {
 class AlertPages:
     """Pages of a person's alerts.
 
-    tests    limit of a user's tests, shared with the API
+    tests    the limit of tests of alerts by each user; the API counts in the same limit
     search   the search for tokens
-    reports  current reports of tokens; None if pages show no market
+    reports  reads current reports of tokens; None: the pages show no market data
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class AlertPages:
         return Page("alerts/list.html", {**facts, "refused": refused})
 
     async def ask(self, request: PageRequest) -> PageResponse:
-        """Ask for the condition of the new alert, with the values of the query filled in."""
+        """Ask for the settings of a new alert; the form starts with the values of the query."""
         given = refilled(request.query_params, _user_id(request))
         values = {**filled(request.form), **FIRST, **given, "once": _once()}
         if request.signed_in.user.verified_at is None:
@@ -265,9 +265,10 @@ class AlertPages:
         return _back(page) if len(given) > 1 else page
 
     async def make(self, request: PageRequest) -> PageResponse:
-        """Create one alert per form, even if it is sent several times; show its webhook secret.
+        """Create an alert, and show the secret of its webhook, if any.
 
-        The buttons `find` and `choose` create no alert: they fill in its token.
+        A form that is sent several times creates only one alert.  The buttons `find` and `choose`
+        create no alert: they fill in its token.
         """
         values = filled(request.form)
         if chosen := request.form.line("choose"):
@@ -286,7 +287,7 @@ class AlertPages:
     async def make_of_rule(self, request: PageRequest) -> PageResponse:
         """Create an e-mail alert from a tested condition, or show why that is not possible.
 
-        Each page of a test creates one alert, even if it is sent several times.
+        A form that is sent several times creates only one alert.
         """
         where = request.form.line("where")
         values = {**filled(request.form), **FIRST, "name": _short(where)}
@@ -342,14 +343,14 @@ class AlertPages:
         return Page("alerts/show.html", facts)
 
     async def ask_pause(self, request: PageRequest) -> PageResponse:
-        """Show the button that pauses the alert of an e-mail.  Raises NotFound."""
+        """Show the button that pauses the alert of a link in a message.  Raises NotFound."""
         alert = await self._signals.of_link(request.path_params["link"])
         if alert is None:
             raise NotFound
         return Page("alerts/pause.html", {"alert": alert, "is_done": False})
 
     async def pause(self, request: PageRequest) -> PageResponse:
-        """Pause the alert, by a button or a mail program's one click (RFC 8058).
+        """Pause the alert, on a click on the button or in a mail program (RFC 8058).
 
         Raises NotFound.
         """
@@ -368,7 +369,7 @@ class AlertPages:
         return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-tested")
 
     async def set_active(self, request: PageRequest) -> PageResponse:
-        """Pause or resume the alert; resuming it retries a disabled webhook.  Raises NotFound."""
+        """Pause or resume the alert; resuming enables a disabled webhook.  Raises NotFound."""
         alert, is_active = await self._own(request), request.form.text("active") == "yes"
         if is_active and alert.webhook_failed_at is not None:
             await self._change(alert, replace(alert.rule, is_active=False))
@@ -383,7 +384,7 @@ class AlertPages:
         return self._secret(renewed)
 
     async def ask_change(self, request: PageRequest) -> PageResponse:
-        """Ask for the new condition of an alert.  Raises NotFound."""
+        """Ask for the new settings of an alert.  Raises NotFound."""
         alert = await self._own(request)
         given = refilled(request.query_params, _user_id(request))
         kept = values_of(alert.rule)
@@ -392,7 +393,7 @@ class AlertPages:
         return _back(page) if len(given) > 1 else page
 
     async def change(self, request: PageRequest) -> PageResponse:
-        """Change an alert's condition, but not its token, values and kind.  Raises NotFound."""
+        """Change an alert's settings, but not its token, values and kind.  Raises NotFound."""
         alert = await self._own(request)
         kept = values_of(alert.rule)
         values = filled(request.form) | {name: kept[name] for name in STAYS}
@@ -406,7 +407,7 @@ class AlertPages:
         return await self._change(alert, asked, values)
 
     async def ask_delete(self, request: PageRequest) -> PageResponse:
-        """Ask for confirmation that the alert should be deleted.  Raises NotFound."""
+        """Ask for confirmation before the alert is deleted.  Raises NotFound."""
         return Page("alerts/delete.html", {"alert": await self._own(request)})
 
     async def delete(self, request: PageRequest) -> PageResponse:
@@ -442,10 +443,11 @@ class AlertPages:
         found: Sequence[ShownToken] | None = None,
         remarks: Sequence[Remark] = (),
     ) -> Page:
-        """Return the form.
+        """Return the form of an alert.
 
-        found     tokens to choose from; None if none were searched
-        remarks   remarks to show before the form is sent again
+        alert     the alert to change; None: a new alert
+        found     the tokens to choose from; None: no token was searched
+        remarks   the remarks that the person must confirm before the alert is created or changed
         """
         mint = mint_of(values["mint"])
         named = {} if mint is None else await self._search.named([mint])
@@ -464,16 +466,16 @@ class AlertPages:
         return Page("alerts/form.html", facts, errors=errors, values=values, status=status)
 
     async def _now_words(self, mint: Mint | None, looked_at: Iterable[str]) -> Mapping[Field, str]:
-        """Return the current numbers of a token as text, to be shown beside the level."""
+        """Return the current numbers of a token as text by field, to be shown beside the level."""
         present = await read_present(self._reports, mint, looked_at)
         if present is None:
             return {}
         return {field: value_words(field, value) for field, value in present.values.items()}
 
     async def _unread(self, request: PageRequest, asked: AlertRule) -> Sequence[Remark]:
-        """Return remarks to show before *asked* is created, unless the form confirms them.
+        """Return the remarks on *asked* that the form does not confirm.
 
-        A form of an earlier version has no field for confirmation, and gets no remarks.
+        A form that was loaded from an earlier version cannot confirm remarks; it gets none.
         """
         said = request.form.texts("read")
         if not said:
@@ -487,7 +489,7 @@ class AlertPages:
         return remarks if any(each.name not in has_read for each in remarks) else []
 
     async def _ask_again(self, values: Mapping[str, str], errors: Mapping[str, str]) -> Page:
-        """Return the form of a new alert; an invalid mint is searched for as a token name."""
+        """Return the form of a new alert with *errors*; search an invalid mint as a token name."""
         if "mint" not in errors:
             return await self._ask(values, errors)
         error, found = await self._search.flaw(values["mint"], errors["mint"])
@@ -528,23 +530,23 @@ class AlertPages:
 
 
 def _back(page: Page) -> Page:
-    """Return the filled-in form, for a sender who had to sign in first."""
+    """Return *page* with a note that its values were restored after the person signed in."""
     return replace(page, facts={**page.facts, "is_back": True})
 
 
 def _placed(flaw: str) -> tuple[str, str]:
-    """Return the form field of *flaw*, and the message."""
+    """Return the form field that *flaw* is about, and the message to show there."""
     name = next((each for each in PLACES if flaw.startswith(each)), "")
     return PLACES.get(name, ""), sentence(flaw.removeprefix("webhookUrl: "))
 
 
 def _short(text: str) -> str:
-    """Return *text* as the name of an alert."""
+    """Return *text*, shortened, as the name of an alert."""
     return text if len(text) <= NAME_LENGTH_MAX else f"{text[: NAME_LENGTH_MAX - 3]}..."
 
 
 def _once() -> str:
-    """Return a random text for a form, so that a form that is sent twice creates one alert."""
+    """Return a random text for a form, by which a form that is sent twice creates one alert."""
     return token_hex(ONCE_BYTES)
 
 
@@ -552,7 +554,7 @@ def _user_id(request: PageRequest) -> UserId:
     return request.signed_in.user.user_id
 
 
-# Settings > Telegram: the chat that receives alerts.
+# The page Settings > Telegram: the chat that receives alerts.
 
 TELEGRAM: Final = "/settings/telegram"
 
@@ -569,7 +571,7 @@ class TelegramPages:
         yield post(f"{TELEGRAM}/unlink", self.unlink, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the linked chat, and a link for linking another chat."""
+        """Show the linked chat, and the link that links another chat."""
         user_id = request.signed_in.user.user_id
         facts = {
             "chat": await self._chats.find(user_id),

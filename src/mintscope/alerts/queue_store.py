@@ -1,4 +1,4 @@
-"""The queue of webhooks in a separate database, or in separate tables."""
+"""The queue of webhooks in a database of its own, or in tables of its own."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
@@ -18,7 +18,7 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database, ahead_ms, marks
 
 T = TypeVar("T")
-NUMBERS_MAX: Final = 500  # alerts in one statement
+NUMBERS_MAX: Final = 500  # the most alerts in one statement
 WAITS: Final = "delivered_at IS NULL AND given_up_at IS NULL"
 TAKEN: Final = "SELECT firing FROM webhook_taken"
 TAKE: Final = """
@@ -53,7 +53,8 @@ UPDATE webhook SET given_up_at = ?, reason = ? WHERE signal = ? AND {WAITS}
 REST: Final = "UPDATE webhook_signal SET failures = 0, due_at = NULL WHERE signal = ?"
 LENGTH: Final = f"SELECT count(*), min(fired_at) FROM webhook WHERE {WAITS}"  # noqa: S608
 SIGNALS: Final = "SELECT signal FROM webhook_signal"
-# Limits in an hour for each alert and in total: a lowered limit takes several hours to apply.
+# The most webhooks that one purge deletes, for each alert and in total.  Purges run hourly, so a
+# lower limit takes several hours to apply.
 TRIMMED_MAX: Final = 2_000
 PURGED_MAX: Final = 50_000
 TRIM: Final = f"""
@@ -79,7 +80,7 @@ DELETE FROM webhook_signal WHERE due_at IS NULL AND NOT EXISTS (
 
 
 class SqlWebhookQueue:
-    """The store of the queue; *tidy* runs at the end of each transaction."""
+    """The store of the queue; *tidy*, if any, is called at the end of each writing transaction."""
 
     def __init__(
         self, connections: AccountConnections, tidy: Callable[[Database], None] | None = None
@@ -88,7 +89,7 @@ class SqlWebhookQueue:
         self._tidy = tidy
 
     async def transact(self, work: Callable[["SqlQueueRows"], T]) -> T:
-        """Return the result of *work* once it is committed; runs in the writer thread."""
+        """Return the result of *work*, which runs in the writer thread, once it is committed."""
 
         def written(db: Database) -> T:
             done = work(SqlQueueRows(db))
@@ -114,12 +115,12 @@ class SqlQueueRows:
         self._db = db
 
     def taken_until(self) -> FiringId | None:
-        """Return the last firing that was taken in; None if there is none."""
+        """Return the last firing that was read for the queue; None if none was read."""
         found = self._db.execute(TAKEN).get
         return None if found is None else FiringId(found)
 
     def is_due(self, now: UnixMs) -> bool:
-        """Return whether any alert is due."""
+        """Return whether any alert has webhooks that are due."""
         return bool(self._db.execute(IS_DUE, (self.time(now),)).get)
 
     def time(self, now: UnixMs) -> UnixMs:
@@ -127,7 +128,7 @@ class SqlQueueRows:
         return UnixMs(now - ahead_ms(self._db))
 
     def outcomes(self, numbers: Sequence[FiringId]) -> Mapping[FiringId, WebhookOutcome]:
-        """Return the deliveries of those firings that were taken in."""
+        """Return the outcomes of those firings of *numbers* that are in the queue."""
         statement = f"""
             SELECT firing, CASE WHEN {WAITS} THEN webhook_signal.due_at END,
                    attempts, delivered_at, given_up_at, reason
@@ -142,11 +143,11 @@ class SqlQueueRows:
         return QueueLength(*self._db.execute(LENGTH).get)
 
     def signals(self) -> Sequence[SignalId]:
-        """Return the alerts that have stored firings."""
+        """Return the alerts that are in the queue."""
         return [SignalId(number) for (number,) in self._db.execute(SIGNALS)]
 
     def take_in(self, until: FiringId, webhooks: Sequence[NewWebhook], now: UnixMs) -> None:
-        """Queue *webhooks*, each once; *until* is the last firing that was read."""
+        """Queue *webhooks* that are not queued yet; *until* is the last firing that was read."""
         self._db.executemany(ADD, webhooks)
         waiting = {each.signal_id for each in webhooks if each.given_up_at is None}
         self._db.executemany(OPEN, [(number, self.time(now)) for number in sorted(waiting)])
@@ -155,9 +156,9 @@ class SqlQueueRows:
     def drop_oldest(
         self, numbers: Collection[SignalId], waiting_max: int, at: UnixMs, reason: str
     ) -> int:
-        """Give up the webhooks of each alert beyond *waiting_max*; return their number.
+        """Give up waiting webhooks of each alert beyond *waiting_max*; return the number given up.
 
-        The oldest are given up, but the first is kept: it shows how long attempts have failed.
+        Older webhooks are given up, except the oldest: it shows how long attempts have failed.
         """
         dropped = 0
         left = iter(sorted(numbers))
@@ -176,10 +177,10 @@ class SqlQueueRows:
         return dropped
 
     def claim(self, now: UnixMs, until: UnixMs, wanted: DueWanted) -> Sequence[DueAlert]:
-        """Return due alerts of *wanted*, oldest webhook first, and make them due at *until*."""
+        """Return due alerts for *wanted*, the longest due first; they are due again at *until*."""
         if wanted.webhooks <= 0:
             return []
-        without = [0, *wanted.without]  # never empty; no alert has the number 0
+        without = [0, *wanted.without]  # the list must not be empty; no alert has the number 0
         due = f"""
             SELECT signal, failures FROM webhook_signal
              WHERE due_at <= ? AND failures {">" if wanted.is_failing else "="} 0
@@ -201,7 +202,7 @@ class SqlQueueRows:
         return found
 
     def note(self, reported: Mapping[FiringId, WebhookOutcome]) -> None:
-        """Store the deliveries of these firings; their due times are those of their alerts."""
+        """Store the outcomes *reported*, except *due_at*, which `schedule` sets for the alert."""
         self._db.executemany(
             NOTE,
             [
@@ -220,9 +221,9 @@ class SqlQueueRows:
         self._db.execute(REST, (signal_id,))
 
     def purge(self, before: UnixMs, kept_max: int, deleted: Collection[SignalId] = ()) -> None:
-        """Delete firings older than *before*, and all but *kept_max* ended ones of each alert.
+        """Delete webhooks whose firing is older than *before*, and webhooks of *deleted* alerts.
 
-        All firings of *deleted* alerts are deleted.
+        Of each other alert, also delete ended webhooks that are not among its newest *kept_max*.
         """
         self._db.execute(PURGE, (before,))
         for statement in CLEAR:

@@ -1,4 +1,4 @@
-"""Alerts, firings, leases and alert e-mails in SQL."""
+"""Alerts, firings, the lease and bases of the evaluation, and Telegram chats in SQL."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, astuple
@@ -35,11 +35,11 @@ from mintscope.kit.sql.database import Batch, Database, ahead_ms, delete_part, m
 
 EMAILS: Final = SqlEmailRows.NAME
 NONE_HELD: Final = HeldFirings(frozenset(), "")
-NUMBERS_MAX: Final = 500  # alerts in one statement
+NUMBERS_MAX: Final = 500  # the most alerts in one statement
 IS_WAITING: Final = "due_at IS NOT NULL AND delivered_at IS NULL AND given_up_at IS NULL"
 MANY: Final = Batch(
     "signal_firing",
-    {  # the fields of NewFiring, in order, and the deliveries
+    {  # the fields of NewFiring in their order, then those of the deliveries
         "signal": "bigint",
         "kind": "text",
         "seq": "bigint",
@@ -91,7 +91,8 @@ UPDATE signal_firing SET telegram = ?, telegram_sent_at = ?, telegram_note = ? W
 """
 
 NEXT_SIGNALS: Final = "SELECT id FROM signal WHERE id > ? ORDER BY id LIMIT ?"
-# The limit in an hour for each alert: a lowered limit takes several hours to apply.
+# The most firings of an alert that one purge deletes.  Purges run hourly, so a lower limit takes
+# several hours to apply.
 TRIMMED_MAX: Final = 2_000
 TRIM: Final = f"""
 DELETE FROM signal_firing WHERE id IN (
@@ -134,7 +135,10 @@ class SqlFiringRows(Table[FiringId, Firing]):
         email: EmailState | None = None,
         telegram: TelegramState | None = None,
     ) -> FiringId:
-        """Add a firing; *due_at*, *email* and *telegram* are None for unused channels."""
+        """Add a firing.
+
+        due_at, email, telegram   the states of its deliveries; None: it is not sent in this way
+        """
         columns = asdict(firing)
         how = {"due_at": self._due(due_at), "email": email, "telegram": telegram}
         return self._add({"signal": columns.pop("signal_id"), **columns, **how})
@@ -146,10 +150,11 @@ class SqlFiringRows(Table[FiringId, Firing]):
         by_telegram: Collection[SignalId] = (),
         held: HeldFirings = NONE_HELD,
     ) -> None:
-        """Add firings in order, each with its *due_at*.
+        """Add firings in order, each with the time when its webhook is due; None: no webhook.
 
-        Of the alerts *by_email* and *by_telegram* they wait to be sent in that way, except those
-        *held*.
+        by_email      the alerts whose firings wait for an e-mail
+        by_telegram   the alerts whose firings wait for a Telegram message
+        held          the firings that are not sent in any way
         """
         new_rows = []
         for place, (firing, due_at) in enumerate(firings):
@@ -174,7 +179,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
     def for_email(self, signal_id: SignalId, limit: int) -> Gathered | None:
         """Return the firings of an alert that wait for an e-mail; None if there are none.
 
-        limit   number of newest firings to read
+        limit   the most firings to read, the newest
         """
         count, first = self._db.execute(GATHERED, (signal_id,)).get
         if not count:
@@ -192,7 +197,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
         email_id: int | None = None,
         note: str | None = None,
     ) -> None:
-        """Record the e-mail of *firings* of an alert, or the reason why there is none."""
+        """Record the e-mail about *firings*, or *note*, the reason why there is none."""
         last = firings.newest[-1].firing_id
         values = (str(state), email_id, note, signal_id, firings.first, last)
         self._db.execute(MARK_EMAIL, values)
@@ -205,12 +210,12 @@ class SqlFiringRows(Table[FiringId, Firing]):
         sent_at: UnixMs | None = None,
         note: str | None = None,
     ) -> None:
-        """Record the delivery of *firings* to Telegram."""
+        """Record the state of the Telegram message about *firings*."""
         values = [(str(state), sent_at, note, number) for number in firings]
         self._db.executemany(MARK_TELEGRAM, values)
 
     def refused(self, user_id: UserId, since: UnixMs) -> int:
-        """Return the number of a user's firings after *since* that a limit kept from being sent."""
+        """Return the number of a user's firings after *since* that a limit kept back."""
         return int(self._db.execute(REFUSED, (user_id, since)).get)
 
     def for_telegram(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
@@ -221,7 +226,10 @@ class SqlFiringRows(Table[FiringId, Firing]):
     def of_signal(
         self, signal_id: SignalId, before: FiringId | None, limit: int
     ) -> Sequence[Firing]:
-        """Return up to *limit* firings, newest first, that are older than *before*."""
+        """Return up to *limit* firings of an alert, newest first.
+
+        before   only firings with a smaller number; None: all
+        """
         condition = (
             f"signal = ? AND signal_firing.id < coalesce(?, {NO_END})"
             " ORDER BY signal_firing.id DESC LIMIT ?"
@@ -233,11 +241,11 @@ class SqlFiringRows(Table[FiringId, Firing]):
         return self._all("signal_firing.id > ? ORDER BY signal_firing.id LIMIT ?", firing_id, limit)
 
     def first_waiting(self) -> FiringId:
-        """Return the first firing with an unfinished webhook; without one, the next firing."""
+        """Return the first firing whose webhook waits; if there is none, the next firing number."""
         return FiringId(self._db.execute(FIRST_WAITING).get)
 
     def deleted(self, numbers: Collection[SignalId]) -> Collection[SignalId]:
-        """Return those of *numbers* that no alert has."""
+        """Return those of *numbers* that are not the number of an alert."""
         found = set(numbers)
         left = iter(sorted(numbers))
         while part := list(islice(left, NUMBERS_MAX)):
@@ -257,9 +265,9 @@ class SqlFiringRows(Table[FiringId, Firing]):
         return delete_part(self._db, OLD, PURGE, before, limit)
 
     def trim(self, after: SignalId, signals_max: int, kept_max: int) -> SignalId | None:
-        """Keep only the newest *kept_max* firings of each of the next alerts after *after*.
+        """Delete firings beyond the newest *kept_max* of each of up to *signals_max* alerts.
 
-        Return the last of these alerts; None: there are none.
+        The alerts are those that follow *after*.  Return the last of them; None if there are none.
         """
         found = [number for (number,) in self._db.execute(NEXT_SIGNALS, (after, signals_max))]
         self._db.executemany(TRIM, [(number, kept_max) for number in found])
@@ -301,7 +309,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
         self._update(signal_id, changes)
 
     def change(self, signal_id: SignalId, rule: AlertRule) -> None:
-        """Store *rule*, except for its FIXED fields."""
+        """Store *rule*, without its FIXED fields, which cannot change."""
         self._update(signal_id, {k: v for k, v in asdict(rule).items() if k not in FIXED})
 
     def of_user(self, user_id: UserId) -> Sequence[Alert]:
@@ -309,7 +317,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
         return self._all('"user" = ? ORDER BY id', user_id)
 
     def insert(self, user_id: UserId, rule: AlertRule, nonce: bytes, at: UnixMs) -> SignalId:
-        """Add an alert with revision 1, not evaluated yet."""
+        """Add an alert with revision 1 and without a state."""
         return self._add({"user": user_id, **asdict(rule), "nonce": nonce, "created_at": at})
 
     def delete(self, signal_id: SignalId) -> None:
@@ -318,12 +326,12 @@ class SqlAlertRows(Table[SignalId, Alert]):
         self._db.execute(DELETE, (signal_id,))
 
     def crowd(self, mint: Mint) -> Crowd:
-        """Return the number of evaluated alerts and of their mints."""
+        """Return the size of the evaluation; `has_mint` is about *mint*."""
         signals, mints, has_mint = self._db.execute(CROWD, (mint,)).get
         return Crowd(signals, mints, bool(has_mint))
 
     def revisions(self, after: SignalId, limit: int) -> Mapping[SignalId, int]:
-        """Return the revisions of up to *limit* alerts after *after*, sorted by number."""
+        """Return the revisions of up to *limit* evaluated alerts after *after*, in order."""
         found = self._db.execute(REVISIONS, (after, limit))
         return {SignalId(number): revision for number, revision in found}
 
@@ -332,11 +340,11 @@ class SqlAlertRows(Table[SignalId, Alert]):
         return self._all("id >= ? AND is_active = 1 ORDER BY id LIMIT ?", signal_id, limit)
 
     def email_due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* alerts whose pause of e-mails has ended, the longest due first."""
+        """Return up to *limit* alerts with a due e-mail, the longest due first."""
         return self._all("email_due_at <= ? ORDER BY email_due_at, id LIMIT ?", now, limit)
 
     def telegram_due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* alerts with firings due for Telegram, the longest due first."""
+        """Return up to *limit* alerts with a due Telegram message, the longest due first."""
         return self._all("telegram_due_at <= ? ORDER BY telegram_due_at, id LIMIT ?", now, limit)
 
     def expired(self, now: UnixMs, limit: int) -> Sequence[Alert]:
@@ -345,7 +353,10 @@ class SqlAlertRows(Table[SignalId, Alert]):
         return self._all(condition, now, limit)
 
     def keep_states(self, states: Sequence[tuple[SignalId, int, str]]) -> None:
-        """Store the state of each alert that still has the given revision."""
+        """Store the state of each alert whose revision is still the one in *states*.
+
+        states   the number, revision and state (JSON) of each alert
+        """
         new_rows = [(state, number, revision) for number, revision, state in states]
         self._db.executemany(KEEP_STATE, new_rows)
 
@@ -358,11 +369,11 @@ class SqlAlertRows(Table[SignalId, Alert]):
         return found
 
     def note_fired(self, fired: Mapping[SignalId, FiredHour]) -> None:
-        """Store the last firing of each alert, and the number of its firings in that hour."""
+        """Store the last firing of each alert, and the number of its firings in the hour."""
         self._db.executemany(NOTE_FIRED, [(*hour, number) for number, hour in fired.items()])
 
     def hand_over(self, giver: UserId, taker: UserId) -> None:
-        """Move the alerts of *giver* to *taker*, without a limit on their number."""
+        """Transfer the alerts of *giver* to *taker*, even beyond the limit of alerts."""
         self._db.execute(HAND_OVER, (taker, giver))
 
 
@@ -391,7 +402,7 @@ class SqlLeaseRows:
         self._db = db
 
     def standing(self) -> AlertStanding:
-        """Return the progress of the evaluation; before the first write, it has no holder."""
+        """Return the progress of the evaluation."""
         row = self._db.execute(STANDING).fetchone()
         if row is None:
             return NOWHERE
@@ -409,7 +420,7 @@ class SqlLeaseRows:
         self._db.execute(HOLD, (holder, until - ahead_ms(self._db)))
 
     def advance(self, seq: int) -> None:
-        """Store the progress of the evaluation of alerts."""
+        """Store *seq*, the position up to which all alerts are evaluated."""
         self._db.execute(ADVANCE, (seq,))
 
     def touch(self) -> None:
@@ -418,12 +429,12 @@ class SqlLeaseRows:
         self._db.execute(TOUCH)
 
     def bases(self) -> Sequence[MintBase]:
-        """Return the bases of mints, from which an evaluation restarts."""
+        """Return the stored bases of mints, from which an evaluation restarts."""
         found = self._db.execute(BASES)
         return [MintBase(Mint(mint), seq, bytes(packed)) for mint, seq, packed in found]
 
     def keep_bases(self, changed: Sequence[MintBase], seqs: Mapping[Mint, int]) -> None:
-        """Store the bases *changed*, and set the positions of the mints in *seqs*."""
+        """Store the bases *changed*, and the positions *seqs* of bases that are already stored."""
         self._db.executemany(KEEP, [(base.mint, base.seq, base.packed) for base in changed])
         self._db.executemany(MOVE, [(seq, mint) for mint, seq in seqs.items()])
 
@@ -453,12 +464,12 @@ class SqlTelegramChatRows:
         self._db = db
 
     def chat(self, user_id: UserId) -> TelegramChat | None:
-        """Return the chat of a user."""
+        """Return the chat of a user; None if the user has none."""
         row = self._db.execute(CHAT, (user_id,)).fetchone()
         return None if row is None else TelegramChat(*row)
 
     def link(self, chat: TelegramChat) -> None:
-        """Set the chat of a user."""
+        """Store *chat*, which replaces an earlier chat of its user."""
         self._db.execute(LINK, (chat.user_id, chat.chat_id, chat.name, chat.linked_at))
 
     def unlink(self, user_id: UserId) -> None:
@@ -466,7 +477,7 @@ class SqlTelegramChatRows:
         self._db.execute(UNLINK, (user_id,))
 
     def users_of(self, chat_id: int) -> Sequence[UserId]:
-        """Return the users with that chat."""
+        """Return the users to whose accounts the chat is linked."""
         return [UserId(user) for (user,) in self._db.execute(USERS, (chat_id,))]
 
     def move(self, old_id: int, new_id: int) -> None:

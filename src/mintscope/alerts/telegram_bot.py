@@ -19,18 +19,18 @@ from mintscope.kit.errors import ServiceUnavailable, Undecodable
 from mintscope.kit.http_client import open_client, read_body
 
 TIMEOUT_S: Final = 10.0
-POLL_S: Final = 25  # how long Telegram holds a request for updates
-SEND_S: Final = 1.0  # between two batches
-REST_S: Final = 5.0  # after a failure, and while another process reads updates
+POLL_S: Final = 25  # seconds that Telegram waits for updates before it answers
+SEND_S: Final = 1.0  # seconds between two batches of messages
+REST_S: Final = 5.0  # seconds of rest after a failure, or while another process listens
 AT_ONCE: Final = 20  # messages in a batch; Telegram accepts about 30 a second from a bot
 RETRY_AFTER_S_MAX: Final = 3_600
 REASON_LENGTH_MAX: Final = 120
-ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024  # 100 updates of at most some kilobytes each
+ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024  # an answer has up to 100 updates of a few kilobytes
 LINKED: Final = (
     "Linked to the account {}. Its alerts with Telegram switched on are sent here."
     " Send /stop to end this."
 )
-GONE: Final = ("chat not found", "deactivated", "kicked")  # in Telegram's reasons
+GONE: Final = ("chat not found", "deactivated", "kicked")  # parts of Telegram's final reasons
 EXPIRED: Final = "This link is no longer good. Make another one under Settings > Telegram."
 STOPPED: Final = "This chat is no longer linked. Nothing more is sent here."
 HELP: Final = "To get alerts here, open Settings > Telegram on the site and follow its link."
@@ -86,7 +86,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Refused(Exception):
-    """Telegram refused the call; the message is the reason, without the bot's secret."""
+    """A call failed; the message has the reason, without the token of the bot."""
 
     def __init__(self, why: str, status: int = 0, parameters: Parameters = NO_PARAMETERS) -> None:
         super().__init__(why[:REASON_LENGTH_MAX])
@@ -107,7 +107,7 @@ class BotApi:
         await self._call("sendMessage", body, TIMEOUT_S)
 
     async def updates(self, offset: int, wait_s: int = POLL_S) -> list[Update]:
-        """Return the updates from *offset* on, after *wait_s* at most.  Raises Refused."""
+        """Return the updates from *offset* on; wait up to *wait_s* for one.  Raises Refused."""
         body = {"offset": offset, "timeout": wait_s, "allowed_updates": ["message"]}
         result = await self._call("getUpdates", body, wait_s + TIMEOUT_S)
         try:
@@ -124,7 +124,7 @@ class BotApi:
                 content = await read_body(response, bytes_max=ANSWER_BYTES_MAX)
             answer = msgspec.json.decode(content, type=Answer)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, Undecodable) as trouble:
-            # The URL contains the token, and errors contain the URL, so the cause is left out.
+            # The error could contain the URL, which has the bot's token, so the error is left out.
             raise Refused(f"no answer: {type(trouble).__name__}") from None
         except msgspec.DecodeError:
             status = response.status_code
@@ -137,7 +137,7 @@ class BotApi:
 
 @dataclass(kw_only=True, eq=False)
 class TelegramBot:
-    """Sends messages from every process; only the process that evaluates reads updates."""
+    """Sends messages and answers chats; only the process that evaluates alerts answers."""
 
     api: BotApi
     chats: TelegramChats
@@ -151,7 +151,7 @@ class TelegramBot:
         while True:
             try:
                 await self.send_due()
-            except Exception as trouble:  # no error may delay later messages
+            except Exception as trouble:  # an error must not stop the sending of later messages
                 is_bug = not isinstance(trouble, ServiceUnavailable)
                 log.warning(
                     "due Telegram messages could not be read", exc_info=is_bug, why=str(trouble)
@@ -160,7 +160,7 @@ class TelegramBot:
             await asyncio.sleep(SEND_S)
 
     async def send_due(self) -> int:
-        """Send due messages, up to a batch; return the number of accepted messages."""
+        """Send a batch of due messages; return the number of messages that Telegram accepted."""
         mints = await self.messages.mints(AT_ONCE)
         if not mints:
             return 0
@@ -170,7 +170,7 @@ class TelegramBot:
         return sum(each.reason is None for each in sent)
 
     async def listen(self) -> None:
-        """Answer chats until cancelled."""
+        """Answer chats until cancelled, while this process has the lease of the evaluation."""
         while True:
             try:
                 standing = await self.writer.standing()
@@ -178,7 +178,7 @@ class TelegramBot:
                 if is_ours:
                     await self.answer()
                     continue
-            except Exception as trouble:  # any error is followed by another try
+            except Exception as trouble:  # after any error the bot tries again
                 is_bug = not isinstance(trouble, ServiceUnavailable | Refused)
                 log.warning(
                     "updates of Telegram could not be read", exc_info=is_bug, why=str(trouble)
@@ -186,7 +186,7 @@ class TelegramBot:
             await asyncio.sleep(REST_S)
 
     async def answer(self, wait_s: int = POLL_S) -> None:
-        """Answer the updates of chats.  Raises Refused, ServiceUnavailable."""
+        """Read the new messages of chats, and answer them.  Raises Refused, ServiceUnavailable."""
         updates = await self.api.updates(self._offset, wait_s)
         if not updates:  # after a week without updates, Telegram's next number is random
             self._offset = 0
@@ -195,7 +195,7 @@ class TelegramBot:
                 if update.message is not None:
                     await self._answer(update.message)
             except ServiceUnavailable:
-                raise  # so that the update is read again
+                raise  # the update is then read again
             except Exception:  # a message that cannot be answered must not stop later ones
                 log.exception("a Telegram message could not be answered")
             self._offset = update.update_id + 1
@@ -241,7 +241,7 @@ class TelegramBot:
 
 
 def _is_final(refused: Refused) -> bool:
-    """Return whether the chat no longer accepts messages: it blocked the bot, or was deleted."""
+    """Return whether the chat has blocked the bot or was deleted, so that a retry is useless."""
     if refused.status == HTTPStatus.FORBIDDEN:
         return True
     why = str(refused).lower()

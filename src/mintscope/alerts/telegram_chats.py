@@ -1,10 +1,11 @@
 """Telegram chats of accounts, and the messages to them.
 
-The settings show a code, and the chat that sends the code to the bot is linked.  A code is valid
-for 15 minutes, until its session ends or a chat is linked or unlinked.
+A person's settings show a code.  The chat that sends the code to the bot is linked to the person's
+account.  A code is valid for 15 minutes; it becomes invalid earlier if its session ends, or if a
+chat is linked to the account or unlinked.
 
-Firings wait until a message of their alert may be sent; those that wait together share a message.
-After a crash a message may be sent twice, but is never lost.
+Between two messages of an alert there is a pause; firings in the pause are sent in one message.  A
+crash can cause a message to be sent twice, but never to be lost.
 """
 
 from collections.abc import Collection, Sequence
@@ -34,11 +35,11 @@ from mintscope.kit.time import DAY_MS, MINUTE_MS, MINUTE_S, SECOND_MS
 CODE_S: Final = 15 * MINUTE_S
 NUMBER_DIGITS_MAX: Final = 18
 NAME_LENGTH_MAX: Final = 64
-PAUSE_MS: Final = MINUTE_MS  # between two messages of an alert
-LEASE_MS: Final = MINUTE_MS  # longer than a request to Telegram takes
+PAUSE_MS: Final = MINUTE_MS  # the least time between two messages of an alert
+LEASE_MS: Final = MINUTE_MS  # longer than any request to Telegram takes
 RETRY_MS: Final = 30 * SECOND_MS
-GATHERED_MAX: Final = 1_000  # most firings in one message
-TEXT_LENGTH_MAX: Final = 4_096  # the Bot API: sendMessage
+GATHERED_MAX: Final = 1_000  # the most firings in one message
+TEXT_LENGTH_MAX: Final = 4_096  # the limit of sendMessage in the Bot API
 NO_CHAT: Final = "no Telegram chat is linked"
 SWITCHED_OFF: Final = "Telegram was switched off for the alert"
 PAUSED: Final = "the alert was paused"
@@ -57,10 +58,10 @@ class DueMessage(NamedTuple):
 class Sent(NamedTuple):
     """The outcome of a message.
 
-    reason         why the message was not accepted; None: accepted
-    is_blocked     whether the bot may no longer write to the chat
-    retry_after_s  the pause that Telegram requests; None: no pause
-    new_chat_id    the new number of the chat; None: unchanged
+    reason         the reason why Telegram did not accept the message; None: it did
+    is_blocked     whether the chat accepts no further messages of the bot
+    retry_after_s  the pause that Telegram requests, in seconds; None: it requests none
+    new_chat_id    the new number of the chat; None: it did not change
     """
 
     message: DueMessage
@@ -71,9 +72,9 @@ class Sent(NamedTuple):
 
 
 def wait_for_telegram(rows: AccountRows, signal: Alert, at: UnixMs) -> None:
-    """Schedule the firings of *signal* for PAUSE_MS after its last message.
+    """Schedule the message about waiting firings of *signal*, unless it is already scheduled.
 
-    An earlier schedule is kept.
+    The message is due at once, or PAUSE_MS after the last message of the alert.
     """
     if signal.telegram_due_at is not None:
         return
@@ -87,7 +88,7 @@ def wait_for_telegram(rows: AccountRows, signal: Alert, at: UnixMs) -> None:
 class TelegramChats:
     """Links the chats of accounts.  Every operation may raise ServiceUnavailable.
 
-    bot   the name of the operator's bot; "": no bot
+    bot   the user name of the operator's Telegram bot; "": there is no bot
     """
 
     store: AccountStore
@@ -96,20 +97,20 @@ class TelegramChats:
     bot: str
 
     async def find(self, user_id: UserId) -> TelegramChat | None:
-        """Return the chat of a user."""
+        """Return the chat of a user; None if the user has none."""
         return await self.store.read(lambda rows: rows.chats.chat(user_id))
 
     async def address(self, session: Session) -> str:
-        """Return the link that opens the bot with a code for *session*, as in the Bot API."""
+        """Return a link that opens the bot in Telegram, and sends it a code for *session*."""
         until_s = self.clock.now() // SECOND_MS + CODE_S
         bound = await self.store.read(lambda rows: _bound(rows, session, until_s))
         proof = self.secrets.telegram_proof(bound)
         return f"https://t.me/{self.bot}?start={session.session_id}-{until_s}-{proof}"
 
     async def link(self, code: str, chat_id: int, name: str) -> User | None:
-        """Link a chat by the *code* that it sent, unless it is already linked; return its user.
+        """Link a chat to the account of the *code* that the chat sent; return the account's user.
 
-        Return None if the code is wrong, expired or used, or its session has ended.
+        Return None if the code is wrong, expired or used, or if its session has ended.
         """
         number, _, rest = code.partition("-")
         until, _, proof = rest.partition("-")
@@ -144,7 +145,7 @@ class TelegramChats:
         await self.store.transact(lambda rows: unlink_telegram(rows, user_id, actor, now))
 
     async def stop(self, chat_id: int) -> None:
-        """Unlink a chat from every account, as requested in the chat."""
+        """Unlink a chat from every account, because the chat requested it."""
         now = self.clock.now()
 
         def stop(rows: AccountRows) -> None:
@@ -158,8 +159,8 @@ class TelegramChats:
 class TelegramMessages:
     """Leases messages to senders, and records their outcomes.
 
-    origin   the beginning of links in messages
-    Raises ServiceUnavailable from every method.
+    origin   the origin of the links in messages
+    Every method raises ServiceUnavailable if the database fails.
     """
 
     store: AccountStore
@@ -174,7 +175,7 @@ class TelegramMessages:
         return {each.rule.mint for each in due}
 
     async def lease(self, limit: int, symbols: Symbols) -> Sequence[DueMessage]:
-        """Lease up to *limit* messages, one per chat; give up firings that cannot be sent."""
+        """Lease up to *limit* due messages, one per chat; mark firings that must not be sent."""
         now = self.clock.now()
         return await self.store.transact(lambda rows: self._lease(rows, limit, symbols, now))
 
@@ -192,9 +193,9 @@ class TelegramMessages:
             firings = _sendable(rows, signal, chat, now)
             due_at = None
             if chat is None or not firings:
-                if rows.firings.for_telegram(signal.signal_id, 1):  # more firings than were read
+                if rows.firings.for_telegram(signal.signal_id, 1):  # not all were read
                     due_at = UnixMs(now + SECOND_MS)
-            elif chat.chat_id in found:  # postpone it, so that other chats get a turn
+            elif chat.chat_id in found:  # its next message waits, so that other chats get theirs
                 due_at = UnixMs(now + SECOND_MS)
             else:
                 due_at = UnixMs(now + LEASE_MS)
@@ -248,7 +249,7 @@ def _note_all(rows: AccountRows, sent: Sequence[Sent], now: UnixMs) -> None:
 def _sendable(
     rows: AccountRows, signal: Alert, chat: TelegramChat | None, now: UnixMs
 ) -> Sequence[Firing]:
-    """Return the waiting firings of *signal* that can be sent; give up the others."""
+    """Return the waiting firings of *signal* that can be sent; mark the others as not sent."""
     firings = rows.firings.for_telegram(signal.signal_id, GATHERED_MAX)
     why_not = [_why_not(signal, chat, each, now) for each in firings]
     for reason in {each for each in why_not if each is not None}:
@@ -272,9 +273,10 @@ def _why_not(signal: Alert, chat: TelegramChat | None, firing: Firing, now: Unix
 
 
 def _bound(rows: AccountRows, session: Session, until_s: int) -> Sequence[int]:
-    """Return the numbers that a code depends on: they change if a chat is linked or unlinked.
+    """Return the numbers from which the proof in a code is derived.
 
-    The user and the start of the session are included, because a session's number may recur.
+    One of them is the number of the newest event of linking or unlinking, so earlier codes become
+    invalid.  Two are the user and the start of the session, because numbers of sessions can recur.
     """
     user_id = session.user.user_id
     wanted = [EventFilter(f"user:{user_id}", action) for action in (LINKED, UNLINKED)]

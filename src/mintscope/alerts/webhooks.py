@@ -1,18 +1,20 @@
 """Sending of webhooks: queue, addresses, one request, load of receivers.
 
-The webhooks of one alert are sent as a batch, so that a slow batch delays only its own
-alert.  Outcomes of batches are stored together.  If a process is killed after it sent a webhook
-and before it recorded that, the webhook is sent again, with the same `webhook-id`.
+Webhooks are sent in batches of one alert each, so that a slow receiver delays only its own alert.
+Outcomes of batches are stored together.  If a process is killed after it has sent a webhook and
+before it has stored the outcome, the webhook is sent again, with the same `webhook-id`.
 
-A client chooses the host name, and the owner of the name chooses its address.  So the address is
-checked after the lookup, and the connection goes to that address: a second lookup could differ.
+A user chooses the host name, and the owner of the name chooses its address.  Therefore the address
+is checked after the lookup, and the connection goes to the checked address: a second lookup could
+return another one.
 
 Limits of webhooks to one receiver, from all accounts together:
 
-host      attempts a minute to one host name, and as many to one address, so that several names of
-          one machine do not raise the limit
-account   half as many of one account to all hosts, so that it cannot use up the limit of a host
-silence   a host that failed to answer three times in a row gets no attempts for up to a minute
+host      the most attempts in a minute to one host name; the same limit applies to one address, so
+          that several names of one machine do not raise the limit
+account   half as many attempts of one account to all hosts, so that one account cannot use up the
+          limit of a host
+silence   a host that did not answer three times in a row gets no attempts for up to a minute
 """
 
 import asyncio
@@ -43,22 +45,22 @@ from mintscope.kit.time import HOUR_S, MINUTE_S
 Address: TypeAlias = IPv4Address | IPv6Address
 Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
 
-# Networks whose addresses end in an IPv4 address, to which they lead.
+# Networks whose addresses end in an IPv4 address, and lead to it.
 NAT64: Final = IPv6Network("64:ff9b::/96")
 COMPATIBLE: Final = IPv6Network("::/96")
-UNICAST: Final = IPv6Network("2000::/3")  # all assigned addresses
-RELAYS: Final = IPv4Network("192.88.99.0/24")  # 6to4: the nearest relay
+UNICAST: Final = IPv6Network("2000::/3")  # all assigned unicast addresses
+RELAYS: Final = IPv4Network("192.88.99.0/24")  # addresses of the nearest 6to4 relay
 
 
 class NotPublic(Exception):
-    """The address is not public; the message has the address and the expected form."""
+    """An address is not allowed, such as a private one; the message has the reason."""
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
     """Return the addresses of *host*, as texts.  Raises OSError, UnicodeError.
 
-    The lookup has a thread of its own, because it may wait half a minute for a name server, and all
-    other lookups would wait for the few threads of the event loop.
+    The lookup runs in a new thread, because it can wait half a minute for a name server.  In one of
+    the few threads of the event loop it would delay other lookups.
     """
     found: Future[Sequence[str]] = Future()
     Thread(target=_resolve, args=(host, port, found), name="webhook-name", daemon=True).start()
@@ -91,7 +93,7 @@ def expect_allowed(texts: Sequence[str], *, allows_loopback: bool) -> list[Addre
 
 
 def is_public(address: Address) -> bool:
-    """Return whether *address* is public: it leads to the same machine from everywhere."""
+    """Return whether *address* is public: it is routed to the same machine from everywhere."""
     if isinstance(address, IPv6Address):
         if address.scope_id is not None:
             return False
@@ -119,12 +121,12 @@ def _inner(address: IPv6Address) -> IPv4Address | None:
 
 
 USER_AGENT: Final = "mintscope-webhooks/1"
-ADDRESSES_MAX: Final = 3  # addresses of a name to try, one after the other
+ADDRESSES_MAX: Final = 3  # addresses of a name that are tried, one after the other
 PORTS: Final = {"https": 443, "http": 80}
 
 
 class NotAccepted(Exception):
-    """The receiver did not accept the webhook; the message is the reason, for its owner."""
+    """The receiver did not accept the webhook; the message has the reason."""
 
     def __init__(self, why: str, *, is_gone: bool = False, is_silent: bool = False) -> None:
         super().__init__(why)
@@ -133,7 +135,7 @@ class NotAccepted(Exception):
 
 
 class NotNow(Exception):
-    """The receiver's limit is reached, so nothing was sent."""
+    """The limit of attempts to the receiver's address is reached, so nothing was sent."""
 
     def __init__(self, retry_after_s: int) -> None:
         super().__init__(f"expected to wait {retry_after_s} s")
@@ -141,16 +143,18 @@ class NotNow(Exception):
 
 
 async def always(_address: str) -> None:
-    """Allow every address."""
+    """Allow attempts to every address."""
 
 
 @dataclass(kw_only=True, eq=False)
 class WebhookPost:
     """Sends webhooks; each takes *timeout_s* at most, from the name lookup to the status.
 
-    allows_loopback   also allow plain http to addresses of this machine
+    allows_loopback   whether addresses of this machine are allowed, also by plain http
+    resolve           returns the addresses of a host name
     tls               the trusted certificates
-    admit             called before a connection; returns None to go on, or the seconds to wait
+    admit             is called with an address before a connection; returns the seconds to wait, or
+                      None if the connection is allowed now
     """
 
     timeout_s: float
@@ -191,7 +195,7 @@ class WebhookPost:
         }
         found = addresses[:ADDRESSES_MAX]
         for address in found[:-1]:
-            with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # not sent; try the next
+            with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # unsent: try the next address
                 return await self._post_to(address, url, head, body, len(found))
         return await self._post_to(found[-1], url, head, body, len(found))
 
@@ -203,7 +207,7 @@ class WebhookPost:
         body: bytes,
         count: int,
     ) -> int:
-        """Send the webhook to *address*, one of *count* that may be tried; return the status."""
+        """Send the webhook to *address*, one of *count* addresses to try; return the status."""
         retry_after_s = await self.admit(str(address))
         if retry_after_s is not None:
             raise NotNow(retry_after_s)
@@ -245,7 +249,8 @@ class _Silence(NamedTuple):
 class Receivers:
     """Limits attempts to send webhooks.
 
-    per_minute   attempts a minute to one host or one address, from all accounts together
+    per_minute   the most attempts in a minute to one host or one address, from all accounts
+                 together
     """
 
     def __init__(self, limits: Limits, clock: Clock, *, per_minute: int = PER_MINUTE) -> None:
@@ -263,7 +268,7 @@ class Receivers:
         self._silent: OrderedDict[str, _Silence] = OrderedDict()
 
     async def admit(self, host: str, user_id: UserId) -> int | None:
-        """Count an attempt; return the seconds to wait, or None if it may start now."""
+        """Count an attempt to reach *host*; return the seconds to wait; None if none."""
         silence = self._silent.get(host)
         now_s = self._clock.monotonic_s()
         if silence is not None and silence.failures < SILENT_MAX:
@@ -273,17 +278,17 @@ class Receivers:
         verdict = await take_all([(self._hosts, host), (self._accounts, user_id)])
         if isinstance(verdict, Denied):
             return verdict.retry_after_s
-        if silence is not None:  # one attempt tests the host; the others wait for it
+        if silence is not None:  # this attempt tests the host; others wait for its outcome
             self._silent[host] = _Silence(silence.failures, now_s + REST_S_MAX)
         return None
 
     async def admit_address(self, address: str) -> int | None:
-        """Count an attempt to reach *address*; return the seconds to wait, or None to start now."""
+        """Count an attempt to reach *address*; return the seconds to wait; None if none."""
         verdict = await self._addresses.take(address)
         return verdict.retry_after_s if isinstance(verdict, Denied) else None
 
     def note(self, host: str, *, is_silent: bool) -> None:
-        """Record whether *host* answered."""
+        """Record whether *host* answered an attempt."""
         before = self._silent.pop(host, None)
         if not is_silent:
             return
@@ -295,7 +300,7 @@ class Receivers:
 
 
 POLL_S: Final = 0.5
-COUNT_S: Final = 30.0  # least time between two counts of waiting webhooks
+COUNT_S: Final = 30.0  # the least seconds between two counts of waiting webhooks
 SWEEP_S: Final = float(HOUR_S)
 TROUBLE_S: Final = 5.0
 
@@ -315,13 +320,13 @@ class WebhookSender:
     _swept_at_s: float | None = field(default=None, init=False)
 
     async def run(self) -> None:
-        """Send webhooks, each within a second of its due time, until cancelled."""
+        """Send due webhooks until cancelled; normally each is sent within a second."""
         try:
             while True:
                 try:
                     await self.take()
                     await self._keep()
-                except Exception as trouble:  # no error may delay later webhooks
+                except Exception as trouble:  # an error must not stop the sending of later webhooks
                     is_bug = not isinstance(trouble, ServiceUnavailable)
                     log.warning("due webhooks could not be read", exc_info=is_bug, why=str(trouble))
                     await asyncio.sleep(TROUBLE_S)
@@ -332,9 +337,9 @@ class WebhookSender:
             await asyncio.gather(*self._sending, return_exceptions=True)
 
     async def take(self) -> int:
-        """Store ended deliveries, and start due ones if there is room; return their number.
+        """Store outcomes, and start to send due webhooks; return the number of these webhooks.
 
-        A webhook that this process is still sending is not sent twice, even after its lease.
+        A webhook that this process is still sending is not sent twice, even if its lease has ended.
         Raises ServiceUnavailable.
         """
         await self._collect()
@@ -348,7 +353,7 @@ class WebhookSender:
         return sum(len(batch.webhooks) for batch in batches)
 
     async def settle(self) -> None:
-        """Wait for all webhooks in progress, raise any error, and store the outcomes."""
+        """Wait until all webhooks in progress have ended; store the outcomes.  Raises any error."""
         outcomes = await asyncio.gather(*self._sending, return_exceptions=True)
         self._sending.clear()
         for outcome in outcomes:
@@ -357,7 +362,7 @@ class WebhookSender:
         await self._note([outcome for outcome in outcomes if isinstance(outcome, Ended)])
 
     async def _collect(self) -> None:
-        """Store the outcomes of finished webhooks, and free their places."""
+        """Store the outcomes of ended batches, and make room for others."""
         ended = []
         for task in [task for task in self._sending if task.done()]:
             batch = self._sending.pop(task)
@@ -373,7 +378,7 @@ class WebhookSender:
             return
         try:
             last = await self.deliveries.note(ended)
-        except ServiceUnavailable as trouble:  # the webhook is sent once more
+        except ServiceUnavailable as trouble:  # the webhooks are sent again later
             log.warning("outcomes of webhooks could not be stored", why=str(trouble))
             return
         over = {each.batch.signal_id for each in last}
@@ -391,7 +396,7 @@ class WebhookSender:
                 )
 
     async def _keep(self) -> None:
-        """Count waiting webhooks, and delete expired ones, each at its own interval."""
+        """Every COUNT_S count waiting webhooks, and every SWEEP_S delete old ones."""
         now_s = self.clock.monotonic_s()
         if self._counted_at_s is None or now_s - self._counted_at_s >= COUNT_S:
             waiting, oldest = await self.deliveries.length()

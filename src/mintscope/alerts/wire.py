@@ -371,6 +371,6 @@ class EventsQuery(Wire):
 
 
 class EventPosition(msgspec.Struct, tag="signal events"):
-    """The cursor after a page of events."""
+    """The position of the last event of a page, as a cursor to the next page."""
 
     event_id: int

@@ -1,11 +1,11 @@
-"""Closing of months of the journal, in order; every later walk checks them again.
+"""Closing of months of the journal, in order; every later walk through the books checks them.
 
-    closing    store the sums of each account and API key as rows of the month, if each opening
-               balance plus its entries makes the closing balance
+    closing    store the sums of each account and API key as rows of the month, if for each account
+               the opening balance plus its entries equals the closing balance
     months     check that the rows of each closed month still add up, and agree with the journal
 
-Each row is hashed with the row before it, across months, so that no row of a closed month can be
-changed, added or removed without a trace.  Once a month is closed, its spends may be deleted.
+The hash of each row includes the hash of the row before it, across months, so that every change of
+the rows of a closed month is detected.  Once a month is closed, its spends may be deleted.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,10 +19,10 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Batch, Database, Row
 from mintscope.kit.time import DAY_MS, MONTHS, Month, month_of
 
-# Within this time an operator may return to the previous version, which expects every spend.
+# Within this time operators can return to the previous version, which needs every spend.
 KEPT_AT_LEAST_MS: Final = 7 * DAY_MS
 
-# The balance of an account at the last close; NULL if it had no entry by then.
+# The balance of an account at the last close; NULL if the account had no entry before it.
 CLOSED_BALANCE: Final = """
 (SELECT closed.balance FROM closed_balance AS closed
   WHERE closed.account = {account} AND closed.month <= :closed
@@ -32,7 +32,7 @@ LAST_CLOSED: Final = """
 SELECT month, last_entry, rotated, frozen, hash FROM closed_month ORDER BY month DESC LIMIT 1
 """
 
-# The process that continues the walk locks this row.
+# This row is locked by the process that continues the walk.
 HELD: Final = """
 SELECT hash FROM audit_walk WHERE number = ? AND stage = ? AND place = ? /* FOR UPDATE */
 """
@@ -46,7 +46,7 @@ UNTIL_KEY: Final = """
 SELECT max(api_key) FROM (
     SELECT api_key FROM audit_key_month WHERE api_key > ? ORDER BY api_key LIMIT ?) AS next
 """
-# Rows of a close that was interrupted.
+# Deletes the rows of a close that was interrupted.
 CLEAR_BALANCES: Final = """
 DELETE FROM closed_balance WHERE month = :month AND account > :after AND account <= :until
 """
@@ -115,7 +115,8 @@ SELECT max(api_key) FROM (
      ORDER BY api_key LIMIT ?) AS next
 """
 
-# Spends that are not added up by day yet are not deleted.
+# Selects the last entry up to which spends can be deleted; spends that are not yet added up by day
+# are not deleted.
 FORGETTABLE: Final = """
 SELECT min(entry) FROM (
     SELECT coalesce(max(last_entry), 0) AS entry FROM closed_month
@@ -138,9 +139,10 @@ log = structlog.get_logger()
 class Close(NamedTuple):
     """The state of the books at the end of a closed month.
 
-    last_entry        the last entry of the month
-    rotated, frozen   sums of the journal up to that entry
-    hash              the hash of all rows closed so far
+    last_entry   the last journal entry of the month
+    rotated      the sum of the entries of rotations up to *last_entry*
+    frozen       the sum of the entries of freezes and their reversals up to *last_entry*
+    hash         the hash of the last row, which includes all rows closed before
     """
 
     month: int
@@ -154,7 +156,11 @@ NOTHING: Final = Close(0, 0, 0, 0, bytes(32))
 
 
 class Place(NamedTuple):
-    """The position of a walk through a closed month: after the row *place* of *month*."""
+    """The position of a walk through a month: after the account or key *place* of *month*.
+
+    number   the number of the walk
+    stage    the stage of the walk
+    """
 
     number: int
     stage: str
@@ -163,13 +169,13 @@ class Place(NamedTuple):
 
 
 def last_close(db: Database) -> Close:
-    """Return the close of the newest closed month; NOTHING if no month is closed."""
+    """Return the newest closed month; NOTHING if no month is closed."""
     row = db.execute(LAST_CLOSED).fetchone()
     return NOTHING if row is None else Close(*row)
 
 
 def chained(before: bytes, kind: str, rows: Iterable[Sequence[object]]) -> bytes:
-    """Return the hash of the last of *rows*; each SHA-256 includes the previous row's hash."""
+    """Return the hash of the last of *rows*; the hash of each row includes the one before."""
     for row in rows:
         before = sha256(before + f"{kind}:{','.join(map(str, row))}".encode()).digest()
     return before
@@ -188,9 +194,10 @@ class ClosedMonths:
         self._rows = rows_a_part
 
     def add_balances(self, at: Place, then: str, last: Close) -> tuple[list[Violation], bool]:
-        """Close the next accounts, before stage *then*; also return whether the walk can go on.
+        """Store the next accounts of a month that is being closed; at the end begin stage *then*.
 
-        A month whose sums contradict each other is not closed.
+        Return the violations, and whether the walk can go on: a month with accounts that do not add
+        up is not closed.
         """
         with self._db.transaction(beside=True):
             held = self._db.execute(HELD, at[:3]).fetchone()
@@ -213,7 +220,10 @@ class ClosedMonths:
         return [], True
 
     def add_keys(self, at: Place) -> bytes | None:
-        """Close the spending of the next API keys; after the last key, return the final hash."""
+        """Store the next API keys of a month that is being closed; return the hash after the last.
+
+        Return None if keys may be left.
+        """
         with self._db.transaction(beside=True):
             held = self._db.execute(HELD, at[:3]).fetchone()
             if held is None:
@@ -235,7 +245,11 @@ class ClosedMonths:
         log.info("month_closed", month=name_of(close.month), last_entry=close.last_entry)
 
     def compare_balances(self, at: Place, then: str, before: bytes) -> list[Violation]:
-        """Compare the next accounts of a closed month with the journal and the previous month."""
+        """Compare the next accounts of a closed month with the journal and the month before.
+
+        then     the stage after the last account
+        before   the hash of the row before these accounts
+        """
         last_entry, _, _, _, first = self._db.execute(CLOSED_AS, (at.month,)).get
         bounds = {"month": at.month, "after": at.place, "first": first, "last": last_entry}
         with self._db.snapshot():
@@ -254,7 +268,7 @@ class ClosedMonths:
         ]
 
     def compare_keys(self, at: Place, balances: str, then: str, before: bytes) -> list[Violation]:
-        """Hash the next keys of a closed month; after the last key, compare the hash and continue.
+        """Hash the next keys of a closed month; after the last key, compare the hash of the month.
 
         balances   the stage for the accounts of the next month
         then       the stage after the last month
@@ -272,7 +286,11 @@ class ClosedMonths:
         return [Violation(Invariant.MONTHS_ARE_CHAINED, name_of(at.month))]
 
     def begin_after(self, month: int, before: bytes, balances: str, then: str) -> None:
-        """Continue with the closed month after *month*, or with stage *then* if there is none."""
+        """Continue with the closed month after *month*, or with stage *then* if there is none.
+
+        before     the hash of *month*
+        balances   the stage for the accounts of the next month
+        """
         following = self._db.execute(NEXT_MONTH, (month,)).get
         if following is None:
             self._go_on(then, 0, b"", 0)
@@ -280,7 +298,7 @@ class ClosedMonths:
             self._go_on(balances, 0, before, int(following))
 
     def forget(self, now: UnixMs, kept_months: int) -> bool:
-        """Delete the next spends of months closed over *kept_months* ago; return if any existed."""
+        """Delete some spends of months over *kept_months* ago; return whether more may exist."""
         bounds = {"month": month_of(now) - kept_months, "closed_before": now - KEPT_AT_LEAST_MS}
         with self._db.transaction(beside=True):
             forgotten = self._db.execute(FORGOTTEN).get
@@ -300,7 +318,7 @@ class ClosedMonths:
 
 
 def adds_up(row: Row) -> bool:
-    """Return whether the opening balance plus the entries equals the closing balance of *row*."""
+    """Return whether opening balance + credits received - credits spent = balance in *row*."""
     received = row[1]
     spent = row[2]
     balance = row[6]
@@ -309,6 +327,6 @@ def adds_up(row: Row) -> bool:
 
 
 def name_of(month: int) -> str:
-    """Return *month* in the form 2026-11."""
+    """Return the name of *month*, such as 2026-11."""
     year, number = divmod(Month(month), MONTHS)
     return f"{year}-{number + 1:02d}"

@@ -1,13 +1,13 @@
 """Invariants between the chain, the payments and the credits; checked continuously.
 
     chain     every payment that landed is issued, and every issued payment has landed permanently
-    payments  each purchase has one journal entry, and each such entry one purchase
+    payments  each purchase has one journal entry, and each such entry has one purchase
     credits   each balance is the sum of its entries; rotations and freezes cancel out
 
-A violation stops sales, never spending: credits already bought keep working.
+A violation stops sales, but not spending: credits already bought keep working.
 
-A late entry is no violation.  A payment on which chain and books disagree is a doubt, and is
-checked again.  A doubt that three checks and 300 s have not settled is a violation.
+If chain and books disagree on a payment, this can be a delay, so the payment is checked again.  It
+is a violation if chain and books still disagree after three checks and 300 s.
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ import msgspec
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import Month
 
-SETTLED_AFTER_MS: Final = 300_000  # a payment that is younger may still be on its way
+SETTLED_AFTER_MS: Final = 300_000  # a younger payment may still be in progress
 DOUBTED_LOOKS: Final = 3
 
 
 class Invariant(StrEnum):
-    """Invariants, numbered as in the threat model; I3, I4, I7 and I8 are not checked here."""
+    """The checked invariants; the numbers are those of the threat model."""
 
     LANDED_IS_ISSUED = "I1: a payment landed and is not issued"
     LANDED_IS_KNOWN = "I6: a payment that we signed landed and has no row"
@@ -41,26 +41,26 @@ class Invariant(StrEnum):
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """One contradiction; *subject* names the row, never a secret."""
+    """A contradiction to an invariant; *subject* names the row, and never contains a secret."""
 
     invariant: Invariant
     subject: str
 
 
 class Proven(msgspec.Struct, frozen=True):
-    """The violations in one part of a walk through all books; *is_finished* is set for the last."""
+    """The violations in a part of a walk through all books; *is_finished*: it was the last part."""
 
     violations: Sequence[Violation]
     is_finished: bool
 
 
 class Walked(msgspec.Struct, frozen=True):
-    """Progress of the walk through all books.
+    """The progress of walks through all books.
 
-    entry_count      entries of the journal since the last close
-    account_count    all accounts
-    finished_at      the end of the last walk; None: none has finished
-    closed           the month that was closed last; None: none is closed
+    entry_count      the number of journal entries since the last close
+    account_count    the number of accounts
+    finished_at      the time when the last walk finished; None: none has finished
+    closed           the last closed month; None: none is closed
     """
 
     entry_count: int
@@ -70,7 +70,7 @@ class Walked(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """The violations found by a check of the books, and the last entry that it checked."""
+    """The violations that a check of the books found, and the last entry that was checked."""
 
     violations: Sequence[Violation]
     entry_mark: int

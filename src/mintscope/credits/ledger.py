@@ -1,7 +1,8 @@
-"""Credit ledger: ports, debits, instant answers.
+"""Credit ledger: its ports, and the records of debits and accounts.
 
 A balance is the sum of the entries of its account, and never negative.  Only the ledger decides
-whether a spend is covered, in one statement.  Accounts are never deleted.
+whether the balance covers a spend, in the statement that takes the credits.  Accounts are never
+deleted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,17 +37,17 @@ NAMES: Final[Mapping[int, str]] = {number: name for name, number in NUMBERS.item
 STATEMENT_LINES: Final = 100
 STATEMENT_DAYS: Final = 30
 ACCOUNTS_A_PAGE: Final = 200
-FIRST: Final = CreditAccount(0)  # before every account
+FIRST: Final = CreditAccount(0)  # less than the id of every account
 
 
 class Spent(msgspec.Struct, frozen=True, gc=False):
-    """One credit was taken, durably; the remaining *balance* is >= 0."""
+    """One credit was taken durably; *balance* is the balance afterwards, >= 0."""
 
     balance: int
 
 
 class Empty(msgspec.Struct, frozen=True, gc=False):
-    """The account holds no credit; nothing was taken."""
+    """The account has no credits; nothing was taken."""
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
@@ -59,9 +60,9 @@ class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class DayUse(msgspec.Struct, frozen=True, gc=False):
-    """Credits that requests took on one day, in UTC, minus those given back.
+    """The credits that requests took on one day, less the credits given back.
 
-    day    since 1970-01-01
+    day    the number of UTC days since 1970-01-01
     """
 
     day: int
@@ -71,7 +72,9 @@ class DayUse(msgspec.Struct, frozen=True, gc=False):
 class Statement(msgspec.Struct, frozen=True, gc=False):
     """The credits that an account received and spent, as of one moment.
 
-    spent      total spent on requests; credits that were given back are an entry
+    balance    the credits that are left
+    spent      all credits spent on requests; credits given back are not subtracted: they are
+               entries
     entries    the newest STATEMENT_LINES entries other than spends, newest first
     days       the newest STATEMENT_DAYS days with spends, newest first
     """
@@ -83,29 +86,29 @@ class Statement(msgspec.Struct, frozen=True, gc=False):
 
 
 class CreditLedger(Protocol):
-    """The ledger as the API uses it; each method is atomic.
+    """The methods of the ledger that the API uses; each is atomic.
 
-    Every method raises ServiceUnavailable if the store does not answer.  Then no credits
+    Every method raises ServiceUnavailable if the store does not answer.  In this case no credits
     were taken, or a reversal gives them back.
     """
 
     async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
-        """Open the account of *token* with a grant of *credit_count* (>= 1)."""
+        """Create the account of *token* with a grant of *credit_count* credits, >= 1."""
 
     async def find(self, bearer: str) -> CreditAccount | None:
         """Return the account of the credit token *bearer*; None if unknown or rotated.
 
-        Malformed, mistyped and unknown tokens take the same path, in the same time.
+        Malformed, mistyped and unknown tokens take the same time, so that the time reveals nothing.
         """
 
     async def root(self, account: CreditAccount) -> CreditAccount:
-        """Return the first account of the chain of rotations that *account* came from."""
+        """Return the first account of the chain of rotations that led to *account*."""
 
     async def spend(self, account: CreditAccount) -> Spent | Empty:
-        """Take one credit if there is one; return once that is durable."""
+        """Take one credit if there is one; return when the debit is durable."""
 
     async def balance(self, account: CreditAccount) -> int:
-        """Return the credits left."""
+        """Return the credits that the account has."""
 
     async def statement(self, account: CreditAccount) -> Statement:
         """Return the credits that *account* received and spent."""
@@ -115,9 +118,9 @@ class CreditLedger(Protocol):
 
 
 class AccountLine(msgspec.Struct, frozen=True):
-    """A credit account for operators.
+    """A credit account, as operators see it.
 
-    credit_count   the total it received; None until most of the journal is added up
+    credit_count   all credits that it received; None until most of the journal is added up
     """
 
     account: CreditAccount
@@ -129,7 +132,7 @@ class AccountLine(msgspec.Struct, frozen=True):
 
 
 class KindLine(msgspec.Struct, frozen=True):
-    """The sum of all entries of one kind in one account."""
+    """The entries of one kind in one account: their sum, and the first and the last time."""
 
     kind: str
     delta: int
@@ -137,15 +140,16 @@ class KindLine(msgspec.Struct, frozen=True):
     last_at: UnixMs
 
 
-KEPT_MS: Final = 10 * 60_000  # how long a paid answer can be sent again
+KEPT_MS: Final = 10 * 60_000  # how long a paid answer can be sent again free of charge
 
 
 class Debit(msgspec.Struct, frozen=True, gc=False):
-    """*credit_count* credits of *account*, >= 1, spent by the API key of id *key*.
+    """A request to take *credit_count* credits, >= 1, from *account*.
 
+    key       the id of the API key that spends the credits; None: no key is used
     once      the name of the answer that the credits buy, unique in the account; for KEPT_MS a
-              debit with the same name takes no credits.  None: the answer has no name
-    endpoint  the number of the endpoint, as in NUMBERS; None: it has none
+              debit with the same name takes no credits; None: the answer has no name
+    endpoint  the number of the endpoint in NUMBERS; None: it has none
     """
 
     account: CreditAccount
@@ -156,12 +160,14 @@ class Debit(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reversal(msgspec.Struct, frozen=True, gc=False):
-    """Credits to give back; those of an API key also reduce its use in the month of the debit.
+    """Credits to give back to *account*.
 
-    minute    the number of the minute that the credits paid for in advance; they are given back
-              only while the store has that minute, and so at most once
-    once      the name of the answer that the credits bought; the name is forgotten
-    endpoint  the endpoint of the debit
+    key       the id of the API key that spent the credits; None: no key was used
+    month     the month in which the spending of *key* is reduced; None if *key* is None
+    minute    the number of the stream minute that the credits paid for in advance, if any; they are
+              given back only while the minute is stored, so at most once
+    once      the name of the answer that the credits bought, if any; the name is deleted
+    endpoint  the number of the endpoint of the debit; None: it has none
     """
 
     account: CreditAccount
@@ -174,11 +180,12 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
 
 
 class Debited(msgspec.Struct, frozen=True, gc=False):
-    """All credits of *debit* were taken durably in *month*; the remaining *balance* is >= 0.
+    """All credits of *debit* were taken durably in *month*, except for a repeat.
 
-    minute      the number of the minute that the credits paid for in advance; None: they paid for
-                an answer that is sent at once
-    is_repeat   no credits were taken, because an answer of this name was paid for before
+    balance     the balance afterwards, >= 0
+    minute      the number of the stream minute that the credits paid for in advance; None: they
+                paid for an answer that is sent at once
+    is_repeat   True: no credits were taken, because an answer of this name was already paid for
     """
 
     debit: Debit
@@ -188,7 +195,7 @@ class Debited(msgspec.Struct, frozen=True, gc=False):
     is_repeat: bool = False
 
     def reversal(self, credit_count: int | None = None) -> Reversal:
-        """Return the reversal of *credit_count* of the debited credits, or of all by default."""
+        """Return the reversal of *credit_count* of the debited credits; None: of all of them."""
         taken = self.debit
         count = credit_count
         if count is None:
@@ -202,7 +209,7 @@ class Debited(msgspec.Struct, frozen=True, gc=False):
 
 
 class TooFew(msgspec.Struct, frozen=True, gc=False):
-    """The account holds *balance* credits, fewer than requested; nothing was taken."""
+    """The account has *balance* credits, fewer than requested; nothing was taken."""
 
     balance: int
 
@@ -220,43 +227,45 @@ DebitOutcome = Debited | TooFew | CapReached
 class DebitLedger(Protocol):
     """The ledger for callers that take several credits at once, or pay with an API key.
 
-    Raises ServiceUnavailable from every method when the store does not answer.
+    Every method raises ServiceUnavailable if the store does not answer.
     """
 
     async def debit(self, debit: Debit) -> DebitOutcome:
-        """Take all credits of *debit* or none; return once that is durable.
+        """Take all credits of *debit* or none; return when the debit is durable.
 
-        If the caller is cancelled before, its credits are given back, even if this process dies.
+        If the caller is cancelled before that, its credits are given back, even if this process
+        dies.
         """
 
     async def expect_cap(self, key: int, credit_count: int) -> CapReached | None:
-        """Return CapReached if *key* may not spend *credit_count* more in this month, else None."""
+        """Return CapReached if *key* may not spend *credit_count* more this month, else None."""
 
     async def prepay(self, debit: Debit) -> DebitOutcome:
-        """Debit as `debit` does, for a new minute of a stream.
+        """Take credits like `debit`, for a new minute of a stream.
 
-        The same commit stores that minute.  If this process dies before it has sent anything of the
+        The same commit stores the minute.  If this process dies before it has sent a part of the
         minute, another process gives the credits back.
         """
 
     def note_sent(self, debited: Debited) -> None:
         """Record that part of the minute *debited* was sent, or that the minute has ended.
 
-        A later commit stores this.  If this process dies before it, the credits are given back.
+        A later commit stores this.  If this process dies before that commit, the credits are given
+        back.
         """
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
-        """Give back *credit_count* of the debited credits; return once the refund is durable.
+        """Give back *credit_count* of the debited credits; return when the refund is durable.
 
-        If the store does not answer, the credits are given back as soon as it does.
+        If the store does not answer, the credits are given back as soon as it answers.
         """
 
     def owe(self, reversal: Reversal) -> None:
-        """Give back *reversal* with a later commit, because the response could not be sent."""
+        """Give back the credits of *reversal* in a later commit: their response was not sent."""
 
 
 class Remembered(msgspec.Struct, frozen=True, gc=False):
-    """A cached account; *root* is the first account of its chain of rotations."""
+    """A cached credit account, and *root*, the first account of its chain of rotations."""
 
     account: CreditAccount
     root: CreditAccount
@@ -265,7 +274,7 @@ class Remembered(msgspec.Struct, frozen=True, gc=False):
 class DebitWaiter(Protocol):
     """Receives the outcome of a debit once, in the event loop; a future is a DebitWaiter.
 
-    Its methods must return quickly, because other debits of the batch wait for them.
+    The methods must return quickly, because other debits of the batch wait for them.
     """
 
     def done(self) -> bool:
@@ -280,17 +289,18 @@ class DebitWaiter(Protocol):
 
 @runtime_checkable
 class InstantLedger(Protocol):
-    """A CreditLedger that answers from memory for accounts it has seen before."""
+    """The methods of a ledger that answer from memory, for accounts that were used before."""
 
     def recall(self, bearer: bytes) -> Remembered | None:
         """Return the cached results of `find` and `root` for *bearer*.
 
-        None if they are not in memory, or if the account was empty when it last spent: another
-        process may have filled it since, so ask `find` then.
+        Return None if they are not in memory.  Also return None if the account was empty after its
+        last spend: another process may have added credits since then, so call `find`.
         """
 
     def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
-        """Take one credit if there is one; *waiter* gets the outcome once that is durable.
+        """Take one credit if there is one; *waiter* gets the outcome when the debit is durable.
 
-        If the waiter is cancelled before, its credit is given back.  Raises ServiceUnavailable.
+        If the waiter is cancelled before that, its credit is given back.  Raises
+        ServiceUnavailable.
         """

@@ -1,9 +1,10 @@
 """Credit ledger in PostgreSQL.
 
-Each batch of debits is a row until its requests were answered.  If a replica dies, the rows of its
-unanswered batches remain, and another replica gives their credits back.
+Each batch of debits is stored as a row until its requests are answered.  If a replica (a process of
+the installation) dies, the rows of its unanswered batches remain, and another replica gives their
+credits back.
 
-SQL is the authority: any number of replicas may spend, issue and read at once.
+All decisions are made in SQL, so any number of replicas can spend, issue and read at the same time.
 """
 
 import time
@@ -38,10 +39,10 @@ from mintscope.kit.sql.group_commit import PATIENCE_S
 from mintscope.kit.sql.postgres import HERE, PostgresDatabase
 from mintscope.kit.time import DAY_MS, Month, month_of
 
-# By the clock of the database.
+# Now, by the clock of the database, in Unix milliseconds.
 NOW: Final = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
-# As DEBIT, for minutes of streams: it stores each new minute, and deletes those that were sent.
+# Like DEBIT, for minutes of streams: also stores each new minute, and deletes sent minutes.
 PREPAY: Final = """
 WITH answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[])),
 sent AS (DELETE FROM stream_minute WHERE id = ANY(?10::bigint[])),
@@ -67,7 +68,7 @@ CLEAR: Final = "DELETE FROM stream_minute WHERE id = ANY(?1::bigint[])"
 TAKEN_FOR: Final = f"""
 SELECT {statements.COLUMNS} FROM stream_minute AS minute WHERE id = ANY(?1::bigint[])
 """  # noqa: S608 - a constant
-# A writer without a row has been dead for at least a day.
+# A writer is a replica.  A writer without a row has been dead for a day or longer.
 LEFT: Final = f"""
 SELECT {statements.COLUMNS} FROM stream_minute AS minute
   LEFT JOIN credit_writer AS known ON known.id = minute.writer
@@ -75,9 +76,9 @@ SELECT {statements.COLUMNS} FROM stream_minute AS minute
 """  # noqa: S608 - constants
 
 
-# The test and the change are one statement: for each account as many credits as were asked for, or
-# as many as there are.  Rows are locked in the order of their numbers, so that no two batches wait
-# for each other, and in a mode that lets others refer to an account.  A trigger moves the balances.
+# One statement tests and takes: from each account as many credits as were requested, or as many as
+# there are.  Rows are locked in the order of id, so that no two batches wait for each other, and in
+# a mode that allows others to refer to the accounts.  A trigger changes the balances.
 SPEND: Final = """
 WITH asked AS (
     SELECT account, count(*) AS n FROM unnest(?1::bigint[]) AS account GROUP BY account),
@@ -96,7 +97,7 @@ SELECT ?3::bigint, ?2::bigint, ?4::bigint,
 RETURNING spent
 """
 
-# The same for debits that are taken whole or not at all, in the function of the migrations.
+# The same for debits that are taken as a whole or not at all, by a function of the migrations.
 DEBIT: Final = """
 WITH answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[]))
 INSERT INTO credit_batch (id, at, writer, spent, debited)
@@ -106,7 +107,7 @@ VALUES (?3::bigint, ?2::bigint, ?4::bigint, '[]',
 RETURNING debited
 """
 
-# It waits for a batch that is being committed, and keeps a batch that never came from coming.
+# Waits for a batch that is being committed; if none is, a row with its id prevents a later commit.
 FORBID: Final = "INSERT INTO credit_batch (id, at) VALUES (?, ?) ON CONFLICT DO NOTHING"
 LOOK_UP: Final = "SELECT coalesce(begun, debited, spent) FROM credit_batch WHERE id = ?"
 ANSWERED: Final = "DELETE FROM credit_batch WHERE id = ANY(?1::bigint[])"
@@ -114,7 +115,7 @@ TAKE_BACK: Final = """
 DELETE FROM credit_batch WHERE id = ? AND spent IS NOT NULL RETURNING coalesce(debited, spent)
 """
 
-# By the clock of the database.  After a gap `since` starts again: others may not be back yet.
+# Times are by the clock of the database.  After a gap, `since` is reset.
 BE_SEEN: Final = f"""
 INSERT INTO credit_writer AS known (id, since, seen_at)
 SELECT ?1::bigint, now, now FROM (SELECT {NOW} AS now) AS clock
@@ -132,14 +133,14 @@ DELETE FROM credit_writer AS known WHERE seen_at < {NOW} - ?1
    AND NOT EXISTS (SELECT 1 FROM credit_batch AS batch WHERE batch.writer = known.id)
 """  # noqa: S608 - a constant
 
-LOOK_UP_S: Final = 30.0  # clients are refused earlier, and get their credits back afterwards
+LOOK_UP_S: Final = 30.0  # longer than clients wait; their credits are then given back
 PAUSE_S: Final = 0.1
 SEEN_EVERY_S: Final = 10.0
-FORGETS_MAX: Final = 10  # per round, because debits wait
-GAP_MS: Final = 30_000  # several of those
-DEAD_MS: Final = 60_000  # longer than a look-up takes
+FORGETS_MAX: Final = 10  # parts deleted per round, because debits wait
+GAP_MS: Final = 30_000  # several times SEEN_EVERY_S
+DEAD_MS: Final = 60_000  # longer than LOOK_UP_S
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
-# The columns: account, delta, balance, key, month, name, whether it is a repeat, endpoint.
+# The columns: account, delta, balance, key, month, name, is_repeat, endpoint.
 Taken = tuple[int, int, int, int | None, Month, str | None, bool, int | None]
 decode_debited: Final = msgspec.json.Decoder(list[Taken]).decode
 decode_taken: Final = msgspec.json.Decoder(list[list[Any]]).decode
@@ -154,28 +155,31 @@ class CreditBatches:
         self._db = db
         self._now_s = now_s
         self._writer = randbits(63)
-        self._committed: deque[int] = deque()  # stored batches, oldest first
-        self._gone_count = 0  # batches already deleted
+        self._committed: deque[int] = deque()  # ids of stored batches, oldest first
+        self._gone_count = 0  # the number of deleted batches
         self._answered_count = 0
-        self._doubted: list[tuple[int, Sequence[int]]] = []  # of unknown outcome, and minutes
+        self._doubted: list[tuple[int, Sequence[int]]] = []  # batches of unknown outcome
         self.sent = statements.SentMinutes()
         self._seen_at_s: float | None = None
 
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[tuple[int, int, int]]:
-        """Take one credit for each of *accounts* in one commit; return account, delta, balance."""
+        """Take one credit for each of *accounts* in one commit.
+
+        Return for each account its id, the change of its balance, and the balance afterwards.
+        """
         return decode_spent(self._take(SPEND, list(accounts), at))
 
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         """Take all credits of each debit or none, in one commit.
 
-        Take nothing for a named answer that is already stored.
+        Nothing is taken for an answer whose name is already stored.
         """
         names = [each.once for each in debits] if debits and debits[0].once is not None else None
         taken = self._take(DEBIT, *_asked(debits, at), names, at - KEPT_MS)
         return [_outcome(*each) for each in zip(debits, decode_debited(taken), strict=True)]
 
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Debit as `debit` does, for minutes of streams, and store the new minutes."""
+        """Take credits like `debit`, for minutes of streams, and store the new minutes."""
         minutes = [randbits(63) for _ in debits]
         sent = list(self.sent.numbers)
         taken = self._take(PREPAY, *_asked(debits, at), sent, minutes, minutes=minutes)
@@ -191,9 +195,9 @@ class CreditBatches:
         *more: object,
         minutes: Sequence[int] = (),
     ) -> str:
-        """Return the debits that *statement* took, even if its response was lost.
+        """Run *statement*, and return the debits that it took, even if its response was lost.
 
-        minutes    minutes of streams that the statement stores
+        minutes    the numbers of stream minutes that the statement stores
         """
         self._tend(at)
         batch = randbits(63)
@@ -213,7 +217,7 @@ class CreditBatches:
         self._answered_count = batch_count
 
     def rest(self, at: UnixMs) -> None:
-        """Delete answered debits, and give back uncertain debits and those of dead replicas."""
+        """Delete answered batches, and give back uncertain debits and those of dead replicas."""
         if answered := self._answered():
             self._db.execute(ANSWERED, (answered,))
             self._forget(answered)
@@ -235,7 +239,7 @@ class CreditBatches:
         self._gone_count += len(answered)
 
     def _tend(self, at: UnixMs) -> None:
-        """Give back uncertain debits and, now and then, those left by dead replicas."""
+        """Give back uncertain debits and, every SEEN_EVERY_S, those left by dead replicas."""
         while self._doubted:
             batch, minutes = self._doubted[-1]
             self.look_up(batch, at)
@@ -264,7 +268,7 @@ class CreditBatches:
         self._db.execute(FORGET_WRITERS, (DAY_MS,))
 
     def _find_out(self, batch: int, at: UnixMs, minutes: Sequence[int]) -> str:
-        """Return the debits that *batch* took, after its response was lost."""
+        """Return the debits that *batch* took; its response was lost."""
         until_s = time.monotonic() + LOOK_UP_S
         while True:
             try:
@@ -281,13 +285,13 @@ class CreditBatches:
             return spent
 
     def look_up(self, batch: int, at: UnixMs) -> str | None:
-        """Return the debits that *batch* took; None if it took none and never will."""
+        """Return the debits that *batch* took; None if it has taken none and never will."""
         self._db.execute(FORBID, (batch, at))
         spent: str | None = self._db.execute(LOOK_UP, (batch,)).get
         return spent
 
     def _give_back(self, batch: int, at: UnixMs, minutes: Sequence[int] = ()) -> None:
-        """Give back the debits of *batch* and the credits of *minutes*, at most once."""
+        """Give back the debits of *batch* and of the stored *minutes*, each at most once."""
         with self._db.transaction():
             taken = decode_taken(self._db.execute(TAKE_BACK, (batch,)).get or "[]")
             reversals = [_reversal(each) for each in taken if each[1]]
@@ -302,7 +306,7 @@ class CreditBatches:
 def _asked(
     debits: Sequence[Debit], at: UnixMs
 ) -> tuple[list[CreditAccount], UnixMs, list[int], list[int | None], list[int | None], Month]:
-    """Return the arguments of `_take` for *debits*."""
+    """Return the first arguments of `_take` after the statement for *debits*."""
     counts = [each.credit_count for each in debits]
     keys = [each.key for each in debits]
     endpoints = [each.endpoint for each in debits]
@@ -319,8 +323,8 @@ def _outcome(debit: Debit, debited: Taken, minute: int | None = None) -> DebitOu
 
 
 def _reversal(taken: Sequence[Any]) -> Reversal:
-    """Return the reversal of one debit of a batch, of a single credit or of several."""
-    # A batch that an older version stored has fewer columns.
+    """Return the reversal of one debit of a batch."""
+    # Batches of single credits, and batches stored by older versions, have fewer columns.
     account, delta, _, key, month, once, _, endpoint = (*taken, *[None] * 5)[:8]
     counted_in = None if key is None else month
     return Reversal(account, -delta, key, counted_in, once=once, endpoint=endpoint)
@@ -362,19 +366,19 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
 
     @override
     def expect_writable(self) -> None:
-        """Write something durably; raise if that fails, or if the server has another time."""
+        """Write durably; raise an error if this fails or if the server's clock differs too much."""
         with self._db.transaction():
             self._db.execute("UPDATE pepper SET check_hash = check_hash")
         self._db.expect_clock()
 
     @override
     def rest(self, at: UnixMs) -> None:
-        """Give back uncertain debits, and those left by replicas that died."""
+        """Delete answered batches, and give back uncertain debits and those of dead replicas."""
         self._batches.rest(at)
 
 
 class PostgresCreditLedger(GroupCreditLedger):
-    """Implements InstantLedger over PostgreSQL for one event loop; reads run in threads."""
+    """The credit ledger over PostgreSQL, for one event loop; reads run in threads."""
 
     def __init__(
         self, dsn: str, *, pepper: bytes, clock: Clock, patience_s: float = PATIENCE_S
@@ -390,7 +394,7 @@ class PostgresCreditLedger(GroupCreditLedger):
 
 
 class PostgresCreditAccounts(CreditAccounts):
-    """Reads the credit accounts in PostgreSQL for operators."""
+    """Reads the credit accounts in PostgreSQL, for operators."""
 
     def __init__(self, dsn: str, *, pepper: bytes) -> None:
         super().__init__(PostgresCreditBook(dsn, pepper=pepper), errors=DatabaseError)

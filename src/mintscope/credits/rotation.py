@@ -1,9 +1,10 @@
-"""Rotation: moves the credits of a token, or those that a wallet bought, to a new token.
+"""Rotation: moves the credits of a credit token, or those that a wallet bought, to a new token.
 
-The wallet signs a text of ours that names this service, the purchase and the wallet; we store
-nothing of it. The signature moves the unspent credits that the wallet itself bought; the oldest
-credits count as spent first. Credits that others paid for stay on the credit token, and a wallet
-cannot move credits that the holder of the token has rotated.
+For a rotation by wallet, the wallet signs a text of the service that names the service, the
+purchase and the wallet; the service does not store the text.  Its signature moves the unspent
+credits that the wallet bought; the oldest credits count as spent first.  Credits that others paid
+for stay on the credit token, and a wallet cannot move credits that the holder of the token has
+rotated.
 """
 
 from dataclasses import dataclass
@@ -15,29 +16,30 @@ from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS
 
-EVERY_MS: Final = DAY_MS  # between two rotations of one purchase by its wallet
+EVERY_MS: Final = DAY_MS  # the least time between two rotations of a purchase by its wallet
 
 
-SETTLED_MS: Final = 600_000  # a younger purchase that is in use: its buyer has the token
+SETTLED_MS: Final = 600_000  # used credits of a younger purchase: the buyer has the token
 
 
 class RotationDenied(Enum):
-    """The reason for refusing a rotation."""
+    """A reason to refuse a rotation."""
 
-    FORGED = auto()  # not our text, or for another purchase
+    FORGED = auto()  # the service did not write the text, or wrote it for another purchase
     EXPIRED = auto()
-    SIGNATURE = auto()  # not signed by the wallet that paid
-    TOO_SOON = auto()  # rotated within a day, or newly bought and in use
-    ROTATED = auto()  # the credits were moved to another token before
-    EMPTY = auto()  # no credits left, or none that this wallet bought
+    SIGNATURE = auto()  # the wallet that paid has not signed the text
+    TOO_SOON = auto()  # rotated less than a day ago, or bought minutes ago and used
+    ROTATED = auto()  # the credits were already moved to another token
+    EMPTY = auto()  # no credits are left, or the wallet bought none of them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purchased:
     """The payer of a purchase, and the account that now holds its credits.
 
-    holder        may also hold other credits
-    rotated_at    the last time that its credits were rotated; None: never
+    holder        the account that now has the credits; it can also have other credits
+    rotated_at    the time when the credits were last moved to another account; None: never
+    is_used       whether the balance of *holder* differs from the credits of the purchase
     """
 
     payer: Wallet
@@ -48,22 +50,24 @@ class Purchased:
 
 
 class RotationStore(Protocol):
-    """Stores rotations.  Every method raises ServiceUnavailable if the store does not answer."""
+    """The store of rotations.  Methods raise ServiceUnavailable if the store does not answer."""
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
-        """Return the issued purchase of credits that the transaction *signature* paid for."""
+        """Return the issued purchase that the transaction *signature* paid for; None if none."""
 
     async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
         """Return the account with the most credits that *wallet* bought; None if there is none.
 
-        Only accounts count whose credits all come from purchases of *wallet*, and that have no
-        owner.
+        An account counts only if it has no owner, and if all its credits come from purchases of
+        *wallet*.
         """
 
     async def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
     ) -> int | RotationDenied:
-        """Move all credits of *holder* to a new token, in one transaction; return their number.
+        """Move all credits of *holder* to a new token in one transaction; return their number.
+
+        Of the new token, only the hash and the hint are stored.
 
         The rotation is denied if *holder* has no credits, or was rotated before.
         """
@@ -73,8 +77,8 @@ class RotationStore(Protocol):
     ) -> int | RotationDenied:
         """Move the credits of the payer of *purchase* to a new token; return their number.
 
-        All purchases of that payer count if their credits are in one account. `decide` is called
-        in the transaction that moves the credits.
+        Credits of the payer's other purchases are also moved, if they are in the same account.
+        `decide` is called in the transaction that moves the credits.
         """
 
 
@@ -88,14 +92,14 @@ class Claim:
 
 
 def write_challenge(key: bytes, claim: Claim, *, now: UnixMs, nonce: bytes) -> str:
-    """Return the text that the wallet must sign."""
+    """Return the text that the wallet must sign to prove *claim*; it is valid for VALID_S."""
     return write_text(key, _body(claim), now=now, nonce=nonce)
 
 
 def find_flaw(
     key: bytes, claim: Claim, *, text: str, signature: bytes, now: UnixMs
 ) -> RotationDenied | None:
-    """Return the flaw in *text* and *signature* as a proof of *claim*; None if they prove it."""
+    """Return the reason why *text* and *signature* do not prove *claim*; None if they do."""
     flaw = find_text_flaw(
         key, _body(claim), wallet=claim.wallet, text=text, signature=signature, now=now
     )
@@ -103,7 +107,7 @@ def find_flaw(
 
 
 def decide(purchased: Purchased, *, now: UnixMs) -> RotationDenied | None:
-    """Return the reason not to rotate this purchase now for the wallet that paid, or None."""
+    """Return the reason why the payer cannot rotate the purchase at *now*; None if they can."""
     if purchased.rotated_at is not None and now - purchased.rotated_at < EVERY_MS:
         return RotationDenied.TOO_SOON
     if purchased.is_used and now - purchased.bought_at < SETTLED_MS:

@@ -1,8 +1,8 @@
-"""Sign-in with a wallet to spend the credits that it bought.
+"""Sign-in with a wallet to spend the credits that the wallet bought.
 
-A 402 carries a challenge: a nonce that only we can make, for one resource and a limited time.  The
-wallet signs the text of the challenge, by Sign-In With Solana.  We store no challenges, only the
-nonce of each that took credits, so that it cannot take credits again.
+A 402 response contains a challenge: a nonce that only the service can make, for one resource and a
+limited time.  The wallet signs the text of the challenge, by Sign-In With Solana.  The service
+stores no challenges, only the nonces that took credits, so that a nonce cannot take credits twice.
 
 Source    x402 v2, specs/extensions/sign-in-with-x.md; CAIP-122
 """
@@ -36,7 +36,7 @@ _SCHEMA: Final = {"type": "object"}
 
 
 class SignIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The content of the header SIGN-IN-WITH-X: the challenge, the wallet, its signature."""
+    """The content of the header SIGN-IN-WITH-X: the challenge, the wallet and its signature."""
 
     domain: str
     address: str
@@ -55,12 +55,12 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def name(self) -> str:
-        """The name of the answer bought with this nonce; the nonce buys no other answer."""
+        """The name of the answer that is bought with the nonce, which can buy no other answer."""
         return sha256(f"sign-in\n{self.nonce}".encode()).hexdigest()
 
 
 class SignInFlaw(StrEnum):
-    """The reason for refusing a sign-in; the values are the words of the specification."""
+    """A reason to refuse a sign-in; the values are error codes of the specification."""
 
     DOMAIN = "invalid_siwx_domain_mismatch"
     URI = "invalid_siwx_uri_mismatch"
@@ -71,7 +71,7 @@ class SignInFlaw(StrEnum):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The product to sign in for, at *path* of *origin*; *network* is in CAIP-2 form."""
+    """The resource to sign in for, at *path* of *origin*; *network* is in CAIP-2 form."""
 
     origin: str
     path: str
@@ -79,12 +79,12 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def domain(self) -> str:
-        """Host and port."""
+        """The host and the port, if any, of the origin."""
         return urlsplit(self.origin).netloc
 
     @property
     def uri(self) -> str:
-        """The URL of the product, without the query."""
+        """The URL of the resource, without the query."""
         return self.origin + self.path
 
 
@@ -94,7 +94,7 @@ _DECODER: Final = msgspec.json.Decoder(SignIn)
 def write_challenge(key: bytes, target: Target, *, now: UnixMs, drawn: bytes) -> dict[str, Any]:
     """Return the challenge for *target*, as an extension of a 402 response.
 
-    drawn      DRAWN_BYTES random bytes
+    drawn      random bytes, DRAWN_BYTES of them
     """
     assert len(drawn) == DRAWN_BYTES
     uri = target.uri
@@ -112,7 +112,7 @@ def write_challenge(key: bytes, target: Target, *, now: UnixMs, drawn: bytes) ->
 
 
 def decode_sign_in(header: str) -> SignIn:
-    """Return the sign-in in SIGN-IN-WITH-X.  Raises Undecodable for any invalid text."""
+    """Return the sign-in in *header*, the header SIGN-IN-WITH-X.  Raises Undecodable."""
     if len(header) > HEADER_BYTES_MAX:
         raise Undecodable(f"expected at most {HEADER_BYTES_MAX} characters; was {len(header)}")
     return decode_json(decode_base64(header), _DECODER)
@@ -123,7 +123,7 @@ def find_flaw(
 ) -> SignInFlaw | None:
     """Return the reason to refuse *sign_in* for *target*; None if it is valid.
 
-    keys    keys of `write_challenge`; a challenge written with any of them is accepted
+    keys    the accepted keys of `write_challenge`
     """
     if sign_in.domain != target.domain:
         return SignInFlaw.DOMAIN
@@ -133,7 +133,7 @@ def find_flaw(
         return SignInFlaw.CHAIN
     if not _is_ours(keys, sign_in):
         return SignInFlaw.NONCE
-    issued_s = datetime.fromisoformat(sign_in.issued_at).timestamp()  # the nonce fits: we wrote it
+    issued_s = datetime.fromisoformat(sign_in.issued_at).timestamp()  # valid: the MAC includes it
     if not -AHEAD_S <= now / 1000 - issued_s <= VALID_S:
         return SignInFlaw.TOO_OLD
     return None if _is_signed(sign_in) else SignInFlaw.SIGNATURE
@@ -162,9 +162,9 @@ def _nonce(key: bytes, uri: str, issued_at: str, drawn: bytes) -> str:
 
 
 def _is_ours(keys: Iterable[bytes], sign_in: SignIn) -> bool:
-    """Return whether the challenge was written with one of *keys*, and is unchanged.
+    """Return whether the challenge was written with one of *keys*, and was not changed.
 
-    The nonce contains a MAC of `uri` and `issuedAt`.
+    The nonce contains a MAC of `uri`, `issuedAt` and its random bytes.
     """
     added = (sign_in.expiration_time, sign_in.not_before, sign_in.request_id, sign_in.resources)
     if sign_in.statement != STATEMENT or any(each is not None for each in added):
@@ -193,15 +193,15 @@ _LAST_LINE: Final = re.compile(r"Proof: (\d{1,16})-([0-9a-f]{32})-[0-9a-f]{64}")
 
 
 class ChallengeFlaw(Enum):
-    """The reason for refusing a signed text."""
+    """A reason to refuse a signed text."""
 
-    FORGED = auto()  # not our text, or for another purpose
+    FORGED = auto()  # the service did not write the text, or wrote it for another purpose
     EXPIRED = auto()
-    SIGNATURE = auto()  # not signed by the wallet
+    SIGNATURE = auto()  # the wallet has not signed the text
 
 
 def write_text(key: bytes, body: str, *, now: UnixMs, nonce: bytes) -> str:
-    """Return *body* with a last line that only the holder of *key* can compute."""
+    """Return *body* with a last line: an expiry, *nonce*, and a MAC by *key*."""
     assert len(nonce) == NONCE_BYTES
     return _text(key, body, expires_s=now // 1000 + VALID_S, nonce=nonce.hex())
 
@@ -209,7 +209,10 @@ def write_text(key: bytes, body: str, *, now: UnixMs, nonce: bytes) -> str:
 def find_text_flaw(  # noqa: PLR0913 - one argument for each part
     key: bytes, body: str, *, wallet: Wallet, text: str, signature: bytes, now: UnixMs
 ) -> ChallengeFlaw | None:
-    """Return the flaw in *text* and *signature* as *body* signed by *wallet*; None if valid."""
+    """Return the reason to refuse *text* and *signature*; None if *wallet* has signed the text.
+
+    The text must be a result of `write_text` for *body* that has not expired.
+    """
     last_line = _LAST_LINE.fullmatch(text.rpartition("\n")[2])
     if last_line is None:
         return ChallengeFlaw.FORGED

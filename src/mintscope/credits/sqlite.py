@@ -1,9 +1,10 @@
 """Credit ledger in SQLite.
 
-SQL is the authority: any number of processes may spend, issue and read at once.
+All decisions are made in SQL, so any number of processes can spend, issue and read at the same
+time.
 
-Each process with stored minutes holds a shared lock until it ends.  So if a process gets the lock
-exclusively, every other process whose minutes are in the file has died.
+Each process that has stored stream minutes shares a file lock until it ends.  If another process
+gets the exclusive lock, all other processes whose minutes are in the file have died.
 """
 
 import fcntl
@@ -51,12 +52,12 @@ SELECT {statements.COLUMNS} FROM stream_minute AS minute WHERE writer <> ? AND a
  LIMIT {statements.LEFT_MAX}
 """  # noqa: S608 - constants
 EVER: Final = 2**62
-LEFT_AFTER_MS: Final = 180_000  # a minute, plus a slow reader, plus a silent store
+LEFT_AFTER_MS: Final = 180_000  # a minute, and pauses of reader and store
 LOOK_EVERY_MS: Final = 10_000
 
 
 class MinutesUnderWay:
-    """Stored stream minutes in the file at *path*, accessed in the caller's transactions."""
+    """The stored stream minutes in the file at *path*, inside the caller's transactions."""
 
     def __init__(self, db: apsw.Connection, path: Path) -> None:
         self.sent = statements.SentMinutes()
@@ -68,7 +69,7 @@ class MinutesUnderWay:
         self._looked_at: UnixMs | None = None
 
     def begin(self, outcomes: Sequence[DebitOutcome], at: UnixMs) -> list[DebitOutcome]:
-        """Store a minute for each debit that was taken; return *outcomes* with its number."""
+        """Store a minute for each debit that was taken; return *outcomes* with their minutes."""
         self._hold()
         begun = [
             msgspec.structs.replace(each, minute=randbits(62))
@@ -85,37 +86,43 @@ class MinutesUnderWay:
         return begun
 
     def clear(self) -> int:
-        """Remove sent minutes; return their number, for `sent.cleared` after the commit."""
+        """Delete sent minutes; return how many, for `sent.cleared` after the commit."""
         numbers = list(self.sent.numbers)
         self._db.executemany(CLEAR, [(number,) for number in numbers])
         return len(numbers)
 
     def may_be_left(self, at: UnixMs) -> bool:
-        """Return whether a search for minutes of dead processes is due, and any may exist."""
+        """Return whether a search for minutes of dead processes is due and can find any."""
         if self._looked_at is not None and abs(at - self._looked_at) < LOOK_EVERY_MS:
             return False
         self._looked_at = at
         return bool(self._db.execute(OTHERS, (self._writer,)).get)
 
     def left(self, at: UnixMs) -> list[Reversal]:
-        """Return the reversals of minutes left by dead processes; needs the write lock."""
+        """Return the reversals of minutes of dead processes; the caller has the write lock."""
         before = EVER if self._is_alone() else at - LEFT_AFTER_MS
         return [Reversal(*row) for row in self._db.execute(LEFT, (self._writer, before))]
 
     def close(self) -> None:
-        """Release the lock."""
+        """Close the lock file, which releases the lock."""
         if self._lock is not None:
             self._lock.close()
 
     def _hold(self) -> None:
-        """Share the lock before the first minute; an exclusive holder has the write lock."""
+        """Share the lock, before the first minute is stored.
+
+        No process has the lock exclusively now: it would also have the database's write lock.
+        """
         if not self._has_begun:
-            with suppress(OSError):  # without file locks, only the age counts
+            with suppress(OSError):  # without file locks, minutes count as left by their age
                 fcntl.flock(self._opened(), fcntl.LOCK_SH | fcntl.LOCK_NB)
                 self._has_begun = True
 
     def _is_alone(self) -> bool:
-        """Return whether no other process shares the lock; none can take it before the commit."""
+        """Return whether no other process shares the lock.
+
+        None can begin to share it before the caller commits, because that needs the write lock.
+        """
         with suppress(OSError):
             lock = self._opened()
             kept = fcntl.LOCK_SH if self._has_begun else fcntl.LOCK_UN
@@ -132,9 +139,9 @@ class MinutesUnderWay:
         return self._lock
 
 
-# The test and the change are one statement, so two requests can never take the
-# same credit: for each account as many credits as were asked for, or as many as
-# there are.  A trigger moves the balances.
+# One statement tests and takes, so two requests can never take the same credit.  It takes from each
+# account as many credits as were requested, or as many as there are.  A trigger changes the
+# balances.
 SPEND: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at)
 SELECT a.id, 'spend', -min(a.balance, asked.n), a.balance - min(a.balance, asked.n), ?2
@@ -143,9 +150,9 @@ SELECT a.id, 'spend', -min(a.balance, asked.n), a.balance - min(a.balance, asked
  WHERE a.balance >= 1
 """
 
-# All or nothing, within the spending cap of the key and of the keys it replaced; each account is in
-# at most one debit.  All keys that spend from an account belong to its user, so each cap is in at
-# most one debit, too.
+# Takes each debit as a whole or not at all, within the cap of its key and of the keys that it
+# replaced.  Each account is in at most one debit.  All keys that spend from an account belong to
+# its user, so each cap applies to at most one debit, too.
 DEBIT: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month, endpoint)
 SELECT a.id, 'spend', -asked.n, a.balance - asked.n, ?2, asked.api_key,
@@ -163,22 +170,23 @@ SELECT a.id, 'spend', -asked.n, a.balance - asked.n, ?2, asked.api_key,
             WHERE coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)), 0))
 """
 
-# One row if the answer of this name is not kept or no longer kept; no row if it is kept.
+# Returns a row if the name of the answer was not stored, or has expired; no row if the name is
+# valid.
 KEEP: Final = """
 INSERT INTO kept_answer AS kept (name, account, at) VALUES (?1, ?2, ?3)
     ON CONFLICT (name) DO UPDATE SET at = excluded.at, repeats = 0 WHERE kept.at < ?4
 RETURNING name
 """
 
-# One row instead of RETURNING, because each fetched row would wait for the interpreter's lock.
+# A query for a single row, not RETURNING: each fetched row would wait for the interpreter's lock.
 SPENT: Final = """
 SELECT json_group_array(json_array(account, delta, balance)) FROM credit_entry
  WHERE id > ? AND id <= ?
 """
 
-# A debit writes one page of the write-ahead log for its account, and part of one for the journal.
-CHECKPOINT_DEBITS: Final = 1_000  # debits before a checkpoint in an idle moment
-CHECKPOINT_BYTES_MAX: Final = 64 * 1024 * 1024  # bytes of the log, even if requests wait
+# A debit writes a page of the write-ahead log for its account, and a part of one for the journal.
+CHECKPOINT_DEBITS: Final = 1_000  # debits after which an idle moment is used for a checkpoint
+CHECKPOINT_BYTES_MAX: Final = 64 * 1024 * 1024  # bytes after which a checkpoint delays requests
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 
 
@@ -196,22 +204,22 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         )
         self._minutes = MinutesUnderWay(db, path)
         self._forgot_at = UnixMs(0)
-        self._debit_count = 0  # since the last checkpoint
+        self._debit_count = 0  # debits since the last checkpoint
         self._debits_max = CHECKPOINT_BYTES_MAX // int(db.pragma("page_size"))
-        db.wal_autocheckpoint(0)  # never checkpoint in the middle of a batch
+        db.wal_autocheckpoint(0)  # no checkpoint in the middle of a batch
 
     @override
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
         self._clear_minutes_if_due(at)
-        # A single statement begins, changes and commits without the interpreter's lock.
+        # A single statement begins, changes and commits while the interpreter's lock is free.
         self._db.execute(SPEND, (apsw.carray(array("q", accounts)), at))
-        # The ids are contiguous, because the statement held the write lock.
+        # The ids have no gaps, because the statement held the write lock.
         count = self._db.changes()
         last = self._db.last_insert_rowid()
         spent = decode_spent(self._db.execute(SPENT, (last - count, last)).get) if count else []
         self._debit_count += count
         self._checkpoint(self._debits_max)
-        if len(spent) == len(accounts):  # one credit each
+        if len(spent) == len(accounts):  # one credit of each account
             left = {account: Spent(balance) for account, _, balance in spent}
             return [left[account] for account in accounts]
         return statements.one_by_one(accounts, spent)
@@ -228,7 +236,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         return outcomes
 
     def _debit_named(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Debit as `debit` does, but take nothing for a named answer that is already stored."""
+        """Take credits like `debit`, but nothing for an answer whose name is already stored."""
         self._clear_minutes_if_due(at)
         month = month_of(at)
         outcomes = list[DebitOutcome]()
@@ -273,7 +281,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         return [outcomes[place] for place in range(len(debits))]
 
     def _debit(self, debits: Sequence[Debit], at: UnixMs, month: Month) -> list[DebitOutcome]:
-        """Take the credits of each debit if the balance suffices; no account occurs twice."""
+        """Take each debit that balance and cap allow; no account may be in two debits."""
         asked = [(each.account, each.credit_count, each.key, each.endpoint) for each in debits]
         self._db.execute(DEBIT, (msgspec.json.encode(asked).decode(), at, month))
         count = self._db.changes()
@@ -292,17 +300,21 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
     def expect_writable(self) -> None:
         with transaction(self._db):
             kept = self._db.execute("SELECT check_hash FROM pepper").get
-            # SQLite writes nothing for a row that stays as it is.
+            # SQLite would write nothing for a row that does not change.
             self._db.execute("UPDATE pepper SET check_hash = zeroblob(length(check_hash))")
             self._db.execute("UPDATE pepper SET check_hash = ?", (kept,))
 
     @override
     def note_answered(self, batch_count: int) -> None:
-        pass  # no other process can give a batch back
+        pass  # batches are not stored, so no other process gives them back
 
     @override
     def rest(self, at: UnixMs) -> None:
-        """Do deferred work: clear sent or abandoned minutes, and checkpoint the write-ahead log."""
+        """Do deferred work while no request waits.
+
+        Delete sent minutes and expired names, give back the minutes of dead processes, and
+        checkpoint the write-ahead log.
+        """
         if self._minutes.sent.numbers:
             self._clear_minutes(at)
         self._give_back_left(at)
@@ -322,7 +334,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         self._minutes.sent.cleared(cleared_count, at)
 
     def _give_back_left(self, at: UnixMs) -> None:
-        """Give back the minutes of processes that died."""
+        """Give back the credits of minutes that dead processes left."""
         if self._minutes.may_be_left(at):
             with transaction(self._db):
                 credit_count = statements.reverse(self._db, self._minutes.left(at), at)
@@ -344,7 +356,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
 
 
 def _rounds(debits: Sequence[Debit]) -> Iterable[list[int]]:
-    """Return the indexes of each account's first debit, then of each second one, and so on."""
+    """Return the indexes of the first debit of each account, then of the second ones, and so on."""
     seen: Counter[int] = Counter()
     rounds: defaultdict[int, list[int]] = defaultdict(list)
     for place, debit in enumerate(debits):
@@ -353,13 +365,14 @@ def _rounds(debits: Sequence[Debit]) -> Iterable[list[int]]:
     return rounds.values()
 
 
-READ_PATIENCE_MS: Final = 100  # readers wait only for a recovery
+READ_PATIENCE_MS: Final = 100  # a reader waits only while SQLite recovers the log
 
 
 class SqliteCreditLedger(GroupCreditLedger):
-    """Implements InstantLedger; used in one event loop.
+    """The credit ledger over SQLite, for one event loop.
 
-    Reads run on the event loop: they are indexed, in memory, and never blocked by a writer.
+    Reads run on the event loop: they use indexes, find the pages in memory, and never wait for a
+    writer.
     """
 
     def __init__(
@@ -368,7 +381,7 @@ class SqliteCreditLedger(GroupCreditLedger):
         reading = CreditBook(path, pepper=pepper)
         reading.wait_at_most(READ_PATIENCE_MS)
         writing = CreditBook(path, pepper=pepper)
-        with suppress(apsw.Error):  # the next attempt follows
+        with suppress(apsw.Error):  # this is repeated later
             writing.rest(clock.now())  # gives back the minutes that earlier processes left
         super().__init__(
             writing,
@@ -380,7 +393,7 @@ class SqliteCreditLedger(GroupCreditLedger):
 
 
 class SqliteCreditAccounts(CreditAccounts):
-    """Reads the credit accounts in SQLite for operators."""
+    """Reads the credit accounts in SQLite, for operators."""
 
     def __init__(self, path: Path, *, pepper: bytes) -> None:
         super().__init__(CreditBook(path, pepper=pepper), errors=apsw.Error)

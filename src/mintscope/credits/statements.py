@@ -1,8 +1,9 @@
 """Credit tables in SQL that both engines share: accounts, statements, minutes, kept answers.
 
-The commit that takes credits for a minute also stores the minute.  A later commit deletes the row:
-once something was sent, or when it gives the credits back.  So the rows that a dead process left
-are the credits that it owes, and the process that deletes a row is the only one that gives it back.
+The commit that takes credits for a stream minute also stores the minute as a row.  A later commit
+deletes the row, when a part of the minute was sent or the credits are given back.  The rows that a
+dead process left are therefore the credits that it owes, and only the process that deletes a row
+gives its credits back.
 """
 
 from abc import ABC, abstractmethod
@@ -40,8 +41,8 @@ INSERT INTO credit_entry (account, kind, delta, balance, at)
 SELECT id, ?2, ?3, balance + ?3, ?4 FROM credit_account WHERE id = ?1 /* FOR UPDATE */
 """
 
-# This also reduces the use of an API key in the month of the spend.  If the credit token was
-# rotated since, the credits go to the token that now has its credits.
+# A reversal also reduces the use of the API key in the month of the spend.  If the credit token was
+# rotated since the spend, the credits go to the token that now has its credits.
 REVERSE: Final = """
 WITH RECURSIVE successors (id, rotations) AS (
     SELECT CAST(?1 AS bigint), 0 UNION ALL
@@ -61,7 +62,7 @@ RETURNING id
 """
 
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
-# The use of the key and of the keys that it replaced; NULL: the key has no cap.
+# The cap less the use of the key and its rotations; NULL: the key has no cap.
 CAP_LEFT: Final = """
 SELECT k.month_credits_max - coalesce((
        SELECT CAST(sum(m.credits) AS bigint) FROM api_key AS each_
@@ -69,7 +70,7 @@ SELECT k.month_credits_max - coalesce((
         WHERE coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)), 0)
   FROM api_key AS k WHERE k.id = ?1
 """
-# The balance must also cover the next debit.
+# Also locks the account, so that its balance does not change before the commit.
 LOCKED_BALANCE: Final = BALANCE + " /* FOR UPDATE */"
 # A rotated credit token has a successor, and is no longer accepted.
 FIND: Final = """
@@ -77,8 +78,8 @@ SELECT id FROM credit_account WHERE token_hash = ? AND owner IS NULL AND success
 """
 ROOT: Final = "SELECT coalesce(root, id) FROM credit_account WHERE id = ?"
 
-# All entries except spends, followed by the spends, whose older entries may have been deleted.
-# Spends that are added up by day have a day instead of a time.
+# SUMMARY has all entries except spends.  SPENT_SINCE has the times of spends: older entries of
+# spends may have been deleted, and spends that are added up by day have a day instead of a time.
 SUMMARY: Final = """
 SELECT kind, CAST(sum(delta) AS bigint), min(at), max(at) FROM credit_entry
  WHERE account = ? AND kind <> 'spend' GROUP BY kind ORDER BY min(id)
@@ -92,7 +93,7 @@ SELECT min(first_at), max(last_at) FROM (
      WHERE account = ?1 AND kind = 'spend' AND id > (SELECT entry FROM credit_day_mark)) AS spent
 """  # noqa: S608  constants
 
-# Spends are not in the index that makes this fast, because they would slow it down.
+# The index for this query does not contain spends, because they would slow it down.
 ENTRIES: Final = f"""
 SELECT CASE WHEN kind = 'rotate' THEN coalesce(
             (SELECT m.kind FROM credit_move AS m WHERE m.off_entry = credit_entry.id),
@@ -102,7 +103,7 @@ SELECT CASE WHEN kind = 'rotate' THEN coalesce(
  ORDER BY id DESC LIMIT {STATEMENT_LINES}
 """  # noqa: S608  a constant
 
-# All credits that an account received: their sum so far, and the entries of the journal since.
+# All credits that an account received: the sum up to a mark, and the journal's entries after it.
 RECEIVED_BY: Final = """
 coalesce((SELECT credits FROM credit_received WHERE account = {account}), 0)
      + coalesce((SELECT sum(e.delta) FROM credit_entry AS e
@@ -114,8 +115,9 @@ SPENT: Final = f"""
 SELECT CAST({RECEIVED_BY.format(account="?1")}
      - (SELECT balance FROM credit_account WHERE id = ?1) AS bigint)
 """  # noqa: S608  a constant
-# A page of all accounts, or of those whose credit token ends in some characters.  After an upgrade
-# of a long journal, minutes pass until it is added up: to read it for each page takes too long.
+# A page of all accounts, or of those whose credit token ends in given characters.  After an upgrade
+# it takes minutes until a long journal is added up; until then received credits are NULL, because
+# reading the journal for each page would take too long.
 READ_MAX: Final = 1_000_000
 ACCOUNTS: Final = f"""
 SELECT a.id, a.hint, a.note, a.issued_at,
@@ -128,7 +130,7 @@ SELECT a.id, a.hint, a.note, a.issued_at,
 PAGE: Final = ACCOUNTS.format(which="")
 ENDING: Final = ACCOUNTS.format(which="AND substr(a.hint, length(a.hint) - length(?3) + 1) = ?3")
 
-# Beyond the mark, where the journal is short, its entries are read directly.
+# The few entries of the journal after the mark are read one by one.
 DAYS: Final = f"""
 SELECT day, sum(credits) FROM (
     SELECT day, credits FROM credit_day WHERE account = ?1
@@ -139,8 +141,8 @@ SELECT day, sum(credits) FROM (
  GROUP BY day ORDER BY day DESC LIMIT {STATEMENT_DAYS}
 """  # noqa: S608  constants
 
-# The journal is folded some minutes late, because an entry may become visible after entries with
-# higher numbers.
+# The entries of the journal are added up a few minutes late, because an entry can become visible
+# after entries with higher numbers.
 FOLD_FROM: Final = "SELECT entry FROM credit_day_mark /* FOR UPDATE */"
 FOLD_TO: Final = """
 SELECT max(id) FROM (
@@ -156,7 +158,7 @@ SELECT account, at / {DAY_MS}, -sum(delta) FROM credit_entry
 """  # noqa: S608  a constant
 FOLDED: Final = "UPDATE credit_day_mark SET entry = ?"
 
-# Entries other than spends, in the same way.
+# Adds up entries other than spends, by account.
 RECEIVED_FROM: Final = "SELECT entry FROM credit_received_mark /* FOR UPDATE */"
 FOLD_RECEIVED: Final = """
 INSERT INTO credit_received (account, credits)
@@ -166,8 +168,8 @@ SELECT account, sum(delta) FROM credit_entry
 """
 RECEIVED_TO: Final = "UPDATE credit_received_mark SET entry = ?"
 
-# Spends of users by day, API key and endpoint, in the same way.  A batch of page views is one
-# entry, of one credit each; any other request has an entry of its own.
+# Adds up spends of users by day, API key and endpoint.  A batch of page views is one entry, with
+# one credit for each view; any other request has its own entry.
 REQUESTS: Final = """
 CASE WHEN e.kind = 'reversal' THEN 0
      WHEN e.api_key IS NULL AND e.endpoint IS NULL THEN -e.delta ELSE 1 END
@@ -186,7 +188,8 @@ SELECT e.account, e.at / {DAY_MS}, coalesce(e.api_key, 0), coalesce(e.endpoint, 
 """  # noqa: S608  constants
 USAGE_TO: Final = "UPDATE usage_day_mark SET entry = ?"
 USAGE_MARK: Final = "SELECT entry FROM usage_day_mark"
-# The mark is a literal value, because PostgreSQL would otherwise expect a third of the journal.
+# The mark is passed as a value: for a subquery PostgreSQL would plan to read a third of the
+# journal.
 USAGE: Final = f"""
 SELECT day, api_key, endpoint, CAST(sum(requests) AS bigint), CAST(sum(credits) AS bigint) FROM (
     SELECT day, api_key, endpoint, requests, credits
@@ -205,8 +208,8 @@ FORGET_USAGE: Final = """
 DELETE FROM usage_day WHERE account = ? AND day = ? AND api_key = ? AND endpoint = ?
 """
 
-# Contradictions: an entry does not continue the previous entry, or the last entry differs from the
-# balance.  The journal is read after the entry :after.
+# Accounts with a contradiction: an entry does not continue the entry before it, or the last entry
+# differs from the balance.  Only entries after the entry :after are read.
 CHAINED: Final = """
 entry AS (
     SELECT account, delta, balance,
@@ -223,7 +226,7 @@ SELECT account FROM entry
  WHERE later IS NULL
    AND balance <> (SELECT a.balance FROM credit_account AS a WHERE a.id = entry.account)
 """  # noqa: S608 - a constant
-# The same for all accounts, whose balances begin at the last close.
+# The same for all accounts; the balance before the first entry is that of the last close.
 ALL_ADD_UP: Final = f"""
 WITH {CHAINED}
 SELECT account FROM entry
@@ -241,9 +244,10 @@ CREDIT_STATEMENTS_NOTHING: Final[Iterator[int]] = iter(())
 def one_by_one(
     accounts: Sequence[CreditAccount], spent: Sequence[tuple[int, int, int]]
 ) -> list[Spent | Empty]:
-    """Split the debits of each account into single credits, each with the balance after it.
+    """Return the outcome for each of *accounts*, of which each asked for one credit.
 
-    spent   the account, the change of its balance (less than 0), and its balance after that
+    spent   for each account its id, the change of its balance (less than 0), and its balance
+            afterwards
     """
     left = {
         account: iter(range(balance - delta - 1, balance - 1, -1))
@@ -254,38 +258,38 @@ def one_by_one(
 
 
 def reversal_values(reversals: Iterable[Reversal], at: UnixMs) -> list[tuple[int | None, ...]]:
-    """Return the values of REVERSE, in the order in which rows are locked."""
+    """Return the values of REVERSE for *reversals*, in the order in which rows are locked."""
     found = sorted(reversals, key=lambda each: each.account)
     return [
         (each.account, each.credit_count, at, each.key, each.month, each.endpoint) for each in found
     ]
 
 
-# The columns of a Reversal.
+# The columns of stream_minute, in the order of the fields of Reversal.
 COLUMNS: Final = (
     "minute.account, minute.credits, minute.api_key, minute.month, minute.id, NULL, minute.endpoint"
 )
 REMOVE: Final = "DELETE FROM stream_minute WHERE id = ? RETURNING id"
 
-# Names of paid answers: see KEPT_MS.
+# The names of paid answers, which are stored for KEPT_MS.
 UNKEEP: Final = "DELETE FROM kept_answer WHERE name = ? AND repeats = 0 RETURNING name"
 REPEAT: Final = "UPDATE kept_answer SET repeats = repeats + 1 WHERE name = ?"
-# They are deleted in parts, because debits wait; an expired name has no effect.
+# Names are deleted in parts, because debits wait meanwhile; an expired name has no effect.
 OLD_KEPT: Final = "SELECT name, at FROM kept_answer WHERE at < ? ORDER BY at LIMIT ?"
 FORGET_KEPT: Final = "DELETE FROM kept_answer WHERE name = ? AND at = ?"  # unless bought again
-FORGOTTEN_AT_ONCE: Final = 2_000  # takes about ten milliseconds
+FORGOTTEN_AT_ONCE: Final = 2_000  # deleted at once, in about ten milliseconds
 
 PEPPER: Final = "SELECT check_hash FROM pepper"
 KEEP_PEPPER: Final = "INSERT INTO pepper (id, check_hash) VALUES (1, ?) ON CONFLICT DO NOTHING"
 
-CLEAR_EVERY_MS: Final = 1_000  # if no commit for streams clears the minutes
-LEFT_MAX: Final = 1_000  # given back in one transaction
+CLEAR_EVERY_MS: Final = 1_000  # the time after which sent minutes get a commit of their own
+LEFT_MAX: Final = 1_000  # minutes given back in one transaction
 
 log = structlog.get_logger()
 
 
 class Executes(Protocol):
-    """A connection of either engine."""
+    """A connection to a database of either engine."""
 
     def execute(self, statement: str, values: Any = ..., /) -> Any:
         """Run one statement."""
@@ -298,27 +302,30 @@ class Executes(Protocol):
 
 
 class SentMinutes:
-    """Queues numbers of minutes whose rows a later commit will delete."""
+    """The numbers of sent stream minutes, whose rows a later commit deletes."""
 
     def __init__(self) -> None:
         self.numbers: list[int] = []
         self._cleared_at = UnixMs(0)
 
     def is_due(self, at: UnixMs) -> bool:
-        """Return whether enough numbers are queued to justify a separate commit."""
+        """Return whether queued minutes must be deleted in a commit of their own.
+
+        This is so if no minute was deleted for CLEAR_EVERY_MS.
+        """
         return bool(self.numbers) and abs(at - self._cleared_at) >= CLEAR_EVERY_MS
 
     def cleared(self, count: int, at: UnixMs) -> None:
-        """Forget the first *count* numbers, whose rows a commit has removed."""
+        """Remove the first *count* numbers, whose rows a commit has deleted."""
         del self.numbers[:count]
         self._cleared_at = at
 
 
 def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
-    """Give back each reversal in the current transaction; return the number of credits.
+    """Give back the credits of each reversal in the current transaction; return their number.
 
-    Credits for a minute or a named answer are given back only if its row still exists.
-    Rows are locked in the same order as by debits: accounts by number, then minutes.
+    Credits of a minute or a named answer are given back only if its row exists.  Rows are locked in
+    the same order as by debits: accounts by id, then minutes.
     """
     left = sorted(reversals, key=lambda each: each.account)
     if any(each.minute is not None or each.once is not None for each in left):
@@ -328,7 +335,7 @@ def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
             if each.minute is not None and db.execute(REMOVE, (each.minute,)).get is None:
                 continue
             if each.once is not None and db.execute(UNKEEP, (each.once,)).get is None:
-                continue  # another request got the answer of this name
+                continue  # another request has got the answer of this name
             found.append(each)
         left = found
     db.executemany(REVERSE, reversal_values(left, at))
@@ -336,14 +343,14 @@ def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
 
 
 def tell_given_back(credit_count: int) -> None:
-    """Count and log the credits given back for abandoned minutes."""
+    """Count and log the credits that were given back for minutes of dead processes."""
     if credit_count:
         DEBITS.labels("reversed").inc(credit_count)
         log.warning("minutes_given_back", credits=credit_count)
 
 
 def summary_of(db: Executes, account: CreditAccount) -> list[KindLine]:
-    """Return the sums of the entries of *account* by kind, spends last."""
+    """Return the entries of *account*, added up by kind, spends last."""
     lines = [KindLine(*row) for row in db.execute(SUMMARY, (account,))]
     spent = int(db.execute(SPENT, (account,)).get)
     if spent:
@@ -353,14 +360,14 @@ def summary_of(db: Executes, account: CreditAccount) -> list[KindLine]:
 
 
 def contradictions(db: Executes) -> list[CreditAccount]:
-    """Return the accounts whose balance contradicts their entries since the last close."""
+    """Return the accounts whose balance differs from the last close plus the entries since."""
     closed = db.execute(LAST_CLOSED, ()).get or NOTHING
     bounds = {"after": closed[1], "closed": closed[0]}
     return [CreditAccount(account) for (account,) in db.execute(ALL_ADD_UP, bounds)]
 
 
 def forget_kept(db: Executes, at: UnixMs) -> bool:
-    """Delete expired names of answers; return whether there may be more."""
+    """Delete some expired names of answers; return whether more may exist."""
     return delete_part(db, OLD_KEPT, FORGET_KEPT, at - KEPT_MS, FORGOTTEN_AT_ONCE)
 
 
@@ -371,9 +378,10 @@ Block = Callable[[], AbstractContextManager[object]]
 class CreditTables(ABC, Generic[Db]):
     """The credit tables over one connection, for one thread; raises the errors of the engine.
 
-    transaction, snapshot   begin a transaction or a snapshot on *db*
-    name                    the name of the store, for operators
-    Raises                  UnusableStore if the hashes were made with another pepper
+    transaction   begins a transaction on *db*
+    snapshot      begins a snapshot on *db*, for consistent reads
+    name          the name of the store in error messages
+    Raises        UnusableStore if the hashes were made with another pepper
     """
 
     def __init__(
@@ -388,7 +396,7 @@ class CreditTables(ABC, Generic[Db]):
     def issue(
         self, token: CreditToken, credit_count: int, *, note: str, at: UnixMs
     ) -> CreditAccount:
-        """Open the account of *token* with a grant of *credit_count*."""
+        """Create the account of *token* with a grant of *credit_count* credits."""
         assert credit_count >= 1
         digest = hash_credential(token, pepper=self._pepper)
         with self._transaction():
@@ -403,11 +411,11 @@ class CreditTables(ABC, Generic[Db]):
         return None if account is None else CreditAccount(account)
 
     def root(self, account: CreditAccount) -> CreditAccount:
-        """Return the first account of the chain of rotations that *account* came from."""
+        """Return the first account of the chain of rotations that led to *account*."""
         return CreditAccount(self._db.execute(ROOT, (account,)).get)
 
     def balance(self, account: CreditAccount) -> int:
-        """Return the credits left."""
+        """Return the credits that the account has."""
         return int(self._db.execute(BALANCE, (account,)).get)
 
     def cap_left(self, key: int, month: Month) -> int | None:
@@ -417,22 +425,26 @@ class CreditTables(ABC, Generic[Db]):
 
     @abstractmethod
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
-        """Take one credit for each of *accounts*, first come first served, in one commit."""
+        """Take one credit for each of *accounts*, in their order, in one commit."""
 
     @abstractmethod
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take all credits of each debit or none, first come first served, in one commit.
+        """Take all credits of each debit or none, in the order of *debits*, in one commit.
 
-        Either all debits have a name, `once`, or none has.  Nothing is taken for a kept answer.
+        Either all debits have a name (`once`), or none has.  Nothing is taken for an answer whose
+        name is already stored.
         """
 
     @abstractmethod
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Debit as `debit` does, and store the new minutes in the same commit."""
+        """Take credits like `debit`, and store the new stream minutes in the same commit."""
 
     @abstractmethod
     def note_sent(self, minutes: Sequence[int]) -> None:
-        """Record that *minutes* have ended; a later commit stores this."""
+        """Record that a part of each of *minutes* was sent, or that it has ended.
+
+        A later commit stores this.
+        """
 
     @abstractmethod
     def note_answered(self, batch_count: int) -> None:
@@ -440,27 +452,27 @@ class CreditTables(ABC, Generic[Db]):
 
     @abstractmethod
     def rest(self, at: UnixMs) -> None:
-        """Do deferred work, while no request waits."""
+        """Do deferred work; called while no request waits."""
 
     @abstractmethod
     def expect_writable(self) -> None:
-        """Test that the store can write durably; raise if it cannot."""
+        """Test that the store can write durably; raise an error if it cannot."""
 
     def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
-        """Give back each reversal; credits of a minute only while that minute is stored."""
+        """Give back the credits of *reversals*, as described at `reverse`."""
         with self._transaction():
             reverse(self._db, reversals, at)
 
     def page(self, after: int, limit: int) -> list[AccountLine]:
-        """Return up to *limit* accounts that follow the account *after*, oldest first."""
+        """Return up to *limit* accounts with an id above *after*, oldest first."""
         return [AccountLine(*row) for row in self._db.execute(PAGE, (after, limit))]
 
     def ending_in(self, ending: str, after: int, limit: int) -> list[AccountLine]:
-        """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
+        """Return up to *limit* accounts, like `page`, whose credit token ends in *ending*."""
         return [AccountLine(*row) for row in self._db.execute(ENDING, (after, limit, ending))]
 
     def summary(self, account: CreditAccount) -> list[KindLine]:
-        """Return the sums of the entries of *account* by kind, spends last."""
+        """Return the entries of *account*, added up by kind, spends last."""
         return summary_of(self._db, account)
 
     def statement(self, account: CreditAccount) -> Statement:
@@ -473,7 +485,7 @@ class CreditTables(ABC, Generic[Db]):
         return Statement(balance, received - balance, entries, days)
 
     def contradictions(self) -> list[CreditAccount]:
-        """Return the accounts whose balance contradicts their entries since the last close."""
+        """Return the accounts whose balance differs from the last close plus the entries since."""
         return contradictions(self._db)
 
     def close(self) -> None:

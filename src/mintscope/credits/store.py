@@ -44,11 +44,15 @@ log = structlog.get_logger()
 
 
 class GroupCreditLedger:
-    """Implements InstantLedger and DebitLedger; used in one event loop.
+    """The credit ledger, for one event loop.
+
+    It implements CreditLedger, InstantLedger and DebitLedger.
 
     Spends are committed in groups, in a thread.  Lookups whose results do not change are cached.
 
-    errors    the exceptions of the engine that become ServiceUnavailable
+    writing   the tables that the commits write to
+    reading   runs reads on tables of another connection
+    errors    the exceptions of the engine, which are raised as ServiceUnavailable
     """
 
     def __init__(
@@ -66,12 +70,13 @@ class GroupCreditLedger:
         self._remembered: dict[bytes, Remembered] = {}
         self._drained: set[CreditAccount] = set()  # accounts that were empty at their last spend
         self._owed: deque[Reversal] = deque()
-        self._sent: deque[int] = deque()  # minutes that have ended
+        self._sent: deque[int] = deque()  # sent minutes
         self._answered_count = 0  # number of answered batches
         self._writing = writing
         self._reading = reading
         self._errors = errors
-        # Each is one object, because a batch shares one commit, and named debits share another.
+        # Each commit must be a single object: debits with the same object are committed in one
+        # batch.
         self._debiting = self._commit_debits
         self._debiting_once = partial(self._commit_debits)
         self._prepaying = self._commit_minutes
@@ -84,13 +89,13 @@ class GroupCreditLedger:
         )
 
     async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
-        """Open the account of *token* with a grant of *credit_count*."""
+        """Create the account of *token* with a grant of *credit_count* credits."""
         return await self._group.run(lambda: self._issue(token, credit_count, note))
 
     async def find(self, bearer: str) -> CreditAccount | None:
         """Return the account of the credit token *bearer*, and cache it for `recall`.
 
-        Always reads the store, because another process may have rotated the token.
+        The store is always read, because another process may have rotated the token.
         """
         with self._unavailable():
             account = await self._reading.run(lambda book: book.find(bearer))
@@ -105,7 +110,10 @@ class GroupCreditLedger:
         return account
 
     async def root(self, account: CreditAccount) -> CreditAccount:
-        """Return the first account of the rotations of *account*; cache it, as it never changes."""
+        """Return the first account of the chain of rotations that led to *account*.
+
+        The result is cached, because it never changes.
+        """
         root = self._roots.get(account)
         if root is None:
             with self._unavailable():
@@ -116,11 +124,11 @@ class GroupCreditLedger:
         return root
 
     async def spend(self, account: CreditAccount) -> Spent | Empty:
-        """Take one credit if there is one; return once that is durable."""
+        """Take one credit if there is one; return when the debit is durable."""
         return await self._group.submit(account)
 
     async def debit(self, debit: Debit) -> DebitOutcome:
-        """Take all credits of *debit* or none; return once that is durable."""
+        """Take all credits of *debit* or none; return when the debit is durable."""
         commit = self._debiting if debit.once is None else self._debiting_once
         outcome: DebitOutcome = await self._group.submit_by(commit, debit)
         return outcome
@@ -131,37 +139,40 @@ class GroupCreditLedger:
         return outcome
 
     def note_sent(self, debited: Debited) -> None:
-        """Record that the minute *debited* has ended; a later commit stores this."""
+        """Record that a part of the minute *debited* was sent, or that the minute has ended."""
         assert debited.minute is not None
         self._sent.append(debited.minute)
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
-        """Give back *credit_count* of *debited*; they stay owed if the store does not answer."""
+        """Give back *credit_count* of the credits of *debited*; if this fails, they stay owed."""
         self._owed.append(debited.reversal(credit_count))
         await self._group.run(self._give_back_now)
 
     def owe(self, reversal: Reversal) -> None:
-        """Give back *reversal* with the next commit, or soon if there is no commit."""
+        """Give back the credits of *reversal* in the next commit, or soon if there is no commit."""
         self._owed.append(reversal)
         self._group.rest_soon()
 
     def recall(self, bearer: bytes) -> Remembered | None:
-        """Return the cached results of `find` and `root`; None if uncached or known to be empty."""
+        """Return the cached results of `find` and `root` for *bearer*.
+
+        Return None if they are not cached, or if the account is known to be empty.
+        """
         digest = sha256(bearer).digest()
         remembered = self._remembered.get(digest) or self._remember(digest)
         return None if remembered is None or remembered.account in self._drained else remembered
 
     def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
-        """Take one credit if there is one; *waiter* gets the outcome once that is durable."""
+        """Take one credit if there is one; *waiter* gets the outcome when the debit is durable."""
         self._group.submit_for(account, waiter)
 
     async def balance(self, account: CreditAccount) -> int:
-        """Return the credits left."""
+        """Return the credits that the account has."""
         with self._unavailable():
             return await self._reading.run(lambda book: book.balance(account))
 
     async def expect_cap(self, key: int, credit_count: int) -> CapReached | None:
-        """Return CapReached if *key* may not spend *credit_count* more in this month, else None."""
+        """Return CapReached if *key* may not spend *credit_count* more this month, else None."""
         month = month_of(self._clock.now())
         with self._unavailable():
             left = await self._reading.run(lambda book: book.cap_left(key, month))
@@ -251,7 +262,7 @@ class GroupCreditLedger:
             self._writing.expect_writable()
 
     def _owe(self, unheard: Sequence[tuple[CreditAccount, object]]) -> None:
-        """Record refunds for debits that completed after their requests had ended."""
+        """Owe the credits of debits that were committed after their requests had ended."""
         for account, outcome in unheard:
             if isinstance(outcome, Spent):
                 self._owed.append(Reversal(account, 1))
@@ -267,8 +278,8 @@ class GroupCreditLedger:
             self._give_back()
 
     def _give_back(self) -> None:
-        """Give back the owed credits; they stay owed if the store does not answer."""
-        answered_count = self._answered_count  # read first: later batches may still be owed
+        """Give back the owed credits; if this fails, they stay owed."""
+        answered_count = self._answered_count  # first: credits of later batches may become owed
         if self._sent:
             self._writing.note_sent([self._sent.popleft() for _ in range(len(self._sent))])
         owed = [self._owed.popleft() for _ in range(len(self._owed))]
@@ -303,7 +314,7 @@ T = TypeVar("T")
 class CreditAccounts:
     """Reads the credit accounts for operators; reads run in threads.
 
-    errors   the exceptions of the engine that become ServiceUnavailable
+    errors   the exceptions of the engine, which are raised as ServiceUnavailable
     """
 
     def __init__(self, listing: CreditTables[Any], *, errors: type[Exception]) -> None:
@@ -313,21 +324,21 @@ class CreditAccounts:
     async def page(
         self, *, after: CreditAccount = FIRST, limit: int = ACCOUNTS_A_PAGE
     ) -> Sequence[AccountLine]:
-        """Return up to *limit* accounts that follow the account *after*, oldest first."""
+        """Return up to *limit* accounts with an id above *after*, oldest first."""
         return await self._read(lambda: self._listing.page(after, limit))
 
     async def ending_in(
         self, ending: str, *, after: CreditAccount = FIRST, limit: int = ACCOUNTS_A_PAGE
     ) -> Sequence[AccountLine]:
-        """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
+        """Return up to *limit* accounts, like `page`, whose credit token ends in *ending*."""
         return await self._read(lambda: self._listing.ending_in(ending, after, limit))
 
     async def summary(self, account: CreditAccount) -> Sequence[KindLine]:
-        """Return the sums of the entries of *account* by kind, spends last."""
+        """Return the entries of *account*, added up by kind, spends last."""
         return await self._read(lambda: self._listing.summary(account))
 
     async def contradictions(self) -> Sequence[CreditAccount]:
-        """Return the accounts whose balance contradicts their entries since the last close."""
+        """Return the accounts whose balance differs from the last close plus the entries since."""
         return await self._read(self._listing.contradictions)
 
     async def close(self) -> None:

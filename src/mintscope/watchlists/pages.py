@@ -1,4 +1,4 @@
-"""Pages of the watchlists of a user; those of other users are not found."""
+"""Pages of a user's watchlists; for those of others they respond with 404."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,8 +27,9 @@ NOT_A_NAME: Final = (
 class WatchlistPages:
     """The pages of watchlists.
 
-    lines    the list of tokens; None if the service has no list
-    search   the search for tokens in the list
+    watchlists   the operations on watchlists
+    lines        the list of tokens; None: the service has no list
+    search       the search for tokens in the list
     """
 
     watchlists: Watchlists
@@ -50,13 +51,16 @@ class WatchlistPages:
     async def list(
         self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS, name: str = ""
     ) -> PageResponse:
-        """Show all watchlists; *errors* and *name*, the text entered, are those of the form."""
+        """Show all watchlists, and the form for a new one.
+
+        errors, name   the errors and the entered name of the form that was sent before, if any
+        """
         lines = await self.watchlists.of_user(request.signed_in.user.user_id)
         facts = {"watchlists": lines, "most": rows.WATCHLISTS_MAX}
         return Page("watchlists/list.html", facts, errors=errors, values={"name": name})
 
     async def make(self, request: PageRequest) -> PageResponse:
-        """Create a watchlist and show it."""
+        """Create a watchlist, and redirect to its page."""
         name = request.form.line("name")
         if not _is_name(name):
             return await self.list(request, {"name": NOT_A_NAME}, name)
@@ -101,7 +105,7 @@ class WatchlistPages:
         return Redirect(_address(found))
 
     async def remove(self, request: PageRequest) -> PageResponse:
-        """Remove a token from a watchlist, if it is there.  Raises NotFound."""
+        """Remove a token from a watchlist; do nothing if it is not there.  Raises NotFound."""
         found = await self._own(request)
         try:
             mint = parse_mint(request.form.line("mint"))
@@ -136,7 +140,10 @@ class WatchlistPages:
         values: Mapping[str, str] | None = None,
         tokens: Sequence[ShownToken] | None = None,
     ) -> Page:
-        """Return the page of a watchlist; *tokens* are the result of a search, None without one."""
+        """Return the page of a watchlist.
+
+        tokens   the tokens that a search has found; None: there was no search
+        """
         shown = {each.mint: each for each in await self._shown(found)}
         facts = {
             "watchlist": found,
@@ -149,7 +156,7 @@ class WatchlistPages:
         return Page("watchlists/show.html", facts, errors=errors, values=values)
 
     async def _shown(self, found: rows.Watchlist) -> Iterable[ShownToken]:
-        """Return the lines of the tracked tokens on a watchlist; none while the list loads."""
+        """Return the lines of a watchlist's tracked tokens; none while the token list loads."""
         if self.lines is None or not found.mints:
             return []
         asked = ListQuestion(among=tuple(found.mints), limit=rows.WATCHED_MAX)

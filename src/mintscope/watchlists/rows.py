@@ -15,7 +15,7 @@ WatchlistId = NewType("WatchlistId", int)
 
 
 class WatchDenied(Enum):
-    """The reason why a watchlist was not changed."""
+    """A reason why a watchlist is not created or changed."""
 
     NOT_FOUND = auto()
     TOO_MANY = auto()
@@ -24,7 +24,7 @@ class WatchDenied(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WatchlistLine:
-    """A watchlist, without its mints."""
+    """A watchlist with the number of its mints, but without the mints."""
 
     watchlist_id: WatchlistId
     name: str

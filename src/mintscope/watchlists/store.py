@@ -26,7 +26,7 @@ REMOVE: Final = "DELETE FROM watched_mint WHERE watchlist = ? AND mint = ?"
 
 
 class SqlWatchlistRows:
-    """The watchlists of users in one transaction; those of other users are not found."""
+    """The watchlists of users, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -36,7 +36,7 @@ class SqlWatchlistRows:
         return self._lines(OF_USER, user_id)
 
     def find(self, user_id: UserId, watchlist_id: WatchlistId) -> WatchlistLine | None:
-        """Return one watchlist of a user."""
+        """Return a watchlist of a user; None if the user has no such watchlist."""
         return next(iter(self._lines(FIND, user_id, watchlist_id)), None)
 
     def insert(self, user_id: UserId, name: str, at: UnixMs) -> WatchlistId:
@@ -53,7 +53,7 @@ class SqlWatchlistRows:
         self._db.execute(DELETE, (watchlist_id,))
 
     def hand_over(self, giver: UserId, taker: UserId) -> None:
-        """Transfer all watchlists of *giver* to *taker*, even beyond the usual limit."""
+        """Transfer the watchlists of *giver* to *taker*, even beyond the limit of watchlists."""
         self._db.execute(HAND_OVER, (taker, giver))
 
     def _lines(self, statement: str, *values: int) -> list[WatchlistLine]:
@@ -74,10 +74,10 @@ class SqlWatchedRows:
         return [Mint(mint) for (mint,) in self._db.execute(ON, (watchlist_id,))]
 
     def add(self, watchlist_id: WatchlistId, mint: Mint, at: UnixMs) -> None:
-        """Add a mint that is not on this watchlist yet."""
+        """Add a mint that is not on the watchlist yet."""
         self._db.execute(ADD, (watchlist_id, mint, at))
 
     def remove(self, watchlist_id: WatchlistId, mint: Mint) -> bool:
-        """Remove a mint from a watchlist; return whether it was there."""
+        """Remove a mint from a watchlist; return whether it was on the watchlist."""
         self._db.execute(REMOVE, (watchlist_id, mint))
         return self._db.changes() == 1

@@ -1,4 +1,4 @@
-"""Creating, changing and reading watchlists."""
+"""Operations on watchlists."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from mintscope.watchlists.rows import (
 class Watchlists:
     """The watchlists of all users; each method is one transaction.
 
-    Every method raises ServiceUnavailable if it changed nothing.
+    Every method raises ServiceUnavailable if the database fails; nothing was then changed.
     """
 
     store: AccountStore
@@ -35,7 +35,7 @@ class Watchlists:
         return await self.store.read(lambda rows: rows.watchlists.of_user(user_id))
 
     async def find(self, user_id: UserId, watchlist_id: WatchlistId) -> Watchlist | None:
-        """Return one watchlist of a user with its mints."""
+        """Return a watchlist with its mints; None if the user has no such watchlist."""
         return await self.store.read(lambda rows: _find(rows, user_id, watchlist_id))
 
     async def make(
@@ -52,24 +52,24 @@ class Watchlists:
     async def rename(
         self, user_id: UserId, watchlist_id: WatchlistId, name: str
     ) -> Watchlist | None:
-        """Rename a watchlist of a user; None if it does not exist."""
+        """Rename a watchlist, and return it; None if the user has no such watchlist."""
         return await self.store.transact(lambda rows: _rename(rows, user_id, watchlist_id, name))
 
     async def delete(
         self, user_id: UserId, watchlist_id: WatchlistId
     ) -> Sequence[WatchlistLine] | None:
-        """Delete a watchlist of a user; return the remaining ones, or None if it did not exist."""
+        """Delete a watchlist; return the remaining ones, or None if the user did not have it."""
         return await self.store.transact(lambda rows: _delete(rows, user_id, watchlist_id))
 
     async def add(
         self, user_id: UserId, watchlist_id: WatchlistId, mint: Mint
     ) -> Watchlist | WatchDenied:
-        """Add a mint to a watchlist of a user, unless it is already there."""
+        """Add a mint to a watchlist of a user, unless it is already there; return the watchlist."""
         now = self.clock.now()
         return await self.store.transact(lambda rows: _add(rows, user_id, watchlist_id, mint, now))
 
     async def add_to_first(self, user_id: UserId, mint: Mint, name: str) -> Watchlist | WatchDenied:
-        """Add a mint to the oldest watchlist of a user; create a watchlist if there is none."""
+        """Add a mint to the oldest watchlist of a user; if there is none, create it with *name*."""
         now = self.clock.now()
         return await self.store.transact(
             lambda rows: _add(rows, user_id, _first(rows, user_id, name, now), mint, now)
@@ -78,7 +78,10 @@ class Watchlists:
     async def remove(
         self, user_id: UserId, watchlist_id: WatchlistId, mint: Mint
     ) -> Watchlist | None:
-        """Take a mint off a watchlist of a user; None if it was not on such a watchlist."""
+        """Remove a mint from a watchlist, and return the watchlist.
+
+        Return None if the user has no such watchlist, or if the mint was not on it.
+        """
         return await self.store.transact(lambda rows: _remove(rows, user_id, watchlist_id, mint))
 
 

@@ -1,4 +1,4 @@
-"""The handlers under /v1/me/key: operations that an API key may do on itself."""
+"""The handlers under /v1/me/key: operations on the API key that sends the request."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -45,7 +45,7 @@ NOTHING_LACKING: Final = "The key has all of these scopes."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnKeyRoutes:
-    """Handlers for operations that an API key may do on itself."""
+    """Handlers for operations on the API key that sends the request."""
 
     gate: KeyGate
     own: OwnKeys
@@ -101,8 +101,8 @@ class OwnKeyRoutes:
 
         Revokes the API key in Authorization at once: rotate it first to keep access. Costs nothing.
         """
-        # Not counted: a thief of the key who has used up the budget must not prevent its owner
-        # from revoking it.
+        # This does not count as a write: a thief of the key who has used up the budget of writes
+        # must not prevent the owner from revoking the key.
         holder = await self.gate.admit(request)
         await self.own.revoke(holder)
         answer = RevokedKey(key_id=holder.key.key_id)

@@ -1,4 +1,4 @@
-"""API keys: a request with a key acts as its user, within its scopes, until it ends."""
+"""API keys: a request with a valid key acts as the key's user, within the key's scopes."""
 
 import re
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ NAME_LENGTH_MAX: Final = 64
 KEYS_PER_USER_MAX: Final = 100
 KEYS_PER_DAY_MAX: Final = 200
 KEYS_SHOWN_MAX: Final = 500
-ADDRESSES_MAX: Final = 10  # addresses stored per key, the most recent ones
+ADDRESSES_MAX: Final = 10  # the most recent addresses that are stored for a key
 OVERLAPS_MS: Final = {"0": 0, "1h": HOUR_MS, "24h": DAY_MS, "7d": 7 * DAY_MS}
 LIFETIMES_MS: Final = {"30d": 30 * DAY_MS, "90d": 90 * DAY_MS, "1y": 365 * DAY_MS, "never": None}
 
 
 NETWORKS_MAX: Final = 20
 SEPARATORS: Final = re.compile(r"[\s,;]+")
-ANYWHERE: Final = ""  # no restriction of the networks of a key
-MAPPED: Final = IPv6Network("::ffff:0:0/96")  # IPv4 addresses, written as IPv6
+ANYWHERE: Final = ""  # the key is accepted from any network
+MAPPED: Final = IPv6Network("::ffff:0:0/96")  # IPv4 addresses in IPv6 notation
 IPV4_BITS: Final = (1 << 32) - 1
 IPV6_IS_WIDE: Final = (
     f"expected IPv6 networks of /{IPV6_PREFIX} or larger, which is as exact as clients are known;"
@@ -36,13 +36,14 @@ IPV6_IS_WIDE: Final = (
 
 
 class UnusableNetwork(ValueError):
-    """The text is not a list of networks; the message may be shown."""
+    """The text is not a list of networks; the message may be shown to the user."""
 
 
 def parse_networks(text: str) -> str:
-    """Return the networks in *text* in stored form: CIDR notation, separated by spaces.
+    """Return the networks in *text* in their stored form: CIDR notation, separated by spaces.
 
-    *text* may contain addresses, too; spaces, commas and semicolons separate them.  "" is ANYWHERE.
+    *text* can also contain addresses; spaces, commas and semicolons separate its parts.  If there
+    are no parts, the result is ANYWHERE.
     Raises UnusableNetwork.
     """
     parts = [part for part in SEPARATORS.split(text) if part]
@@ -59,7 +60,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
             f"expected addresses or networks, as 203.0.113.7 or 203.0.113.0/24; one was {text[:50]}"
         ) from None
     if isinstance(network, IPv6Network) and network.subnet_of(MAPPED):
-        # An IPv4 client is identified by its IPv4 address, in either notation.
+        # An IPv4 client is identified by its IPv4 address, in whichever notation it is written.
         inner = int(network.network_address) & IPV4_BITS
         return IPv4Network((inner, network.prefixlen - MAPPED.prefixlen))
     if isinstance(network, IPv6Network) and network.prefixlen > IPV6_PREFIX:
@@ -70,9 +71,9 @@ def _network(text: str) -> IPv4Network | IPv6Network:
 
 @lru_cache(maxsize=1_000)
 def is_within(client: str, networks: str) -> bool:
-    """Return whether *client* is in one of *networks*, in the form of `parse_networks`.
+    """Return whether *client* is in one of *networks*, a text from `parse_networks`.
 
-    client   an IPv4 address or an IPv6 /64; any other text is only in ANYWHERE
+    client   an IPv4 address or an IPv6 /64; any other text is within ANYWHERE alone
     """
     if networks == ANYWHERE:
         return True
@@ -90,7 +91,10 @@ def _holds(outer: IPv4Network | IPv6Network, inner: IPv4Network | IPv6Network) -
 
 
 def are_within(inner: str, outer: str) -> bool:
-    """Return whether each network of *inner*, which is not ANYWHERE, is in one of *outer*."""
+    """Return whether each network of *inner* is in a network of *outer*.
+
+    Both are texts from `parse_networks`.  ANYWHERE is only within ANYWHERE.
+    """
     if outer == ANYWHERE:
         return True
     around = [ip_network(each) for each in outer.split()]
@@ -108,13 +112,14 @@ class KeyStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyLine:
-    """The public facts of a key, without its secret text.
+    """The data of a key that may be shown, without the secret.
 
     hint          the last characters of the key, preceded by three dots
-    expires_at    None: never
-    last_used_at  None: never; up to half a minute late
-    replaced_by   the key that replaced it in a rotation
-    networks      the networks it is accepted from, in CIDR notation, separated by spaces; "": any
+    expires_at    the time when the key expires; None: it does not expire
+    last_used_at  the last use, stored up to half a minute late; None: the key was never used
+    replaced_by   the key that replaced this key in a rotation; None: the key was not rotated
+    month_credits_max  the most credits that the key may spend in a calendar month; None: no cap
+    networks      the networks from which the key is accepted, a text from `parse_networks`
     """
 
     key_id: KeyId
@@ -140,13 +145,13 @@ class KeyLine:
 
     @property
     def lifetime_ms(self) -> int | None:
-        """The lifetime with which the key was created, in milliseconds; None if unlimited."""
+        """The time from creation to expiry, in milliseconds; None if the key does not expire."""
         return None if self.expires_at is None else self.expires_at - self.created_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewKey:
-    """The row of a new key; *networks* as in KeyLine."""
+    """The row of a new key; its fields are described at KeyLine."""
 
     key_hash: CredentialHash
     hint: str
@@ -165,7 +170,7 @@ def new_key(  # noqa: PLR0913 - one argument for each part
     *,
     networks: str = ANYWHERE,
 ) -> NewKey:
-    """Return the row for *api_key*, which stores only its hash and hint."""
+    """Return the row for *api_key*; the row has only the hash and the hint of the key."""
     return NewKey(
         key_hash=secrets.hash(api_key),
         hint=f"...{hint(api_key)}",
@@ -186,7 +191,7 @@ class KeyAddress:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The holder of the API key of a request: the key and its user."""
+    """The holder of an API key: the key, and the name of its user."""
 
     key: KeyLine
     username: str

@@ -1,4 +1,4 @@
-"""Identifies callers by API key, and checks the key's scopes."""
+"""Identification of callers by API key, and checks of the key's scopes."""
 
 from typing import Final
 
@@ -30,7 +30,7 @@ CREDITS_ONLY: Final = (
 
 
 class KeyGate:
-    """Finds the holder of the API key of a request, within the key's rate limit."""
+    """Finds the holder of a request's API key, and applies the rate limit of the key."""
 
     def __init__(
         self,
@@ -47,10 +47,11 @@ class KeyGate:
         self._addresses = limits.addresses
 
     async def admit(self, request: Request) -> Holder:
-        """Return the caller; the rate limit counts by key if the key is valid, else by address.
+        """Return the holder of the request's API key, if the rate limit allows the request.
 
-        Only verified values are counted, because callers can invent any number of other values.
-        Raises    RateLimited, MissingToken, InvalidToken, ServiceUnavailable
+        Requests with a valid key are counted by key, others by the client's address.  Invalid keys
+        are not counted separately, because callers can invent any number of them.
+        Raises    RateLimited, BadRequest, MissingToken, InvalidToken, ServiceUnavailable
         """
         bearer = request.bearer()
         client = self._addresses.key(request.scope)
@@ -66,9 +67,9 @@ class KeyGate:
         return holder
 
     async def authorize(self, request: Request, *, moves_credits: bool = False) -> Holder:
-        """Return the caller if the key has the operation's scope, within the limit of writes.
+        """Return the holder if the key has the operation's scope, within the limit of writes.
 
-        moves_credits    the write moves credits, and does not count towards the limit
+        moves_credits    whether the write moves credits: it then does not count towards the limit
         Raises InsufficientScope, and the errors of `admit`
         """
         scope = scope_of(request)
@@ -80,7 +81,7 @@ class KeyGate:
         return holder
 
     async def change(self, request: Request) -> Holder:
-        """Return the caller with any scopes, within the account's limit of writes.
+        """Return the holder of a key with any scopes, within the account's limit of writes.
 
         Raises the errors of `admit`.
         """

@@ -1,7 +1,8 @@
 """Creation, lookup by hash, rotation and revocation of API keys.
 
-A thief of a key gains nothing beyond that key: the new key of a rotation expires when the old one
-would have expired, only an administrator grants scopes, and the account's owner gets an e-mail.
+A thief of a key gains nothing beyond that key: if a key rotates itself, the new key expires when
+the old key would have expired; only an administrator grants scopes to an agent's key; and the
+account's owner gets an e-mail.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,8 +49,8 @@ class TooManyKeys(Exception):
 class ApiKeys(AccountService):
     """The API keys of all users, found by their hashes.
 
-    Every method with a session does nothing, and raises SessionEnded, if the session was ended
-    meanwhile: so no key is made while the password is reset.
+    If the session has ended meanwhile, every method with a session does nothing and raises
+    SessionEnded, so that a thief cannot create a key after the owner has reset the password.
     """
 
     _used_at: dict[KeyId, UnixMs] = field(default_factory=dict, init=False)
@@ -58,10 +59,10 @@ class ApiKeys(AccountService):
     async def find(self, bearer: str, client: str = "") -> Holder | None:
         """Return the holder of the API key *bearer* if it is valid; record its use in memory.
 
-        One indexed read: expiry and revocation take effect at once.
+        Each call reads the key from the database, so expiry and revocation take effect at once.
 
-        client    the address or network of the request; "" if unknown: then a key that is limited
-                  to networks is not valid
+        client    the client's IPv4 address or IPv6 /64; "" if unknown: a key that is limited to
+                  networks is then not accepted
         """
         if not is_well_formed(CredentialKind.API_KEY, bearer):
             return None
@@ -76,17 +77,17 @@ class ApiKeys(AccountService):
         return holder
 
     def _note(self, key_id: KeyId, client: str, now: UnixMs) -> None:
-        """Record the use, and the newest ADDRESSES_MAX addresses, until the next flush."""
+        """Keep the time of the use and the newest ADDRESSES_MAX addresses until the next flush."""
         self._used_at[key_id] = now
         if client:
             used_from = self._used_from.setdefault(key_id, {})
-            used_from.pop(client, None)  # the newest is last
+            used_from.pop(client, None)  # the newest address must be last
             used_from[client] = now
             if len(used_from) > ADDRESSES_MAX:
                 del used_from[next(iter(used_from))]
 
     async def flush(self) -> None:
-        """Store the last use of each key; after a failure the next call stores it.
+        """Store the last uses of keys; if this fails, the next call stores them.
 
         Raises    ServiceUnavailable
         """
@@ -104,11 +105,11 @@ class ApiKeys(AccountService):
             raise
 
     async def addresses(self, key_id: KeyId) -> Sequence[KeyAddress]:
-        """Return the addresses that last used a key, newest first; up to half a minute late."""
+        """Return the addresses that last used a key, newest first; they are up to 30 s late."""
         return await self.store.read(lambda rows: rows.key_addresses.of_key(key_id))
 
     async def of_user(self, user_id: UserId) -> Sequence[KeyLine]:
-        """Return the user's keys, active keys first, then newest first, up to KEYS_SHOWN_MAX."""
+        """Return up to KEYS_SHOWN_MAX keys of the user: active ones first, newer before older."""
         now = self.clock.now()
         return await self.store.read(lambda rows: rows.api_keys.shown(user_id, now, KEYS_SHOWN_MAX))
 
@@ -124,8 +125,8 @@ class ApiKeys(AccountService):
     ) -> IssuedKey:
         """Create a key with *scopes* and their read scopes; send an e-mail to the person.
 
-        It may spend *month_credits_max* credits in a calendar month; None: no cap.  It is accepted
-        from *networks* alone, as `parse_networks` returns them.
+        The key may spend *month_credits_max* credits in a calendar month; None: no cap.  It is
+        accepted only from *networks*, a text from `parse_networks`.
 
         Raises    TooManyKeys; SessionEnded; ServiceUnavailable
         """
@@ -149,7 +150,7 @@ class ApiKeys(AccountService):
         return IssuedKey(api_key, line, session.user.username)
 
     async def revoke(self, session: Session, key_id: KeyId) -> bool:
-        """Revoke an active key of the user at once; return False if there is none."""
+        """Revoke an active key of the user at once; return False if there is no such key."""
 
         def revoke(rows: AccountRows, owner: User, line: KeyLine, at: UnixMs) -> None:
             rows.api_keys.update(line.key_id, revoked_at=at)
@@ -169,10 +170,10 @@ class ApiKeys(AccountService):
         return await self._change(session, key_id, cap)
 
     async def set_networks(self, session: Session, key_id: KeyId, networks: str) -> bool:
-        """Accept a key of the user only from *networks*, in the form of `parse_networks`.
+        """Accept a key of the user only from *networks*, a text from `parse_networks`.
 
-        The next request counts. Wider networks are announced by e-mail. Returns False if the user
-        has no active key of that id.
+        The change applies from the next request on.  If the new networks are wider, the user gets
+        an e-mail.  Return False if the user has no active key with that id.
         """
         nonce = self.entropy(NONCE_BYTES)
 
@@ -188,7 +189,7 @@ class ApiKeys(AccountService):
         return await self._change(session, key_id, set_networks)
 
     async def rename(self, session: Session, key_id: KeyId, name: str) -> bool:
-        """Rename an active key of the user; return False if there is none."""
+        """Rename an active key of the user; return False if there is no such key."""
 
         def rename(rows: AccountRows, owner: User, line: KeyLine, at: UnixMs) -> None:
             rows.api_keys.update(line.key_id, name=name)
@@ -202,7 +203,7 @@ class ApiKeys(AccountService):
         key_id: KeyId,
         change: Callable[[AccountRows, User, KeyLine, UnixMs], None],
     ) -> bool:
-        """Apply *change* to an active key of the user; return False if there is none."""
+        """Apply *change* to an active key of the user; return False if there is no such key."""
         now = self.clock.now()
 
         def work(rows: AccountRows) -> bool:
@@ -215,11 +216,11 @@ class ApiKeys(AccountService):
         return await self.store.transact(work)
 
     async def rotate(self, session: Session, key_id: KeyId, *, overlap_ms: int) -> IssuedKey | None:
-        """Replace a key with a similar key; the old key ends after *overlap_ms* or at its expiry.
+        """Replace a key; the old key ends after *overlap_ms*, or at its own expiry if earlier.
 
-        The new key has the same lifetime, counted from now, the same cap and the same networks.
+        The new key has the same name, scopes, cap and networks, and the same lifetime from now on.
         Return None if the user has no active key with that id, or if it was rotated before.
-        Raises    TooManyKeys, if the user may have, or create, no further key
+        Raises    TooManyKeys, if the user may not have or create another key
         """
         now = self.clock.now()
         user_id = session.user.user_id
@@ -268,14 +269,17 @@ def _note_uses(
 
 
 def _cap(rows: AccountRows, line: KeyLine, month_credits_max: int | None, at: UnixMs) -> None:
-    """Set the cap of a key, and log the change as one by its owner."""
+    """Set the cap of a key, and log the change as an action of the key's owner."""
     rows.api_keys.update(line.key_id, month_credits_max=month_credits_max)
     cap_text = "none" if month_credits_max is None else str(month_credits_max)
     rows.events.note(at, user_actor(line.user_id), CAPPED, f"key:{line.key_id}", credits=cap_text)
 
 
 def note_networks(rows: AccountRows, actor: Actor, line: KeyLine, at: UnixMs) -> None:
-    """Log that the networks of a key were changed, but not which: the log is kept for ever."""
+    """Log that the networks of a key were changed.
+
+    The log does not have the networks, because its entries are never deleted.
+    """
     rows.events.note(at, actor, NETWORKS_CHANGED, f"key:{line.key_id}", hint=line.hint)
 
 
@@ -302,7 +306,7 @@ def _replace(  # noqa: PLR0913 - one argument for each part
 def replace_key(
     rows: AccountRows, old: KeyLine, new: NewKey, *, ends_at: UnixMs, at: UnixMs
 ) -> KeyLine:
-    """Store *new* with the cap of *old*, and end *old* at *ends_at* or earlier.
+    """Store *new* with the cap of *old*; *old* ends at *ends_at*, or at its expiry if earlier.
 
     Raises    TooManyKeys
     """
@@ -336,11 +340,12 @@ def tell_of_key(  # noqa: PLR0913 - one argument for each part
 ) -> None:
     """Log a new or changed key, and write an e-mail to the account's address.
 
-    The e-mail leaves the name out: an unverified address may be a stranger's, who must get no
-    texts of others.
+    The e-mail does not contain the key's name: the address may be a stranger's if it is unverified,
+    and strangers must get no texts of users.
 
-    since    the beginning of the session that created the key, for the undo link
-    by       the actor; None: the owner
+    action   "created" or "rotated", as the audit log has it
+    since    the beginning of the session that created the key: the undo link goes back to it
+    by       the actor in the audit log; None: the owner
     """
     actor = user_actor(owner.user_id) if by is None else by
     subject = f"key:{line.key_id}"
@@ -353,11 +358,11 @@ WHY_LENGTH_MAX: Final = 1_000
 
 
 class KeyDenied(Enum):
-    """The reason why a key is not rotated, or may not ask for scopes."""
+    """A reason why a key is not rotated, or cannot request scopes."""
 
     ENDED = auto()  # the key expired or was revoked since the request began
     ROTATED = auto()  # the key was already rotated
-    OF_A_PERSON = auto()  # people create keys with any scopes themselves
+    OF_A_PERSON = auto()  # the key's user is a person, who can create keys with any scopes
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,17 +375,17 @@ class RotatedKey:
 
 @dataclass(frozen=True, slots=True)
 class OwnKeys:
-    """The operations that the holder of an API key may do on that key."""
+    """The operations on an API key that the holder of the key may do."""
 
     keys: ApiKeys
 
     async def rotate(
         self, holder: Holder, bearer: str, *, overlap_ms: int, redelivery_key: str | None
     ) -> RotatedKey | KeyDenied:
-        """Create a key like *bearer*, the key of *holder*; the old key ends after *overlap_ms*.
+        """Replace *bearer*, the key of *holder*; the old key ends after *overlap_ms*.
 
-        With the *redelivery_key* of the rotation the same key is returned again, as long as the
-        old one is valid.
+        A repetition with the same *redelivery_key* returns the same new key, as long as the old key
+        is valid.
         Raises    TooManyKeys, ServiceUnavailable
         """
         keys = self.keys
@@ -407,7 +412,7 @@ class OwnKeys:
     async def ask(
         self, holder: Holder, scopes: frozenset[Scope], why: str
     ) -> frozenset[Scope] | KeyDenied:
-        """Ask the administrators for *scopes*; return those that the key lacks."""
+        """Ask the administrators for *scopes*; return those of *scopes* that the key lacks."""
         now = self.keys.clock.now()
         return await self.keys.store.transact(lambda rows: _ask(rows, holder.key, scopes, why, now))
 
@@ -429,7 +434,10 @@ class OwnKeys:
 def _rotate(  # noqa: PLR0913 - one argument for each part
     rows: AccountRows, key_id: KeyId, new: NewKey, *, nonce: bytes, ends_at: UnixMs, at: UnixMs
 ) -> tuple[KeyLine, KeyLine] | KeyDenied:
-    """Return the new key and the old key."""
+    """Replace the key *key_id* with *new*, or find its earlier replacement by *new*.
+
+    Return the new key and the old key.
+    """
     old = rows.api_keys.get(key_id)
     if old is None or old.status(at) is not KeyStatus.ACTIVE:
         return KeyDenied.ENDED

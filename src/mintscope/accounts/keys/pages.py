@@ -47,7 +47,7 @@ from mintscope.site.routes import (
     sentence,
 )
 
-ACCESS: Final = ("none", "read", "write")  # access to an area; an empty form has the first
+ACCESS: Final = ("none", "read", "write")  # access to an area; "none" is selected in an empty form
 LIFETIME: Final = "90d"
 CAP_DIGITS_MAX: Final = 12
 PRESETS: Final[Mapping[str, frozenset[Scope]]] = MappingProxyType(
@@ -63,9 +63,9 @@ PRESETS: Final[Mapping[str, frozenset[Scope]]] = MappingProxyType(
 class KeyRequest:
     """The settings of a key to be created.
 
-    lifetime_ms         None: valid until revoked
+    lifetime_ms         milliseconds until the key expires; None: it is valid until revoked
     month_credits_max   credits that the key may spend in a calendar month; None: no cap
-    networks            networks from which the key is accepted; "": from anywhere
+    networks            networks from which the key is accepted; "": any network
     """
 
     name: str
@@ -76,13 +76,13 @@ class KeyRequest:
 
 
 def blank(preset: str = "") -> dict[str, str]:
-    """Return the values of an empty form: no access, or the access of *preset*."""
+    """Return the values of a new form: with no access, or with the access of *preset*."""
     texts = {"name": "", "lifetime": LIFETIME, "cap": "", "networks": ANYWHERE}
     return texts | accesses(PRESETS.get(preset, frozenset()))
 
 
 def accesses(scopes: frozenset[Scope]) -> dict[str, str]:
-    """Return the access to each area that *scopes* allow."""
+    """Return the access to each area, none, read or write, that *scopes* allow."""
     return {
         area.name: ACCESS[sum(scope.area == area.name for scope in with_reads(scopes))]
         for area in AREAS
@@ -90,7 +90,7 @@ def accesses(scopes: frozenset[Scope]) -> dict[str, str]:
 
 
 def filled(form: FormData) -> dict[str, str]:
-    """Return the values in *form*, for showing them again."""
+    """Return the values in *form*, so that the form can be shown again with them."""
     values = blank()
     return {name: form.line(name) or value for name, value in values.items()}
 
@@ -136,7 +136,7 @@ def parse_name(name: str) -> str:
 
 
 def parse_cap(text: str) -> int | None:
-    """Return the credits per month in *text*; None for an empty text.  Raises InvalidForm."""
+    """Return the cap in *text*, in credits per month; None if empty.  Raises InvalidForm."""
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= CAP_DIGITS_MAX):
@@ -166,7 +166,7 @@ OVERLAP_WORDS: Final = {"1h": "for an hour", "24h": "for 24 hours", "7d": "for 7
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """The state of a key as a label; *tone* is good, wait or plain."""
+    """The state of a key as a label; *tone*, its style, is good, wait or plain."""
 
     text: str
     tone: str
@@ -227,7 +227,7 @@ OVERLAP: Final = "24h"
 
 
 class KeyPages:
-    """The pages of a person's keys; keys of other people are not found."""
+    """The pages of a person's keys; for the keys of others they respond with 404."""
 
     def __init__(self, keys: ApiKeys, credits_: AccountCredits, *, origin: str) -> None:
         self._keys = keys
@@ -288,7 +288,7 @@ class KeyPages:
     async def create(self, request: PageRequest) -> PageResponse:
         """Create the key, and show it in this response only.
 
-        The scopes of the key are in the URL of the request, as for the review.
+        The settings of the key are in the query of the URL, like those of the review.
         """
         values = filled(request.query_params)
         try:
@@ -345,7 +345,7 @@ class KeyPages:
         return Redirect(f"{LIST}/{key.key_id}", notice="key-renamed")
 
     async def ask_cap(self, request: PageRequest) -> PageResponse:
-        """Ask for the cap of the key, in credits per month."""
+        """Ask for the new cap of the key, in credits per calendar month."""
         key = _chosen(await self._own(request), request)
         if key.status(request.now) is not KeyStatus.ACTIVE:
             return Redirect(f"{LIST}/{key.key_id}")
@@ -353,7 +353,7 @@ class KeyPages:
         return Page("keys/cap.html", {"key": _facts(key, request.now)}, values={"cap": cap})
 
     async def cap(self, request: PageRequest) -> PageResponse:
-        """Change the cap of the key, in credits per month."""
+        """Change the cap of the key, in credits per calendar month."""
         key, text = _chosen(await self._own(request), request), request.form.line("cap")
         facts = {"key": _facts(key, request.now)}
         try:
@@ -383,7 +383,7 @@ class KeyPages:
         return Redirect(f"{LIST}/{key.key_id}", notice="key-networks")
 
     async def ask_rotate(self, request: PageRequest) -> PageResponse:
-        """Ask how long the old key should stay valid beside the new one."""
+        """Ask how long the old key should stay valid after the rotation."""
         key = _chosen(await self._own(request), request)
         if not _may_rotate(key, request.now):
             return Redirect(f"{LIST}/{key.key_id}")
@@ -446,7 +446,7 @@ def _chosen(keys: Sequence[KeyLine], request: PageRequest) -> KeyLine:
 
 
 def _newest(keys: Sequence[KeyLine]) -> int:
-    """Return the id of the newest key; a repeated form has an older id."""
+    """Return the id of the newest key; a form that is sent twice has an older id."""
     return max((key.key_id for key in keys), default=0)
 
 
@@ -480,7 +480,7 @@ def _rotate_page(key: KeyLine, now: UnixMs, errors: Mapping[str, str] = NO_ERROR
 
 
 def _facts(key: KeyLine, now: UnixMs) -> dict[str, Any]:
-    """Return the values of a page for *key*."""
+    """Return the values that the templates show for *key*."""
     is_active = key.status(now) is KeyStatus.ACTIVE
     return {
         "line": key,

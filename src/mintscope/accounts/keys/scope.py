@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class Scope(StrEnum):
-    """A permission, `area:verb`; members are in display order."""
+    """A permission, `area:verb`; the members are in the order in which they are shown."""
 
     TRADE_READ = "trade:read"
     TRADE_WRITE = "trade:write"
@@ -24,14 +24,17 @@ class Scope(StrEnum):
 
     @property
     def is_write(self) -> bool:
-        """Whether the scope can change anything."""
+        """Whether the scope allows changes."""
         return self.value.endswith(":write")
 
 
 class Area(NamedTuple):
-    """The two scopes of an area, and a description of each for people.
+    """The two scopes of an area.
 
+    name    the part of the scopes before the colon
     title   the area's name on pages
+    read    what a key with the read scope may do, as a sentence on pages; write   the same for the
+            write scope
     """
 
     name: str
@@ -40,7 +43,7 @@ class Area(NamedTuple):
     write: str
 
 
-# The areas of scopes.
+# The areas whose scopes people and agents can request.
 AREAS: Final = (
     Area(
         "trade",
@@ -73,7 +76,7 @@ class UnknownScope(ValueError):
 
 
 def parse_scopes(texts: Iterable[str]) -> frozenset[Scope]:
-    """Return the scopes named in *texts*.  Raises UnknownScope, with a list of the valid scopes."""
+    """Return the scopes named in *texts*.  Raises UnknownScope, which lists the valid scopes."""
     scopes = set()
     for text in texts:
         try:

@@ -71,7 +71,7 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         self._update(key_id, changes)
 
     def find(self, key_hash: CredentialHash) -> Holder | None:
-        """Return the holder of the key with that hash, in any state; None if removed."""
+        """Return the holder of a key, valid or not, by the key's hash; None if the user is gone."""
         row = self._db.execute(FIND, (key_hash,)).fetchone()
         return None if row is None else HOLDER.read(row)
 
@@ -89,11 +89,11 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         return line
 
     def note_uses(self, used_at: Mapping[KeyId, UnixMs]) -> None:
-        """Set the time of the last use of keys, unless a later time is stored."""
+        """Store the time of the last use of each key, unless a later time is stored."""
         self._db.executemany(NOTE_USE, list(used_at.items()))
 
     def shown(self, user_id: UserId, now: UnixMs, limit: int) -> Sequence[KeyLine]:
-        """Return up to *limit* keys, active keys first, then newest first."""
+        """Return up to *limit* keys of the user: active keys first, and newer before older ones."""
         order = f"{IS_ACTIVE} DESC, id DESC"
         return self._all(f'"user" = ?1 ORDER BY {order} LIMIT ?3', user_id, now, limit)
 
@@ -102,7 +102,7 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         return int(self._db.execute(COUNT_ACTIVE, (user_id, now)).get)
 
     def count_made(self, user_id: UserId, since: UnixMs) -> int:
-        """Return the number of keys created after *since*, except those of applications."""
+        """Return the number of keys the user got after *since*, except those of applications."""
         return int(self._db.execute(COUNT_MADE, (user_id, since)).get)
 
     def revoke_active(self, user_id: UserId, at: UnixMs) -> int:
@@ -112,7 +112,7 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
 
 
 class SqlKeyAddressRows:
-    """The addresses that used keys, inside one transaction; the newest ADDRESSES_MAX per key."""
+    """The newest ADDRESSES_MAX addresses that used each key, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -122,7 +122,7 @@ class SqlKeyAddressRows:
         return [KeyAddress(*row) for row in self._db.execute(OF_KEY, (key_id,))]
 
     def note(self, key_id: KeyId, used_at: Mapping[str, UnixMs]) -> None:
-        """Add uses by address, and delete all but the newest addresses."""
+        """Store the uses of a key by address, and delete all but the newest addresses."""
         uses = [(key_id, address, at) for address, at in used_at.items()]
         self._db.executemany(NOTE_ADDRESS, uses)
         self._db.execute(FORGET_OLD, (key_id,))

@@ -1,7 +1,7 @@
 """Delivery of e-mails from the outbox to a mail server.
 
-If a process is killed after it sent an e-mail and before it recorded that, the e-mail is sent
-again, with the same Message-ID.
+If a process is killed after it has sent an e-mail and before it has recorded this, the e-mail is
+sent again, with the same Message-ID.
 """
 
 import asyncio
@@ -41,28 +41,28 @@ REASON_LENGTH_MAX: Final = 200
 FAREWELL_S: Final = 1.0
 PERMANENT: Final = 500
 PLAIN: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+")
-POLICY: Final = "5.7."  # RFC 3463: the server refuses the sender for now
+POLICY: Final = "5.7."  # RFC 3463: a policy refuses the sender, perhaps only for a time
 
 
 class Unsent(Exception):
-    """The e-mail was not accepted; the message is the reason, for the operator."""
+    """The mail server did not accept the e-mail; the message has the reason, for the operator."""
 
 
 class EmailRefused(Unsent):
-    """The e-mail will never be accepted, because its recipient does not exist."""
+    """The e-mail will never be accepted: its recipient is invalid or does not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailServer:
     """The mail server that e-mails are sent to.
 
-    security    starttls: the connection must be protected before anything is sent; tls: from its
-                first byte; none
+    security    "tls": TLS from the first byte; "starttls": TLS before anything else is sent;
+                "none": without TLS
     username    the name for signing in; empty: do not sign in
     sender      the address that e-mails are sent from
     name        display name of the sender
-    timeout_s   seconds for an e-mail, from connecting to its acceptance
-    context     None: the certificates that the machine trusts
+    timeout_s   the most seconds for an e-mail, from connecting to its acceptance
+    context     the trusted certificates; None: those that the machine trusts
     """
 
     host: str
@@ -103,7 +103,7 @@ class SmtpTransport:
 
 
 class _Client(SMTP):
-    """An SMTP client that closes its connection at once, without waiting 30 s for TLS."""
+    """An SMTP client that closes its connection at once, without 30 s of waiting for TLS."""
 
     @override
     def close(self) -> None:
@@ -114,7 +114,7 @@ class _Client(SMTP):
 
 @asynccontextmanager
 async def connected(server: MailServer) -> AsyncIterator[SMTP]:
-    """Yield a client that has signed in; its socket is closed when the block is left.
+    """Yield a client that has signed in to *server*; close its socket at the end of the block.
 
     Raises SMTPException, OSError or ValueError.
     """
@@ -133,12 +133,12 @@ async def connected(server: MailServer) -> AsyncIterator[SMTP]:
         async with asyncio.timeout(server.timeout_s):
             await client.connect()
             yield client
-        with suppress(SMTPException, OSError):  # the e-mail was already accepted
+        with suppress(SMTPException, OSError):  # at this point the server has accepted the e-mail
             async with asyncio.timeout(FAREWELL_S):
                 await client.quit()
     finally:
         client.close()
-        # The socket is closed in the next iteration of the event loop, if there is one.
+        # Without another iteration of the event loop, the socket would stay open.
         await asyncio.sleep(0)
 
 
@@ -183,15 +183,15 @@ def _shown(cause: Exception) -> str:
         f"{cause.code} {cause.message}" if isinstance(cause, SMTPResponseException) else str(cause)
     )
     line = " ".join((text or type(cause).__name__).split())[:REASON_LENGTH_MAX]
-    return line.encode(errors="replace").decode()  # invalid UTF-8 bytes are surrogates
+    return line.encode(errors="replace").decode()  # surrogates stand for invalid UTF-8 bytes
 
 
 POLL_S: Final = 0.5
-COUNT_S: Final = 60.0  # interval of counting waiting e-mails while none is sent
+COUNT_S: Final = 60.0  # seconds between two counts of waiting e-mails while none is sent
 TROUBLE_S: Final = 5.0
 NO_DELIVERY: Final = "mail.delivery is none"
 PER_HOUR_MAX: Final = 3_000
-AT_ONCE: Final = 4  # e-mails within a lease: each takes at most its timeout
+AT_ONCE: Final = 4  # e-mails that are leased and sent at once, so that all end within the lease
 
 log = structlog.get_logger()
 
@@ -214,9 +214,9 @@ class PageTransport:
 class Delivery:
     """Delivers due e-mails.
 
-    transport   None: e-mails stay in the outbox, are counted, and are given up after three days
-    compose     returns the e-mail of a draft
-    per_hour_max  attempts of this process in any hour; further e-mails wait
+    transport     sends e-mails; None: e-mails stay in the outbox, and are given up after three days
+    compose       returns the e-mail of a draft
+    per_hour_max  the most attempts of this process in any hour; further e-mails wait
     """
 
     outbox: Outbox
@@ -228,11 +228,11 @@ class Delivery:
     _counted_at_s: float | None = field(default=None, init=False)
 
     async def run(self) -> None:
-        """Deliver e-mails, each within a second of being written, until cancelled."""
+        """Deliver e-mails until cancelled; normally each is sent within a second."""
         while True:
             try:
                 count = await self.round()
-            except Exception as trouble:  # no error may delay later e-mails
+            except Exception as trouble:  # an error must not stop the delivery of later e-mails
                 is_bug = not isinstance(trouble, ServiceUnavailable)
                 log.warning("due e-mails could not be read", exc_info=is_bug, why=str(trouble))
                 await asyncio.sleep(TROUBLE_S)
@@ -241,7 +241,7 @@ class Delivery:
                     await asyncio.sleep(POLL_S)
 
     async def round(self) -> int:
-        """Deliver some due e-mails; return the number leased.  Raises ServiceUnavailable."""
+        """Deliver some due e-mails; return how many were leased.  Raises ServiceUnavailable."""
         now = self.clock.now()
         now_s = self.clock.monotonic_s()
         room = 0 if self.transport is None else self._room(now_s)
@@ -256,7 +256,7 @@ class Delivery:
         return len(taken)
 
     def _room(self, now_s: float) -> int:
-        """Return the number of e-mails that may be tried now."""
+        """Return the number of e-mails that the limits allow to send now."""
         tried = self._tried_at_s
         while tried and now_s - tried[0] >= HOUR_S:
             tried.popleft()

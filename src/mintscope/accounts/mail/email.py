@@ -20,11 +20,11 @@ ADMITTED: Final = (
     Limit(name="e-mails in an hour", count=3, window_s=HOUR_S),
     Limit(name="e-mails in a day", count=5, window_s=DAY_S),
 )
-# Each request leaves a row, even for an address without an account, which may be invented.
+# A request adds a row even if the address has no account, and anyone can invent addresses.
 OF_SITE: Final = Limit(name="e-mails of a site", count=20, window_s=HOUR_S)
 UNVERIFIED_MAX: Final = 5  # e-mails of one kind in a day to an unverified address
-RESETS_MAX: Final = 20  # in a day, to an address with a valid link
-GOOD_MS: Final = Purpose.RESET_PASSWORD.lifetime_ms // 2  # least time left of that link
+RESETS_MAX: Final = 20  # reset e-mails in a day to an address that has a valid link
+GOOD_MS: Final = Purpose.RESET_PASSWORD.lifetime_ms // 2  # such a link is valid for this long
 
 
 class EmailKind(StrEnum):
@@ -54,17 +54,17 @@ class EmailKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A stored e-mail; its link and code are derived when the e-mail is sent.
+    """A stored e-mail; its link and code are derived from *proof* when the e-mail is sent.
 
-    facts   the facts of its text.  No text of an applicant is among them; texts of a user (the name
-            and message of an alert) are sent only to a verified address of that user
-            approved: `scopes`; rejected: `reason`, an administrator's words;
-            new key: `hint`, `scopes`; wider networks of a key: `hint`; claim: `username`;
-            second factor: `what` was done, in our words;
-            wallet linked: `wallet`; spend alert: `spent`, `level`, `day`;
-            signal fired, signal limit: the facts of `signals.emails`; webhook disabled: `signal`
-    proof   the source of the e-mail's link and code; None: it has neither
-    reason  why the last attempt failed, or why the e-mail was given up
+    facts   the values for the template of *kind*.  None is a text of an applicant; texts of a user
+            (the name and message of an alert) are sent only to a verified address of that user.  By
+            kind: application approved: `scopes`; application rejected: `reason`, an administrator's
+            text; new key: `hint`, `scopes`; wider networks of a key: `hint`; claim: `username`;
+            second factor: `what`, the change as a sentence; wallet linked: `wallet`; spend alert:
+            `spent`, `level`, `day`; alert fired, limit of an alert: as in `alerts.emails`; webhook
+            disabled: `signal`
+    proof   the proof from which link and code are derived; None: the e-mail has neither
+    reason  the reason why the last attempt failed or the e-mail was given up; None: neither
     """
 
     email_id: EmailId
@@ -88,7 +88,8 @@ class Draft:
 class Email:
     """An e-mail to send; *message_id* is the same at every attempt.
 
-    pause   the URL that stops such e-mails with one POST, RFC 8058; None: no such URL
+    pause   the URL to which one POST stops further e-mails of the alert (RFC 8058); None: the
+            e-mail has no such link
     """
 
     recipient: EmailAddress
@@ -109,7 +110,7 @@ class EmailChanges(TypedDict, total=False):
 
 
 class WrittenEmails(Protocol):
-    """The stored e-mails inside one transaction, as used by the limits and `tell_owner`."""
+    """The methods on stored e-mails that the limits and `tell_owner` need, in one transaction."""
 
     def insert(
         self,
@@ -119,7 +120,7 @@ class WrittenEmails(Protocol):
         proof: ProofId | None,
         at: UnixMs,
     ) -> EmailId:
-        """Add an e-mail that is due once the transaction is committed; *facts* as in Draft."""
+        """Add an e-mail, due at *at*; *facts* are described at Draft."""
 
     def written_to(
         self, recipient: EmailAddress, kind: EmailKind, since: UnixMs
@@ -128,10 +129,10 @@ class WrittenEmails(Protocol):
 
 
 class EmailLimit:
-    """Allows e-mails five minutes apart, up to three in an hour and five in a day.
+    """Limits e-mails for a key to one in five minutes, three in an hour and five in a day.
 
-    Strangers can ask for e-mails to any address: 20 an hour are admitted from one site, a
-    `site_key`, to all addresses together.
+    Because strangers can ask for e-mails to any address, visitors from one site (`site_key`) cannot
+    ask for more than 20 in an hour, to all addresses together.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -139,14 +140,14 @@ class EmailLimit:
         self._of_site = limits.limiter(OF_SITE)
 
     async def take(self, key: LimitKey, site: LimitKey | None = None) -> bool:
-        """Allow and count an e-mail of *key*; return False without counting if a limit is reached.
+        """Count an e-mail for *key*; return False, without counting, if a limit is reached.
 
-        site    the site of the visitor who asks for the e-mail; None: a user asks
+        site    the site of the visitor who asks for the e-mail; None: a signed-in user asks for it
         """
         return await take_all(self._counted(key, site)) is None
 
     async def give_back(self, key: LimitKey, site: LimitKey | None = None) -> None:
-        """Undo the count of an e-mail of *key* that was not written."""
+        """Undo the count of an e-mail for *key* that was not written."""
         for window, counted in self._counted(key, site):
             await window.give_back(counted)
 
@@ -166,7 +167,7 @@ def tell_owner(
 def may_write(emails: WrittenEmails, owner: User, kind: EmailKind, at: UnixMs) -> bool:
     """Return whether another e-mail of *kind* to *owner* may be written.
 
-    An unverified address gets few a day, because it may belong to another person.
+    An unverified address gets at most UNVERIFIED_MAX in a day: it may be another person's.
     """
     if owner.verified_at is not None:
         return True
@@ -176,7 +177,8 @@ def may_write(emails: WrittenEmails, owner: User, kind: EmailKind, at: UnixMs) -
 def may_write_reset(emails: WrittenEmails, recipient: EmailAddress, at: UnixMs) -> bool:
     """Return whether a link to set a new password may be written to *recipient*.
 
-    The limit applies only while an earlier link is valid, so that strangers lock no owner out.
+    The limit applies only while an earlier link is valid, so that strangers cannot lock out the
+    owner.
     """
     written = emails.written_to(recipient, EmailKind.RESET_PASSWORD, UnixMs(at - DAY_MS))
     has_good_link = any(

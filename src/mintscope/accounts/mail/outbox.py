@@ -1,6 +1,6 @@
-"""The outbox: stored e-mails; the process that leases an e-mail sends it.
+"""The outbox: stored e-mails, each of which is sent by the process that leases it.
 
-After a crash an e-mail may be sent twice, but is never lost.
+A crash can cause an e-mail to be sent twice, but never to be lost.
 """
 
 from collections.abc import Sequence
@@ -20,15 +20,18 @@ LINK_EXPIRED: Final = "its link is not good any more"
 
 
 class Outbox:
-    """Leases e-mails for delivery, and records their outcomes.  Raises ServiceUnavailable."""
+    """Leases e-mails for delivery, and records their outcomes.
+
+    Methods raise ServiceUnavailable.
+    """
 
     def __init__(self, store: AccountStore) -> None:
         self._store = store
 
     async def lease(self, now: UnixMs, *, limit: int) -> Sequence[Draft]:
-        """Lease the due e-mails for a minute, oldest first; give up those without a valid link."""
+        """Lease due e-mails for a minute, oldest first; give up those whose link has expired."""
         if not await self._store.read(lambda rows: rows.outbox.due(now, 1)):
-            return []  # called twice a second, so avoid the write lock
+            return []  # without the write lock, because this is called twice a second
         return await self._store.claim(lambda rows: _lease(rows, now, limit))
 
     async def sent(self, email_id: EmailId, now: UnixMs) -> None:
@@ -45,7 +48,7 @@ class Outbox:
     async def failed(
         self, email_id: EmailId, now: UnixMs, *, reason: str, retry_at: UnixMs | None
     ) -> None:
-        """Record the reason of a refusal by the mail server, and the next attempt, if any."""
+        """Record why an e-mail was not sent, and the time of the next attempt; None: give it up."""
 
         def note(rows: AccountRows) -> None:
             draft = rows.emails.get(email_id)
@@ -60,7 +63,10 @@ class Outbox:
         await self._store.transact(note)
 
     async def give_up(self, now: UnixMs, *, written_before: UnixMs, reason: str) -> int:
-        """Give up e-mails written by *written_before*, up to GIVE_UP_MAX; return their number."""
+        """Give up waiting e-mails written at *written_before* or earlier; return their number.
+
+        One call gives up at most GIVE_UP_MAX e-mails.
+        """
         if not await self._store.read(lambda rows: rows.outbox.written_before(written_before, 1)):
             return 0
 
@@ -84,8 +90,8 @@ class Outbox:
 def retry_at(draft: Draft, now: UnixMs) -> UnixMs | None:
     """Return the time of the next attempt after a failure at *now*; None after three days.
 
-    A minute later, then twice as long each time, at most six hours; the last time three days
-    after the e-mail was written.
+    The pause after the first attempt is a minute.  Each further pause is twice as long, but at most
+    six hours.  The last attempt is three days after the e-mail was written.
     """
     end = draft.written_at + GIVE_UP_MS
     if now >= end:

@@ -1,4 +1,4 @@
-"""Proofs of e-mail addresses, and e-mails, in SQL; the table of e-mails is named `letter`."""
+"""Proofs of e-mail addresses, and e-mails, in SQL; the table of the e-mails is `letter`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -21,12 +21,12 @@ HOLDS: Final = """
 SELECT count(*) FROM proof
  WHERE purpose = 'undo_email' AND email = ? AND subject <> ? AND used_at IS NULL AND expires_at > ?
 """
-# A proof is kept as long as its e-mail, because the e-mail's link and code derive from it.
+# A proof is stored as long as its e-mail, whose link and code are derived from the proof.
 PURGE_PROOFS: Final = """
 DELETE FROM proof WHERE (used_at < ?1 OR expires_at < ?1)
    AND NOT EXISTS (SELECT 1 FROM letter WHERE letter.proof = proof.id)
 """
-# Proofs for addresses without an account, to which no e-mail was written.
+# Deletes proofs for addresses without an account, to which no e-mail was written.
 PURGE_STRANGERS: Final = (
     "DELETE FROM proof WHERE purpose = 'reset_password' AND subject = 0 AND expires_at < ?"
 )
@@ -47,7 +47,7 @@ class SqlProofRows(Table[ProofId, EmailProof]):
         self._update(proof_id, changes)
 
     def newest(self, purpose: Purpose, subject: int) -> EmailProof | None:
-        """Return the newest proof about *subject*, valid or not."""
+        """Return the newest proof for *purpose* about *subject*, valid or not."""
         condition = "purpose = ? AND subject = ? ORDER BY id DESC LIMIT 1"
         return self._first(condition, purpose, subject)
 
@@ -56,15 +56,15 @@ class SqlProofRows(Table[ProofId, EmailProof]):
         return self._add(asdict(new) | {"expires_at": new.expires_at})
 
     def use_up(self, purpose: Purpose, subject: int, at: UnixMs, *, since: UnixMs = EVER) -> None:
-        """Mark as used the unused proofs about *subject* that were created at *since* or later."""
+        """Use up the proofs for *purpose* about *subject* that were created at *since* or later."""
         self._db.execute(USE_UP, (purpose, subject, at, since))
 
     def delete(self, purpose: Purpose, subject: int) -> None:
-        """Delete every proof about *subject*."""
+        """Delete every proof for *purpose* about *subject*."""
         self._db.execute("DELETE FROM proof WHERE purpose = ? AND subject = ?", (purpose, subject))
 
     def holds(self, email: EmailAddress, subject: int, at: UnixMs) -> bool:
-        """Return whether an undo link may restore *email* to an account other than *subject*."""
+        """Return whether an undo link can restore *email* to an account other than *subject*."""
         return bool(self._db.execute(HOLDS, (email, subject, at)).get)
 
 
@@ -83,7 +83,7 @@ class SqlEmailRows(Table[EmailId, Draft]):
         proof: ProofId | None,
         at: UnixMs,
     ) -> EmailId:
-        """Add an e-mail that is due once the transaction is committed; *facts* as in Draft."""
+        """Add an e-mail, due at *at*; *facts* are described at Draft."""
         new_row = {"kind": kind, "recipient": recipient, "facts": dict(facts), "proof": proof}
         return self._add({**new_row, "written_at": at, "due_at": self._shared(at)})
 
@@ -100,12 +100,12 @@ class SqlEmailRows(Table[EmailId, Draft]):
         return self._all("recipient = ? AND kind = ? AND written_at > ?", recipient, kind, since)
 
     def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
-        """Return the unsent e-mails with a proof about *subject*."""
+        """Return the waiting e-mails with a proof for *purpose* about *subject*."""
         condition = f"proof.purpose = ? AND proof.subject = ? AND {IS_WAITING}"
         return self._all(condition, purpose, subject)
 
     def purge(self, before: UnixMs, now: UnixMs) -> None:
-        """Delete e-mails finished earlier than *before*, then ended proofs without an e-mail.
+        """Delete e-mails sent or given up before *before*, then old proofs without an e-mail.
 
         Proofs that belong to no user are deleted once they have expired by *now*.
         """
@@ -119,7 +119,7 @@ class SqlEmailRows(Table[EmailId, Draft]):
         return self._all(DUE, self._shared(now), limit)
 
     def claim(self, now: UnixMs, limit: int) -> Sequence[Draft]:
-        """Return the due e-mails and lock them; skip those that another transaction has locked."""
+        """Lock and return up to *limit* due e-mails that no other transaction has locked."""
         statement = f"{DUE} /* FOR UPDATE OF {self.NAME} SKIP LOCKED */"
         return self._all(statement, self._shared(now), limit)
 
@@ -128,7 +128,7 @@ class SqlEmailRows(Table[EmailId, Draft]):
         return self._all(f"written_at <= ? AND {IS_WAITING} LIMIT ?", at, limit)
 
     def newest(self, limit: int) -> Sequence[Draft]:
-        """Return the newest e-mails, sent or not."""
+        """Return the newest *limit* e-mails, sent or not."""
         return self._all("TRUE ORDER BY letter.id DESC LIMIT ?", limit)
 
     def count_waiting(self) -> int:

@@ -1,8 +1,8 @@
-"""The texts of e-mails: the reason, the next step, and advice for the wrong recipient.
+"""The texts of e-mails: the reason, the next step, and advice for a wrong recipient.
 
 No e-mail contains a text of an applicant, and only e-mails to a verified address contain texts of a
-user: a person who enters a stranger's address must not be able to write to the stranger in our
-name.
+user: a person who enters a stranger's address must not be able to write to the stranger in the name
+of the service.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ PAUSABLE: Final = {
     EmailKind.SIGNAL_HOUR_LIMIT,
 }
 
-# The link path of the other e-mails that have a proof.
+# The path of the link in all other e-mails that have a proof.
 UNDO: Final = (Purpose.UNDO_EMAIL, "undo-email")
 
 
@@ -49,10 +49,10 @@ class EmailWithoutLink(ValueError):
 
 
 def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) -> Email:
-    """Return the e-mail of *draft*; the result is always the same.
+    """Return the e-mail of *draft*; every call for a draft returns the same e-mail.
 
-    origin    the configured beginning of links, never from a request
-    name      of this installation
+    origin    the configured origin of links; it is never taken from a request
+    name      the name of this installation
     Raises    EmailWithoutLink
     """
     facts = NO_FACTS | draft.facts | {"origin": origin, "name": name}

@@ -1,1 +1,1 @@
-"""Applications of agents, reviews, exchange of the one-time secret."""
+"""Applications of agents, their reviews, and the exchange of the application secret."""

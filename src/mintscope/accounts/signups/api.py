@@ -37,7 +37,8 @@ from mintscope.kit.primitives import UnixMs, about
 EXAMPLE_SECRET: Final = "svc_app_" + "0123456789abcdef" * 4
 EXAMPLE_KEY: Final = "svc_live_" + "0123456789abcdef" * 5
 
-# A printable line, or none; a text without control characters that is not blank.
+# LINE matches a printable or empty line, PROSE a text that is not blank and has no control
+# characters.
 LINE: Final = r"^\s*(?:[^\p{C}\p{Z}]| )*\s*$"
 PROSE: Final = (
     r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f]"
@@ -238,10 +239,10 @@ class ScopesAsked(Wire, kw_only=True):
 
 
 class ExchangeLimit:
-    """Counts attempts with the correct secret by address, and others by address and client.
+    """Counts attempts with the correct secret by e-mail address, others by address and client.
 
-    A client without the secret cannot use up the attempts of its owner.  The two windows are
-    separate, so that strangers cannot crowd owners out of memory either.
+    A client without the secret cannot use up the attempts of its owner.  The two counters are
+    separate, so strangers cannot displace the counts of owners from memory either.
     """
 
     def __init__(self, limit: Limit, limits: Limits) -> None:
@@ -252,7 +253,7 @@ class ExchangeLimit:
     async def pass_through(
         self, request: Request, email: EmailAddress, *, address: str, is_right: bool
     ) -> None:
-        """Count *request*.  Raises RateLimited, always with the whole window as the wait."""
+        """Count *request*.  Raises RateLimited; its wait is always the whole window."""
         try:
             if is_right:
                 await self._right.pass_through(request, email)
@@ -296,8 +297,8 @@ STANDINGS: Final = {
 class AccountRoutes:
     """Handlers for requests of agents.
 
-    everything   limit of all requests, by address
-    signups      limit of applications, by address
+    everything   the limit of all requests from a client address
+    signups      the limit of applications from a client address
     """
 
     signup: Signups
@@ -410,8 +411,9 @@ class AccountRoutes:
         most one attempt in 5 seconds. Costs nothing. With an Idempotency-Key, a lost response is
         returned again for ten minutes.
         """
-        # The secret is checked first, always in the same way; then the limit counts; then the
-        # outcome is returned.  So neither the time nor a refusal shows a stranger who has applied.
+        # The secret is checked first, in the same time for every address; then the limit counts;
+        # then the outcome is returned.  Neither the time nor a refusal shows a stranger who has
+        # applied.
         await self.everything.pass_through(request)
         email, secret = await _credentials(request)
         key = _redelivery_key(request)

@@ -1,8 +1,8 @@
-"""Applications for beta access: states, and the form that begins one.
+"""Applications for API keys of the beta: their states, and the sign-up form.
 
 awaiting_confirmation --address confirmed--> awaiting_approval --review--> approved | rejected
 approved --secret exchanged--> key_issued --administrator resets--> approved
-awaiting_confirmation --72 h, or "this was not me"--> gone, the address is free again
+awaiting_confirmation --72 h, or "this was not me"--> deleted, the address is free again
 """
 
 import hmac
@@ -31,7 +31,7 @@ UNDO_MS: Final = MINUTE_MS  # how long a decision can be undone
 
 
 class UserType(StrEnum):
-    """The role that the applicant states."""
+    """The role that an applicant states in the form."""
 
     TRADER = "trader"
     PROVIDER = "provider"
@@ -57,7 +57,7 @@ UNDECIDED: Final = frozenset(
 class Form:
     """A valid sign-up form.
 
-    asked_scopes   the scopes requested for the key, besides the read scopes
+    asked_scopes   the write scopes that were requested for the key
     """
 
     email: EmailAddress
@@ -72,13 +72,13 @@ class Form:
 class Application:
     """An application in its current state.
 
-    email         normalised
-    scopes        granted by an administrator, besides the read scopes; empty before a decision
-    decided_by    the reviewer, as the audit log names actors
+    scopes        the scopes that an administrator granted, besides the read scopes; empty before a
+                  decision
+    decided_by    the audit-log name of the reviewer
     note          the administrator's note, never shown to the applicant
-    user_removed  the account that its key belonged to was removed
-    asked_at      when its key requested further scopes; None: no request awaits a decision
-    asked_why     the reason that the request states
+    user_removed  whether the account that owned the application's key was removed
+    asked_at      the time when the key requested further scopes; None: no request awaits a decision
+    asked_why     the reason that the request of the key states
     """
 
     signup_id: SignupId
@@ -97,7 +97,7 @@ class Application:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether a decision is due, on the application or on scopes that its key requested."""
+        """Whether the application, or a request of its key for scopes, awaits a decision."""
         return self.state in UNDECIDED or self.asked_at is not None
 
     @property
@@ -107,7 +107,7 @@ class Application:
         return is_issued and (self.decided_at or 0) > (self.issued_at or 0)
 
     def can_be_undone(self, now: UnixMs) -> bool:
-        """Return whether the decision is recent enough to undo, and no key was issued after it."""
+        """Return whether the newest decision on the application can still be undone at *now*."""
         if self.decided_at is None or now - self.decided_at >= UNDO_MS:
             return False
         if self.is_of_scopes:
@@ -115,7 +115,7 @@ class Application:
         return self.state in {ApplicationState.APPROVED, ApplicationState.REJECTED}
 
     def has_lapsed(self, now: UnixMs) -> bool:
-        """Return whether the application was not confirmed in time."""
+        """Return whether the time to confirm the application is over at *now*."""
         is_waiting = self.state is ApplicationState.AWAITING_CONFIRMATION
         return is_waiting and self.applied_at <= now - LAPSE_MS
 
@@ -124,11 +124,11 @@ class Application:
 class KeptApplication:
     """An application with the hashes and nonces of its secrets.
 
-    secret_nonce     derives its secret, together with a redelivery key
-    signup_redeem    hash of the redelivery key of the signup; None if none was sent
+    secret_nonce     the application secret is derived from it and the redelivery key
+    signup_redeem    the hash of the redelivery key of the signup; None: the signup had none
     owner            the user that the key belongs to; None before the first exchange
-    key_nonce        derives its key, together with the secret; None: no key yet
-    exchange_redeem  like signup_redeem, for the exchange
+    key_nonce        the API key is derived from it and the application secret; None: no key yet
+    exchange_redeem  the hash of the redelivery key of the exchange; None: the exchange had none
     """
 
     application: Application
@@ -142,7 +142,7 @@ class KeptApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewApplication:
-    """An application to store; fields as in KeptApplication."""
+    """An application to store; its fields are described at KeptApplication."""
 
     form: Form
     secret_hash: CredentialHash
@@ -172,7 +172,10 @@ class ApplicationChanges(TypedDict, total=False):
 def is_sent_again(
     first: CredentialHash | None, again: CredentialHash | None, *, after_ms: int
 ) -> bool:
-    """Return whether both hashes are of the same redelivery key, and the second came in time."""
+    """Return whether both hashes are of one redelivery key, and the second was sent in time.
+
+    after_ms   milliseconds between the two requests
+    """
     return (
         first is not None
         and again is not None
@@ -213,19 +216,19 @@ def parse_form(fields: Mapping[str, object]) -> Form:
 
 
 class FieldReader:
-    """Reads the fields of a form; the results are valid only if `expect_sound` passes."""
+    """Reads the fields of a form; the results are valid only if `expect_sound` does not raise."""
 
     def __init__(self, fields: Mapping[str, object]) -> None:
         self._fields = fields
         self._messages: list[FieldMessage] = []
 
     def expect_sound(self) -> None:
-        """Raise InvalidFields if any field was refused."""
+        """Raise InvalidFields if one of the fields that were read was refused."""
         if self._messages:
             raise InvalidFields(self._messages)
 
     def text(self, name: str) -> str:
-        """Return a required text without restrictions."""
+        """Return the required text *name*, without further checks."""
         return self._required(name) or ""
 
     def email(self, name: str) -> EmailAddress:
@@ -238,7 +241,7 @@ class FieldReader:
             return EmailAddress("")
 
     def handle(self, name: str) -> str | None:
-        """Return an optional line, trimmed; None if it is blank."""
+        """Return an optional line of text, trimmed; None if it is blank."""
         text = (self._text(name) or "").strip()
         if len(text) > HANDLE_LENGTH_MAX:
             self._refuse(
@@ -286,13 +289,13 @@ class FieldReader:
             return frozenset()
 
     def _required(self, name: str) -> str | None:
-        """Return the text of a field; None if it was refused."""
+        """Return the text of a required field; None if the field was refused."""
         if self._fields.get(name) is None:
             self._refuse(name, MISSING)
         return self._text(name)
 
     def _text(self, name: str) -> str | None:
-        """Return the text of a field; None if it is missing, null or refused."""
+        """Return the text of a field; None if the field is missing, null or refused."""
         value = self._fields.get(name)
         if isinstance(value, str):
             return value

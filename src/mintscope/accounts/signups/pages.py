@@ -1,4 +1,4 @@
-"""The administrators' queue: applications, reviewed one at a time."""
+"""The pages on which administrators review applications, one at a time."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -63,7 +63,7 @@ class ReviewPages:
             yield post(f"{one}/{what}", partial(self._end, what), Access.FRESH)
 
     async def queue(self, request: PageRequest) -> PageResponse:
-        """Show pending applications, oldest first, or those in another state, or all."""
+        """Show applications: pending ones, oldest first, those in another state, or all of them."""
         shown = request.query_params.line("state") or str(ApplicationState.AWAITING_APPROVAL)
         if shown not in {EVERY, *ApplicationState}:
             raise NotFound
@@ -120,7 +120,7 @@ class ReviewPages:
         except InvalidForm as invalid:
             return await self._page(application, request, errors=invalid.errors)
         except NotPossible as error:
-            # Another administrator was faster: the page shows the current state.
+            # Another administrator has decided before: the page shows the current state.
             now = await self._application(request)
             return await self._page(now, request, errors={"": sentence(error)})
         queue = f"{QUEUE}?decided={application.signup_id}"
@@ -143,11 +143,14 @@ class ReviewPages:
         return Redirect(page, notice="decision-undone")
 
     async def _ask(self, what: Ending, request: PageRequest) -> PageResponse:
-        """Ask for confirmation before the key is revoked or the application is deleted."""
+        """Ask for confirmation before the key is reset or the application is deleted.
+
+        what    the template of the question: reset or forget
+        """
         return _confirmation(what, await self._application(request))
 
     async def _end(self, what: Ending, request: PageRequest) -> PageResponse:
-        """Reset the key for another exchange, or delete the application."""
+        """Revoke the key and allow another exchange, or delete the application."""
         application = await self._application(request)
         end = self._review.reset if what == "reset" else self._review.forget
         try:

@@ -1,4 +1,7 @@
-"""Actions of administrators, all logged: reviews of applications, removal of accounts."""
+"""Actions of administrators, such as reviews of applications and removals of accounts.
+
+All of these actions are logged.
+"""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -41,8 +44,8 @@ DECLINED: Final = "declined token"
 MINT: Final = "mint:"
 REQUESTS_READ_MAX: Final = 100
 HISTORY_MAX: Final = 20
-EVENTS_READ_MAX: Final = 100  # events read of each action, to undo a decision
-FORMER: Final = 2  # two decisions: the second is the former one
+EVENTS_READ_MAX: Final = 100  # events of each action that an undo reads
+FORMER: Final = 2  # an undo needs two decisions: the undone one and the one before
 NO_SCOPES: Final[frozenset[Scope]] = frozenset()
 
 REOPENED: Final = "reopened"
@@ -55,14 +58,14 @@ DECISIONS: Final = {
     GRANTED,
     REFUSED,
 }
-HAD: Final = "had"  # in the log: the scopes before a decision on other scopes
+HAD: Final = "had"  # in the audit log: the scopes before a decision on further scopes
 TOO_LATE: Final = "a decision can be undone for a minute, and until another decision is made"
 KEY_FETCHED: Final = (
     "the applicant has fetched the key, so the approval cannot be undone: revoke the key with"
     " Forget the application, or with Let it fetch a key again"
 )
 
-# The state of an application, as the end of a sentence.
+# The states of an application, each as the end of a sentence.
 STANDINGS: Final = {
     ApplicationState.AWAITING_CONFIRMATION: "awaits the confirmation of its e-mail address",
     ApplicationState.AWAITING_APPROVAL: "awaits approval",
@@ -74,7 +77,7 @@ STANDINGS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A decision on an application, which must be in one of the *expected* states."""
+    """A decision on an application; the application must be in one of the states *expected*."""
 
     signup_id: SignupId
     state: ApplicationState
@@ -89,8 +92,8 @@ class Decision:
 class Reviews:
     """Actions of administrators; each is one transaction with its audit row and its e-mail.
 
-    Each does nothing and raises SessionEnded if the session has ended meanwhile, or if its user is
-    no longer an administrator.
+    An action does nothing and raises SessionEnded if the session has ended meanwhile, or if its
+    user is no longer an administrator.
     """
 
     store: AccountStore
@@ -106,8 +109,9 @@ class Reviews:
         limit: int,
         text: str = "",
     ) -> Sequence[Application]:
-        """Return applications after *after*: oldest first in *state*, newest first without it.
+        """Return up to *limit* applications after *after*.
 
+        state  only applications in this state, oldest first; None: all, newest first
         text   only applications with this text in the address, a name or the motivation
         """
         return await self.store.read(lambda rows: rows.applications.page(state, after, limit, text))
@@ -135,7 +139,7 @@ class Reviews:
 
         With *unconfirmed*, an application that awaits confirmation can be approved, too.
 
-        Raises    NotPossible
+        Raises    NotPossible if the application is in another state, SessionEnded
         """
         approved = ApplicationState.APPROVED
         expected = UNDECIDED if unconfirmed else frozenset({ApplicationState.AWAITING_APPROVAL})
@@ -160,13 +164,13 @@ class Reviews:
     async def undo(
         self, signup_id: SignupId, *, decided_at: UnixMs, actor: Reviewer
     ) -> Application:
-        """Undo the decision of *decided_at*, within a minute of it.
+        """Undo the decision that was made at *decided_at*, within a minute after it.
 
-        An applicant who was notified gets another e-mail.  If the decision granted scopes to a key,
-        the key loses them, without an e-mail.
+        An applicant who was notified of the decision gets another e-mail.  If the decision granted
+        scopes to a key, the key loses them, without an e-mail.
 
-        Raises    NotPossible after a minute, after another decision, and for an approval once the
-                  key was fetched
+        Raises    NotPossible after a minute, after another decision, and for an approval if the
+                  applicant has fetched the key
         """
         now = self.clock.now()
         return await self.store.transact(
@@ -184,7 +188,7 @@ class Reviews:
         return await self.store.transact(lambda rows: _reset(rows, signup_id, actor, now))
 
     async def forget(self, signup_id: SignupId, *, actor: Reviewer) -> None:
-        """Delete the application, its key and its agent.  Raises NotPossible."""
+        """Delete the application; revoke its key and remove its agent.  Raises NotPossible."""
         now = self.clock.now()
         await self.store.transact(lambda rows: _forget(rows, signup_id, actor, now))
 
@@ -200,22 +204,27 @@ class Reviews:
     async def remove_user(self, user_id: UserId, *, actor: Reviewer) -> None:
         """Remove an account with its keys and sessions; its application cannot be exchanged again.
 
-        Raises    NotPossible if the user does not exist or is the last administrator
+        Raises    NotPossible if the user does not exist, has a payment in progress, or is the last
+                  administrator
         """
         now = self.clock.now()
         await self.store.transact(lambda rows: remove_user(rows, user_id, actor, now))
 
     async def drop_second_factor(self, user_id: UserId, *, actor: Reviewer) -> None:
-        """Remove a person's second factors, so that the password suffices.  Raises NotPossible."""
+        """Remove a person's second factors, so that the password suffices.
+
+        Raises    NotPossible if the person has none, SessionEnded
+        """
         now = self.clock.now()
         await self.store.transact(lambda rows: drop_second_factor(rows, user_id, actor, now))
 
     async def make_administrator(
         self, email: EmailAddress, *, password_hash: str, actor: Actor
     ) -> tuple[User, bool]:
-        """Make the person with *email* an administrator; also return whether the account is new.
+        """Make the person with *email* an administrator; create an account if there is none.
 
-        If the address was never verified, set the password, and end the sessions and keys.
+        If the address of an existing account was never verified, set its password, and end its
+        sessions and keys.  Return the user, and whether the account was created.
         """
         new = NewUser(
             kind=UserKind.PERSON,
@@ -229,11 +238,14 @@ class Reviews:
     async def events(
         self, *, before: int | None = None, limit: int, wanted: EventFilter = EVERYTHING
     ) -> Sequence[tuple[int, Event]]:
-        """Return the audit log with its row numbers, newest first."""
+        """Return up to *limit* events of the audit log, with their numbers, newest first.
+
+        before   only events with a smaller number; None: all
+        """
         return await self.store.read(lambda rows: rows.events.newest(before, limit, wanted))
 
     async def numbers(self, *, since: int) -> Mapping[Series, Mapping[int, int]]:
-        """Return the hourly figures since the hour *since*, by series and hour."""
+        """Return hourly figures by series and hour, from the hour *since* on."""
         return await self.store.read(lambda rows: rows.hours.since(since))
 
     async def names(self, subjects: Collection[str]) -> Mapping[str, str]:
@@ -253,7 +265,10 @@ class Reviews:
         )
 
     async def asked_tokens(self) -> Mapping[Mint, Event]:
-        """Return the newest request for each mint that was not declined since, newest first."""
+        """Return the newest request to track each mint, newest first; omit declined requests.
+
+        Only the newest REQUESTS_READ_MAX requests and refusals are read.
+        """
 
         def work(rows: AccountRows) -> dict[Mint, Event]:
             wanted, declined = (
@@ -272,7 +287,7 @@ class Reviews:
         return await self.store.read(work)
 
     async def record(self, action: str, subject: str, *, actor: Reviewer, **detail: str) -> None:
-        """Record an action of an administrator that is not a review.  Raises SessionEnded."""
+        """Log an action that is not a review and was done elsewhere.  Raises SessionEnded."""
         now = self.clock.now()
 
         def work(rows: AccountRows) -> None:
@@ -316,7 +331,7 @@ def _decide(rows: AccountRows, decision: Decision, at: UnixMs) -> Application:
 def _decide_asked(
     rows: AccountRows, before: Application, decision: Decision, actor: Actor, at: UnixMs
 ) -> Application:
-    """Grant the keys of an application the decided scopes, or none; its state does not change."""
+    """Grant or refuse the scopes that a key requested; the application's state does not change."""
     signup_id = before.signup_id
     is_granted = decision.state is ApplicationState.APPROVED
     added = with_reads(decision.scopes) if is_granted else NO_SCOPES
@@ -367,8 +382,8 @@ def _undo_asked(
 ) -> Application:
     """Undo a decision on scopes that a key requested: the keys lose the granted scopes.
 
-    The log has the scopes and the decision of before.  If the key has made another request since,
-    that request awaits a decision.
+    The earlier scopes and the earlier decision are read from the audit log.  The request awaits a
+    decision again, or a later request of the key if there is one.
     """
     signup_id = before.signup_id
     decisions = _standing(_events(rows, signup_id, *DECISIONS, REOPENED))
@@ -395,7 +410,7 @@ def _undo_asked(
 
 
 def _events(rows: AccountRows, signup_id: SignupId, *actions: str) -> list[Event]:
-    """Return the newest events of each of *actions* on an application, newest first.
+    """Return the newest events about *actions* on an application, newest first.
 
     Each action is read separately, so that repeated requests of a key cannot hide decisions.
     """
@@ -407,7 +422,7 @@ def _events(rows: AccountRows, signup_id: SignupId, *actions: str) -> list[Event
 
 
 def _standing(events: Sequence[Event]) -> list[Event]:
-    """Return the decisions among *events* that were not undone, newest first."""
+    """Return the decisions among *events*, newest first, without those that were undone."""
     found = list[Event]()
     undone_count = 0
     for event in events:
@@ -421,7 +436,7 @@ def _standing(events: Sequence[Event]) -> list[Event]:
 
 
 def _tell_approved(rows: AccountRows, application: Application, at: UnixMs) -> str:
-    """Write to the applicant that the key can be exchanged; return its scopes as text."""
+    """E-mail the applicant that the secret can be exchanged; return the key's scopes as text."""
     scopes = ", ".join(in_order(READ_SCOPES | application.scopes))
     kind = EmailKind.APPLICATION_APPROVED
     facts = {"scopes": scopes}

@@ -1,4 +1,4 @@
-"""The sign-up of an agent, and the exchange of its one-time secret."""
+"""The sign-up of an agent, and the exchange of its application secret."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,24 +38,24 @@ WRONG_CODE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Signup:
-    """The answer to the applicant; its secret is shown once."""
+    """The answer to an applicant: number and secret of the application."""
 
     signup_id: SignupId
     secret: ApplicationSecret
 
 
 class Signups(AccountService):
-    """Accepts applications."""
+    """Accepts applications, confirms their addresses, and deletes those not confirmed in time."""
 
     async def apply(self, form: Form, *, redelivery_key: str | None) -> Signup:
         """Store the application and an e-mail to its address, in one transaction.
 
-        If an equal application was sent with the same *redelivery_key* within ten minutes, return
-        its answer again.  Raises DuplicateApplication, ServiceUnavailable.
+        If the same application was sent with the same *redelivery_key* in the last ten minutes,
+        return the same answer again.  Raises DuplicateApplication, ServiceUnavailable.
         """
         nonce = self.entropy(NONCE_BYTES)
         proof_nonce = self.entropy(NONCE_BYTES)
-        # Without a key from the applicant, use a key that no request can ever contain.
+        # If the applicant sent no redelivery key, use a random key that no request can contain.
         secret = self.secrets.secret_of(nonce, redelivery_key or self.entropy(NONCE_BYTES).hex())
         new = NewApplication(
             form=form,
@@ -96,7 +96,7 @@ class Signups(AccountService):
         return application.state
 
     async def find_by_link(self, text: str) -> EmailAddress | None:
-        """Return the address of the application that a link confirms; None if invalid."""
+        """Return the address that the link *text* confirms; None if the link is invalid."""
         proof = await self.find_proof(text, Purpose.CONFIRM_APPLICATION)
         return None if proof is None else proof.email
 
@@ -105,7 +105,10 @@ class Signups(AccountService):
         return await self._use_link(text, _confirm_by_link)
 
     async def disown(self, text: str) -> bool:
-        """Delete an application that the owner of its address disowns; False if it was decided."""
+        """Delete an application for the owner of its address, who did not make the application.
+
+        Return False if the link is invalid or the application was decided.
+        """
         return await self._use_link(text, _disown)
 
     async def forget_lapsed(self) -> int:
@@ -132,7 +135,7 @@ class Signups(AccountService):
 def forget(
     rows: AccountRows, signup_id: SignupId, action: str, actor: Actor, at: UnixMs, **detail: str
 ) -> None:
-    """Delete an application and its proofs; e-mails with those proofs are not sent any more."""
+    """Delete an application and its proofs; waiting e-mails with these proofs are given up."""
     purpose = Purpose.CONFIRM_APPLICATION
     for draft in rows.emails.waiting_with(purpose, signup_id):
         rows.emails.update(draft.email_id, given_up_at=at, reason=DELETED)
@@ -170,7 +173,10 @@ def _is_answer_to(earlier: KeptApplication, again: NewApplication) -> bool:
 def _guess(
     rows: AccountRows, signup_id: SignupId, code: str, secrets: AccountSecrets, at: UnixMs
 ) -> bool:
-    """Count a guess, and confirm if it is correct; after GUESSES_MAX every guess is wrong."""
+    """Count a guess of the code; if it is correct, confirm the address and return True.
+
+    After GUESSES_MAX guesses, every guess is wrong.
+    """
     proof = rows.proofs.newest(Purpose.CONFIRM_APPLICATION, signup_id)
     is_good = proof is not None and proof.is_good(Purpose.CONFIRM_APPLICATION, at)
     if proof is None or not is_good or proof.guesses >= GUESSES_MAX:
@@ -190,7 +196,7 @@ def _confirm_by_link(rows: AccountRows, proof: EmailProof, at: UnixMs) -> bool:
 
 
 def _confirm(rows: AccountRows, signup_id: SignupId, actor: Actor, at: UnixMs) -> None:
-    """Record that the address is the applicant's, whether or not an administrator has decided."""
+    """Record that the applicant has confirmed the address, even if the application was decided."""
     rows.proofs.use_up(Purpose.CONFIRM_APPLICATION, signup_id, at)
     kept = rows.applications.get(signup_id)
     if kept is None or kept.application.confirmed_at is not None:
@@ -215,7 +221,7 @@ def _disown(rows: AccountRows, proof: EmailProof, at: UnixMs) -> bool:
 
 
 def _forget_lapsed(rows: AccountRows, at: UnixMs) -> int:
-    """Delete some lapsed applications; return their number, 0 if no more are left."""
+    """Delete up to SWEEP_MAX lapsed applications; return their number."""
     state = ApplicationState.AWAITING_CONFIRMATION
     longest_waiting = rows.applications.page(state, None, SWEEP_MAX)
     lapsed = [each for each in longest_waiting if each.has_lapsed(at)]
@@ -240,9 +246,9 @@ class IssuedKey:
 class Offer:
     """The key to be issued for an application.
 
-    key_nonce  derives the key, together with the secret
-    redeem     hash of the redelivery key; None if none was sent
-    username   user name of the agent account, if one has to be created
+    key_nonce  the key is derived from it and the application secret
+    redeem     the hash of the redelivery key of the exchange; None: the exchange has none
+    username   the user name of the agent account, if an account must be created
     """
 
     signup_id: SignupId
@@ -254,21 +260,23 @@ class Offer:
 
 
 class Exchanges(AccountService):
-    """Issues the keys of applications."""
+    """Exchanges application secrets for API keys."""
 
     async def exchange(
         self, application: Application, secret: str, *, redelivery_key: str | None
     ) -> IssuedKey:
         """Issue the one key of *application*, and write to its e-mail address.
 
-        It is one transaction, which expects the state `approved`: of many requests at once, in any
-        number of processes, one gets the key, the others KeyAlreadyExists.  With the
-        *redelivery_key* of an exchange in the last ten minutes the key is returned again.
+        One transaction does this, and expects the state `approved`: of many requests at once, in
+        any number of processes, one gets the key, and the others KeyAlreadyExists.  A request with
+        the *redelivery_key* of an exchange in the last ten minutes gets the same key again.
 
-        The key belongs to the account of an earlier key; else to the person who has verified the
-        same address, if the application has confirmed it, too; else to a new agent account.
-        Raises    NotApproved, KeyAlreadyExists, AccountNotFound (it was removed; raised first),
-                  InvalidCredentials (the application is gone), ServiceUnavailable
+        If an earlier key was issued, the new key belongs to the same account.  Otherwise it belongs
+        to the person who has verified the address, if the applicant has confirmed the address, too.
+        Otherwise it belongs to a new agent account.
+        Raises    AccountNotFound if the account was removed (checked first), NotApproved,
+                  KeyAlreadyExists, InvalidCredentials if the application was deleted,
+                  ServiceUnavailable
         """
         _expect_offerable(application, is_repeated=redelivery_key is not None)
         nonce = self.entropy(NONCE_BYTES)
@@ -288,7 +296,7 @@ class Exchanges(AccountService):
 
 
 def _expect_offerable(application: Application, *, is_repeated: bool) -> None:
-    """Raise the errors that the state of *application* implies, before any write lock is taken."""
+    """Raise the errors of `exchange` that are clear from *application*, without a write lock."""
     if application.user_removed:
         raise errors.AccountNotFound
     if application.state is ApplicationState.KEY_ISSUED and not is_repeated:
@@ -298,7 +306,7 @@ def _expect_offerable(application: Application, *, is_repeated: bool) -> None:
 
 
 def _issue(rows: AccountRows, offer: Offer) -> tuple[KeyLine, str, bytes]:
-    """Issue or find the application's key; return it, the user's name and the key's nonce."""
+    """Issue the application's key, or find it; return key, user name and nonce of the key."""
     kept = rows.applications.get(offer.signup_id)
     if kept is None:
         raise errors.InvalidCredentials
@@ -346,10 +354,10 @@ def _hand_out(rows: AccountRows, kept: KeptApplication, offer: Offer) -> tuple[K
 
 
 def _find_owner(rows: AccountRows, application: Application) -> UserId | None:
-    """Return the person with the application's address, if both have verified the address.
+    """Return the person with the application's address, if person and applicant have verified it.
 
-    Otherwise a stranger who applies with an address would get a key for its owner's account, or a
-    stranger who signs up with it would get the agent's key.
+    If one of the two were enough, a stranger who applies with an address would get a key for the
+    account of the address's owner, or a stranger who signs up with it would get the agent's key.
     """
     person = find_person(rows.users, application.form.email)
     if person is None or None in {person.user.verified_at, application.confirmed_at}:

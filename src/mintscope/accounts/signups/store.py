@@ -37,9 +37,9 @@ HOLDS: Final = (
     )
     + ")"
 )
-# An issued key that requests scopes is listed with the applications that wait.
+# An issued key that requests scopes is listed with the applications that await approval.
 WAITS: Final = "(state = ? OR asked_at IS NOT NULL)"
-# After a reset, an application keeps its account, and does not become undecided again.
+# An application that once had a key keeps its account, and cannot become undecided again.
 REOPEN: Final = """
 UPDATE application
    SET state = CASE WHEN confirmed_at IS NULL
@@ -67,7 +67,7 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
         self._update(signup_id, changes)
 
     def find(self, email: EmailAddress) -> KeptApplication | None:
-        """Return the application of that address, with one query."""
+        """Return the application of *email*, read with one query."""
         return self._first("email = ?", email)
 
     def insert(self, new: NewApplication) -> SignupId:
@@ -83,9 +83,9 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
         self._db.execute("DELETE FROM application WHERE id = ?", (signup_id,))
 
     def reopen(self, signup_id: SignupId, decided_at: UnixMs, since: UnixMs) -> bool:
-        """Undo the decision of *decided_at*, in one statement; return whether it was undone.
+        """Undo the decision made at *decided_at*, in one statement; return whether it was undone.
 
-        The decision must be newer than *since*, and no key issued for the application.
+        The decision must be newer than *since*, and the application must never have had a key.
         """
         self._db.execute(REOPEN, (signup_id, decided_at, since))
         return self._db.changes() == 1
@@ -93,9 +93,10 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     def page(
         self, state: ApplicationState | None, after: SignupId | None, limit: int, text: str = ""
     ) -> Sequence[Application]:
-        """Return applications after *after*: oldest first in *state*, newest first in any state.
+        """Return up to *limit* applications after *after*.
 
-        text   only applications with this text in address, names or motivation; ignores case
+        state  only applications in this state, oldest first; None: all, newest first
+        text   only applications with this text in address, names or motivation; case is ignored
         """
         held = ""
         sought = tuple[str, ...]()
@@ -115,7 +116,7 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     def counts(self) -> Mapping[ApplicationState, int]:
         """Return the number of applications by state; states without applications are omitted.
 
-        An application whose key asks for scopes counts as awaiting approval, as in `page`.
+        An application whose key requests scopes counts as awaiting approval, like in `page`.
         """
         counts: Counter[ApplicationState] = Counter()
         for state, asks, count in self._db.execute(COUNTS):
@@ -124,6 +125,6 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
 
 
 def _pattern(text: str) -> str:
-    """Return the LIKE pattern that matches *text* literally."""
+    """Return the LIKE pattern of texts that contain *text*, in lower case."""
     plain = "".join(f"!{sign}" if sign in "!%_" else sign for sign in text.lower())
     return f"%{plain}%"

@@ -62,7 +62,7 @@ TOO_MANY: Final = f"expected at most {WALLETS_MAX} linked wallets: unlink one be
 
 
 class PaymentPosition(msgspec.Struct, tag="payments", frozen=True):
-    """The cursor after the last payment of a page."""
+    """The position of the last payment of a page, as a cursor to the next page."""
 
     begun_at: UnixMs
     signature: Signature
@@ -366,7 +366,7 @@ class AccountCreditRoutes:
 
 
 def _networks(asked: wire.KeyLimits) -> str | None:
-    """Return the requested networks in stored form.  Raises BadRequest."""
+    """Return the requested networks in their stored form; None if absent.  Raises BadRequest."""
     if asked.networks is msgspec.UNSET:
         return None
     try:

@@ -28,29 +28,29 @@ from mintscope.kit.time import DAY_MS, Month, month_of, utc
 
 GENERATED_KEY_BYTES: Final = 24
 USAGE_LINES_MAX: Final = 10_000
-USAGE_KEYS_MAX: Final = 200  # keys whose names are read
+USAGE_KEYS_MAX: Final = 200  # the most keys whose names are read for one answer
 KNOWN_MAX: Final = 100_000
 COMPARED_AT_ONCE: Final = 100  # spend alerts compared in one transaction
 
 
 class MoveDenied(Enum):
-    """The reason why no credits are moved."""
+    """A reason why no credits are moved."""
 
-    TOO_FEW = auto()  # the balance is 0, or less than requested
+    TOO_FEW = auto()  # the balance is 0, or lower than the requested number
     KEY_USED = auto()  # the Idempotency-Key was used by another request
     CAPPED = auto()  # the key has a cap, which withdrawn credits would evade
 
 
 class CapDenied(Enum):
-    """The reason why the limits of a key are not changed."""
+    """A reason why the limits of a key are not changed."""
 
     NO_KEY = auto()  # the user has no active key with that id
-    LOOSER = auto()  # a key may only tighten limits, or set missing ones
+    LOOSER = auto()  # a key can tighten limits and set missing limits, but not loosen limits
 
 
 @dataclass(frozen=True, slots=True)
 class Deposited:
-    """A transfer, and the balances of the account and the credit token after it."""
+    """The number of credits moved, and the balances of account and credit token afterwards."""
 
     credit_count: int
     balance: int
@@ -59,7 +59,7 @@ class Deposited:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """The new credit token with *credit_count*, and the account's balance after it."""
+    """A new credit token with *credit_count* credits, and the account's balance afterwards."""
 
     token: CreditToken
     credit_count: int
@@ -68,9 +68,9 @@ class Withdrawn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditSummary:
-    """The credits of a user, the keys that may spend them, and each key's spend in *month*.
+    """The credits of a user, the active keys, and the credits that each key has spent in *month*.
 
-    spend_level   credits spent in a day that trigger an e-mail; None: no e-mail
+    spend_level   the credits spent in a day at which an e-mail is sent; None: no e-mail
     """
 
     balance: int
@@ -82,9 +82,10 @@ class CreditSummary:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The newest USAGE_LINES_MAX lines of use, and the keys in them that still exist.
+    """The newest USAGE_LINES_MAX lines of the use of an account, and the keys in these lines.
 
-    The credits of a line are the cost of all its requests, less later refunds.
+    lines   the use by day, key and endpoint
+    keys    the newest USAGE_KEYS_MAX of the keys, by their id
     """
 
     lines: Sequence[UsedLine]
@@ -95,13 +96,16 @@ class Usage:
 class AccountCredits(AccountService):
     """The credits of all users; each operation is one transaction.
 
-    Every method raises ServiceUnavailable if it changed nothing.
+    Every method raises ServiceUnavailable if the database fails; nothing was then changed.
     """
 
     _known: dict[UserId, CreditAccount] = field(default_factory=dict, init=False)
 
     async def find(self, user_id: UserId) -> CreditAccount | None:
-        """Return the credit account of a user; it never changes, so it is cached."""
+        """Return the credit account of a user; None if there is none.
+
+        The account of a user never changes, so it is cached.
+        """
         found = self._known.get(user_id)
         if found is None:
             found = await self.store.read(lambda rows: rows.credits.find(user_id))
@@ -125,11 +129,11 @@ class AccountCredits(AccountService):
         return await self.store.read(lambda rows: _summary(rows, user_id, now))
 
     async def usage(self, user_id: UserId, since: int) -> Usage:
-        """Return the use of a user's account since the day *since*, UTC days since 1970-01-01."""
+        """Return the use of a user's account from the day *since* on, UTC days since 1970-01-01."""
         return await self.store.read(lambda rows: _usage(rows, user_id, since))
 
     async def set_spend_level(self, user_id: UserId, level: int | None) -> None:
-        """Write an e-mail on each day on which *level* credits are spent; None: no e-mails."""
+        """Set the credits spent in a day at which the user gets an e-mail; None: no e-mail."""
         now = self.clock.now()
 
         def set_level(rows: AccountRows) -> None:
@@ -145,8 +149,8 @@ class AccountCredits(AccountService):
     ) -> Deposited | MoveDenied:
         """Move *credit_count* credits of a credit token into the account of a user.
 
-        credit_count    None: all
-        key             the Idempotency-Key; a repetition with the same key moves nothing
+        credit_count    None: all credits of the credit token
+        key             the Idempotency-Key; a repetition with the same key moves nothing again
         """
         key_hash = self.secrets.request_hash(key, user_id)
         now = self.clock.now()
@@ -162,11 +166,11 @@ class AccountCredits(AccountService):
         *,
         asked_by: KeyId | None = None,
     ) -> Withdrawn | MoveDenied:
-        """Move *credit_count* credits of the account to a new credit token, like `deposit`.
+        """Move *credit_count* credits of the account to a new credit token; None: all of them.
 
-        A repetition with the same *key* returns the same credit token.
+        A repetition with the same *key* moves nothing again, and returns the same credit token.
 
-        asked_by    the API key of the request; None: the user, who has no cap
+        asked_by    the API key of the request; None: the user, for whom no cap applies
         """
         sent_key = self.entropy(GENERATED_KEY_BYTES).hex() if key is None else key
         token = self.secrets.withdrawn_token(user_id, sent_key)
@@ -189,9 +193,9 @@ class AccountCredits(AccountService):
     async def tighten(
         self, holder: Holder, key_id: KeyId, month_credits_max: int | None, networks: str | None
     ) -> KeyLine | CapDenied:
-        """Tighten the limits of an active key of the same user; None leaves a limit unchanged.
+        """Tighten the limits of an active key of the holder's user; None does not change a limit.
 
-        networks    each is inside one of the key's networks, in the form of `parse_networks`
+        networks    a text from `parse_networks`; each network must be in one of the key's networks
         """
         now = self.clock.now()
         return await self.store.transact(
@@ -200,7 +204,10 @@ class AccountCredits(AccountService):
 
 
 def hand_over(rows: AccountRows, giver: UserId, taker: UserId, at: UnixMs) -> None:
-    """Transfer all credits of *giver* to *taker*, including purchases in progress."""
+    """Transfer wallets, watchlists, alerts and all credits of *giver* to *taker*.
+
+    Credits of purchases in progress are also transferred, when the purchases complete.
+    """
     rows.wallets.hand_over(giver, taker)
     rows.watchlists.hand_over(giver, taker)
     rows.signals.hand_over(giver, taker)
@@ -245,9 +252,9 @@ def _usage(rows: AccountRows, user_id: UserId, since: int) -> Usage:
 
 
 def notify_of_spending(rows: AccountRows, now: UnixMs) -> bool:
-    """Write an e-mail to each user whose account reached its spend alert's level within a day.
+    """E-mail the users whose accounts have spent the level of their spend alert in a day.
 
-    Return whether more alerts may be due.
+    Return whether more spend alerts may be due.
     """
     today = now // DAY_MS
     overspent, is_more = rows.credits.take_overspent(today - 1, COMPARED_AT_ONCE)
@@ -261,7 +268,10 @@ def notify_of_spending(rows: AccountRows, now: UnixMs) -> bool:
 
 
 def _reported_day(rows: AccountRows, user_id: UserId, now: UnixMs) -> int:
-    """Return today if an e-mail about today's spending was written; yesterday otherwise."""
+    """Return today if an e-mail about today's spending was written, otherwise yesterday.
+
+    Days are numbered since 1970-01-01, in UTC.
+    """
     today = now // DAY_MS
     kept = rows.users.get(user_id)
     if kept is None:
@@ -319,7 +329,7 @@ def _withdraw(  # noqa: PLR0913 - one argument for each part
     key_hash: CredentialHash | None,
     at: UnixMs,
 ) -> tuple[int, int] | MoveDenied:
-    """Withdraw credits; return the number moved, and the remaining balance."""
+    """Withdraw credits; return the number of moved credits, and the balance afterwards."""
     account = rows.credits.open(user_id, at)
     before = None if key_hash is None else rows.moves.find(key_hash)
     if before is None:
@@ -386,7 +396,7 @@ class Wallets(AccountService):
     """The linked wallets of all users; each operation is one transaction.
 
     origin     the origin at which clients reach this service
-    Every method raises ServiceUnavailable if it changed nothing.
+    Every method raises ServiceUnavailable if the database fails; nothing was then changed.
     """
 
     origin: str
@@ -398,7 +408,7 @@ class Wallets(AccountService):
     async def link(
         self, user_id: UserId, by: Actor, wallet: Wallet
     ) -> Sequence[LinkedWallet] | LinkDenied:
-        """Link a wallet that is proven to be the user's, unless it is linked; return all."""
+        """Link a wallet that the user has proven to own; return all linked wallets."""
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         return await self.store.transact(
@@ -410,7 +420,8 @@ class Wallets(AccountService):
     ) -> Sequence[LinkedWallet] | LinkDenied:
         """Link a wallet like `link`, in a session of the user.  Raises SessionEnded.
 
-        The undo link of the e-mail undoes changes since the beginning of the session.
+        The undo link in the e-mail about this undoes all changes since the beginning of the
+        session.
         """
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
@@ -425,7 +436,7 @@ class Wallets(AccountService):
     async def unlink(
         self, user_id: UserId, by: Actor, wallet: Wallet
     ) -> Sequence[LinkedWallet] | None:
-        """Unlink a wallet; return the remaining wallets; None if it was not linked."""
+        """Unlink a wallet; return the remaining wallets, or None if *wallet* was not linked."""
         now = self.clock.now()
         return await self.store.transact(lambda rows: _unlink(rows, user_id, by, wallet, now))
 
@@ -442,7 +453,10 @@ class Wallets(AccountService):
     async def payments(
         self, user_id: UserId, before: tuple[UnixMs, Signature] | None, limit: int
     ) -> Sequence[WalletPayment]:
-        """Return up to *limit* payments of linked wallets older than *before*, newest first."""
+        """Return up to *limit* payments of linked wallets, newest first.
+
+        before   only payments older than the one with this time and signature; None: all
+        """
         return await self.store.read(lambda rows: rows.wallets.payments(user_id, before, limit))
 
 

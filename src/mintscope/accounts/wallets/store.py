@@ -30,7 +30,7 @@ INSERT INTO credit_account (token_hash, hint, note, issued_at, root)
 SELECT ?1, ?2, '', ?3, coalesce(root, id) FROM credit_account WHERE id = ?4
 RETURNING id
 """
-# Read key by key, because PostgreSQL would begin a join with the keys of all users.
+# A subquery reads each key, because PostgreSQL would begin a join with the keys of all users.
 SPENT: Final = """
 WITH spent AS MATERIALIZED (
     SELECT id, (SELECT CAST(sum((SELECT credits FROM key_month
@@ -44,7 +44,7 @@ UNDER_WAY: Final = """
 SELECT EXISTS (SELECT 1 FROM payment AS p JOIN credit_account AS a ON a.id = p.account
                 WHERE p.state = 'pending' AND a.owner = ?)
 """
-# In the order in which debits lock the rows.
+# The rows are locked in the order of id, like by debits, to avoid deadlocks.
 HOLD: Final = """
 SELECT id, balance FROM credit_account WHERE id IN (?, ?) ORDER BY id /* FOR UPDATE */
 """
@@ -66,7 +66,7 @@ SET_SPEND_LEVEL: Final = """
 INSERT INTO spend_alert ("user", credits, told_day) VALUES (?, ?, ?)
     ON CONFLICT ("user") DO UPDATE SET credits = excluded.credits, is_due = 1
 """
-# The commit that adds spends up marks the alerts to compare, so no others need to be read.
+# The commit that adds up spends marks the spend alerts to compare, so only these must be read.
 NOTE_SPENT: Final = """
 UPDATE spend_alert SET is_due = 1
  WHERE "user" IN (
@@ -74,7 +74,7 @@ UPDATE spend_alert SET is_due = 1
          FROM (SELECT DISTINCT account FROM credit_entry
                 WHERE id > ? AND id <= ? AND kind = 'spend') AS spent)
 """
-# The rows stay locked while the sums are read; a commit that adds to them marks them again.
+# The rows stay locked while the sums are read; a later commit that adds spends marks them again.
 TAKE_DUE: Final = """
 UPDATE spend_alert SET is_due = 0
  WHERE "user" IN (SELECT "user" FROM spend_alert WHERE is_due = 1 ORDER BY "user" LIMIT ?)
@@ -95,7 +95,7 @@ class SqlCreditRows:
         self._db = db
 
     def find(self, user_id: UserId) -> CreditAccount | None:
-        """Return the credit account of a user; None until it is first needed."""
+        """Return the credit account of a user; None if it was not created yet."""
         account = self._db.execute(FIND, (user_id,)).get
         return None if account is None else CreditAccount(account)
 
@@ -112,15 +112,15 @@ class SqlCreditRows:
     def open_token(
         self, token_hash: CredentialHash, hint: str, root: CreditAccount, at: UnixMs
     ) -> CreditAccount:
-        """Open the account of a credit token; its requests count towards those of *root*."""
+        """Create the account of a credit token; its requests count for the root of *root*."""
         return CreditAccount(self._db.execute(OPEN_ROOTED, (token_hash, hint, at, root)).get)
 
     def balance(self, account: CreditAccount) -> int:
-        """Return the credits left."""
+        """Return the credits that the account has."""
         return int(self._db.execute(statements.BALANCE, (account,)).get)
 
     def spent(self, user_id: UserId, month: Month) -> Mapping[KeyId, int]:
-        """Return the credits that each key of the user, with its rotations, spent in *month*."""
+        """Return the credits spent in *month* by each key of the user, including its rotations."""
         asked = {"user": user_id, "month": month}
         return {KeyId(key): spent for key, spent in self._db.execute(SPENT, asked)}
 
@@ -129,9 +129,10 @@ class SqlCreditRows:
         return bool(self._db.execute(UNDER_WAY, (user_id,)).get)
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
-        """Add up spends older than *before* by account and day, and other entries by account.
+        """Add up at most *entries_max* journal entries older than *before*, for each kind of sum.
 
-        Also add up spends of users by day, key and endpoint.  Return whether more entries are left.
+        Spends are added up by account and day, other entries by account, and spends of users also
+        by day, key and endpoint.  Return whether more entries may be left.
         """
         is_more = False
         for start, fold, fold_until in (
@@ -150,12 +151,12 @@ class SqlCreditRows:
         return is_more
 
     def usage(self, user_id: UserId, since: int, limit: int) -> Sequence[UsedLine]:
-        """Return up to *limit* lines of the day *since* and later, newest first."""
+        """Return up to *limit* lines of use from the day *since* on, newest first."""
         account = self.find(user_id)
         if account is None:
             return []
         seen = None
-        # The mark may move while the lines are read.
+        # The mark up to which entries are added up may move while the lines are read.
         while (mark := int(self._db.execute(statements.USAGE_MARK).get)) != seen:
             seen = mark
             found = list(self._db.execute(statements.USAGE, (account, since, limit, mark)))
@@ -165,18 +166,18 @@ class SqlCreditRows:
         ]
 
     def forget_usage(self, before: int, limit: int) -> bool:
-        """Delete up to *limit* lines older than *before*; return whether there may be more."""
+        """Delete up to *limit* lines of days before *before*; return whether more may be left."""
         return delete_part(self._db, statements.OLD_USAGE, statements.FORGET_USAGE, before, limit)
 
     def spend_level(self, user_id: UserId) -> int | None:
-        """Return the credits spent in a day that trigger an e-mail; None: no e-mail."""
+        """Return the credits spent in a day at which an e-mail is sent; None: no e-mail."""
         row = self._db.execute(SPEND_LEVEL, (user_id,)).fetchone()
         return None if row is None else int(row[0])
 
     def set_spend_level(self, user_id: UserId, level: int | None, told_day: int) -> None:
-        """Notify the user if *level* credits are spent in a day after *told_day*; None: never.
+        """Set the credits spent in a day at which the user is notified; None: never.
 
-        If a level replaces another, the day of the last notification stays.
+        told_day   only later days are reported; ignored if the user already has a level
         """
         if level is None:
             self._db.execute(NO_SPEND_LEVEL, (user_id,))
@@ -184,14 +185,14 @@ class SqlCreditRows:
             self._db.execute(SET_SPEND_LEVEL, (user_id, level, told_day))
 
     def take_overspent(self, since: int, limit: int) -> tuple[Sequence[Overspent], bool]:
-        """Compare up to *limit* spend alerts with their accounts; they are due again after a spend.
+        """Compare up to *limit* due spend alerts with the spending of their accounts.
 
-        Return the days on which accounts reached their levels and of which they were not notified
-        yet, and whether more alerts may be due.
+        Return the days on which accounts reached their levels and that were not reported yet, and
+        whether more spend alerts may be due.  A spend alert is due again after the next spend.
 
         since   the first day to compare
         """
-        # Locked in the same order as by folds, so that there is no deadlock.
+        # This lock is taken first, like by `fold_days`, so that there is no deadlock.
         self._db.execute(statements.FOLD_FROM)
         due = sorted(tuple(row) for row in self._db.execute(TAKE_DUE, (limit,)))
         found = [
@@ -202,7 +203,7 @@ class SqlCreditRows:
         return found, len(due) == limit
 
     def note_overspent(self, user_id: UserId, day: int) -> None:
-        """Record that the user was notified of *day*."""
+        """Record that the user was notified of the spending on *day*."""
         self._db.execute(NOTE_OVERSPENT, (day, user_id))
 
 
@@ -213,7 +214,7 @@ class SqlMoveRows:
         self._db = db
 
     def find(self, key_hash: CredentialHash) -> CreditMove | None:
-        """Return the move that was requested with that Idempotency-Key."""
+        """Return the move whose Idempotency-Key has the hash *key_hash*; None if there is none."""
         row = self._db.execute(FIND_MOVE, (key_hash,)).fetchone()
         if row is None:
             return None
@@ -229,12 +230,12 @@ class SqlMoveRows:
         )
 
     def hold(self, off: CreditAccount, onto: CreditAccount) -> int:
-        """Lock both balances for this transaction; return the credits of *off*."""
+        """Lock both balances for this transaction; return the balance of *off*."""
         held = self._db.execute(HOLD, (off, onto))
         return next(int(balance) for account, balance in held if account == off)
 
     def move(self, move: CreditMove) -> None:
-        """Move the credits; if none are left, also move the purchases that they came from."""
+        """Move the credits; if none are left, also move the purchases, except in a withdrawal."""
         off = self._db.execute(ENTER, (move.off, "rotate", -move.credit_count, move.at)).get
         onto = self._db.execute(ENTER, (move.onto, "rotate", move.credit_count, move.at)).get
         self._db.execute(NOTE_MOVE, (move.user_id, move.kind, move.key_hash, off, onto))
@@ -245,12 +246,12 @@ class SqlMoveRows:
             self._db.execute(MOVE_HOLDER, (move.off, move.onto, move.at, None))
 
     def succeed(self, off: CreditAccount, onto: CreditAccount) -> None:
-        """Give the credits of later purchases for account *off* to account *onto*."""
+        """Make account *onto* receive the credits of all later purchases for account *off*."""
         self._db.execute(SUCCEED, (off, onto))
 
 
 def no_hash(user_id: UserId) -> CredentialHash:
-    """Return the hash for the row of a user's account, which no credential has."""
+    """Return the hash for the row of a user's account; no credential has this hash."""
     return CredentialHash(b"account of user".ljust(24, b"\0") + user_id.to_bytes(8))
 
 

@@ -12,14 +12,14 @@ WALLETS_MAX: Final = 20
 
 
 class LinkDenied(Enum):
-    """The reason why a wallet is not linked."""
+    """A reason why a wallet is not linked."""
 
     TOO_MANY = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class LinkedWallet:
-    """A wallet that is proven to be the user's."""
+    """A wallet that a user has proven to own, and the time when it was linked."""
 
     wallet: Wallet
     linked_at: UnixMs
@@ -30,13 +30,14 @@ class WalletPayment:
     """A payment by a linked wallet.
 
     resource      the paid resource
-    amount        atoms that were requested
-    paid          atoms that arrived; 0 until they have
-    credit_count  credits that it bought; 0 for a single request
+    amount        the requested amount, in atoms of *asset*
+    paid          the amount that arrived, in atoms; 0 before it has arrived
+    credit_count  the credits that the payment bought; 0: it paid for a single request
     state         pending, issued, failed or frozen
-    reason        why the payment failed or is frozen
-    settled_at    the last change of its state; None: pending
-    asset         the token of its atoms; None: begun before several tokens were accepted
+    reason        why the payment failed or is frozen; None: it did not and is not
+    settled_at    the last change of the state; None: the payment is pending
+    asset         the mint of the paid token; None: the payment began before several tokens were
+                  accepted
     """
 
     signature: Signature
@@ -53,7 +54,7 @@ class WalletPayment:
 
 
 def link_text(origin: str, user_id: UserId, username: str, wallet: Wallet) -> str:
-    """Return the text that a wallet signs to be linked, without the service's own proof."""
+    """Return the text that a wallet must sign to be linked, without the service's own proof."""
     return (
         f"{origin} wants you to sign in with your wallet to link it to an account, which can then"
         " read what the wallet has paid here. This costs nothing.\n"
@@ -62,16 +63,20 @@ def link_text(origin: str, user_id: UserId, username: str, wallet: Wallet) -> st
 
 
 class MoveKind(StrEnum):
-    """The reason why credits are moved from one account to another."""
+    """A reason why credits are moved from one account to another."""
 
     DEPOSIT = "deposit"  # from a credit token into the account of a user
-    WITHDRAWAL = "withdrawal"  # from there to a new credit token
+    WITHDRAWAL = "withdrawal"  # from the account of a user to a new credit token
     CLAIM = "claim"  # from an agent to the person who claims it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditMove:
-    """A move of *credit_count* credits from *off* to *onto*; its Idempotency-Key is hashed."""
+    """A move of *credit_count* credits from *off* to *onto*.
+
+    user_id    the user who requested the move, or who claimed the agent
+    key_hash   the hash of the request's Idempotency-Key; None: it had none
+    """
 
     user_id: UserId
     kind: MoveKind
@@ -83,7 +88,7 @@ class CreditMove:
 
 
 class Overspent(NamedTuple):
-    """An account that has spent *level* credits or more on *day*, UTC days since 1970-01-01."""
+    """A user who has spent *level* credits or more on *day*, in UTC days since 1970-01-01."""
 
     user_id: UserId
     day: int
@@ -95,10 +100,10 @@ class UsedLine(NamedTuple):
     """The requests of an account to one endpoint, with one API key, on one day.
 
     day        UTC days since 1970-01-01
-    key_id     None: views of pages and tests of alerts
-    endpoint   the number in `credits.endpoints`; 0: unknown
-    requests   number of requests that cost credits
-    credits    their cost, less refunds
+    key_id     the API key; None: no key was used, such as for views of pages and tests of alerts
+    endpoint   the number of the endpoint in `credits.ledger.NUMBERS`; 0: unknown
+    requests   the number of requests that cost credits
+    credits    the cost of these requests, less refunds
     """
 
     day: int
