@@ -1,6 +1,6 @@
 """Endpoints that sell and rotate credits.
 
-The holder of a credit token moves all of its credits; a wallet moves those that it bought.
+The holder of a credit token can move all of its credits; a wallet can move those it bought.
 
 A client that lost the answer repeats the request: with the old token and the same
 Idempotency-Key, or with the same signed challenge.
@@ -87,7 +87,7 @@ class RotateRoutes:
     merchant: Merchant | None
     clock: Clock
     rate_limit: RateLimit
-    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # one new token for one request
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # equal requests get one token
 
     @Operation(
         "POST",
@@ -167,7 +167,7 @@ class RotateRoutes:
     async def _rotate_by_wallet(
         self, request: Request, merchant: Merchant, proof: wire.Proof
     ) -> wire.Rotated:
-        """Move the credits that a signed challenge proves to be the caller's.
+        """Move the credits that the caller owns, as a signed challenge proves.
 
         Raises InvalidProof, RotatedRecently and NothingToRotate.
         """
@@ -189,7 +189,7 @@ class RotateRoutes:
             raise errors.InvalidProof(EXPIRED if flaw is RotationDenied.EXPIRED else NOT_PROVEN)
         tokens = self._new_tokens(merchant, "wallet", proof.challenge)
         token = tokens[0]
-        # Before the lock, so that other requests do not wait for the chain.
+        # Search before taking the lock, so that other requests do not wait for the chain.
         await _adopt_lost(merchant, claim, address=self.gate.address(request))
         async with self._lock:
             again = await self._find(tokens)
@@ -233,7 +233,8 @@ class RotateRoutes:
     def _new_tokens(self, merchant: Merchant, proven: str, key: str) -> Sequence[CreditToken]:
         """Derive credit tokens from the caller's proof and key, the same ones each time.
 
-        The first is of the current secrets, which may have changed while the wallet signed.
+        The first token is derived with the current secrets, the others with the other secrets: the
+        secrets may have changed since the wallet signed.
         """
         digest = hashlib.sha256(f"mintscope rotation of {proven}".encode()).digest()
         secrets = merchant.facilitator.secrets
@@ -287,7 +288,7 @@ def _signature(text: str) -> Ed25519:
 
 
 def _read(request: Request, body: bytes, shape: type[T]) -> T:
-    """Return *body* as *shape*, whose fields are all texts.  Raises BadRequest."""
+    """Return *body* as *shape*, whose fields are all strings.  Raises BadRequest."""
     try:
         value = parse_object(request, body)
     except UnreadableBody as flaw:
@@ -312,7 +313,7 @@ QUERY_FIELDS_MAX: Final = 8
 class CreditRoutes:
     """Routes of bundles, their purchase, and the history of credits.
 
-    merchant    None if nothing is for sale
+    merchant    sells the bundles; None if nothing is for sale
     """
 
     gate: Gate

@@ -58,8 +58,8 @@ class EventStream:
 
     mints           the tokens of the stream
     kind            the kind of its reports
-    has_reported    a snapshot or an update was written since `begin_period`
-    has_written     any event was written since then
+    has_reported    a snapshot or an update was written after the last `begin_period`
+    has_written     any event was written after the last `begin_period`
     is_open         no `end` was written, and the client was connected at the last check
     returned_count  called at the end; returns the number of credits given back
     """
@@ -185,7 +185,7 @@ class EventStream:
 LOOK_S: Final = 0.25
 HEARTBEAT_S: Final = 15.0
 PERIOD_S: Final = 60.0
-FULL_SHARE: Final = 0.9  # share of streams_max
+FULL_SHARE: Final = 0.9  # the share of streams_max at which the process counts as full
 AT_ONCE: Final = 500  # heartbeats and new periods handled in one round
 RETRY_MS: Final = (500, 3_000)  # so that clients of a stopping process return at different times
 TOO_MANY_RETRY_S: Final = 10
@@ -198,11 +198,11 @@ Renew = Callable[[], Awaitable[None]]
 class StreamBounds:
     """The limits of streams, including the time for a client to read its data.
 
-    streams_max               most streams of this process
-    streams_per_account_max   most streams of one account: of credits, or of a person
-    mints_max                 most tokens of one stream
-    behind_s_max              a stream ends if its client reads nothing for longer
-    stale_after_s             all streams end if the data is older
+    streams_max               the largest number of streams of this process
+    streams_per_account_max   the largest number of one account: of credits, or of a person
+    mints_max                 the largest number of tokens of one stream
+    behind_s_max              a stream ends if its client reads nothing for more seconds
+    stale_after_s             all streams end if the data is older, in seconds
     """
 
     streams_max: int = 1_000
@@ -274,7 +274,7 @@ class Streams:
     async def serve(self, stream: EventStream, *, renew: Renew | None = None) -> None:
         """Send changes to *stream* until it has ended.
 
-        renew   called after each minute, while nothing is sent; None: the stream simply continues
+        renew   called after each minute; nothing is sent until it returns; None: the stream goes on
         """
         now_s = self._clock.monotonic_s()
         self._beats[stream] = now_s + HEARTBEAT_S

@@ -32,7 +32,7 @@ UNREAD_PATH: Final = "/v1/"  # stands for a path that was not read
 RETRY_S: Final = {
     ErrorCode.DATA_STALE: 5,
     ErrorCode.SERVICE_UNAVAILABLE: 2,
-    ErrorCode.PRICE_UNAVAILABLE: 5,  # the interval of price reads
+    ErrorCode.PRICE_UNAVAILABLE: 5,  # seconds between two reads of a price
 }
 CODES: Final = {
     400: (

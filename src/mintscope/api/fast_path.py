@@ -1,13 +1,13 @@
 """GET /v1/token/{tokenAddress} for a credit, answered at once in the plain case.
 
-The steps before the debit have no side effect except the rate limit's count, which is the last.  So
-any other request can still go to `V1.get_token`, which has all rules and errors.  This module
-answers only the success, by the same functions.
+The steps before the debit have no side effect except the rate limit's count, which is the last of
+them.  So any other request can still go to `V1.get_token`, which has all rules and errors.  This
+module answers only the success, by the same functions.
 
-    account, root   cached from an earlier request, with credits left after its last spend
-    report          cached and fresh enough
-    window          the rate limit has room
-    debit           durable before the answer, by the same group commit
+    account, root   are cached from an earlier request, after which credits were left
+    report          is cached, and fresh enough to be sold
+    window          the rate limit of the account allows the request
+    debit           is durable before the answer is sent, by the same group commit
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ BEARER: Final = b"Bearer "
 HEAD: Final = (
     b"%bx-request-id: %b\r\n%bx-credits-remaining: %d\r\n%betag: %b\r\ncontent-length: %d\r\n"
 )
-# Headers that a route or the server itself reads, besides the credit token.
+# Headers besides the credit token that a route or the server itself reads.
 UNUSUAL: Final = frozenset(
     (
         b"content-length",
@@ -51,7 +51,7 @@ UNUSUAL: Final = frozenset(
 class TokenFastPath:
     """Implements `FastPath`.
 
-    limiter   counts in the same windows as the gate
+    limiter   the rate limit, which shares its counts with the gate
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class TokenFastPath:
         self._reports = reports
         self._freshness = freshness
         self._clock = clock
-        # Many responses share a millisecond, and a client's window has few states.
+        # The lines are cached: many responses have the same age or the same state of a limit.
         self._freshness_lines = lru_cache(maxsize=8)(
             lambda slot, age_ms, is_idle: _lines(
                 freshness.headers(slot=slot, age_ms=age_ms, is_idle=is_idle, cache=CHECKED)

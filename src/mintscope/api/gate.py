@@ -1,8 +1,8 @@
 """Callers: their admission, repeated answers, and sign-in by wallet.
 
 An answer that is requested again with its Idempotency-Key costs no second credit: the key is
-stored.  The answers are kept in memory, so another replica, or a restarted one, reads the answer
-again for free.
+stored.  The answers are kept in memory only, so another replica, or a restarted one, reads the
+report again and sends it for free.
 """
 
 from collections import OrderedDict
@@ -79,9 +79,9 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
     """The caller of a request, as far as it was identified.
 
     bearer       the credential; None without an Authorization header, "" if it is unusable
-    account      that of the credit token, if it exists; that of the user of the API key, if it was
-                 ever needed
-    holder       the holder of the API key, if it is valid now
+    account      the account of the credit token, or of the user of the API key; None if the token
+                 does not exist, or if the user never had credits
+    holder       the holder of the API key; None if there is no key, or if it is not valid now
     is_recalled  whether the account comes from memory, see `Gate.admit_buyer`
     """
 
@@ -112,9 +112,9 @@ class Gate:
     async def admit(self, request: Request) -> Caller:
         """Return the caller.
 
-        Raises RateLimited, by credit token if it exists and pays, by API key if it is good and
-        pays, else by address: a client can invent any number of unverified credentials. Credit
-        tokens that were rotated into one another count together.
+        Raises RateLimited.  A request without a payment is counted by its credit token or API key,
+        if that is valid; any other request by its address, because a client can invent any number
+        of credentials.  Credit tokens that were rotated into one another count together.
         """
         return await self._admitted(
             request, await self._recognise(request.bearer(), self.address(request))
@@ -125,7 +125,7 @@ class Gate:
 
         The account of a credit token may come from memory, which saves a query.  If another process
         has rotated the token since, that account is empty: the sale is refused, and then
-        `look_again` finds out.  A payment, and a named answer that was paid for, need no credits,
+        `look_again` sees it.  A payment, and a named answer that was paid for, need no credits,
         so requests with either are looked up.
         """
         if request.has_payment() or b"idempotency-key" in request.headers:
@@ -163,7 +163,7 @@ class Gate:
         return Caller(bearer, account, holder)
 
     async def _window(self, caller: Caller) -> LimitKey | None:
-        """Return the rate limit of *caller*; None for the limit of its address."""
+        """Return the key under which *caller* is counted; None: it is counted by address."""
         if caller.holder is not None:
             return f"key {caller.holder.key.key_id}"
         return None if caller.account is None else await self._ledger.root(caller.account)
@@ -249,10 +249,10 @@ class KeptAnswers:
         self._bytes = 0
 
     def find(self, name: str, *, is_bought: bool = False) -> Delivered | None:
-        """Return the answer kept as *name*, with its current age and its cost.
+        """Return the answer cached as *name*, with its current age and its cost, or None.
 
-        is_bought    return only an answer that its purchase has stored: its name is in the store as
-                     long
+        is_bought    return only an answer that was cached when it was bought: it expires no later
+                     than its name in the store
         """
         kept = self._answers.get(name)
         if kept is None or (is_bought and not kept.is_bought):
@@ -266,8 +266,8 @@ class KeptAnswers:
     async def found_or(self, name: str | None, work: Work) -> Delivered:
         """Return the stored answer that was bought as *name*, or the result of *work*.
 
-        An answer that was read again may be cached longer than its name is stored; it is then
-        bought again.
+        An answer that was read again can be cached longer than its name is stored, so it is not
+        returned.
         """
         kept = None if name is None else self.find(name, is_bought=True)
         return kept or await work()
@@ -284,7 +284,7 @@ class KeptAnswers:
     ) -> None:
         """Cache *report* as *name*, with the time *at*; it cost *credit_count*.
 
-        is_bought    False: the report was read again, for a payment of unknown time
+        is_bought    True: it was bought at *at*; False: it was read again for an earlier purchase
         """
         self.forget(name)
         self._answers[name] = _Kept(at, report, credit_count, is_bought)

@@ -16,7 +16,7 @@ from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.market.coverage import Coverage
 
-REMEMBERED_S: Final = 1.0  # so that frequent requests cost little
+REMEMBERED_S: Final = 1.0  # seconds that a result is reused, so that frequent requests cost little
 
 
 ReadCoverage: TypeAlias = Callable[[], Coverage | None]

@@ -62,7 +62,7 @@ class ListParts:
 
     lists           returns the current list of tokens
     limit           rate limit of all routes of the list, by client address
-    origin          the address at which clients reach this service
+    origin          where clients reach this service
     follows_files   returns whether blocks come from files, whose times replace the clock
     """
 

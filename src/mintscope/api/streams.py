@@ -1,8 +1,9 @@
 """Endpoint /v1/stream: admission, events, paid minutes.
 
-A started minute stays paid once an event was sent in it.  If the service ends the stream, it gives
-the minute back unless a report was sent in it; `end` has the number of credits.  If the process
-dies, another gives the minute back, unless an event was recorded as sent in it.
+If the client leaves, a started minute stays paid, unless no event was sent in it.  If the service
+ends the stream, it gives the minute back unless a report was sent in it; `end` has the number of
+credits.  If the process dies, another process gives the minute back, unless a report was recorded
+as sent in it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -79,13 +80,13 @@ MESSAGES: Final = {
     EndReason.CREDENTIAL_REFUSED: "The credential is not accepted any more.",
     EndReason.UNAVAILABLE: "Another minute of the stream cannot be paid for now: connect again.",
 }
-RETRY_MS: Final = 2_000  # how long a browser waits before it reconnects, unless `end` has more
+RETRY_MS: Final = 2_000  # time until a browser reconnects, unless `end` has a longer one
 
 
 class PaidMinutes:
     """Pays for each minute of a stream; *debited* is the first minute.
 
-    take        takes the credits of a minute; raises ServiceError if it cannot
+    take        takes the credits of a minute; raises ServiceError if it cannot take them
     give_back   gives credits back, each at most once
     note_sent   records that a minute stays paid, even if this process dies
     """
@@ -98,8 +99,8 @@ class PaidMinutes:
         self._note_sent = note_sent
         self._paid: Debited | None = debited  # the debit of the current minute
         self._owed: Debited | None = None
-        self._is_noted = False  # of the current minute
-        self._retry_ms: int | None = RETRY_MS  # sent only once
+        self._is_noted = False  # whether the store knows that the current minute stays paid
+        self._retry_ms: int | None = RETRY_MS  # sent with the first event only
 
     def begin(self, stream: EventStream) -> None:
         """Send *stream* the event for the paid minute."""

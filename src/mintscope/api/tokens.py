@@ -479,7 +479,7 @@ def _in_words(facts: MintFacts, now: UnixS) -> Iterator[str]:
 
 
 SIDE: Final = 5
-HALF: Final = 3  # drawn columns; the others mirror them
+HALF: Final = 3  # columns that are drawn; the other two mirror the first two
 HUES: Final = 360
 
 

@@ -76,9 +76,9 @@ mint_of: Final = lru_cache(maxsize=10_000)(parse_mint)  # a few mints are reques
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
-    """Data older than *degraded_after_s* is marked, older than *stale_after_s* is not sold.
+    """Data older than *degraded_after_s* is marked; data older than *stale_after_s* is not sold.
 
-    idle_after_s   a token whose price was set longer ago than that is idle, if the data is new
+    idle_after_s   a token is idle if the data is new, but its price was set more seconds ago
     """
 
     degraded_after_s: float = DEGRADED_AFTER_S
@@ -459,8 +459,8 @@ SPENT: Final = (
 class TrialBounds:
     """The free reports of a client address in 24 hours.
 
-    reports_per_day   on this route, at least 1
-    views_per_day     on this route and the pages together; 0: no free views on pages
+    reports_per_day   the most free reports on this route, at least 1
+    views_per_day     the most on this route and on pages together; 0: no free views on pages
     """
 
     reports_per_day: int

@@ -553,7 +553,7 @@ def decode_cursor(text: str, shape: type[Position]) -> Position:
     """
     if len(text) > TEXT_MAX:
         raise BadRequest(EXPECTED)
-    try:  # surplus "=" are ignored
+    try:  # more "=" than needed are ignored
         read = msgspec.json.decode(urlsafe_b64decode(text + "=="), type=shape)
     except (ValueError, *UNPARSABLE) as cause:
         raise BadRequest(EXPECTED) from cause

@@ -75,7 +75,7 @@ from mintscope.payments.protocol.mpp import (
 # Reports, pages of series and pages of screens: each costs one credit.
 TOKEN_KIND: Final = ResourceKind("/v1/token")
 SCREEN_KIND: Final = ResourceKind("/v1/screen")
-QUERY_MAX: Final = 256  # characters, because headers contain the resource
+QUERY_MAX: Final = 256  # characters; headers contain the resource, and must be short
 
 
 def bundle_resource(bundle: Bundle) -> Resource:
@@ -518,7 +518,7 @@ def _signs_in(request: Request, caller: Caller) -> bool:
     Raises BadRequest if it has both.
     """
     if SIGN_IN_HEADER not in request.headers or request.has_payment():
-        return False  # a client without credits pays, and may repeat its earlier headers
+        return False  # a client without credits pays, and may send its earlier headers again
     if caller.bearer is not None:
         raise BadRequest("expected Authorization or SIGN-IN-WITH-X; there were both")
     return True
@@ -540,7 +540,7 @@ def _presented(request: Request) -> Presented:
 
 
 def _redelivery_key(request: Request, presented: Presented) -> str | None:
-    """Return the client's redelivery key, which may be in either of two places."""
+    """Return the redelivery key of the client: its Idempotency-Key or its payment identifier."""
     key = idempotency_key(request)
     if key is None or presented.identifier is None:
         return key or presented.identifier

@@ -28,12 +28,12 @@ class Arguments(msgspec.Struct, frozen=True):
     """The arguments of one call.
 
     target            path and query of the API request
-    body              JSON body of the API request; b"" for none
+    body              JSON body of the API request; b"" if it has none
     fields            requested fields of each row; empty for the tool's default fields
     bundle            bundle to buy, as sent by the caller; None for other tools
-    max_credits       maximum cost of the call in credits
-    max_usd           maximum cost of the call in USD
-    idempotency_key   secret of the caller that identifies a payment
+    max_credits       maximum cost of the call in credits; None: no maximum
+    max_usd           maximum cost of the call in USD; None: no maximum
+    idempotency_key   secret of the caller that identifies a payment; None if it sent none
     """
 
     target: str
@@ -201,7 +201,7 @@ class ApiExchange:
         """Return the response to a request.
 
         target    percent-encoded path and query
-        client    scope of the client's request
+        client    ASGI scope of the client's request
         body      JSON body; b"" for none
         Raises    ClientDisconnected if the client has left; nothing was charged
         """

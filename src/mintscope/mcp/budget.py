@@ -23,11 +23,11 @@ from mintscope.payments.pricing import BUNDLES, REQUEST_USD
 
 HEADER: Final = "Mintscope-Budget"
 WINDOW_S: Final = 86_400
-SHARES_MAX: Final = 1_000  # per budget; each number of shares has a separate window
+SHARES_MAX: Final = 1_000  # shares of REQUEST_USD in a budget; each number has a separate window
 USD_MAX: Final = SHARES_MAX * REQUEST_USD
 SESSION_MAX: Final = 64
 KEY_BYTES: Final = 16
-PAYMENTS_MAX: Final = 10_000  # stored payments, so that a repeated payment counts once
+PAYMENTS_MAX: Final = 10_000  # payments that are remembered, so that a repeated payment counts once
 FORM: Final = (
     f"{HEADER}: expected credits=<1 to {SHARES_MAX}>, usd=<{REQUEST_USD} to {USD_MAX}>,"
     f" session=<name of at most {SESSION_MAX} characters of A-Z, a-z, 0-9, '-', '_' and '.'>,"
@@ -43,7 +43,7 @@ class UnreadableBudget(Exception):
 class OverBudget(Exception):
     """The call would exceed one of the caller's budgets.
 
-    retry_after_s   seconds until the budget of many calls has room again; None if unknown
+    retry_after_s   seconds until the budget of many calls allows the call; None if unknown
     """
 
     def __init__(self, message: str, retry_after_s: int | None = None) -> None:
@@ -52,7 +52,7 @@ class OverBudget(Exception):
 
 
 class StatedBudget(msgspec.Struct, frozen=True):
-    """The budget of many calls in any 24 hours; None is no limit."""
+    """The budget of many calls in any 24 hours; None means no limit."""
 
     credits: int | None = None
     usd: Decimal | None = None
@@ -170,7 +170,7 @@ class StatedBudgets:
 
 @dataclass(eq=False, repr=False)
 class Reservation:
-    """The amount counted for one call; it is kept if the call is charged, else given back."""
+    """The amount counted for one call; it is given back if the call is not charged."""
 
     budgets: StatedBudgets
     key: str

@@ -44,7 +44,7 @@ from mintscope.mcp.tools import Page, Tool, ToolCost, table_of
 
 PAYMENT: Final = "x402/payment"
 PAYMENT_RESPONSE: Final = "x402/payment-response"
-NEWER_PAYMENT: Final = "org.x402/payment"  # key in the newer binding, for terms and payments
+NEWER_PAYMENT: Final = "org.x402/payment"  # the key for terms and payments in the newer binding
 NEWER_PAYMENT_RESPONSE: Final = "org.x402/payment-response"
 PAYMENTS: Final = (PAYMENT, NEWER_PAYMENT)
 BUDGET_EXCEEDED: Final = "BUDGET_EXCEEDED"
@@ -186,7 +186,7 @@ def _decoded(header: str | None) -> dict[str, Any] | None:
 
 KEPT: Final = frozenset({"type", "description", "enum", "items", "default", "minimum", "maximum"})
 INT32_MAX: Final = 2**31 - 1
-MAX_CREDITS: Final[Mapping[str, Any]] = {"type": "integer"}  # the name needs no description
+MAX_CREDITS: Final[Mapping[str, Any]] = {"type": "integer"}  # its name says enough
 MAX_USD: Final[Mapping[str, Any]] = {"type": "number"}
 IDEMPOTENCY_KEY: Final[Mapping[str, Any]] = {
     "type": "string",
@@ -330,7 +330,7 @@ class ToolCalls:
         given    arguments of the call
         known    names of the tool's arguments
         meta     `_meta` of the request
-        client   scope of the HTTP request
+        client   ASGI scope of the HTTP request
         """
         try:
             arguments = read_arguments(tool, given, known)

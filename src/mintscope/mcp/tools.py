@@ -40,12 +40,12 @@ class Tool(NamedTuple):
     """An MCP tool.
 
     path       path of the operation, with the variable segment in braces
-    arguments  operation's names of arguments, if they differ
-    page       list that is returned as a table; None if the data is one object
-    body       request body; None for none
+    arguments  the operation's names of the arguments that have other names in the tool
+    page       the list that is returned as a table; None if the data is one object
+    body       the request body; None if it has none
     chosen     constant query fields, by their names in the API
     app        resource in which hosts show the rows to a person, while the model gets only the
-               newest row; "" for none
+               newest row; "" if the tool has no app
     """
 
     name: str

@@ -1,1 +1,1 @@
-"""The payments feature, by x402: demands, the facilitator, checkout, audits, prices."""
+"""Payments over x402: demands for payment, the facilitator, checkout, audits, prices."""

@@ -1,10 +1,11 @@
 """Audit of the books: invariants, the treasury's history, orphans.
 
-An orphan is a payment of ours that is on chain and has no row, because a backup was restored.  It
-carries the quote that it paid, so its purchase is known, and it stops no sales.  Its buyer may
-claim the purchase at any time, or an operator settles it for good.
+An orphan is a payment to this service that is on chain but has no row, because a backup was
+restored.  If it carries a quote of this service, its purchase is known, and it does not stop sales.
+Its buyer can claim the purchase at any time, or an operator can settle the orphan permanently.
 
-The treasury's history is listed from its newest end, down to where the scan before began.
+A scan reads the treasury's history backwards: from the newest transaction to the one at which the
+previous scan began, or to the oldest.
 
 Every method of the books raises ServiceUnavailable if the store does not answer.
 """
@@ -53,9 +54,9 @@ from mintscope.payments.reconciler import BATCH, Reconciler
 class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
     """A page of finalized transactions that touched the treasury, newest first.
 
-    succeeded    the successful transactions
-    newest       the newest on the page, which may have failed; None at the end of the history
-    oldest       the oldest on the page, which may have failed; None at its end
+    succeeded    the signatures of the successful transactions
+    newest       the newest transaction of the page, even if it failed; None: the page is empty
+    oldest       the oldest transaction of the page, even if it failed; None: the page is empty
     """
 
     succeeded: Sequence[Signature]
@@ -78,9 +79,10 @@ class TreasuryHistory(Protocol):
         """
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
-        """Return for each of *signatures* whether it is a payment to us whose fee we pay.
+        """Return, for each of *signatures*, whether it is a payment to us whose fee we pay.
 
-        The value is None if unknown: the node lacks the transaction, or it cannot be read.
+        The value is None if this is unknown, because the node does not have the transaction, or
+        because the transaction cannot be read.
         """
 
     async def recorded(self, signature: Signature) -> bytes | None:
@@ -101,11 +103,12 @@ class ScanScope(StrEnum):
 class Scan:
     """The progress of a scan.
 
-    mark           the arrival at which this scan ends, because the scan before began there; None:
-                   it ends with the first of all
+    mark           the arrival at which this scan ends, because the previous scan began there; None:
+                   this scan ends with the oldest arrival
     head           the newest arrival when the scan began; None before its first page
-    cursor         the oldest arrival read so far
-    finished_at    when a scan last ended
+    cursor         the oldest arrival read so far; None before its first page
+    finished_at    the time when the last scan of new arrivals ended; of a scan of the whole
+                   history, the time when it ended; None before
     """
 
     mark: Signature | None = None
@@ -114,26 +117,26 @@ class Scan:
     finished_at: UnixMs | None = None
 
     def go_on(self, page: Arrivals) -> "Scan":
-        """Return the scan after it has read *page*."""
+        """Return the progress of the scan after *page* was read."""
         return replace(self, head=self.head or page.newest, cursor=page.oldest)
 
     def end(self, now: UnixMs, *, scope: ScanScope) -> "Scan":
-        """Return the finished scan; the next scan ends where this scan began."""
+        """Return the finished scan; the next scan of new arrivals ends where this scan began."""
         mark = (self.head or self.mark) if scope is ScanScope.NEW else None
         return Scan(mark=mark, finished_at=now)
 
 
 class DoubtKind(StrEnum):
-    """Kinds of unresolved differences between chain and books."""
+    """The kind of an unresolved difference between the chain and the books."""
 
-    ARRIVED = "arrived"  # touched the treasury, but not issued
-    ISSUED = "issued"  # issued, but overdue to become final
+    ARRIVED = "arrived"  # a transaction touched the treasury, but no payment is issued
+    ISSUED = "issued"  # a payment is issued, but is not final in time
 
 
 class SoldItem(NamedTuple):
     """A sold item, and its price in credits.
 
-    resource    the resource, or a kind for any resource of that kind
+    resource    the resource; or its kind, for any resource of that kind
     """
 
     resource: Resource | ResourceKind
@@ -156,15 +159,16 @@ class Recognised(NamedTuple):
     offer: SoldItem
 
 
-Recognise = Callable[[bytes], Awaitable[Recognised | None]]  # None: without a quote of ours
+Recognise = Callable[[bytes], Awaitable[Recognised | None]]  # None: not a payment to us
 
 
 class Orphan(msgspec.Struct, frozen=True):
-    """A payment of ours without a row.
+    """A payment to us that is on chain and has no row.
 
-    payer, amount, asset, bought    from its quote; None if it has no quote of ours.  *bought* is
-                                    the path of a kind if only the kind is known
-    found_at                        when an audit first found it
+    payer, amount, asset, bought    the wallet, the atoms, the mint, and the purchase; None if the
+                                    transaction has no quote of ours.  *bought* is the path of a
+                                    kind if only the kind is known
+    found_at                        the time when an audit first found it
     """
 
     signature: Signature
@@ -176,7 +180,7 @@ class Orphan(msgspec.Struct, frozen=True):
 
 
 class Acknowledgement(Enum):
-    """The outcome of settling an orphan."""
+    """The result of an attempt to settle an orphan."""
 
     DONE = auto()
     DONE_BEFORE = auto()
@@ -185,37 +189,41 @@ class Acknowledgement(Enum):
 
 
 class AuditBooks(Protocol):
-    """The books as the auditor checks them."""
+    """The auditor's access to the books."""
 
     async def check(self, *, after_entry: int | None) -> Checked:
-        """Return the violations among doubts, and among the payments, entries and balances since.
+        """Return the violations among doubts, and among new payments, entries and balances.
 
-        after_entry   the check begins after this entry; None: check only the doubts
+        after_entry   entries of the journal after this number are new; None: those after the last
+                      entry that an audit checked before this process started
         """
 
     async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
-        """Continue the check of all books by one part, which takes a moment.
+        """Check the next part of all books, which takes a fraction of a second.
 
-        begins   begin a new walk if the last one has finished
+        begins   start a new check of all books if the last one has finished
         """
 
     async def walked(self) -> Walked:
         """Return the progress of the check of all books."""
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
-        """Delete spends of months closed over *kept_months* ago; return whether more may remain."""
+        """Delete spends of closed months more than *kept_months* old; return if more may remain."""
 
     async def unsettled(
         self, *, before: UnixMs, height: int, count_max: int
     ) -> Sequence[Signature]:
-        """Return payments issued before *before*, due to land by *height*, that are not final."""
+        """Return payments that were issued before *before*, and should be final, but are not.
+
+        height    only payments that could last land below this finalized height
+        """
 
     async def stop_sales(self, *, now: UnixMs, why: str) -> None:
-        """Stop sales until an operator resumes them; an earlier reason is kept."""
+        """Stop sales until an operator resumes them; keep the reason of an earlier stop."""
 
 
 class TreasuryBooks(Protocol):
-    """Compares the treasury's history with the payments, and stores doubts and orphans."""
+    """Stores scans of the treasury's history, doubts and orphans."""
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
         """Return the progress of the scan of *scope*, None if there is none.
@@ -227,24 +235,24 @@ class TreasuryBooks(Protocol):
         """Store the progress of the scan of *scope*."""
 
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
-        """Record that *signatures* were not found, except those settled meanwhile."""
+        """Record a doubt about each of *signatures*; delete all doubts that are resolved."""
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
-        """Return the arrivals due for a check; an older doubt is checked less often."""
+        """Return doubted arrivals that are due for a check; older doubts are due less often."""
 
     async def dismiss(self, signatures: Sequence[Signature]) -> None:
-        """Forget every doubt about *signatures*, and every doubt settled meanwhile."""
+        """Delete every doubt about *signatures*, and every doubt that is resolved."""
 
     async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
-        """Store *orphans* as newly found; return those that an operator has settled."""
+        """Store those *orphans* that are new; return those that an operator has settled."""
 
 
 def recognise(
     wire: bytes, offers: Iterable[SoldItem], *, terms: Terms, quote_key: bytes
 ) -> Recognised | None:
-    """Return the order that the transaction *wire* paid for, if it is a payment of one of *offers*.
+    """Return the payment in the transaction *wire* if it pays for one of *offers*; None otherwise.
 
-    A quote of any age counts: the payment is on chain, so it was taken in time.
+    A quote of any age counts, because its age was checked before the payment was sent.
 
     terms    terms of one token; payments in other tokens are not recognised
     """
@@ -270,12 +278,16 @@ def recognise(
     return None
 
 
-WALK_S: Final = 6.0  # seconds of each minute
-PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # pages in one audit; the next continues
+WALK_S: Final = 6.0  # seconds that an audit, once a minute, spends on the check of all books
+PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # pages that one audit reads
 
 
 def compare(ours: Sequence[Payment], sponsored: Mapping[Signature, bool | None]) -> list[Violation]:
-    """Return the certain violations among arrivals: unissued *ours*, and payments without a row."""
+    """Return the violations among arrivals: payments that paid too little, or have no row.
+
+    ours         the arrivals that have a row
+    sponsored    whether an arrival without a row is a payment to us; None: unknown
+    """
     unknown = [signature for signature, is_ours in sponsored.items() if is_ours]
     short = [each.signature for each in ours if _is_short(each)]
     return [
@@ -290,10 +302,10 @@ def _is_short(payment: Payment) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Auditor:
-    """Checks new entries every minute, and all books gradually.
+    """Audits new arrivals and new entries at each call, and all books in parts.
 
-    assets               tokens of the treasury accounts to compare; None: the payment token
-    spends_kept_months   months for which spends of closed months are kept; None: for ever
+    assets               tokens whose treasury accounts are compared; None: the payment token
+    spends_kept_months   months after which spends of closed months are deleted; None: never
     """
 
     books: AuditBooks
@@ -304,17 +316,17 @@ class Auditor:
     clock: Clock
     assets: Sequence[Mint | None] = (None,)
     spends_kept_months: int | None = None
-    _entry_mark: int | None = None  # None: no audit has finished yet
+    _entry_mark: int | None = None  # None: this process has finished no audit yet
 
     async def audit(self, *, full: bool = False, is_start: bool = False) -> Sequence[Violation]:
-        """Return every violation, and stop sales if there is one.
+        """Return every violation that is found, and stop sales if there is one.
 
         Payments that landed unnoticed are issued first, because a late payment is not a violation.
         If no node answers, the books themselves are still checked.
 
-        full        compare the treasury's whole history, and begin a walk through all books
-        is_start    the process has just started: begin no walk if one has finished today
-        Raises      ChainUnavailable if everything that could be checked is sound
+        full        start to compare the treasury's whole history, and to check all books
+        is_start    the process has just started: start no check of all books if one ended today
+        Raises      ChainUnavailable if no node answered, and the other checks found no violation
         """
         violations: list[Violation] = []
         trouble: ChainUnavailable | None = None
@@ -339,7 +351,7 @@ class Auditor:
         return finished_at is not None and finished_at // DAY_MS == self.clock.now() // DAY_MS
 
     async def _walk(self, *, begins: bool) -> list[Violation]:
-        """Continue the check of all books for part of the time until the next audit."""
+        """Continue the check of all books for WALK_S; then delete old spends in the time left."""
         until_s = self.clock.monotonic_s() + WALK_S
         part = await self.books.prove(now=self.clock.now(), begins=begins)
         violations = [*part.violations]
@@ -353,7 +365,7 @@ class Auditor:
         return violations
 
     async def _audit_chain(self, violations: list[Violation], *, full: bool) -> None:
-        if full:  # first of all, because a silent node would delay it
+        if full:  # before any request to the node, which may not answer
             for asset in self.assets:
                 scan = await self.treasury.scan(ScanScope.ALL, asset)
                 if scan is None or scan.finished_at is not None:
@@ -369,7 +381,7 @@ class Auditor:
                 await self._scan(ScanScope.ALL, asset, scan, violations)
 
     async def _settle_issued(self) -> None:
-        """Settle issued payments that should be final by now; doubt those that are not final."""
+        """Look up issued payments that should be final by now; record doubts about the others."""
         height = await self.history.finalized_height()
         before = UnixMs(self.clock.now() - SETTLED_AFTER_MS)
         late = await self.books.unsettled(before=before, height=height, count_max=BATCH)
@@ -393,7 +405,7 @@ class Auditor:
             await self.treasury.keep_scan(scope, scan, asset)
 
     async def _compare(self, arrived: Sequence[Signature], violations: list[Violation]) -> None:
-        """Issue the *arrived* (<= BATCH) payments not yet issued; note those that cannot be."""
+        """Issue payments among *arrived* (<= BATCH), and record what cannot be issued."""
         if not arrived:
             return
         ours = {each.signature: each for each in await self.reconciler.issue_arrived(arrived)}
@@ -402,7 +414,7 @@ class Auditor:
         settled = await self._note_orphans([s for s, is_ours in sponsored.items() if is_ours])
         reported = {s: is_ours and s not in settled for s, is_ours in sponsored.items()}
         found = compare(list(ours.values()), reported)
-        if found:  # store them before any doubt is deleted
+        if found:  # stop sales before any doubt is deleted
             await self._stop(found[0])
             violations += found
         await self.treasury.dismiss([s for s, is_ours in sponsored.items() if is_ours is not None])
@@ -412,7 +424,7 @@ class Auditor:
         await self.treasury.doubt(DoubtKind.ARRIVED, doubtful, now=self.clock.now())
 
     async def _note_orphans(self, signatures: Sequence[Signature]) -> Collection[Signature]:
-        """Store payments without a row; return those explained by a quote or an operator."""
+        """Store payments without a row; return those that have a quote or were settled."""
         if not signatures:
             return ()
         now = self.clock.now()
@@ -437,7 +449,7 @@ class Auditor:
         await self.books.stop_sales(now=self.clock.now(), why=why)
 
 
-PAUSED: Final = "paused by an administrator"  # the reason of a manual pause begins with this
+PAUSED: Final = "paused by an administrator"  # the reason of a manual pause begins like this
 _STRANGER: Final = Conduct(
     reverted=0, pending=0, sold=0, fee_lamports=0, sold_today=0, reverted_today=0
 )
@@ -447,10 +459,10 @@ _BUYER: Final = Conduct(
 
 
 class Closure(msgspec.Struct, frozen=True, kw_only=True):
-    """Sales are closed.
+    """A reason why sales are closed, and to whom.
 
     why           the reason, which clients may read
-    is_for_all    closed to everybody, or only to payers without a purchase in 24 hours
+    is_for_all    True: closed to everybody; False: to payers without a purchase in 24 hours
     """
 
     why: str
@@ -464,7 +476,7 @@ def violation_of(why_stopped: str | None) -> str | None:
 
 
 def find_closure(at_risk: FeesAtRisk, budget: Budget, *, is_stopped: bool) -> Closure | None:
-    """Return the reason why a typical payment would be refused; None if it would be accepted."""
+    """Return the reason why payments with the usual fee are refused; None if all are accepted."""
     if is_stopped:
         return Closure(
             why="stopped by an audit or an administrator: credits go on working", is_for_all=True

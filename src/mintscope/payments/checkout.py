@@ -7,8 +7,8 @@
 Nothing happens between settling and the receipt.  An interface (HTTP, MCP) parses credentials and
 payments, and turns receipts and refusals into its own format.
 
-`propose` builds the transaction of a payment for wallets that only sign, as in browsers.  It stores
-nothing: once signed, the payment is presented and checked like any other.
+`propose` builds the transaction of a payment for wallets that only sign, as in browsers.  `propose`
+stores nothing: once signed, the payment is presented and checked like any other.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -60,9 +60,9 @@ class NothingForSale:
 
 
 class NoCredits(msgspec.Struct, frozen=True):
-    """The credential is valid and holds *balance* credits, too few.
+    """The credential is valid, but its *balance* of credits is below the cost.
 
-    credit_count    the cost
+    credit_count    the cost, in credits
     """
 
     balance: int = 0
@@ -95,10 +95,10 @@ Cause = (
 
 
 class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
-    """A payment that the client may make instead.
+    """The ways to pay for a request that was refused.
 
     requirements      the terms of payment for each token; empty: only credits are accepted now
-    is_for_credits    only credits are ever accepted
+    is_for_credits    this request can only be paid with credits, at any time
     is_closed         sales are closed: not even credits can be bought now
     """
 
@@ -108,11 +108,11 @@ class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckoutRefused(Exception):
-    """A refusal: nothing was delivered, and nothing charged, unless *cause* says so.
+    """A refusal: nothing was delivered; nothing was charged, unless *cause* is Unresolved.
 
-    option       None if nothing can be bought now, or if no further payment is due
-    failure     the reason why a paying client would get no answer
-    is_ready    a paying client would get an answer
+    option       how to pay; None if nothing can be bought now, or if no further payment is due
+    failure      the error that a client with a payment would get now; None: none is known
+    is_ready     a client with a payment would get an answer now
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class CheckoutRefused(Exception):
 
 
 class Delivered(msgspec.Struct, frozen=True, gc=False):
-    """An answer and its cost in credits, 0 if it is free."""
+    """An answer and its cost in credits; 0 means that it is free."""
 
     report: ReadReport
     credit_count: int = 1
@@ -154,11 +154,11 @@ class Payer(msgspec.Struct, frozen=True, gc=False):
 class Receipt(msgspec.Struct, frozen=True, gc=False):
     """Proof that the charge for a report has settled.
 
-    report     newly read, or stored when its payment settled earlier
-    balance    credits left in the charged account; None if no credits were charged
-    payment    the payment on chain; None if there was none
-    credit_count   the cost of the report, taken now or earlier
-    taken      refunds the credits if the report cannot be sent; None if none were taken
+    report         newly read, or stored when its payment settled earlier
+    balance        credits left in the charged account; None if no credits were charged
+    payment        the payment on chain; None if there was none
+    credit_count   credits that the report cost, now or earlier; 0 without a charge of credits
+    taken          refunds the credits if the report cannot be sent; None if none were taken now
     """
 
     report: ReadReport
@@ -168,13 +168,14 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     taken: Reversal | None = None
 
 
-UNPAYABLE: Final = 1 << 52  # more credits than any account has, to look up a name by a debit
+UNPAYABLE: Final = 1 << 52  # more credits than any account has: this debit only finds a name
 
 
 class CreditCharge(msgspec.Struct, frozen=True, gc=False):
     """A charge of credits, which are not taken yet.
 
-    once, endpoint   the name of the answer and the number of the endpoint, as in Debit
+    once       the name of the answer, as in Debit; None: it has no name
+    endpoint   the number of the endpoint, as in Debit; None: it has none
     """
 
     checkout: "Checkout"
@@ -186,8 +187,8 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
     async def settle(self, work: Work) -> Receipt:
         """Do *work*, then take all the credits that it costs, or none.
 
-        Raises CheckoutRefused if there are fewer, and the errors of *work*; if there are no credits
-        at all, that is reported before an error of *work*.
+        Raises CheckoutRefused if there are fewer credits, and the errors of *work*.  If there are
+        no credits at all, CheckoutRefused is raised even if *work* fails.
         """
         account = self.payer.account
         try:
@@ -210,9 +211,9 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
         return Receipt(delivered.report, debited.balance, None, delivered.credit_count, taken)
 
     async def expect(self, credit_count: int) -> None:
-        """Raise CheckoutRefused if the balance or the cap is below *credit_count*.
+        """Raise CheckoutRefused if the balance, or the rest of the cap, is below *credit_count*.
 
-        An answer that was already bought under the same name is sent again, whatever the balance.
+        If an answer with the same name was bought earlier, it is sent again, whatever the balance.
         """
         account = self.payer.account
         key = self.payer.key
@@ -233,7 +234,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
     async def prepay(self, credit_count: int) -> Debited:
         """Take all *credit_count* credits, or none, for the next minute of a stream.
 
-        Credits of an undelivered answer are given back by `DebitLedger.give_back`.
+        If the minute is not delivered, `DebitLedger.give_back` returns the credits.
         Raises CheckoutRefused.
         """
         return await self._take(self.checkout.expect_debits().prepay, credit_count)
@@ -261,7 +262,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
 
 
 class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
-    """A valid payment that was not sent yet, or a payment that settled earlier."""
+    """A valid payment that has not been sent yet, or a payment that settled earlier."""
 
     checkout: "Checkout"
     merchant: Merchant
@@ -271,7 +272,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
     async def settle(self, work: Work) -> Receipt:
         """Do *work*, then take the payment; if it settled earlier, return its report again.
 
-        If the work is free, the payment is not sent and can be used later.
+        If the answer is free, the payment is not sent and can be used later.
         Raises CheckoutRefused, and the errors of *work*.
         """
         clock = self.merchant.facilitator.clock
@@ -281,7 +282,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
 
         async def report() -> PaidReport:
             assert delivered is not None
-            assert delivered.credit_count == 1  # the payment is the price of one credit
+            assert delivered.credit_count == 1  # a payment buys an answer that costs one credit
             return PaidReport(body=_pack(delivered.report, now=clock.now()))
 
         settled = await self.pay(report)
@@ -297,7 +298,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
         if isinstance(self.payment, ports.Settled):
             return self.payment
         outcome = await self.payment.settle(await wanted())
-        await self.checkout.next_iteration()  # many payments confirm in the same block
+        await self.checkout.next_iteration()  # many payments are confirmed at once
         return await self.checkout.expect_settled(self.merchant, self.order, outcome)
 
 
@@ -307,10 +308,10 @@ Charge = CreditCharge | PaymentCharge
 class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     """Charges credits or one payment for an order.
 
-    debits        debits several credits at once, also by API key; None if credits are not accepted
-    merchant      None if only credits are accepted
+    debits          debits several credits at once, also by API key; None: credits are not accepted
+    merchant        takes payments; None: only credits are accepted
     next_iteration  awaited around costly steps, so that other requests are served between them
-    on_outcome    called with the outcome of each payment
+    on_outcome      called with the outcome of each payment
     """
 
     ledger: CreditLedger
@@ -322,7 +323,10 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     def authorize_credit(
         self, order: Order, payer: Payer, *, once: str | None = None, endpoint: int | None = None
     ) -> CreditCharge:
-        """Return a charge of credits of *payer*, for the answer named *once* of *endpoint*."""
+        """Return a charge of one answer to the credits of *payer*.
+
+        once, endpoint   the name of the answer and the number of the endpoint, as in Debit
+        """
         return CreditCharge(self, order, payer, once, endpoint)
 
     def expect_debits(self) -> DebitLedger:
@@ -336,7 +340,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         """Return a charge for a valid payment, or for a payment that settled earlier.
 
         key        the client's redelivery key; None if it has sent none
-        address    the client's address, for the failure budget
+        address    the client's address, by which failed payments are limited
         Raises     CheckoutRefused, PriceUnavailable
         """
         merchant = self.merchant
@@ -358,7 +362,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def refuse_unpaid(self, order: Order, work: Work) -> CheckoutRefused:
-        """Return the refusal for a client that has sent no payment, with its payment option."""
+        """Try *work*, and return the refusal for a client that has sent no payment."""
         failure = None
         try:
             await work()
@@ -372,7 +376,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def option(self, order: Order) -> PaymentOption | None:
-        """Return the payment option for *order*; None if nothing is sold now."""
+        """Return the payment option for *order*; None if nothing has a price now."""
         if self.merchant is not None:
             with suppress(PriceUnavailable):
                 requirements = await self.merchant.quote(order)
@@ -388,8 +392,8 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     ) -> ports.Settled:
         """Return *outcome* if the payment has settled.
 
-        Raises CheckoutRefused; PriceUnavailable if no new option can be quoted, unless the payment
-        was sent: then its outcome is reported.
+        Raises CheckoutRefused otherwise.  Raises PriceUnavailable if the payment was refused before
+        it was sent, and no new price is known.
         """
         self.on_outcome(outcome)
         if isinstance(outcome, ports.Settled):
@@ -409,7 +413,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _pack(report: ReadReport, *, now: UnixMs) -> bytes:
-    """Return a paid report as it is stored: its slot, its time, its body."""
+    """Return a paid report in its stored form: its slot, its time in Unix ms, and its body."""
     return b"%d %d\n%b" % (report.slot, now - report.age_ms, report.body)
 
 
@@ -433,7 +437,7 @@ class NotProposed(Enum):
     OURS = auto()  # the wallet is the payee or our fee payer
     UNFUNDED = auto()  # the wallet has too little of the payment token
     REJECTED = auto()  # the chain would reject the payment
-    CHAIN = auto()  # the node does not answer, or is behind
+    CHAIN = auto()  # the node is silent or behind, or too many payments have failed
     TREASURY = auto()  # the seller's account accepts no payments
 
 
@@ -442,7 +446,7 @@ async def propose(
 ) -> Proposal | NotProposed:
     """Build the payment of *order* by the wallet *payer* in *asset*, and simulate it.
 
-    address    the client's; limits count by it, because anyone can name any wallet
+    address    the client's address, by which simulations are limited: anyone can name any wallet
     Raises     PriceUnavailable
     """
     requirement, chain = await merchant.quote_in(order, asset), merchant.facilitator.chain

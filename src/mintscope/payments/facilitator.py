@@ -1,14 +1,14 @@
 """Facilitator: verifies and settles payments.
 
-    row       if the payment is known: join it, repeat its answer, or refuse it as used
+    row       if the payment is known: await its outcome, repeat its answer, or refuse it
     check     check the transaction strictly, without a node
     work      run the caller's work; if it fails, the payment is not sent and costs nothing
-    simulate  find out if the unsigned transaction would succeed, and the payer's balance after it
+    simulate  find out whether the transaction would succeed, and the payer's balance after it
     sign      sign in memory, because the row needs the signature; nothing is sent yet
     begin     store the payment as pending, with its signature and its share of the budgets
-    broadcast and wait until it is confirmed, with its amount; broadcast again until its blockhash
-              has expired; then search the whole history, so that absence is evidence
-    resolve   resolve the row; the answer of the store decides the outcome
+    broadcast and wait until the payment is confirmed; repeat this until its blockhash has expired;
+              then search the whole history, so that absence is evidence
+    resolve   write the outcome on chain to the row; the state of the row decides the answer
 
 If a process dies between two steps, the reconciler continues from the row.  After `begin`, no
 payment is refused because its outcome is unknown.
@@ -63,7 +63,7 @@ from mintscope.solana.pace import BLOCKHASH_BLOCKS
 
 
 class Credits(msgspec.Struct, frozen=True):
-    """A purchase of credits on a new token."""
+    """A purchase of credits on a new credit token."""
 
     count: int
 
@@ -74,8 +74,8 @@ Wanted = PaidReport | Credits | TopUp
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """A requested purchase and its sender.
 
-    key        the client's own redelivery key; None if it has sent none
-    address    the client's address, for the failure budget
+    key        the redelivery key that the client chose; None if it has sent none
+    address    the client's address, by which failed payments are limited
     """
 
     resource: Resource
@@ -125,7 +125,7 @@ async def no_worth(asset: Mint, atoms: int) -> int | None:  # noqa: ARG001 - a p
 
 
 class Contradiction(Exception):
-    """A stored row is inconsistent, so nothing is delivered because of it."""
+    """A stored row contradicts itself, so nothing is delivered for it."""
 
 
 def answer(
@@ -133,7 +133,8 @@ def answer(
 ) -> ports.Outcome:
     """Return the stored outcome of *payment* for the holder of *key*.
 
-    is_key_ours    the client has sent no key, and gets ours only if needed
+    is_key_ours    the service created *key*, because the client sent none; an unresolved
+                   outcome then includes *key*
     """
     match payment.state:
         case State.ISSUED:
@@ -158,17 +159,17 @@ def settled(
     return ports.Settled(payment=payment, token=token, redelivered=redelivered)
 
 
-PATIENCE_PARTS: Final = (1 / 15, 2 / 15, 4 / 15, 8 / 15)  # of a blockhash's life: pauses
-LOOK_SLOTS: Final = 5  # between two checks of a payment with an expired blockhash
-TIMEOUT_S_MIN: Final = 3  # the least timeout of a demand, for very fast chains
-LEASE_MARGIN_S: Final = 15.0  # after the longest wait, until the reconciler takes over
+PATIENCE_PARTS: Final = (1 / 15, 2 / 15, 4 / 15, 8 / 15)  # pauses, as parts of a blockhash's life
+LOOK_SLOTS: Final = 5  # slots between two checks of a payment with an expired blockhash
+TIMEOUT_S_MIN: Final = 3  # the least `max_timeout_s` of a demand, even on very fast chains
+LEASE_MARGIN_S: Final = 15.0  # from the end of the longest wait until the reconciler takes over
 
 
 class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
     """A valid payment that this process has not sent.
 
     mark      the mark of the lookup that did not find the payment
-    landed    set if the payment was sent before; its row is missing because the store was restored
+    landed    the transfer, if it is on chain but its row was lost; None for a new payment
     """
 
     facilitator: "Facilitator"
@@ -214,7 +215,10 @@ class Facilitator:
     def require(
         self, resource: Resource, amount: int, key: str | None = None, terms: Terms | None = None
     ) -> Requirement:
-        """Quote *amount* atoms of a token for *resource*, to the holder of *key*."""
+        """Return the demand for *amount* atoms for *resource*, quoted to the holder of *key*.
+
+        terms    the terms of the token; None: those of the payment token
+        """
         now = self.clock.now()
         secrets = self.secrets.at(now)
         requirement = quote(
@@ -237,7 +241,7 @@ class Facilitator:
     ) -> VerifiedPayment | ports.Outcome:
         """Return a charge for a valid new payment, or the outcome of any other payment.
 
-        The row decides first: a known payment is never refused because of later changes.
+        A stored row is looked up first: a known payment is never refused because of later changes.
         """
         envelope = open_envelope(presented.transaction)
         if isinstance(envelope, Refused):
@@ -284,7 +288,7 @@ class Facilitator:
     async def refuse(
         self, candidate: VerifiedPayment, why: ports.Outcome
     ) -> VerifiedPayment | ports.Outcome:
-        """Return *why*, or the outcome if the payment is on chain after all."""
+        """Return *why* if the payment is not on chain, and otherwise its outcome or its charge."""
         payer = candidate.verified.envelope.payer
         if not await self.may_try(candidate.demand.address, payer):
             return ports.Unavailable(ports.Obstacle.CHAIN)
@@ -303,14 +307,17 @@ class Facilitator:
         return why if found is None or is_behind else found
 
     async def may_try(self, address: str, payer: Wallet | None = None) -> bool:
-        """Return whether another payment may be simulated; it counts as failed until it succeeds.
+        """Count one more trial, and return whether it is allowed.
 
         address, payer    as in `Trials.take`
         """
         return self.trials is None or await self.trials.take(address, payer) is not None
 
     async def _try(self, candidate: VerifiedPayment) -> ports.Trial:
-        """Simulate a payment; count it only if it would fail.  Raises ChainUnavailable."""
+        """Simulate a payment; count it as a trial only if it would fail.
+
+        Raises    ChainUnavailable, also if too many payments have failed
+        """
         envelope = candidate.verified.envelope
         counted = None
         if self.trials is not None:
@@ -330,7 +337,7 @@ class Facilitator:
         except ports.ChainUnavailable:
             return ports.Unavailable(ports.Obstacle.CHAIN)
         if not isinstance(trial, ports.Simulated):
-            # The chain also refuses a payment that landed since the lookup, so look it up again.
+            # The chain also refuses a payment that landed after the lookup, so look it up again.
             known = (await self.store.find(envelope.message_hash)).payment
             if known is not None:
                 return await self._recall(known, envelope, candidate.demand)
@@ -368,7 +375,7 @@ class Facilitator:
     async def _untried(
         self, candidate: VerifiedPayment, trial: ports.Failing, wanted: Wanted
     ) -> ports.Outcome:
-        """Return the outcome of a payment whose simulation failed, unless it has landed."""
+        """Return the outcome of a payment whose simulation failed; if it has landed, adopt it."""
         why = ports.not_simulated(trial)
         is_lost = not isinstance(trial, ports.TreasuryUnusable) and lost.may_be_lost(trial)
         found = await self.refuse(candidate, why) if is_lost else why
@@ -379,7 +386,7 @@ class Facilitator:
     ) -> ports.Outcome:
         """Restore the lost row of a payment that landed; return its outcome."""
         key = candidate.demand.key
-        assert key is not None  # without a key nothing is proven
+        assert key is not None  # it has proven that the payment is the sender's
         envelope = candidate.verified.envelope
         payment = make_payment(
             candidate.verified,
@@ -400,7 +407,7 @@ class Facilitator:
                 return ports.AlreadyUsed(ports.Used.ACKNOWLEDGED)
 
     async def _recall(self, payment: Payment, envelope: Envelope, demand: Demand) -> ports.Outcome:
-        """Return the outcome of a known payment."""
+        """Return the outcome of a payment that has a row, as its sender may know it."""
         key = demand.key
         if (
             key is None
@@ -421,12 +428,12 @@ class Facilitator:
 
     def _redeliver(self, payment: Payment, key: str) -> ports.Outcome:
         is_old = self.clock.now() - payment.begun_at > REDELIVERY_MS
-        if payment.touched or is_old or payment.purchase == PaidReport(body=b""):  # it was dropped
+        if payment.touched or is_old or payment.purchase == PaidReport(body=b""):  # body deleted
             return ports.AlreadyUsed(ports.Used.PAYMENT)
         return settled(payment, key, self.secrets, redelivered=True)
 
     async def _send(self, payment: Payment, signed: Signed) -> Payment:
-        """Broadcast a pending payment and wait until its outcome on chain is known.
+        """Broadcast a pending payment, and wait for its outcome on chain for up to `patience_s`.
 
         Repeat the broadcast while the blockhash is valid, because a node may lose the payment.
         After each wait without an outcome, search the whole history, to report its expiry as soon
@@ -449,7 +456,7 @@ class Facilitator:
         return payment
 
     def _pauses_s(self, end_s: float) -> Iterator[float]:
-        """Return the pauses after broadcasts: longer each time, then short until *end_s*."""
+        """Yield the seconds to wait after each broadcast: doubling, then short until *end_s*."""
         alive_s = min(BLOCKHASH_BLOCKS * self.slot_s(), self.patience_s)
         look_s = LOOK_SLOTS * self.slot_s()
         yield from (part * alive_s for part in PATIENCE_PARTS)
@@ -475,4 +482,4 @@ class Facilitator:
         try:
             return await self.store.resolve(name, evidence, now=now, again_ms=again_ms)
         except ServiceUnavailable:
-            return payment  # no proof of its outcome yet
+            return payment  # the store has not confirmed the outcome

@@ -1,7 +1,7 @@
 """Background work on payments, in the api process.
 
-always   the reconciler finishes interrupted payments; 402s get a recent blockhash
-60 s     a check of the fee payer; an audit of new rows, and of all rows once a day.
+always   the reconciler finishes interrupted payments; prices are read; 402s get new blockhashes
+60 s     the balance of the fee payer is read; new rows are audited, and all rows once a day.
          Sales stop on a violation, and while the fee payer has too few lamports
 """
 
@@ -45,9 +45,9 @@ class PaymentMaintenance:
 
     is_auditor           returns whether this process makes the audits
     slot_s               returns the current duration of a slot, in seconds
-    lamports_min         below this balance of the fee payer a warning is logged
-    budget               the greatest loss in an hour, and the least balance of the fee payer
-    closure              the closure of sales as of the last check
+    lamports_min         a warning is logged if the fee payer has fewer lamports
+    budget               limits of losses in an hour; the least balance of the fee payer for sales
+    closure              the closure of sales as of the last check; None: sales are open
     """
 
     chain: PaymentChain
@@ -63,10 +63,10 @@ class PaymentMaintenance:
     lamports_min: int
     budget: Budget
     closure: Closure | None = None
-    _no_audit: str = ""  # the reason why the last audit failed
+    _no_audit: str = ""  # the reason why the last audit failed; empty if it did not
     _day: int = NOT_YET  # the day of the last full audit
-    _reported: set[Signature] = field(default_factory=set)  # orphans that were reported
-    _forgotten_on: int = NOT_YET  # the last day on which old reports were dropped
+    _reported: set[Signature] = field(default_factory=set)  # unsettled orphans that were logged
+    _forgotten_on: int = NOT_YET  # the last day on which old reports were deleted
     _started_s: float = field(init=False)  # Unix time when monotonic time was 0
 
     def __post_init__(self) -> None:
@@ -108,7 +108,7 @@ class PaymentMaintenance:
             raise ServiceUnavailable(f"the last audit of the books failed: {self._no_audit}")
 
     async def look_at_fees(self) -> int:
-        """Store the balance of the fee payer, in lamports; log a warning if it is low."""
+        """Store and return the fee payer's balance, in lamports; log a warning if it is low."""
         mark = await self.books.fund_mark()
         lamports = await self.chain.lamports(self.fee_payer)
         await self.books.fill_fund(lamports, mark=mark)
@@ -125,7 +125,7 @@ class PaymentMaintenance:
             await asyncio.sleep(AUDIT_S)
 
     async def _refresh_prices(self) -> None:
-        """Keep the price cache fresh, so that no client waits for a price or gets an old price."""
+        """Read new prices in time, so that no client waits for a price or gets an old one."""
         while True:
             for each in self.price_caches:
                 with suppress(PriceUnavailable):
@@ -135,7 +135,7 @@ class PaymentMaintenance:
     async def _refresh_offer(self) -> None:
         """Keep the blockhash for 402s recent, so that no 402 waits for a node."""
         while True:
-            with suppress(ChainUnavailable):  # then 402s soon have no blockhash
+            with suppress(ChainUnavailable):  # if this goes on, 402s have no blockhash
                 await self.chain.refresh_offer()
             await asyncio.sleep(REFRESH_SLOTS * self.slot_s())
 
@@ -161,7 +161,10 @@ class PaymentMaintenance:
             await self._forget_reports(today)
 
     async def _forget_reports(self, today: int) -> None:
-        """Drop reports a day old by a monotonic clock; skip this while the wall clock is wrong."""
+        """Delete the bodies of reports that are a day old, unless the wall clock is wrong.
+
+        A report counts as a day old if both the wall clock and the monotonic clock show it.
+        """
         try:
             skew_s = self.clock.now() / 1000 - await self.chain.block_time_s()
         except ChainUnavailable:
@@ -188,7 +191,7 @@ class PaymentMaintenance:
 
     async def _watch_sales(self) -> None:
         while True:
-            with suppress(ServiceUnavailable):  # an audit reports it
+            with suppress(ServiceUnavailable):  # the next audit reports that the store failed
                 await self.look_at_sales()
             await asyncio.sleep(RETRY_S)
 
@@ -206,7 +209,7 @@ class PaymentMaintenance:
             log.info("sales are open again")
 
     async def _tell_orphans(self) -> None:
-        """Log each payment without a row once, until it is settled."""
+        """Log each unsettled orphan once."""
         orphans = await self.books.orphans()
         metrics.ORPHANS.set(len(orphans))
         for each in orphans:

@@ -3,7 +3,7 @@
 The credits of an adopted payment are on a credit token whose text is unknown.  The wallet that paid
 can move the credits to a new token (`credits.rotation`).
 
-A receipt is a JWS of EdDSA.  `kid` names its key in the DID document of the origin that sold.
+A receipt is a JWS, signed with EdDSA.  Its `kid` names the key in the seller's DID document.
 The receipt of a payment is always the same, byte for byte.
 
 Source    x402 v2, specs/extensions/extension-offer-and-receipt.md; did:web; RFC 7515, RFC 8037
@@ -53,9 +53,9 @@ from mintscope.payments.reconciler import (
 class Order:
     """A resource and its price.
 
-    price               in atoms of the token that is paid
+    price               returns the price in atoms of the token that is paid
     usd                 the price in USD, exact
-    fee_lamports_max    the highest acceptable network fee of its payment; None: any fee
+    fee_lamports_max    returns the highest network fee to accept for a payment; None: any fee
     key                 the redelivery key of the client; None if it has sent none
     is_for_credits      only credits are accepted, because the cost is known only after the work
     """
@@ -91,7 +91,7 @@ class NotAdopted(Enum):
     """The reason why a payment is not adopted."""
 
     NOT_FOUND = auto()  # the chain has no such transaction
-    NOT_FINAL = auto()  # a fork may still undo it, or it failed
+    NOT_FINAL = auto()  # a fork can still undo the transaction, or it failed
     NO_QUOTE = auto()  # it has no quote of ours
     OTHER_PAYER = auto()
     ACKNOWLEDGED = auto()
@@ -106,7 +106,7 @@ class Records(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adopter:
-    """Adopts payments by their signatures.
+    """Stores the missing rows of payments that are on chain.
 
     entropy    returns the given number of cryptographically random bytes
     """
@@ -123,9 +123,9 @@ class Adopter:
     async def adopt(
         self, signature: Signature, *, by: Actor, payer: Wallet | None = None
     ) -> Payment | NotAdopted:
-        """Store a row for the payment *signature*, and return the payment.
+        """Return the payment *signature*; store a row for it if it has none.
 
-        payer     if given, only a payment of this wallet
+        payer     only adopt a payment of this wallet; None: of any wallet
         Raises    ChainUnavailable, ServiceUnavailable
         """
         known = await self.store.find_signatures([signature])
@@ -181,7 +181,7 @@ _SCHEMA: Final = {
 
 
 def did_of(origin: str) -> str:
-    """Return the DID of the service at *origin*, as in `https://api.example`."""
+    """Return the DID of the service at *origin*, such as `https://api.example`."""
     return f"did:web:{quote(urlsplit(origin).netloc, safe='')}"
 
 
@@ -194,7 +194,7 @@ def sign_receipt(seed: bytes, payment: Payment, *, origin: str, network: str) ->
     """Return the receipt of *payment*, which must have settled, as a compact JWS.
 
     seed       32 bytes, the private key
-    network    CAIP-2
+    network    the CAIP-2 name of the chain
     """
     key = Keypair.from_seed(seed)
     head = {"alg": "EdDSA", "kid": _key_id(did_of(origin), bytes(key.pubkey()))}
@@ -206,7 +206,7 @@ def sign_receipt(seed: bytes, payment: Payment, *, origin: str, network: str) ->
         "transaction": payment.signature,
         "version": RECEIPT_VERSION,
     }
-    # Sorted and without spaces: RFC 8785 gives these values the same form.
+    # Sorted and without spaces: for these values that is the canonical form of RFC 8785.
     body = msgspec.json.encode(claims, order="deterministic")
     signed = f"{_base64(msgspec.json.encode(head))}.{_base64(body)}"
     return f"{signed}.{_base64(bytes(key.sign_message(signed.encode())))}"
@@ -251,7 +251,7 @@ def _base64(data: bytes) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AcceptedToken:
-    """A token that payments may be made in, and its price.
+    """A token in which clients can pay, and its price.
 
     name, symbol    shown to clients
     """
@@ -267,8 +267,8 @@ class Merchant:
     """Sells requests and credits.
 
     payment_tokens    all accepted tokens, the payment token first
-    origin            the origin at which clients reach this service, `https://api.example`
-    closure           returns the closure of sales as of the last check
+    origin            the origin for clients of this service, such as `https://api.example`
+    closure           returns the closure of sales as of the last check; None: sales are open
     """
 
     facilitator: Facilitator
@@ -284,7 +284,7 @@ class Merchant:
         return closure is not None and closure.is_for_all
 
     def payment_token(self, asset: str) -> AcceptedToken:
-        """Return the accepted token with mint *asset*; the payment token if there is none."""
+        """Return the accepted token with mint *asset*, or the payment token if none has it."""
         found = (each for each in self.payment_tokens if each.terms.asset == asset)
         return next(found, self.payment_tokens[0])
 
@@ -322,7 +322,7 @@ class Merchant:
     async def quote_in(self, order: Order, asset: Mint) -> Requirement:
         """Return the terms for paying *order* in *asset*; the order must not be for credits.
 
-        Raises PriceUnavailable.
+        Raises PriceUnavailable if no price of that token is known.
         """
         for each in await self.quote(order):
             if each.terms.asset == asset:

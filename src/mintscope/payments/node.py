@@ -1,6 +1,6 @@
-"""RPC requests about payments, to one endpoint of a node each.
+"""JSON-RPC requests about payments, each to one endpoint.
 
-Clients wait for their payments, so an answered request is not repeated.
+Clients wait for their payments, so a request that a node has answered is not repeated.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from mintscope.solana.blocks import Endpoint
 from mintscope.solana.finality_meter import CONFIRMED, FINALIZED, INVALID_PARAMS, as_final
 from mintscope.solana.pace import Pace, pace_of_samples
 
-ATOMS_MAX: Final = 2**63 - 1  # the most that can be stored; no token of value has as many
+ATOMS_MAX: Final = 2**63 - 1  # the limit of the store; no token of value has more
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # a slot or a block height
 Lamports = Annotated[int, msgspec.Meta(ge=0, le=ATOMS_MAX)]
@@ -57,7 +57,7 @@ class EpochInfo(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PerformanceSample(msgspec.Struct, frozen=True, rename="camel"):
-    """The number of slots of the chain in a number of seconds."""
+    """A sample of the chain's pace: *num_slots* slots in *sample_period_secs* seconds."""
 
     num_slots: Number
     sample_period_secs: Number
@@ -79,7 +79,7 @@ class _TokenAmount(msgspec.Struct, frozen=True):
 
 
 class AccountTokenBalance(msgspec.Struct, frozen=True, rename="camel"):
-    """The balance of a token account before or after a transaction."""
+    """The balance of one token in an account, before or after a transaction."""
 
     account_index: int
     mint: str
@@ -114,17 +114,17 @@ class ConfirmedTransaction(msgspec.Struct, frozen=True):
 
 
 class RecordedTransaction(msgspec.Struct, frozen=True):
-    """A transaction in a block as it was sent: its text, and its encoding, base64."""
+    """A transaction in a block, as it was sent: in base64, with the name of that encoding."""
 
     transaction: tuple[str, str]
 
 
 class _Simulated(msgspec.Struct, frozen=True):
     class Value(msgspec.Struct, frozen=True):
-        """The node's status of the transaction."""
+        """The error of the simulation, and the accounts after it."""
 
         class Account(msgspec.Struct, frozen=True):
-            """An account as the transaction would change it."""
+            """An account after the simulated transaction."""
 
             data: tuple[str, str]
 
@@ -234,17 +234,17 @@ POOLS: Final = 16
 CONNECTIONS_PER_POOL: Final = 4
 CLOSED_MEANWHILE: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
-SAMPLES_MAX: Final = 5  # samples, of one minute each
-STATUSES_MAX: Final = 256  # signatures in one request; a limit of the validator
-PAGE: Final = 1_000  # signatures in one page of an address; a limit of the validator
+SAMPLES_MAX: Final = 5  # the most samples in one request; each is of one minute
+STATUSES_MAX: Final = 256  # the most signatures in one request; a limit of the validator
+PAGE: Final = 1_000  # the most signatures in one answer; a limit of the validator
 READS_AT_ONCE: Final = 12
 # Errors of a simulation that are not the payer's fault: we lack funds, or the node is not ready.
 NOT_THE_PAYERS: Final = frozenset(
     {"AccountNotFound", "InsufficientFundsForFee", "InvalidAccountForFee", "ClusterMaintenance"}
 )
 CLOCK_SYSVAR: Final = "SysvarC1ock11111111111111111111111111111111"
-_UNIX_TIME: Final = slice(32, 40)  # of the clock's data
-_AMOUNT: Final = slice(64, 72)  # of a token account's data
+_UNIX_TIME: Final = slice(32, 40)  # where it is in the data of the clock sysvar
+_AMOUNT: Final = slice(64, 72)  # where it is in the data of a token account
 
 
 class _ParamsRefused(ChainUnavailable):
@@ -261,7 +261,7 @@ class SimulatedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a simulation at a node.
 
     slot      the slot of the block that the simulation started from
-    result    atoms left in the payer's account, or the chain's error
+    result    atoms that the payer's account would have left, or the text of the chain's error
     """
 
     slot: int
@@ -286,7 +286,7 @@ class PaymentNode:
             for _ in range(POOLS)
         ]
         self._next_pool = cycle(self._pools)
-        self._queue = FairQueue()  # a request takes the event loop half a millisecond
+        self._queue = FairQueue()  # a request blocks the event loop for half a millisecond
         self._reads = asyncio.Semaphore(READS_AT_ONCE)
         self._where = httpx.URL(endpoint.url).host  # never the path, which may contain a key
         self._knows_confirmed = True
@@ -301,7 +301,7 @@ class PaymentNode:
         await asyncio.gather(*(pool.aclose() for pool in self._pools))
 
     async def latest(self) -> tuple[Hash, LatestBlockhash]:
-        """Return the newest confirmed blockhash, and the node's answer with it."""
+        """Return the newest confirmed blockhash, and the node's whole answer."""
         options = {"commitment": CONFIRMED}
         found = await self._ask("getLatestBlockhash", [options], BLOCKHASH)
         try:
@@ -404,7 +404,7 @@ class PaymentNode:
         return int.from_bytes(clock.data[_UNIX_TIME], "little", signed=True)
 
     async def lamports(self, wallet: Wallet) -> int:
-        """Return the lamports of *wallet* for fees."""
+        """Return the balance of *wallet*, in lamports."""
         params = [wallet, {"commitment": CONFIRMED}]
         return (await self._ask("getBalance", params, BALANCE)).value
 
@@ -449,7 +449,7 @@ class PaymentNode:
     async def _ask_at(
         self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[T]"
     ) -> T:
-        """Return the result of *method*; treat an error of the node as an outage."""
+        """Return the result of *method*; raise ChainUnavailable for an error of the node."""
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         try:
             async with asyncio.timeout(CALL_S):

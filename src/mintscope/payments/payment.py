@@ -1,11 +1,11 @@
 """One payment from the moment it is pending: its states, and the evidence that changes them.
 
-    pending -> issued    it landed and paid enough
-    pending -> failed    it landed and reverted, or the chain shows that it never can land
-    failed  -> issued    it landed after all: landing always decides
+    pending -> issued    the transaction landed and paid enough
+    pending -> failed    it landed and reverted, or the chain shows that it can never land
+    failed  -> issued    it landed after all: a transaction that landed always counts
     issued  -> frozen    it vanished after it was confirmed, and was missed twice
     frozen  -> issued    it was found again
-    any     -> frozen    it landed with less than was agreed
+    any     -> frozen    it landed, but paid less than its quote demands
 
 Only evidence from the chain changes the state of a payment, never the time.  A state is `final` if
 no fork can change it: the transaction is finalized, or its blockhash had expired at a finalized
@@ -27,11 +27,11 @@ from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wal
 from mintscope.payments.pricing import BUNDLES, MICRO, REQUEST_USD
 from mintscope.payments.protocol.envelope import MessageHash, RefusalReason, Resource
 
-MISSED_BLOCKS: Final = 32  # finalized blocks between two failed lookups
+MISSED_BLOCKS: Final = 32  # the fewest blocks between the two lookups that miss an issued payment
 
 
 class State(StrEnum):
-    """The states of a payment."""
+    """The state of a payment."""
 
     PENDING = "pending"
     ISSUED = "issued"
@@ -46,7 +46,7 @@ class PaidReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
-    """Credits on a new token, whose text is derived and never stored."""
+    """Credits on a new credit token, whose text is derived and never stored."""
 
     credits: int
     token_hash: CredentialHash
@@ -54,7 +54,7 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopUp(msgspec.Struct, frozen=True, kw_only=True):
-    """Credits on an existing token."""
+    """Credits on an existing credit token, or in the account of a user."""
 
     credits: int
     account: CreditAccount
@@ -69,16 +69,17 @@ class Payment:
 
     message_hash       the identifier of the payment
     signature          the signature of the transaction, known before its broadcast
-    address            the client's address; failures are limited by it and by payer
+    address            the client's address; failures are limited by address and by payer
+    amount             atoms that the quote demands
     key_hash           the hash of the redelivery key
-    fee_lamports       upper bound for our network fee
-    last_valid_height  above this finalized block height the payment cannot land
-    asset              the token of its atoms; None: begun before several tokens were accepted
-    paid               atoms that arrived; 0 until then
-    reason             why it failed or is frozen
-    final              the state is final
-    touched            the balance of the new token that it bought has changed
-    missed_height      finalized height at which it was first missed since it was issued; 0: never
+    fee_lamports       the highest network fee that the service can be charged for the payment
+    last_valid_height  the payment cannot land above this block height
+    asset              the mint of its atoms; None: it began before several tokens were accepted
+    paid               atoms that reached the treasury; 0 until the payment lands
+    reason             why it failed or is frozen; None in other states
+    final              no fork can change the state
+    touched            the balance of the new credit token that it bought has changed
+    missed_height      finalized height at which an issued payment was first missed; 0: never
     """
 
     message_hash: MessageHash
@@ -117,8 +118,8 @@ class Reverted(msgspec.Struct, frozen=True, kw_only=True):
 class Unseen(msgspec.Struct, frozen=True, kw_only=True):
     """The transaction was not found.
 
-    height    finalized block height read *before* the lookup, with the whole history
-              searched; 0 if only recent blocks were, which proves nothing
+    height    the finalized block height, read before a search of the whole history; 0: only recent
+              blocks were searched, so the payment may have landed
     """
 
     height: int = 0
@@ -164,7 +165,8 @@ def apply(payment: Payment, evidence: Evidence) -> Payment:
 
 def _land(payment: Payment, landed: Landed) -> Payment:
     if payment.final and not landed.final:
-        # The evidence is old, or a node was wrong about finality: check again, change nothing.
+        # The evidence is old, or a node was wrong about finality: keep the state, but check a
+        # payment that is not issued again.
         return payment if payment.state is State.ISSUED else replace(payment, final=False)
     landed_payment = replace(payment, paid=landed.paid, final=landed.final, missed_height=0)
     if landed.paid < payment.amount:
@@ -173,7 +175,7 @@ def _land(payment: Payment, landed: Landed) -> Payment:
 
 
 def _miss(payment: Payment, height: int) -> Payment:
-    """Void a pending payment at once, but an issued payment only if it is missing twice."""
+    """Fail a pending payment at once, but freeze an issued one only if it is missed twice."""
     if payment.state is State.ISSUED and not payment.final:
         if payment.missed_height == 0:
             return replace(payment, missed_height=height)
@@ -183,7 +185,7 @@ def _miss(payment: Payment, height: int) -> Payment:
 
 
 def _disprove(payment: Payment, reason: RefusalReason, *, final: bool) -> Payment:
-    """Fail or freeze the payment, unless it is final."""
+    """Fail or freeze the payment, unless its state is final."""
     if payment.final:
         return payment
     if payment.state in {State.PENDING, State.FAILED}:
@@ -200,7 +202,7 @@ Place = tuple[UnixMs, Signature]
 
 
 class Coin(NamedTuple):
-    """An asset: its name, and the decimals of one whole token."""
+    """A token: its symbol, and the number of its decimal places."""
 
     symbol: str
     decimals: int
@@ -209,7 +211,7 @@ class Coin(NamedTuple):
 class Assets(NamedTuple):
     """The accepted tokens.
 
-    own      the token of payments without one, begun before several tokens were accepted
+    own      the token of payments that began before several tokens were accepted
     others   the tokens by mint, including *own*
     """
 
@@ -221,7 +223,7 @@ class Assets(NamedTuple):
         return self.own if asset is None else self.others.get(asset)
 
     def amount(self, atoms: int, asset: Mint | None) -> str:
-        """Return *atoms* in whole tokens: 1.25 USDC."""
+        """Return *atoms* as text in whole tokens, such as 1.25 USDC."""
         coin = self.coin(asset)
         if coin is None:
             return f"{atoms:,} atoms of {asset}"
@@ -242,10 +244,11 @@ class Takings(NamedTuple):
     """The income of one day in one asset from one bundle.
 
     day       UTC days since 1970-01-01
-    credits   size of the bundle; 0: answers paid one by one
+    credits   the size of the bundle; 0: answers that were paid one by one
+    payments  the number of payments
     paid      atoms of *asset* that arrived
-    valued    number of payments with a known value in USD
-    worth     their total value in micro-USD, at the price when each payment began
+    valued    the number of payments whose value in USD is known
+    worth     the total value of those payments in micro-USD, at the price when each began
     """
 
     day: int
@@ -263,7 +266,7 @@ class Takings(NamedTuple):
 
 
 class WalletSum(NamedTuple):
-    """The sum that one wallet paid in one asset for one bundle; fields as in Takings.
+    """The sum that one wallet paid in one asset for one bundle; see Takings for its fields.
 
     last_at    the time when the newest payment began
     """
@@ -284,7 +287,7 @@ class WalletSum(NamedTuple):
 
 
 def sum_usd(credit_count: int, unvalued: int, worth: int) -> Decimal:
-    """Return micro-USD *worth* in USD, plus the list price of payments of unknown value.
+    """Return *worth*, in micro-USD, as USD, plus the list price of payments of unknown value.
 
     credit_count    credits that each payment bought
     unvalued        number of payments of unknown value
@@ -305,7 +308,7 @@ def price_usd(credit_count: int) -> Decimal:
 
 
 def usd_words(usd: Decimal) -> str:
-    """Return *usd* as text: $1,234.50; below one dollar with fractions of a cent."""
+    """Return *usd* as text, such as $1,234.50; below one dollar, with fractions of a cent."""
     if usd == 0 or usd >= 1:
         return f"${usd:,.2f}"
     digits = f"{usd:f}".rstrip("0").partition(".")[2]

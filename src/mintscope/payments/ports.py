@@ -30,15 +30,15 @@ from mintscope.payments.protocol.envelope import (
     Signed,
 )
 
-LEASE_MS_MAX: Final = 2 * HOUR_MS  # a longer lease was made before the clock was set back
+LEASE_MS_MAX: Final = 2 * HOUR_MS  # a lease that is longer was taken before the clock was set back
 FINAL_AFTER_SLOTS: Final = 40  # slots from a resolution to the check of its finality
-FEE_SHARES: Final = 10  # payers that must lose fees at once before all sales stop
-WALLET_LAMPORTS_MIN: Final = 890_880  # the rent of an account: a wallet with less cannot pay
+FEE_SHARES: Final = 10  # payers that must all waste their share of fees before sales stop
+WALLET_LAMPORTS_MIN: Final = 890_880  # the least balance of a wallet that can pay fees: its rent
 SPARE_LAMPORTS: Final = 2_000_000  # enough for a hundred payments at the highest fee
 
 
 def final_after_ms(slot_s: float) -> int:
-    """Return the ms from a resolution to the check of its finality, at *slot_s* seconds a slot."""
+    """Return the time from a resolution to the check of its finality, in ms."""
     return int(FINAL_AFTER_SLOTS * slot_s * 1000)
 
 
@@ -49,8 +49,8 @@ class Inconsistent(ServiceUnavailable, code=ErrorCode.SERVICE_UNAVAILABLE):
 class Found(msgspec.Struct, frozen=True):
     """The result of a lookup.
 
-    mark    orders the resolutions of payments: those after it may be missing from a
-            balance that is read from now on
+    mark    the number of the last resolution of a payment; a balance that is read after this
+            lookup may not yet show the effect of later resolutions
     """
 
     payment: Payment | None
@@ -60,11 +60,11 @@ class Found(msgspec.Struct, frozen=True):
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of the losses in any hour, by accident or to an attacker.
 
-    failures                  payments of a payer that landed and reverted; of an address, which
-                              many payers may share: so many more than its good payments
+    failures                  a payer is refused after so many reverted payments; an address, which
+                              many payers may share, after more than this plus its purchases
     in_flight_new_payer       pending payments of a payer that has bought nothing within the day
-    in_flight_payer           pending and reverted payments of a payer, and one more for each
-                              purchase within the hour
+    in_flight_payer           pending and reverted payments of a payer; each purchase within the
+                              hour allows one more
     in_flight_address         the same for a client address
     fee_lamports              network fees of payments that reverted; payers that revert more often
                               than they buy share half of it; one payer or address may use a tenth,
@@ -91,8 +91,10 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 class Conduct(msgspec.Struct, frozen=True):
     """The payments of a payer or an address in the last hour, and those in flight.
 
-    sold            payments that were issued
-    fee_lamports    fees of the pending and the reverted payments
+    reverted        payments that landed and failed within the hour
+    pending         payments in flight
+    sold            payments that were issued within the hour
+    fee_lamports    network fees of the pending and the reverted payments
     sold_today      payments that were issued within 24 hours
     reverted_today  payments of a payer that reverted within 24 hours; 0 for an address
     """
@@ -136,10 +138,11 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
     """Network fees of all payers together, in lamports, already burned or still at risk.
 
     reverted     fees of payments that reverted within the hour
-    uncovered    the part from payers that reverted more often than they bought within a day
-    pending      of those under way
-    new_payers   of those under way whose payers have bought nothing within the day
-    fund         balance of the fee payer beyond *pending*, None before the first look
+    uncovered    the part of *reverted* from payers that reverted more often than they bought
+                 within a day
+    pending      fees of pending payments
+    new_payers   the part of *pending* from payers that have bought nothing within the day
+    fund         balance of the fee payer beyond *pending*; None until it is first read
     """
 
     reverted: int
@@ -151,7 +154,7 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
     def allow(self, budget: Budget, payer: Conduct, *, fee_lamports: int) -> bool:
         """Return whether another payment of *payer* with a fee of *fee_lamports* may begin.
 
-        A payment that never lands or reverts costs its sender nothing, so new payers have
+        A payment that reverts or never lands costs its sender nothing, so new payers have
         half of what may be reserved, and payers that revert more often than they buy have
         half of what may be burned: they cannot use up what buyers need.
         """
@@ -163,7 +166,7 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
         half = budget.fee_lamports // 2
         if not is_covered and self.uncovered + fee_lamports > half:
             return False
-        # The uncovered fees may exceed the limit, if pending payments have reverted since.
+        # The uncovered fees can exceed the limit, because pending payments may revert later.
         counted = self.reverted - self.uncovered + min(self.uncovered, half)
         return counted + fee_lamports <= budget.fee_lamports
 
@@ -183,7 +186,7 @@ class PendingPayment:
     quote          the quote that is paid; no other payment may have the same quote
     mark           the mark of the lookup before the simulation
     balance_after  the balance of the payer's token account, from the simulation
-    lease_until    until this time the process that began the payment watches it
+    lease_until    the process that began the payment watches it until this time
     worth          the value of the amount in micro-USD; None if no price is known
     """
 
@@ -197,7 +200,7 @@ class PendingPayment:
 
 
 class Begun:
-    """The payment is stored as pending and may now be broadcast."""
+    """The payment is stored as pending, and can now be broadcast."""
 
 
 class KnownPayment(msgspec.Struct, frozen=True):
@@ -207,7 +210,7 @@ class KnownPayment(msgspec.Struct, frozen=True):
 
 
 class KeyTaken:
-    """The redelivery key belongs to another payment of this payer that has not failed."""
+    """The redelivery key belongs to another payment of this payer, which has not failed."""
 
 
 class QuoteUsed:
@@ -215,13 +218,13 @@ class QuoteUsed:
 
 
 class Overdrawn(msgspec.Struct, frozen=True):
-    """The payer or the address has reached its limit of fees at risk."""
+    """The payer or the address has reached a limit, or the payer has too few tokens."""
 
     reason: RefusalReason
 
 
 class SalesClosed:
-    """No payment may begin: an invariant is violated, or fees or the fee payer are exhausted."""
+    """No payment is accepted: an invariant is violated, or fees or the fee payer are exhausted."""
 
 
 Objection = KeyTaken | QuoteUsed | Overdrawn | SalesClosed
@@ -238,7 +241,7 @@ class PaymentStore(Protocol):
         """Store the payment as pending, unless it exists or there is an objection.
 
         *balance_after* must cover every other payment of that payer that is pending or was
-        resolved after *mark*: the simulation cannot have seen those.
+        resolved after *mark*, because the simulation cannot have seen those.
         """
 
     async def resolve(
@@ -251,7 +254,7 @@ class PaymentStore(Protocol):
     ) -> Payment:
         """Apply *evidence*, deliver or freeze the purchase, and return the updated payment.
 
-        again_ms    the time until the payment is leased again, to check whether it is final
+        again_ms    ms until the payment is leased again, to check whether it is final
         Raises      Inconsistent if the payment was never begun, or if the books refuse the change
         """
 
@@ -268,7 +271,7 @@ class PaymentStore(Protocol):
         """Return our payments among *signatures*, in any order."""
 
     async def forget_reports(self, before: UnixMs) -> None:
-        """Drop the bodies of final reports that were begun at *before* or earlier."""
+        """Delete the bodies of reports whose payment is final and began at *before* or earlier."""
 
 
 class ChainUnavailable(Exception):
@@ -282,7 +285,7 @@ class Unintelligible(ChainUnavailable):
 class Simulated(msgspec.Struct, frozen=True, kw_only=True):
     """The transaction would succeed now.
 
-    balance_after        atoms left in the payer's account
+    balance_after        atoms that the payer's account would have left
     last_valid_height    above this block height the transaction cannot land: at most
                          BLOCKHASH_BLOCKS above the block that it was simulated on
     """
@@ -311,9 +314,9 @@ class TreasuryUnusable(msgspec.Struct, frozen=True):
 class UnknownBlockhash(msgspec.Struct, frozen=True):
     """The node does not know the transaction's blockhash.
 
-    is_node_behind    the blockhash may be valid: the node lags behind a slot that was known when
-                      the payment came, or has returned this blockhash itself.  False: the blockhash
-                      has expired, or no block ever had it
+    is_node_behind    True: the blockhash may be valid, because the node lags behind a slot that was
+                      known when the payment came, or has itself returned this blockhash.  False:
+                      the blockhash has expired, or no block ever had it
     """
 
     is_node_behind: bool = False
@@ -330,7 +333,7 @@ class Settlement(Protocol):
     """
 
     def offer(self) -> RecentBlockhash | None:
-        """Return a recent blockhash for a 402, or None; makes no request."""
+        """Return a recent blockhash for a 402, or None if there is none; make no request."""
 
     async def recent_blockhash(self) -> Hash:
         """Return a confirmed blockhash that payments may use from now on."""
@@ -349,7 +352,7 @@ class Settlement(Protocol):
 
 
 class PaymentChain(Protocol):
-    """Facts of the chain that are needed before the first sale.
+    """Requests to the chain that are not about a single payment.
 
     Every method raises ChainUnavailable, and ends within its own time limit.
     """
@@ -376,8 +379,8 @@ class PaymentChain(Protocol):
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
     """The payment has arrived and its purchase is delivered.
 
-    token          the text of the new credit token that it bought, if any
-    redelivered    the payment had settled earlier, and its answer was lost
+    token          the text of the new credit token that it bought; None if it bought none
+    redelivered    the payment had settled earlier, and its answer is sent again
     """
 
     payment: Payment
@@ -386,16 +389,16 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Used(Enum):
-    """The part of a payment that was already used."""
+    """The reason why a payment counts as used."""
 
     PAYMENT = auto()
-    KEY = auto()  # the redelivery key, by another payment
-    LOST = auto()  # the payment: on chain, lost from the store, and not proven to be the sender's
-    ACKNOWLEDGED = auto()  # the payment: settled by an operator
+    KEY = auto()  # another payment has used the redelivery key
+    LOST = auto()  # it is on chain, but the store lost it, and the sender proves no ownership
+    ACKNOWLEDGED = auto()  # an operator has settled it
 
 
 class AlreadyUsed(msgspec.Struct, frozen=True):
-    """The payment was used already, and the sender does not prove that it owns the answer."""
+    """The payment or its key was used already, and the sender proves no right to the answer."""
 
     what: Used
 
@@ -414,14 +417,14 @@ class Obstacle(Enum):
     """The reason why no payment can be taken now."""
 
     CHAIN = auto()
-    NODE_BEHIND = auto()  # it does not know the blockhash, and lags behind other nodes
+    NODE_BEHIND = auto()  # the node does not know the blockhash, and lags behind other nodes
     SALES_CLOSED = auto()
     TREASURY = auto()  # our token account accepts no payments
     UNSETTLED = auto()  # the payment may have been sent before, and is not final yet
 
 
 class Unavailable(msgspec.Struct, frozen=True):
-    """No payment can be taken now: this request sent nothing and charged nothing."""
+    """No payment can be taken now: nothing was sent or charged for this request."""
 
     obstacle: Obstacle
 

@@ -28,7 +28,7 @@ from mintscope.payments.pricing import (
 from mintscope.payments.protocol.headers import AMOUNT_MAX
 from mintscope.solana.blocks import DOLLARS, LAMPORTS_PER_SOL, WSOL
 
-RETRY_S: Final = 5.0  # pause before a doubtful source is read again
+RETRY_S: Final = 5.0  # seconds until a source that had no price is read again
 # Nothing is sold at an older price.  Reading the next price takes 15 s at most.
 QUOTE_S_MAX: Final = SNAPSHOT_S + 15.0
 STEP_S_MAX: Final = 5.0  # if the wall clock steps further, the price is read again at once
@@ -89,7 +89,7 @@ class PriceCache:
     doubt: Doubt | None = field(default=Doubt.NO_ANSWER, init=False)
 
     def __post_init__(self) -> None:
-        self._price_list: PriceList | None = None  # the current one
+        self._price_list: PriceList | None = None  # the current prices
         self._previous: Quote | None = None  # the quote of the last price list
         self._read_at_s = 0.0
         self._read_again_s = 0.0
@@ -148,7 +148,7 @@ class PriceCache:
         return self.clock.now() / 1000 - self.clock.monotonic_s()
 
     def _has_stepped(self) -> bool:
-        """Return whether the wall clock was set since the last comparison."""
+        """Return whether the wall clock was set since the source was last read."""
         return abs(self._wall_ahead_s() - self._ahead_s) > STEP_S_MAX
 
 
@@ -158,8 +158,8 @@ DOLLAR_ATOMS: Final = 10**6
 class TokenReserves(msgspec.Struct, frozen=True, kw_only=True):
     """The reserves of the pools of a token, in atoms.
 
-    base     of the token
-    quotes   reserves of the tokens that it is traded for, by mint
+    base     the reserves of the token itself
+    quotes   the reserves of the tokens that it is traded for, by mint
     """
 
     base: int
@@ -177,7 +177,7 @@ class PoolReserves(Protocol):
 
 
 def minutes_of(loaded: LoadedMint) -> Sequence[Minute]:
-    """Return the minutes with a price, oldest first, both stored and not folded yet."""
+    """Return the minutes with a price, oldest first; swaps that are not folded yet count, too."""
     closes: dict[UnixS, float] = {}
     volumes: dict[UnixS, int] = {}
     for row in loaded.candles[Timeframe.M1]:
@@ -203,9 +203,9 @@ def market_of(  # noqa: PLR0913 - one argument for each part
     lag_s: float,
     dollars: frozenset[Mint] = DOLLARS,
 ) -> TokenMarket:
-    """Return the market of *token*; without a price both sides have the value 0.
+    """Return the market of *token*; reserves whose price is unknown have the value 0.
 
-    dollars   mints of tokens worth one dollar each, of 6 decimals
+    dollars   mints of tokens worth one dollar each, with 6 decimals
     """
     minutes = minutes_of(token)
     price = minutes[-1].close if minutes else 0.0

@@ -45,7 +45,7 @@ READ_S: Final = 4.0
 SOL_PRICE_S_MAX: Final = float(HOUR_S)
 ANSWER_BYTES_MAX: Final = 256 * 1024
 EXPONENT_MAX: Final = 32
-FIGURE_LENGTH_MAX: Final = 64  # digits of a price
+FIGURE_LENGTH_MAX: Final = 64  # the most digits of a price
 
 
 @dataclass(eq=False, repr=False)
@@ -90,10 +90,10 @@ class MarketPrice:
 
 class _Pyth(msgspec.Struct, frozen=True):
     class Parsed(msgspec.Struct, frozen=True):
-        """One price id."""
+        """The price of one price id."""
 
         class Price(msgspec.Struct, frozen=True):
-            """A number: *price* x 10^*expo*, at *publish_time* in Unix seconds."""
+            """The price *price* x 10^*expo* of *publish_time*, in Unix seconds."""
 
             price: Annotated[str, msgspec.Meta(max_length=FIGURE_LENGTH_MAX)]
             expo: int
@@ -115,7 +115,7 @@ class FeedPrice:
         self._http = open_client(timeout_s=READ_S, transport=transport)
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
-        """Return the feed's price while it is fresh, or the reason why it is unknown."""
+        """Return the feed's price if it is fresh, or the reason why it is unknown."""
         try:
             async with asyncio.timeout(READ_S):
                 reading = _reading(await self._get())
@@ -165,7 +165,7 @@ class SolPrice:
 
 
 class TrueClock:
-    """A price source without a price while the clock differs from the newest block's time.
+    """A price source that has no price while the clock differs from the newest block's time.
 
     Quotes expire by this clock.  A silent node is no reason for doubt.
     """
@@ -198,7 +198,7 @@ class TrueClock:
 
 
 class OwnChain:
-    """A price source without a price while payments settle on another chain than the market's.
+    """A price source that has no price while payments settle on another chain than the log's.
 
     A silent node is no reason for doubt, and neither is a log that names no chain.
     """
@@ -290,7 +290,7 @@ class Vaults(NamedTuple):
 class RpcReserves:
     """Reads the vaults of *pools*, which trade *base*; used in one event loop.
 
-    dollars   mints besides SOL that *base* may be traded for, each of 6 decimals
+    dollars   mints besides SOL that *base* can be traded for, each with 6 decimals
     """
 
     def __init__(

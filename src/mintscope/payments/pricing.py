@@ -1,7 +1,7 @@
 """Price of the payment token, and the products that are sold.
 
 The token's market may be thin, and a trader that moves it moves our prices.  So a price
-needs liquidity on both sides, recent trades, two averages that agree, even pools and
+needs liquidity on both sides, recent trades, two averages that agree, balanced pools, and
 no jump.  Trades in pools that traders open to trade with themselves set no price (see
 `market.standing`).  Of the two averages the lower one counts, so that lifting the
 market for a moment never makes credits cheap.
@@ -30,11 +30,11 @@ SIDES_RATIO_MAX: Final = 2.0
 TRADE_AGE_S_MAX: Final = DAY_S
 LAG_S_MAX: Final = 60.0
 FEED_AGE_MS_MAX: Final = MINUTE_MS
-# USD per whole token: beyond these limits no source is believed, and no arithmetic is exact.
+# USD per whole token: a price beyond these limits is not believed, nor computed exactly.
 USD_MIN: Final = Decimal("1e-30")
 USD_MAX: Final = Decimal("1e30")
 MICRO: Final = 10**6  # micro-USD in a dollar
-WORTH_MAX: Final = 10**15  # micro-USD: thousands of payments add up in 64 bits
+WORTH_MAX: Final = 10**15  # micro-USD: the sum of thousands of payments fits in 64 bits
 FEED_AHEAD_MS_MAX: Final = 5_000
 
 SKEW_S_MAX: Final = 5.0
@@ -84,8 +84,8 @@ class Doubt(StrEnum):
 class Minute:
     """A minute with trades of the token: the parts of its candle that a price needs.
 
-    close       USD per whole token, finite and > 0
-    volume      micro-USD
+    close       the last price, in USD per whole token, finite and > 0
+    volume      the value of its trades, in micro-USD
     """
 
     start: UnixS
@@ -97,9 +97,10 @@ class Minute:
 class TokenMarket:
     """The payment token's own market at one moment.
 
-    minutes        with trades, oldest first: the last one before TWAP_MINUTES ago, and all since
-    base_usd       value of the token in all its pools
-    quote_usd      value of the other side of its pools
+    minutes        minutes with trades, oldest first: those since TWAP_MINUTES ago, and at least one
+                   before them
+    base_usd       the value of the token in all its pools, in USD
+    quote_usd      the value of the other side of its pools, in USD
     lag_s          how far the market data lags behind the chain, in seconds
     """
 
@@ -150,7 +151,7 @@ def is_jump(quote: Quote, previous: Quote) -> bool:
 
 
 def vwap(minutes: Sequence[Minute], now: UnixS) -> float:
-    """Return USD over tokens of the last VWAP_MINUTES; the last price if there were no trades."""
+    """Return the volume-weighted price of the last VWAP_MINUTES; without trades, the last price."""
     recent = [each for each in minutes if each.start > now - VWAP_MINUTES * MINUTE_S]
     tokens = sum(each.volume / each.close for each in recent)
     return sum(each.volume for each in recent) / tokens if tokens else minutes[-1].close
@@ -177,7 +178,7 @@ def twap(minutes: Sequence[Minute], now: UnixS) -> float:
 
 
 def _is_even(market: TokenMarket, price: float) -> bool:
-    """Return whether the reserves of the price pools are balanced at about *price*."""
+    """Return whether the two sides of the pools are worth about the same at *price*."""
     base_usd = market.base_usd / market.minutes[-1].close * price
     low, high = sorted((base_usd, market.quote_usd))
     return high <= SIDES_RATIO_MAX * low
@@ -225,7 +226,7 @@ BUNDLES: Final = (
 
 
 def parse_bundle(text: str | None) -> Bundle:
-    """Return the bundle of the size in *text*, in decimal digits.
+    """Return the bundle whose number of credits is *text*, in decimal digits.
 
     Raises    InvalidBundle
     """
@@ -266,7 +267,7 @@ def worth_of_atoms(atoms: int, quote: Quote, *, decimals: int) -> int:
 class PriceList(msgspec.Struct, frozen=True, kw_only=True):
     """All prices at one quote, so that the price list and each demand for payment agree.
 
-    sol_usd          price of SOL for network fees; None if it is unknown
+    sol_usd          the price of SOL, to value network fees; None if it is unknown
     fee_share_max    the greatest share of a request's price that its network fee may cost
     """
 
@@ -288,6 +289,6 @@ class PriceList(msgspec.Struct, frozen=True, kw_only=True):
         return int(REQUEST_USD * self.fee_share_max * LAMPORTS_PER_SOL / self.sol_usd)
 
     def price(self, bundle: Bundle) -> BundlePrice:
-        """Return the price of *bundle*, rounded up per credit: its total is a multiple of that."""
+        """Return the price of *bundle*: the price per credit, rounded up, times the credits."""
         per_credit = atoms_for_usd(bundle.usd_per_credit, self.quote, decimals=self.decimals)
         return BundlePrice(per_credit=per_credit, price=per_credit * bundle.credits)

@@ -7,15 +7,15 @@ checked without a row, after a restore: our keys carry a MAC of their payment, a
 names a client's key that was sent when the client asked for the quote.
 
 The reconciler never broadcasts, because the buyer may have given up and paid in another way: a
-payment is broadcast again only if its buyer sends it again.  It may run in any number of processes,
+payment is broadcast again only if its buyer sends it again.  It can run in any number of processes,
 beside the handler of the same payment.
 
 Lost payments.  Only we can have sent a lost payment, because it needs our signature.  A quote
 counts at any age.  The key or the payer's wallet proves whose payment it is.  A purchase is issued
-once, if no fork can undo the payment, through a row like any other.
+only once, and only if no fork can undo the payment; the payment gets a row like any other.
 
 Recent blockhashes.  A buyer that signs with the blockhash of a 402 needs no Solana node.  A
-blockhash is valid for BLOCKHASH_BLOCKS blocks, so only a young one leaves its buyer enough time.
+blockhash is valid for BLOCKHASH_BLOCKS blocks, so only a young one leaves a buyer enough time.
 """
 
 import hmac
@@ -72,7 +72,7 @@ class Secrets:
     receipt    signs receipts: the seed of a key pair, whose public key is published
     pepper     hashes credit tokens, shared with the ledger
     since      the time when these keys began to sign
-    newer      the sets of keys that replace this set in turn, newest first
+    newer      the sets of keys that replace this set one after another, newest first
     """
 
     quote: bytes
@@ -114,7 +114,7 @@ class Secrets:
         )
 
     def all(self) -> "tuple[Secrets, ...]":
-        """Return all sets of keys, newest first; an answer may belong to any of them."""
+        """Return all sets of keys, newest first; a stored payment may belong to any of them."""
         return (*self.newer, self)
 
     def at(self, now: UnixMs) -> "Secrets":
@@ -148,7 +148,7 @@ class Secrets:
         return any(hmac.compare_digest(each.key_hash(key, payer), key_hash) for each in self.all())
 
     def one_time_key(self, message_hash: MessageHash, drawn: bytes) -> str:
-        """Return a key for a client without one; *drawn* is GENERATED_KEY_BYTES random bytes."""
+        """Return a key for a client that sent none; *drawn* is GENERATED_KEY_BYTES long."""
         return (drawn + self._key_mac(message_hash, drawn)).hex()
 
     def made_key(self, key: str, message_hash: MessageHash) -> bool:
@@ -177,7 +177,7 @@ class Secrets:
     def token_of(
         self, message_hash: MessageHash, key: str, token_hash: credentials.CredentialHash
     ) -> credentials.CreditToken | None:
-        """Return the token of `credit_token` with *token_hash*, derived from any of `all`."""
+        """Return the credit token with *token_hash*, derived with one set of `all`; or None."""
         for each in self.all():
             token = each.credit_token(message_hash, key)
             if credentials.hash_credential(token, pepper=self.pepper) == token_hash:
@@ -185,9 +185,9 @@ class Secrets:
         return None
 
 
-LEASE_SLOTS: Final = 25  # between two checks of one payment
-APART_MS_MAX: Final = HOUR_MS  # between two checks of a payment that cannot be read
-BATCH: Final = 256  # most signatures in one status request
+LEASE_SLOTS: Final = 25  # slots between two checks of one payment
+APART_MS_MAX: Final = HOUR_MS  # longest time between two checks of an unreadable payment
+BATCH: Final = 256  # the most signatures in one status request
 PAUSE_SLOTS: Final = 2.5
 
 Pause = Callable[[float], Awaitable[None]]
@@ -196,11 +196,11 @@ Alarm = Callable[[Payment, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciler:
-    """Updates every payment to its outcome on the chain.
+    """Updates the state of every payment to its outcome on chain.
 
     slot_s           returns the measured duration of a slot, in seconds
-    on_unreadable    called at each check of a landed payment that cannot be read, or whose change
-                     the store refuses
+    on_unreadable    called at each check of a landed payment that cannot be read, and of a payment
+                     whose change the store refuses
     """
 
     store: ports.PaymentStore
@@ -228,9 +228,9 @@ class Reconciler:
         return len(payments)
 
     async def issue_arrived(self, arrived: Sequence[Signature]) -> Sequence[Payment]:
-        """Issue the *arrived* (<= BATCH) payments not yet issued; return those that are ours.
+        """Issue payments among *arrived* (<= BATCH) that are not issued yet; return all of ours.
 
-        This finds payments that everything else has missed, such as one that a node has declared
+        This finds payments that other checks have missed, such as one that a node has declared
         dead.
         """
         ours = await self.store.find_signatures(arrived)
@@ -267,7 +267,7 @@ class Reconciler:
             await self._set_aside(payment, str(refusal))
 
     async def _set_aside(self, payment: Payment, why: str) -> None:
-        """Log an error, and postpone the next check by the age of the payment."""
+        """Log an error, and postpone the next check by the payment's age."""
         self.on_unreadable(payment, why)
         now = self.clock.now()
         apart_ms = min(max(now - payment.begun_at, self._lease_ms()), APART_MS_MAX)
@@ -292,9 +292,9 @@ class AdoptionStore(Protocol):
     """Stores adopted payments.  Raises ServiceUnavailable if the store does not answer."""
 
     async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
-        """Begin and issue *payment*, which has *landed* for good, in one transaction; return it.
+        """Store and issue *payment*, which has landed and is final, in one transaction; return it.
 
-        No budget is checked, because it is paid.  If the payment has a row, return that row.
+        No budget is checked, because the payment has landed.  If it has a row, return that row.
 
         by    the actor, for the audit log
         """
@@ -310,7 +310,7 @@ async def look(
 ) -> Landed | ports.Outcome | None:
     """Return the outcome of the payment *verified*; None if the chain does not know it.
 
-    Landed    Landed is returned if the payment is final and *key* is its sender's
+    Landed is returned only if the payment is final and *key* belongs to its sender.
     """
     try:
         (sighting,) = await chain.look([signature])
@@ -330,7 +330,8 @@ async def look(
 def may_be_lost(trial: ports.Rejected | ports.UnknownBlockhash) -> bool:
     """Return whether a payment that is refused now may have landed.
 
-    While the chain knows the blockhash, it first checks if it already has the payment.
+    If a node knows the blockhash, it reports a payment that is already on chain before other
+    errors.
     """
     return isinstance(trial, ports.UnknownBlockhash) or trial.error == ALREADY_PROCESSED
 
@@ -347,9 +348,9 @@ def _owns(key: str | None, verified: Verified, secrets: Sequence[Secrets]) -> bo
     )
 
 
-YOUNG_BLOCKS: Final = BLOCKHASH_BLOCKS // 5  # age limit of offered blockhashes
-REFRESH_SLOTS: Final = 20  # between two requests, so that one of them may fail
-KEPT: Final = 64  # blockhashes remembered: more than one lifetime of a blockhash
+YOUNG_BLOCKS: Final = BLOCKHASH_BLOCKS // 5  # age limit of offered blockhashes, in blocks
+REFRESH_SLOTS: Final = 20  # slots between two requests: few enough that one request can fail
+KEPT: Final = 64  # blockhashes that are remembered: more than are read while one is valid
 
 
 class _Named(NamedTuple):
@@ -360,7 +361,7 @@ class _Named(NamedTuple):
 
 
 class RecentBlockhashes:
-    """The recent blockhashes of nodes; makes no request and reads no clock."""
+    """Remembers the recent blockhashes of nodes; makes no request and reads no clock."""
 
     def __init__(self) -> None:
         self._named: dict[str, _Named] = {}
@@ -395,7 +396,8 @@ class RecentBlockhashes:
     def young(self, *, now_s: float, slot_s: float, height: int = 0) -> RecentBlockhash | None:
         """Return the newest blockhash if it is at most YOUNG_BLOCKS old; None otherwise.
 
-        Its age follows from *height* or from the time since it was first seen; the greater counts.
+        Its age in blocks is estimated from *height*, and from the time since a node first returned
+        the blockhash; the greater age counts.
 
         height    height of the newest known confirmed block; 0: unknown
         """

@@ -1,6 +1,6 @@
-"""One payment for support: its record, its transaction on chain, and advice.
+"""Facts about one payment for support: its record, its transaction on chain, and advice.
 
-This module changes nothing: the advice is a sentence, with a text for the customer.
+This module changes nothing: it returns advice for the operator, and a text for the customer.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from mintscope.payments.audit import Orphan
 from mintscope.payments.payment import Landed, Reverted, Sighting, State, UnreadablePayment, Unseen
 from mintscope.payments.protocol.envelope import RefusalReason, Resource
 
-FOUND_MAX: Final = 20  # payments of one search; each takes a request to the node
+FOUND_MAX: Final = 20  # the most payments of one search; each needs a request to the node
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
     """The account that now holds the credits of a payment.
 
     hint      last eight characters of its credit token; "" for the account of a user
-    owner     the user of the account, None for a credit token
+    owner     the user of the account; None for a credit token
     balance   all credits of the account, including those of other payments
     """
 
@@ -35,14 +35,15 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
 class KeptPayment(msgspec.Struct, frozen=True, kw_only=True):
     """The stored facts of a payment.
 
-    amount, paid    atoms of *asset* that were requested, and that arrived; paid is 0 until then
-    asset           None: begun before several tokens were accepted
-    credit_count    0: it bought an answer
-    hint            last eight characters of the credit token that it bought or topped up, ""
-                    without one
+    amount          atoms of *asset* that the quote demands
+    paid            atoms of *asset* that arrived; 0 until then
+    asset           the mint; None: begun before several tokens were accepted
+    credit_count    credits that it bought; 0: it bought an answer
+    hint            last eight characters of the credit token that it bought or topped up; "" if
+                    there is none
     frozen          number of credits that were taken back
-    holder          None: no credits were issued
-    resolved_at     the last change of its state; None: never
+    holder          the account that has the credits now; None: no credits were issued
+    resolved_at     the time of the last change of its state; None: never
     worth           the value of *amount* when the payment began, in micro-USD; None: unknown
     """
 
@@ -112,7 +113,7 @@ class Finding(StrEnum):
     REVERTED = "reverted"
     TAKEN_BACK = "taken_back"
     UNDERPAID = "underpaid"
-    LOST_ROW = "lost_row"  # ours, on chain, but not in this store
+    LOST_ROW = "lost_row"  # a payment to us is on chain, but not in this store
     NO_QUOTE = "no_quote"  # an orphan without a quote of ours
     SETTLED_BY_HAND = "settled_by_hand"
     NOT_OURS = "not_ours"
@@ -136,7 +137,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """A transaction as reported by the node.
 
-    bought    the offer in its quote, read only without a row; None: it has no quote of ours
+    bought    the purchase in its quote; None without a quote of ours, or if a row exists
     """
 
     sighting: Sighting

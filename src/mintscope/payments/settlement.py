@@ -1,6 +1,6 @@
 """Settlement over JSON-RPC, and the treasury on chain.
 
-A transaction in a block may have failed, so `err` is read first.  The amount that arrived is
+A transaction in a block can have failed, so `err` is read first.  The amount that arrived is
 measured: the treasury's balance after that transaction, less the balance before.
 """
 
@@ -45,9 +45,9 @@ AUDITS_AT_ONCE: Final = 4  # transactions read at once, so that waiting payments
 
 
 class RpcTreasury:
-    """Implements TreasuryHistory; lives in one event loop.
+    """Implements TreasuryHistory; used in one event loop.
 
-    terms    the terms of every token that payments may be in, the payment token's first
+    terms    the terms of every accepted token, the payment token's first
     """
 
     def __init__(self, node: PaymentNode, terms: Sequence[Terms]) -> None:
@@ -68,7 +68,7 @@ class RpcTreasury:
         )
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
-        """Return for each signature whether we signed and were paid; None if it cannot be read."""
+        """Return, for each signature, whether we signed and were paid; None if this is unknown."""
         said = await asyncio.gather(
             *(self._is_sponsored(each) for each in signatures), return_exceptions=True
         )
@@ -96,7 +96,7 @@ class RpcTreasury:
             return None
         if found.transaction.message.account_keys[:1] != [self._terms[0].fee_payer]:
             return False
-        try:  # opening the treasury's account is no payment
+        try:  # a transaction that only opens the treasury's account is no payment
             return self._received(found) > 0
         except ValueError:
             return None
@@ -106,7 +106,7 @@ class RpcTreasury:
         return next(each for each in self._terms if asset in {None, each.asset})
 
     def _received(self, found: ConfirmedTransaction) -> int:
-        """Return the atoms that arrived; our payments are in one token only.
+        """Return the atoms that arrived, which must be of one token only.
 
         Raises    ValueError for invalid amounts, and for several tokens
         """
@@ -122,7 +122,7 @@ class RpcTreasury:
 def answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> list[Answer]:
     """Return *answers*, with *or_else* in place of each failed one.
 
-    Raises    ChainUnavailable if all have failed, and any other error at once
+    Raises    ChainUnavailable if all have failed, and any error of another kind
     """
     troubles = [each for each in answers if isinstance(each, BaseException)]
     for trouble in troubles:
@@ -132,17 +132,17 @@ def answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> l
 
 
 POLL_S: Final = 0.05
-PATIENT_POLL_SLOTS: Final = 2.5  # between polls, if no payment is fresh
+PATIENT_POLL_SLOTS: Final = 2.5  # slots between polls, if no payment was sent recently
 FRESH_SLOTS: Final = 50
 POLLS_IN_FLIGHT_MAX: Final = 4
-TIP_SLOTS: Final = 5  # age limit of the cached tip that payments share
-AHEAD_SLOTS: Final = 2  # how far a payer's node is commonly ahead of ours
-MARK_SLOTS: Final = 100  # the span for measuring a node's pace; a shorter span is inaccurate
+TIP_SLOTS: Final = 5  # age limit of the cached tip that payments share, in slots
+AHEAD_SLOTS: Final = 2  # slots that a payer's node is commonly ahead of ours
+MARK_SLOTS: Final = 100  # slots over which a node's pace is measured; fewer are inaccurate
 MARK_SLOTS_MIN: Final = 10
 MARKS_MAX: Final = 16
-SLOT_S_UNKNOWN: Final = 0.1  # in the first seconds, if the node has no samples
-TRIES: Final = 8  # one each slot, while the node does not know the blockhash
-# The node's name for an error of the third instruction, which is the transfer.
+SLOT_S_UNKNOWN: Final = 0.1  # assumed in the first seconds if the node has no samples
+TRIES: Final = 8  # simulations, one per slot, while the node does not know the blockhash
+# How the text of an error of the third instruction, which is the transfer, begins.
 TRANSFER_FAILED: Final = '{"InstructionError":[2,'
 TOO_LITTLE: Final = TRANSFER_FAILED + '{"Custom":1}]}'
 UNKNOWN_BLOCKHASH: Final = "BlockhashNotFound"
@@ -156,10 +156,10 @@ async def _none_followed() -> int:
 
 
 class RpcSettlement(RpcTreasury):
-    """Implements Settlement, PaymentChain and TreasuryHistory; lives in one event loop.
+    """Implements Settlement, PaymentChain and TreasuryHistory; used in one event loop.
 
-    pace             returns the pace of the chain that another source has measured; None: none has,
-                     so the answers of this node are measured
+    pace             returns the pace of the chain that another source has measured; None: no source
+                     has, so the pace of this node is measured
     followed_slot    returns the newest confirmed slot that another source has seen; 0: none
     """
 
@@ -213,7 +213,7 @@ class RpcSettlement(RpcTreasury):
         return SLOT_S_UNKNOWN if pace is None else pace.slot_s
 
     def _measured(self, slots_min: int) -> Pace | None:
-        """Return the pace at which this node advances; None if measured below *slots_min* slots."""
+        """Return the pace of this node, measured over at least *slots_min* slots; None: too few."""
         if not self._marks:
             return None
         first, at_s = self._marks[0]
@@ -225,7 +225,7 @@ class RpcSettlement(RpcTreasury):
         return Pace(min(max(seconds / slots, SLOT_S_MIN), SLOT_S_MAX), seconds)
 
     def offer(self) -> RecentBlockhash | None:
-        """Return a recent blockhash for a 402, or None; makes no request."""
+        """Return a recent blockhash for a 402, or None if there is none; make no request."""
         return self._recents.young(
             now_s=self._clock.monotonic_s(),
             slot_s=self.slot_s(),
@@ -382,7 +382,7 @@ class RpcSettlement(RpcTreasury):
         return answered(seen, or_else=Unseen())
 
     async def expect_usable(self, asset: Mint | None = None) -> None:
-        """Compare a token and its treasury with the terms, before selling for it.
+        """Check an accepted token and its treasury against the terms.
 
         Raises    UnusablePaymentToken
         """
@@ -402,7 +402,7 @@ class RpcSettlement(RpcTreasury):
         return await self._node.block_time_s()
 
     async def lamports(self, wallet: Wallet) -> int:
-        """Return the lamports of *wallet* for fees."""
+        """Return the lamports of *wallet* for network fees."""
         return await self._node.lamports(wallet)
 
     async def _poll(self) -> None:
@@ -454,7 +454,7 @@ class RpcSettlement(RpcTreasury):
         if status is None:
             return Unseen(height=height)
         if not status.is_confirmed:
-            return Unseen()  # the payment is on its way
+            return Unseen()  # the transaction is processed, but not confirmed yet
         if status.err is not None:
             return Reverted(final=status.is_final)
         return await self._measure(signature, is_final=status.is_final) or Unseen()

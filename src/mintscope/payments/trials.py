@@ -1,13 +1,13 @@
-"""Limits on failing payments that reach the chain, by sender.
+"""Limits on simulations of payments that fail, by sender.
 
 The node simulates a payment before it is known to be valid, and payers can be invented.  So failed
 trials are limited, in three parts of the trials of a minute:
 
-    all       a half, for anyone; one network may use at most a tenth of the whole
+    all       a half, for anyone; one network can use a tenth of all trials at most
     buyers    a quarter, for wallets and addresses that have paid before, a few an hour each
     others    a quarter, for anyone else, a few an hour for each network
 
-The second and third part are used once the first is used up, so that a flood of failing payments
+The second and third part are used when the first is used up, so that a flood of failing payments
 shuts out neither buyers nor new clients.
 """
 
@@ -20,12 +20,12 @@ from mintscope.kit.limits import Limit, Limiter, LimitKey, Limits, take_all
 from mintscope.kit.primitives import Wallet
 from mintscope.kit.time import HOUR_S, MINUTE_S
 
-KEPT_PARTS: Final = 4  # parts of the total; one is for buyers, one for others
-NETWORK_PARTS: Final = 10  # parts of the total; one network may use one part
+KEPT_PARTS: Final = 4  # parts of all trials; one part is for buyers, one for others
+NETWORK_PARTS: Final = 10  # parts of all trials; one network can use one part
 NETWORK_COUNT_MIN: Final = 10
-BUYER_TRIALS: Final = 3  # per hour, for a wallet or an address that has paid
-NETWORK_TRIALS: Final = 2  # per hour, for a network without paying clients
-REGION_TRIALS: Final = 20  # per hour, for all networks of one possible holder
+BUYER_TRIALS: Final = 3  # trials in an hour of a wallet or an address that has paid
+NETWORK_TRIALS: Final = 2  # trials in an hour of a network whose clients have not paid
+REGION_TRIALS: Final = 20  # trials in an hour of all networks that one holder may have
 ALL: Final = "all"
 
 Windows = Sequence[tuple[Limiter, LimitKey]]

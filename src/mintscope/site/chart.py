@@ -21,18 +21,18 @@ from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S, SECOND_MS, utc
 from mintscope.site.figures import nice_steps, short_amount, short_price
 
 SIZE: Final = 1000  # width and height of the plot
-BODY: Final = 0.7  # width of a candle's body, as a part of the candle's span
+BODY: Final = 0.7  # width of a candle's body, as a part of the width of its span
 TIMES_MAX: Final = 7
 TIME_STEPS: Final = (
     *(count * MINUTE_S for count in (5, 10, 15, 30)),
     *(count * HOUR_S for count in (1, 2, 3, 6, 12)),
     *(count * DAY_S for count in (1, 2, 7, 14, 28, 56, 112, 224, 448)),
 )
-SPANS_MAX: Final = 2_000  # maximum for one axis: about two per pixel
+SPANS_MAX: Final = 2_000  # the most spans on one axis: about two per pixel
 BODY_MIN: Final = 2.0  # keeps flat candles and very narrow candles visible
 OVERBOUGHT = 70.0
 OVERSOLD = 30.0
-LEVEL_NAME: Final = 26  # height of a level's name on the lowest chart
+LEVEL_NAME: Final = 26  # height of the name of a level, on the lowest chart
 VOLUME_QUANTILE: Final = 0.95
 AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200")
 
@@ -42,8 +42,8 @@ class ChartPoint(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     t                  start, in Unix seconds
     bought, sold       volume in US dollars; 0 for a candle from a provider, which has no sides
-    unsided            volume in US dollars of a candle from a provider
-    ema9 to histogram  None if history is too short
+    unsided            volume in US dollars of a candle from a provider; 0 for other candles
+    ema9 to histogram  None if there are too few candles
     """
 
     t: int
@@ -80,7 +80,7 @@ class _Pane(NamedTuple):
 
 
 class Axis(NamedTuple):
-    """The time axis: the middle of each candle and the length of the axis, in spans."""
+    """The time axis: the middle of each candle, and the length of the axis, both in spans."""
 
     places: Sequence[float]
     spans: int

@@ -16,9 +16,9 @@ class Definition(NamedTuple):
 
     anchor    anchor of the definition in the page's address
     fields    the indicator's fields in API responses
-    reads     meaning for a trader, in a sentence or two
+    reads     the meaning for a trader, in a sentence or two
     formula   formula lines, as exact as the code
-    seed      first value, and the candle at which values begin
+    seed      the first value, and the candle at which values begin
     source    source of the convention
     """
 

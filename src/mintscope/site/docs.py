@@ -301,7 +301,7 @@ class DocsPages:
         return self._page("indicators", here="/indicators", definitions=DEFINITIONS)
 
     async def show_errors(self, _request: PageRequest) -> PageResponse:
-        """Show every error code."""
+        """Show all error codes."""
         return self._page("errors", here="/errors", refusals_shown=self._read_reference().refusals)
 
     async def show_changelog(self, _request: PageRequest) -> PageResponse:
@@ -309,7 +309,7 @@ class DocsPages:
         return self._page("changelog", here="/changelog", releases=releases())
 
     async def get_words(self, _request: PageRequest) -> PageResponse:
-        """Return the search words of each page, by its address, for the search script."""
+        """Return the search words of each page, by the page's address, for the search script."""
         words = {each.address: each.words for each in self._read_reference().endpoints.values()}
         words["/docs/indicators"] = " ".join(field for each in DEFINITIONS for field in each.fields)
         words["/docs/errors"] = " ".join(each.code for each in self._read_reference().refusals)

@@ -1,4 +1,4 @@
-"""Common steps of every page request: session, form checks and response."""
+"""The steps that all page requests share: session, form checks and response."""
 
 import re
 from collections import defaultdict
@@ -57,9 +57,9 @@ QUERY: Final = re.compile(r"[A-Za-z0-9._~%*+=&-]{0,1000}")
 class PageEndpoints:
     """Creates endpoints from page handlers; a handler runs only for permitted requests.
 
-    client       returns the origin of a request: an address or a network
-    form_limit   limits the forms that a client may send
-    writes       limits the changes to an account
+    client       returns the client of a request: an address or a network
+    form_limit   limits the number of forms that a client may send
+    writes       limits the number of changes to an account
     needs_second_factor   whether administrators need a second factor
     """
 
@@ -162,7 +162,7 @@ class PageEndpoints:
     async def _detour(
         self, page: PageRoute, request: Request, session: Session | None
     ) -> Redirect | Page | None:
-        """Return the page to show instead if the session is not sufficient, else None."""
+        """Return the page to show if the session is not sufficient for *page*, else None."""
         if page.access is Access.ANYONE:
             return None
         if session is None:

@@ -14,7 +14,7 @@ from mintscope.kit.primitives import Mint, UnixMs, UnixS
 from mintscope.kit.time import DAY_MS, SECOND_MS, utc
 
 DIGITS: Final = 5  # significant digits of a price
-ZEROS_SPELLED_MAX: Final = 3  # after the decimal point; more zeros are written as a count
+ZEROS_SPELLED_MAX: Final = 3  # zeros after the decimal point; more are written as a count
 SUBSCRIPTS: Final = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 MINUS: Final = "\N{MINUS SIGN}"
 NOTHING: Final = "\N{EN DASH}"
@@ -50,7 +50,7 @@ def short_price(value: float, digits_max: int = DIGITS) -> str:
 def price(value: float | None, unit: str = "$") -> Markup:
     """Return a price as HTML: short on screen, and in full for screen readers and on hover.
 
-    unit   a symbol precedes the price; a longer unit follows it
+    unit   the unit: a symbol is written before the price, a longer unit after it
     """
     if value is None:
         return no_value()
@@ -80,7 +80,7 @@ def short_amount(value: float) -> str:
 
 
 def percent(fraction: float | None) -> Markup:
-    """Return a change as HTML: 0.0186 becomes +1.86 %, marked as a rise."""
+    """Return a change as HTML: 0.0186 becomes +1.86 %, in the colour of a rise."""
     if fraction is None or not isfinite(fraction):
         return no_value()
     rounded = round(fraction * 100, 2)
@@ -326,7 +326,7 @@ DAYS: Final = 30
 PITCH: Final = 20
 BAR: Final = 14
 DAY_BARS_HEIGHT: Final = 120
-LEAST: Final = 3.0  # height of the lowest bar
+LEAST: Final = 3.0  # height of the lowest bar, so that it is visible
 
 
 def day_text(day: int) -> str:

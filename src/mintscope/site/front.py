@@ -30,12 +30,12 @@ from mintscope.site.token.listing import WATCHED_SHOWN, LinePage, TokenLines, Wa
 from mintscope.site.token.pages import KEY, Example
 from mintscope.solana.blocks import WSOL
 
-PAUSE_S: Final = 0.5  # pause between two reads
+PAUSE_S: Final = 0.5  # pause between two reads, in seconds
 VIEW: Final = "front"  # the only view: all visitors see the same page
 
 
 class _Drawn(NamedTuple):
-    """The parts of the page by name, as HTML; *mark* contains the slots of their data."""
+    """The parts of the page by name, as HTML; *mark* contains the slots of the data."""
 
     mark: tuple[int, int | None]
     parts: Mapping[str, str]
@@ -137,7 +137,7 @@ NOT_LIVE: Final[Mapping[str, Any]] = {"sol": None, "movers": None, "has_market":
 class PersonCredits:
     """Credits of a user, and their history.
 
-    ledger   None if no history is shown
+    ledger   None if the history is not shown
     """
 
     account_credits: AccountCredits
@@ -165,7 +165,7 @@ class PersonCredits:
 class FrontPages:
     """The start page, and the part of it that is reloaded as blocks arrive.
 
-    live, lines   None if no market data is shown
+    live, lines   the sources of that part; None if no market data is shown
     """
 
     reviews: Reviews
@@ -199,7 +199,7 @@ class FrontPages:
         return Page("front/home.html", facts)
 
     async def show_live(self, request: PageRequest) -> PageResponse:
-        """Show only SOL and the movers; with `seen`, nothing if that slot is still the newest."""
+        """Show only SOL and the movers; with `seen`, only if a slot after `seen` is known."""
         facts = await self._live_facts()
         sol = facts["sol"]
         if sol is not None and request.query_params.text("seen") == str(sol.slot):

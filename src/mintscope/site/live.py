@@ -18,9 +18,9 @@ from mintscope.site.page import Macros, NoContent, PageResponse, Pushed
 from mintscope.site.routes import PageRequest
 from mintscope.site.sol import MarketParts
 
-AGAIN_S: Final = 5.0  # delay after a failed read
+AGAIN_S: Final = 5.0  # delay after a failed read, in seconds
 BEAT: Final = encode_event(b"beat", b"{}")
-REST: Final = 4.0  # pause per read, as a multiple of its duration: at most a fifth of a core
+REST: Final = 4.0  # pause, as a multiple of the read before it: at most a fifth of a core
 
 View = TypeVar("View", bound=Hashable)
 
@@ -30,9 +30,9 @@ log = structlog.get_logger()
 class News(NamedTuple):
     """The newest state of a view, as events for its readers.
 
-    mark      identifies the state after the event
-    whole     event for readers in any state
-    change    smaller event, for readers in the state *since*
+    mark      identifies the newest state
+    whole     event with the whole state, for readers in any state
+    change    smaller event, for readers in the state *since*; empty if there is none
     """
 
     mark: Hashable
@@ -79,8 +79,8 @@ class Channel(Generic[View]):
     """Reads the newest state of views once for all their readers, at most once per *pause_s*.
 
     look        returns the news of each view; views without news are left out
-    is_watched  read again even if `note` was not called
-    again_s     delay after a failed read
+    is_watched  whether to read again and again, even if `note` is not called
+    again_s     delay after a failed read, in seconds
     """
 
     look: Callable[[Collection[View]], Awaitable[Mapping[View, News]]]
@@ -89,7 +89,7 @@ class Channel(Generic[View]):
     is_watched: bool = False
     again_s: float = AGAIN_S
     _readers: dict[PageStream, View] = field(default_factory=dict, init=False)
-    # The mark of each reader's state.
+    # The mark of the state that each reader has.
     _marks: dict[PageStream, Hashable] = field(default_factory=dict, init=False)
     _newest: dict[View, News] = field(default_factory=dict, init=False)
     _looking: asyncio.Task[None] | None = field(default=None, init=False)
@@ -101,7 +101,7 @@ class Channel(Generic[View]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether news is being read or sent, or the pause after that is in progress."""
+        """Whether news is being read or sent, or the pause after a read is not over."""
         return self._looking is not None
 
     @contextmanager
@@ -193,7 +193,7 @@ class OpenPages:
         serve: Serve,
         kind: ReportKind = PARTIAL,
     ) -> PageResponse:
-        """Return a stream for a page of *mints*; *serve* updates the page until it is closed.
+        """Return a stream for a page of *mints*; *serve* sends updates until the page is closed.
 
         kind   kind of the reports that the page shows
 

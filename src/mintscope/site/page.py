@@ -91,12 +91,12 @@ NOTICES: Final[Mapping[str, str]] = {
 class Page:
     """A template and its values.
 
-    errors  errors of the form, by field; "" is for the whole form
+    errors  errors of the form, by field; the error "" is about the whole form
     values  contents of the form's fields, for the user to correct; never a password
-    status  by default 422 with errors and 200 without errors
+    status  HTTP status; by default 422 with errors and 200 without errors
     kept_as cache key of the rendered page if it is the same for all visitors; "": not cached
-    cookie  cookie of a new session, or END_SESSION
-    visit   cookie that identifies this browser in a passkey challenge
+    cookie  session cookie to set, or END_SESSION
+    visit   cookie to set, which identifies this browser in a passkey challenge
     """
 
     template: str
@@ -163,7 +163,7 @@ Macros = Callable[[str], Any]
 class Pushed:
     """Server-sent events, written whenever there is news.
 
-    push   as in `kit.http.response.PushedResponse`, with a Macros function as second argument
+    push   as in `kit.http.response.PushedResponse`, but with a Macros function as second argument
     """
 
     push: Callable[[Outlet, Macros], Awaitable[None]]
@@ -178,7 +178,7 @@ def link_gone(purpose: str) -> Page:
     return Page("link_gone.html", {"purpose": purpose}, status=GONE)
 
 
-# The first match decides, because browsers also name other browsers for compatibility.
+# The first match counts, because browsers also name other browsers for compatibility.
 BROWSERS: Final = (
     ("Edg/", "Edge"),
     ("OPR/", "Opera"),

@@ -37,14 +37,14 @@ class DescribedEndpoint:
 
     slug        address segment of the endpoint's page
     proofs      accepted credentials as text; empty if no credential is needed
-    parameters  by location: path, query, header
+    parameters  fields of the request, by location: path, query, header
     body        fields of the request body
-    body_example  example of the request body; "" for none
+    body_example  example of the request body; "" if there is none
     needs_body  whether a body is required; if not, a credential alone is enough
     answer      fields of the envelope's data, or of the whole body
     example     example of a successful response
-    headers     headers of a successful response, with their meaning
-    more_headers  headers that only error responses have
+    headers     meaning of each header of a successful response
+    more_headers  meaning of each header that only error responses have
     """
 
     slug: str

@@ -84,7 +84,7 @@ WHOLE_MAIN: Final[tuple[Header, ...]] = (
 class PageContext:
     """The context of a page: session, address and notice.
 
-    notice  a key of NOTICES; other texts show no notice
+    notice  a key of NOTICES; a text that is not a key shows no notice
     """
 
     session: Session | None
@@ -96,7 +96,7 @@ class PageContext:
 class Operator:
     """The operator of the service, as configured; empty values and None are not shown.
 
-    contact, terms, privacy   addresses: `mailto:` or https
+    contact, terms, privacy   addresses, which begin with `mailto:` or https
     refunds                   conditions of refunds, in plain text
     """
 
@@ -119,8 +119,8 @@ class Features:
     has_mailbox         whether e-mails are shown at /mailbox
     has_payments        whether requests and credits are sold
     needs_second_factor whether administrators need a second factor
-    operator            operator of the service
-    demo_wallet_seed    seed, in hex, of a wallet that is offered to every browser; "" for none
+    operator            who operates the service, for pages about the law and contact
+    demo_wallet_seed    seed, in hex, of a wallet that every browser is offered; "" if there is none
     """
 
     has_people: bool = True
@@ -220,7 +220,7 @@ class PageWriter:
         return self._environment.get_template(template).module
 
     def _body(self, page: Page, context: PageContext) -> bytes:
-        """Return the body of *page*, from the cache if `kept_as` is unchanged."""
+        """Return the body of *page*, from the cache if its `kept_as` is the same as before."""
         name, body = self._kept.get(page.template, ("", b""))
         if not page.kept_as or page.kept_as != name:
             body = self._render(page, context).encode()

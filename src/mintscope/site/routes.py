@@ -149,10 +149,10 @@ class PageRequest:
     form          fields of a POST
     session       None if the visitor is not signed in
     browser       address and User-Agent of the client
-    bearer        credential of the Authorization header, which only top-up purchases send to
-                  pages; "" for none
-    visit         cookie that identifies a browser without a session in a passkey challenge; ""
-                  for none
+    bearer        credential of the Authorization header, which pages get only for top-ups; "" if
+                  there is none
+    visit         cookie that identifies a browser without a session in a passkey challenge; "" if
+                  there is none
     next_path     page of this site to open next, from the field `next`
     """
 
@@ -185,7 +185,7 @@ PageHandler = Callable[[PageRequest], Awaitable[PageResponse]]
 
 
 class Access(IntEnum):
-    """The users who may reach a handler; each level includes the lower levels' requirements.
+    """Who may reach a handler; each level includes the requirements of the levels before it.
 
     ANYONE         no session is required; forms are checked only by origin
     SIGNED_IN      a session is required, and forms carry its `csrf`; visitors have to sign in
@@ -197,8 +197,8 @@ class Access(IntEnum):
     FRESH = 2
 
 
-# Routes that prove, buy, or end something are not counted: an attacker who uses up the budget must
-# not keep the owner from ending sessions, keys and factors, whose creation was counted.
+# Routes that prove, buy, or end something are not counted: an attacker who uses up the budget
+# must not keep the owner from ending sessions, keys and factors, whose creation was counted.
 NOT_COUNTED: Final = (
     *("/sign-out", "/prove", "/prove/passkey", "/view", "/backtest"),
     *("/delete", "/end", "/end-others", "/remove", "/revoke"),
@@ -213,7 +213,7 @@ class PageRoute:
     is_from_anywhere  for one-click requests of mail programs, which do not come from a page of this
                       site: the proof is in the path, and the body is not read
     refilled          fields that the page fills in from its query; they are kept if the sender has
-                      to sign in first.  They must not be secret, because addresses are not
+                      to sign in first.  They must not be secret, because addresses are not secret
     keeps             fields that are kept in the same way, but only for the same user
     keeps_on          page of the form if it is not at *path*
     """
@@ -319,7 +319,7 @@ class MailboxPages:
         yield get("/mailbox/{email}", self.show)
 
     async def list(self, request: PageRequest) -> PageResponse:
-        """Show the newest e-mails; `to` is an address, `after` the newest one shown before."""
+        """Show the newest e-mails; `to` is an address, `after` the newest e-mail shown before."""
         wanted = request.query_params.line("to").lower()
         after = request.query_params.line("after")
         sent = await self._mailbox.recent(limit=SHOWN_MAX)

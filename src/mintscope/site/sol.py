@@ -36,14 +36,14 @@ class MarketParts:
     series                candles and swaps
     last_holders          returns the stored holders of a token, without a request to a node
     lists                 all tokens, and their on-chain facts
-    streams               reports as they change; pages use a part of the capacity
+    streams               sends reports when they change; pages use a part of the capacity
     ledger                charges the credit for a view
     limits                counts views across all processes that share a store
     degraded_after_s      age from which data is marked as old
     stale_after_s         age from which data is not shown
     showcase              tokens that are free for all visitors, besides wrapped SOL
     free_views_per_day    free views of other tokens per client address
-    tracks_per_day        tokens per day that a user can have tracked without approval
+    tracks_per_day        tokens per day that a user can add to the tracked tokens without approval
     live_pages_max        maximum number of open pages with live updates
     has_mcp               whether MCP tools are served beside the pages
     """
@@ -84,9 +84,9 @@ REPORT: Final = msgspec.json.Decoder(TokenReport)
 class SolNow(NamedTuple):
     """SOL as of *slot*.
 
-    change    change within the last hour, as a fraction; None if unknown
+    change    price change within the last hour, as a fraction; None if unknown
     written   some values of the report, in JSON as in the API
-    age_ms    age of the slot at the time of reading; *is_late* if it must be shown as old
+    age_ms    age of the slot when it was read; *is_late* is true if it must be shown as old
     """
 
     report: TokenReport

@@ -104,7 +104,7 @@ FAULTS: Final = {
 class Lateness(Enum):
     """The lateness of data, by its effect on requests.
 
-    UNKNOWN   no block was read yet, or the newest block cannot be read
+    UNKNOWN   no block was read yet, or the age of the newest block is unknown
     """
 
     NONE = auto()
@@ -114,7 +114,7 @@ class Lateness(Enum):
 
 
 class AgeRules(NamedTuple):
-    """The treatment of data by age.
+    """The treatment of data by age, in seconds.
 
     degraded_after_s   age from which data is returned, but marked
     stale_after_s      age from which data is not returned
@@ -138,7 +138,8 @@ class AgeRules(NamedTuple):
 class MarketStatus(NamedTuple):
     """The position of the market.
 
-    slot, folded_slot   newest block, and newest block that is final and in the list of tokens
+    slot                the newest block
+    folded_slot         the newest block that is final and counted in the list of tokens
     age_ms              age of the newest block; None before the first block
     gaps                newest open gaps, newest first; *gap_count* and *gap_slots* count all gaps
     pace                pace of the chain; None until some blocks have arrived
@@ -157,7 +158,7 @@ class MarketStatus(NamedTuple):
 
     @property
     def behind(self) -> int | None:
-        """The estimated number of slots since *slot*; None if pace or age is unknown."""
+        """The estimated number of slots since *slot*; None if the pace or the age is unknown."""
         if self.age_ms is None or self.pace is None:
             return None
         return int(self.age_ms / SECOND_MS / self.pace.slot_s)
@@ -166,8 +167,8 @@ class MarketStatus(NamedTuple):
 class BooksStatus(NamedTuple):
     """Whether the books of payments add up.
 
-    violation     reason why an audit has stopped sales; None if it found nothing
-    compared_at   time of the last comparison with the chain; None before the first
+    violation     finding for which an audit has stopped sales; None if there is none
+    compared_at   time of the last comparison with the chain; None before the first one
     """
 
     violation: str | None
@@ -181,7 +182,7 @@ class ServiceStatus(NamedTuple):
     market       None if the position cannot be read
     books        None if nothing is sold, or if the books cannot be read
     is_selling   whether this process takes payments
-    rules        limits for the age of data
+    rules        the treatment of data by its age
     coverage     exchanges read and missed recently; None if they are not counted
     """
 

@@ -1,7 +1,7 @@
 """The description of the product in a 402: `resource` and `extensions.bazaar` of x402.
 
 The header describes only the request, in few words, because of proxies: nginx accepts 4 KiB for all
-headers of a response, and 8 KiB for those of a request, in which clients send it back with their
+headers of a response, and 8 KiB for those of a request, in which clients repeat the text with their
 payment.  The body and `/.well-known/x402` describe the response, too, by an excerpt if it is long.
 
 Source    x402 v2, specs/extensions/bazaar.md
@@ -26,8 +26,8 @@ from mintscope.payments.protocol.headers import DESCRIPTION_LENGTH_MAX, Advert
 
 EXTENSION_BYTES_MAX: Final = 1_200
 WHOLE: Final = 1_000
-LEFT_OUT: Final = frozenset({"timeframes", "in"})  # optional, and the header is short
-WIDTHS: Final = (WHOLE, 2, 1, 0)  # numbers of fields that an excerpt may show
+LEFT_OUT: Final = frozenset({"timeframes", "in"})  # optional: left out of the short header
+WIDTHS: Final = (WHOLE, 2, 1, 0)  # numbers of fields in an excerpt, the most first
 DEPTHS: Final = (3, 2, 1, 0)
 KEPT: Final = ("type", "enum", "const", "minLength", "maxLength", "pattern")
 
@@ -85,11 +85,11 @@ def _short_advert(whole: Advert, summary: str) -> Advert:
         required = schema["properties"]["queryParams"]["required"]
         asked = {name: info["queryParams"][name] for name in required}
         info = info | {"queryParams": asked}
-    kept = ("type", "method", "bodyType")  # the other fields are in the schema of the body
+    kept = ("type", "method", "bodyType")  # the schema in the body of the 402 has all
     properties = {name: schema["properties"][name] for name in kept if name in info}
-    # Directories consider a route uncallable if its header has no schema of these.
+    # Directories take a route without a schema of its body or query for one that cannot be called.
     properties["body" if "body" in info else "queryParams"] = {}
-    shown = {"properties": properties}  # without the parts that the body repeats: headers are short
+    shown = {"properties": properties}  # the rest is in the body: headers must be short
     bazaar = whole.bazaar | {
         "info": {"input": info},
         "schema": {

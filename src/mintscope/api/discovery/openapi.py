@@ -35,7 +35,7 @@ DESCRIPTION: Final = (
 class Identity:
     """The public identity of the service.
 
-    origin      the origin at which clients reach the service, `https://api.example`
+    origin      where clients reach the service, such as `https://api.example`
     name        at most 32 ASCII characters
     contact     `mailto:` or https address of the operator; None if there is none
     has_pages   whether there are pages for people, with an icon
@@ -49,7 +49,7 @@ class Identity:
 
     @property
     def icon(self) -> str | None:
-        """The URL of the service's icon."""
+        """The URL of the service's icon; None without pages."""
         return f"{self.origin}/favicon.ico" if self.has_pages else None
 
     def contact_fields(self) -> dict[str, str]:

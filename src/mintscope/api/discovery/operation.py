@@ -75,7 +75,7 @@ OF_TOKENS: Final = (
 # The codes of routes that take an API key, and of those that also have a body.
 EVERY_ROUTE: Final = (*SPENDER, *PUBLIC_ROUTE)
 WITH_BODY: Final = (*EVERY_ROUTE, ErrorCode.PAYLOAD_TOO_LARGE)
-X402: Final = "x402"  # the proof by payment
+X402: Final = "x402"  # the name of the proof by payment
 
 
 class PriceRange(NamedTuple):
@@ -90,7 +90,7 @@ ANY_BUNDLE: Final = PriceRange(BUNDLES[0].usd, BUNDLES[-1].usd)
 
 
 class Tag(NamedTuple):
-    """A group of operations, whose paths begin with *start*."""
+    """A tag of operations, for paths that begin with *start*."""
 
     start: str
     name: str
@@ -128,22 +128,22 @@ class Operation(Route):
     summary        the purpose in a few words: the first sentence of the handler's docstring
     description    the details: units, cost, failures; the other paragraphs of the docstring
     refusals       the codes a client must expect, besides those of every route
-    status         of its success
-    proofs         accepted credentials, as names of PROOFS; each an
-                   alternative, none for a route that is open to everyone
+    status         the HTTP status of success
+    proofs         the accepted credentials, as names of PROOFS, each of them sufficient; empty
+                   for a route that is open to everyone
     scope          the scope that an API key needs; None if it takes no key, or any key
-    price          of one call, if it is charged
-    unit           what one credit pays for, if not one call
+    price          the price of one call, if it is charged
+    unit           what one credit pays for; "" for one call
     query          the type of its query, for `wire.read_query`
     body           the type of the request's body
-    media_type     of its success; only JSON has an envelope; for events, *data* has the data
-                   of each event by name
-    other_types    media types that its success may have instead, as the query asks: files
+    media_type     the media type of success; only JSON has an envelope; for events, *data* has
+                   the data of each event by name
+    other_types    media types of files that the query can request instead
     is_conditional  its success has an ETag; a client with the current one gets 304 for free
     takes_key      Idempotency-Key is supported, as on every route that takes payments
     error_format   the form of its failures
 
-    Each operation counts its own requests: by credential, or by address.
+    The handler itself counts requests for the rate limit, by credential or by address.
     """
 
     endpoint: Endpoint = field(default=unbound, kw_only=True)
@@ -209,7 +209,7 @@ class Operation(Route):
 
     @property
     def tag(self) -> str:
-        """The name of the operation's group."""
+        """The name of the operation's tag."""
         return next(tag.name for tag in TAGS if self.path.startswith(tag.start))
 
     @property

@@ -157,7 +157,7 @@ CARD_TYPE: Final = "application/mcp-server-card+json"
 CATALOG_TYPE: Final = "application/ai-catalog+json"
 CARD_SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
 SKILLS_SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
-DESCRIPTION_LENGTH_MAX: Final = 100  # of a server card
+DESCRIPTION_LENGTH_MAX: Final = 100  # the most characters of a server card's description
 
 
 def write_server_card(identity: Identity) -> bytes:
@@ -270,7 +270,7 @@ PATHS: Final = (
 
 
 class Surface:
-    """A document that is created and compressed when it is first requested."""
+    """A document that is created and compressed at its first request."""
 
     def __init__(self, content_type: Header, write: Callable[[], bytes], *more: Header) -> None:
         self._headers = (content_type, CACHED, *more)
@@ -291,11 +291,11 @@ class Surface:
 
 
 class Surfaces:
-    """All such documents of one service.
+    """All documents of one service for discovery.
 
     operations    the operations to describe
     other         other served paths, such as MCP
-    merchant      the merchant; None if nothing is sold
+    merchant      sells the operations; None if nothing is for sale
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each fact

@@ -176,7 +176,7 @@ class BacktestPage(Wire, rename={"from_": "from"}):
 
 PATH: Final = "/v1/backtest"
 TOKENS_MAX: Final = 50
-CREDITS_MAX: Final = 4 * TOKENS_MAX  # each token has at most four stored timeframes
+CREDITS_MAX: Final = 4 * TOKENS_MAX  # each token has up to four stored timeframes
 ORDER: Final = Order(Resource(PATH), price=lambda _: 0, is_for_credits=True)
 
 
@@ -311,8 +311,8 @@ class BacktestRoutes:
     ) -> tuple[Made, int]:
         """Return the page of *mints*, and its cost.
 
-        expect    is called before each token with the cost so far: nothing more is done for a
-                  client that cannot pay, or has left
+        expect    called before each token with the cost so far; raises if the client cannot pay, or
+                  has left, so that no more work is done
         """
         tip = await self.shop.reader.tip()
         lines: list[BacktestedToken] = []

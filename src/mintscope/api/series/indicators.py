@@ -48,7 +48,7 @@ from mintscope.market.series.series import (
 )
 from mintscope.market.series.units import PriceUnit, Supply, priced_in
 
-BESIDE_THE_PAGE: Final = 2  # candles behind a page that are read: the open one may be left out
+BESIDE_THE_PAGE: Final = 2  # candles read after a page, because the open one may be left out
 SHAPES: Final[dict[str, Any]] = {
     "macd": Macd,
     "fibonacci": Fibonacci,

@@ -388,7 +388,7 @@ class TraderPage(Wire):
     launch: Annotated[LaunchLine | None, Meta(description="First slots; null like firstBuyers.")]
 
 
-SWAPS_MAX: Final = 2_000  # most swaps that are read and counted
+SWAPS_MAX: Final = 2_000  # the most swaps that are read and counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +431,7 @@ class TraderRoutes:
 
 
 def trader_page(mint: Mint, logged: LoggedSwaps, limit: int) -> TraderPage:
-    """Return the page of the traders in *logged*, which has crowds."""
+    """Return the page of the traders in *logged*, which includes their numbers by span."""
     swaps = logged.swaps
     now = logged.tip.time or UnixS(0)
     details = (one.swap.detail for one in swaps if one.swap.detail is not None)

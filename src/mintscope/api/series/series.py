@@ -225,8 +225,8 @@ async def close_by(reader: SeriesReader, mint: Mint, at: UnixS) -> _Close | None
     return None
 
 
-RUNS_MAX: Final = 40  # runs of up to CANDLES_MAX candles, 250 bytes each
-TABLE_ROWS_MAX: Final = 44_640  # minutes of 31 days
+RUNS_MAX: Final = 40  # runs of up to CANDLES_MAX candles, 250 bytes per candle
+TABLE_ROWS_MAX: Final = 44_640  # the minutes of 31 days
 MICRO: Final = 1e6
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -490,7 +490,7 @@ def range_of(query: CandlesQuery | IndicatorsQuery) -> Range:
 
 
 def read_until(cursor: str, tf: str, to: int) -> UnixS:
-    """Return the newest bucket of the page.  Raises BadRequest for a cursor of another series."""
+    """Return the newest candle's start.  Raises BadRequest for a cursor of another series."""
     if not cursor:
         return UnixS(to)
     before = decode_cursor(cursor, Before)

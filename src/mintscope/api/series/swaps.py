@@ -125,7 +125,7 @@ class RecentPages:
     """Serves cached pages while the log is unchanged, for KEPT_S at most.
 
     The log changes with every slot, and when one becomes final, but not when candles are imported:
-    those appear within KEPT_S.  Up to BYTES_MAX are kept, the last ones served.
+    those appear within KEPT_S.  Pages of up to BYTES_MAX in total are cached, those served last.
     """
 
     def __init__(self, reader: SeriesReader, clock: Clock) -> None:
@@ -217,8 +217,8 @@ class SeriesShop:
 
         The page may come from the cache.
 
-        look   for a *make* that costs much: called instead for a client that presents nothing.
-               *make* is then called only for a credit or a payment, or if *look* finds no rows
+        look   called instead of a costly *make* for a client that presents nothing; if it finds
+               rows, *make* is called only for a credit or a payment.  None: *make* is always called
         """
         order = report_order(series_resource(wanted.mint, wanted.kind, wanted.query))
 
@@ -382,7 +382,7 @@ def _line(one: LoggedSwap, *, is_final: bool) -> SwapLine | None:
     if detail is None:
         return None
     price_usd = swap.price_usd
-    price = swap.offered  # the swap's own price, even for SOL, whose price is the rate
+    price = swap.offered  # the price of this swap; the price of SOL is otherwise its rate
     if price is None and price_usd is not None and swap.price_sol is not None:
         price = price_usd, swap.price_sol
     excluded = NOTHING_EXCLUDED if swap.volume else _excluded(swap)
@@ -418,7 +418,7 @@ NOTHING_EXCLUDED: Final = (None, None)
 
 
 def _excluded(swap: PricedSwap) -> tuple[float | None, Excluded | None]:
-    """Return the USD of *swap*, which has no volume, that volumes exclude, and the reason."""
+    """Return the USD of *swap* that volumes exclude, and the reason; *swap* has no volume."""
     evidence = swap.evidence
     if evidence is None or not evidence.flow:
         return NOTHING_EXCLUDED

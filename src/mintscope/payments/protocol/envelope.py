@@ -25,10 +25,10 @@ from mintscope.solana.pace import BLOCKHASH_BLOCKS
 class RefusalReason(StrEnum):
     """The reasons for refusal, one for each rule; they show a client how to correct its payment."""
 
-    # read from the header
+    # reasons that the header shows
     NO_MATCHING_REQUIREMENT = "no_matching_requirement"
     DEMO = "demo_sells_nothing"
-    # read from the transaction alone
+    # reasons that the transaction alone shows
     VERSION = "transaction_version_not_supported"
     UNDECODABLE = "transaction_undecodable"
     TOO_LONG = "transaction_too_long"
@@ -56,7 +56,7 @@ class RefusalReason(StrEnum):
     QUOTE_EXPIRED = "quote_expired"
     QUOTE_USED = "quote_used"
     SIGNATURE = "invalid_signature"
-    # learned from the chain and from the payer's other payments
+    # reasons that the chain or the payer's other payments show
     INSUFFICIENT_FUNDS = "insufficient_funds"
     SIMULATION = "simulation_failed"
     BLOCKHASH = "blockhash_not_found"
@@ -127,13 +127,13 @@ class Refused(msgspec.Struct, frozen=True):
 
 Resource = NewType("Resource", str)  # path and query, as in "/v1/credits/purchase?bundle=50"
 
-_KIND_PARTS: Final = 3  # parts of a path, including the empty part before the first slash
+_KIND_PARTS: Final = 3  # parts of the path of a kind, with the empty part before the first slash
 MAINNET: Final = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
 SCHEME: Final = "exact"
 TOKEN_PROGRAM: Final = Wallet("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
 TOKEN_2022_PROGRAM: Final = Wallet("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
-HELD_OPEN_S: Final = 60  # longest time that a response waits for the chain
-TRANSACTION_VERSIONS: Final = (0,)  # of payments; unversioned ones are accepted, too
+HELD_OPEN_S: Final = 60  # longest time that a response waits for the chain, in seconds
+TRANSACTION_VERSIONS: Final = (0,)  # accepted versions, besides transactions without a version
 
 
 class ResourceKind(msgspec.Struct, frozen=True):
@@ -155,9 +155,9 @@ def kind_of(resource: Resource) -> ResourceKind:
 class Terms:
     """The terms of every payment, from the configuration.
 
-    network        CAIP-2
-    asset          the payment token's mint, pinned; never looked up by name
-    token_program  the program that owns the mint, pinned
+    network        the CAIP-2 name of the chain
+    asset          the mint of the token, which is configured and never looked up by name
+    token_program  the program that owns the mint, which is configured, too
     pay_to         the wallet that owns the treasury account; its key is not on this machine
     fee_payer      the wallet that pays the network fee: our hot wallet, never pay_to
     """
@@ -175,12 +175,12 @@ class Terms:
 
     @cached_property
     def asset_key(self) -> Pubkey:
-        """The mint, as bytes."""
+        """The mint as a Pubkey."""
         return Pubkey.from_string(self.asset)
 
     @cached_property
     def pay_to_key(self) -> Pubkey:
-        """The payee, as bytes."""
+        """The payee as a Pubkey."""
         return Pubkey.from_string(self.pay_to)
 
     @cached_property
@@ -189,7 +189,7 @@ class Terms:
         return self.token_account(self.pay_to_key)
 
     def token_account(self, owner: Pubkey) -> Pubkey:
-        """Return the payment token's account of *owner*."""
+        """Return the account of *owner* for the token of these terms."""
         program = Pubkey.from_string(self.token_program)
         return get_associated_token_address(owner, self.asset_key, program)
 
@@ -198,9 +198,9 @@ class RecentBlockhash(msgspec.Struct, frozen=True, kw_only=True):
     """A recent blockhash for signing a payment.
 
     blockhash            in base58
-    slot                 of the confirmed block that the node answered from
+    slot                 the slot of the node's newest confirmed block when it answered
     last_valid_height    above this block height no payment with this blockhash can land
-    blocks_left          number of blocks left until that height at the time of the offer
+    blocks_left          number of blocks left until that height when the blockhash is offered
     """
 
     blockhash: str
@@ -212,9 +212,9 @@ class RecentBlockhash(msgspec.Struct, frozen=True, kw_only=True):
 class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     """A demand for payment.
 
-    amount           in atoms, to be paid exactly
+    amount           the atoms to pay, neither more nor fewer
     memo             the signed quote that the payment must carry (`memo`)
-    max_timeout_s    seconds within which a payment that is signed now can land, at most HELD_OPEN_S
+    max_timeout_s    seconds within which a payment signed now can still land, at most HELD_OPEN_S
     recent           a blockhash for signing; None: the buyer asks a node for one
     """
 
@@ -230,7 +230,7 @@ MessageHash = NewType("MessageHash", bytes)  # SHA-256
 
 TRANSACTION_BYTES_MAX: Final = 1232  # the size of one network packet
 SIGNATURE_BYTES: Final = 64
-VERSIONED: Final = b"\x80"  # the bit that distinguishes a version from a count
+VERSIONED: Final = b"\x80"  # bytes from this value on are versions; lower ones count signatures
 SIGNER_COUNT: Final = 2
 FEE_PAYER_AT: Final = 0
 PAYER_AT: Final = 1
@@ -247,7 +247,7 @@ class Signed(msgspec.Struct, frozen=True, kw_only=True):
 class Envelope:
     """A transaction in canonical form, with two signatures and distinct accounts.
 
-    The first signature's slot is left for us, and anyone can change it, so
+    The place of the first signature is left for us, and anyone can change it, so
     the message alone, not the whole transaction, identifies a payment.
     """
 
@@ -288,7 +288,7 @@ class Envelope:
         return self.accounts[FEE_PAYER_AT] == fee_payer
 
     def lacks_only(self, fee_payer: Pubkey) -> bool:
-        """Return whether only the signature of *fee_payer*, whose key may be new, is missing."""
+        """Return whether the transaction lacks nothing but the signature of *fee_payer*."""
         return self.is_signed_by_payer() and self.is_sponsored_by(fee_payer)
 
     def sign(self, fee_payer: Keypair) -> Signed:

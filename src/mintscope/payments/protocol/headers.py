@@ -38,7 +38,7 @@ class Advert(msgspec.Struct, frozen=True, kw_only=True):
 
     service_name    at most 32 ASCII characters
     tags            at most 5, of at most 32 ASCII characters
-    bazaar          x402's extension of that name: the schema of requests, and of answers if it fits
+    bazaar          x402's extension of that name: the schema of requests, and of answers if short
     """
 
     description: str
@@ -52,7 +52,7 @@ PAYMENT_REQUIRED: Final = "PAYMENT-REQUIRED"
 PAYMENT_SIGNATURE: Final = "PAYMENT-SIGNATURE"
 PAYMENT_RESPONSE: Final = "PAYMENT-RESPONSE"
 HEADER_BYTES_MAX: Final = 8 * 1024
-AMOUNT_MAX: Final = 2**63 - 1  # the limit of a database integer; the chain's limit is twice that
+AMOUNT_MAX: Final = 2**63 - 1  # the limit of a database integer; the chain allows twice as many
 VERSION: Final = 2
 IDENTIFIER: Final = "payment-identifier"
 BAZAAR: Final = "bazaar"
@@ -78,7 +78,8 @@ _IDENTIFIER_OFFER: Final = {
         },
     }
 }
-# For resources sold in several assets: the form of the id is checked anyway.
+# For resources that are sold in several tokens: without the schema of the id, so that headers
+# are short.  The service checks the form of the id itself.
 _SHORT_OFFER: Final = {IDENTIFIER: {"info": {"required": False}, "schema": {"type": "object"}}}
 
 
@@ -87,9 +88,9 @@ class Presented:
     """A payment as its sender describes it: well-formed, but not verified.
 
     transaction    the bytes that the payer signed
-    amount         in atoms
-    identifier     the sender's secret name for this payment, if it has one
-    quote          `extra.memo` of the paid requirement, if that memo has the form of our quotes
+    amount         the atoms that it pays
+    identifier     the sender's secret name for this payment; None if it has none
+    quote          `extra.memo` of the paid requirement; None if it has not the form of our quotes
     """
 
     transaction: bytes
@@ -102,7 +103,7 @@ class Presented:
     quote: bytes | None = None
 
     def matches(self, terms: Terms) -> bool:
-        """Return whether the payment was signed for a requirement with *terms*."""
+        """Return whether scheme, network, asset and payee are those of *terms*."""
         return (self.scheme, self.network, self.asset, self.pay_to) == (
             SCHEME,
             terms.network,
@@ -164,11 +165,12 @@ def encode_required(
 ) -> str:
     """Return PAYMENT-REQUIRED: the ways to pay for a resource, in the seller's order of preference.
 
-    With several ways, only the body describes the resource, because proxies limit headers.
+    With several ways to pay, the header leaves out the description of the resource, because
+    proxies limit headers.
 
     origin    from the configuration, such as `https://api.example`
     more      further extensions
-    is_bare   without extensions, if there are MPP challenges, too
+    is_bare   leave out all extensions, because the answer also has MPP challenges
     """
     is_short = is_bare or len(requirements) > 1
     adverts = {} if advert is None else {BAZAAR: advert.bazaar}

@@ -9,8 +9,8 @@ The quote: 32 ASCII characters in a payment on chain, which only we can write.
     6 bytes   of the HMAC-SHA-256 over all of these and the kind of the resource
     5 bytes   of the HMAC-SHA-256 over the same with the resource in place of its kind
 
-as base64url.  The kind shows the value of a payment on chain if its resource can no longer be
-found by comparison.  In version 1, all 11 bytes were the HMAC with the resource.
+as base64url.  The kind shows the value of a payment on chain even if its resource can no longer
+be found by comparison.  In version 1, all 11 bytes were the HMAC with the resource.
 
 A quote needs no storage: every replica with the key accepts it, even if the price has changed or
 the price feed is down.  It holds no secret, because the chain is public.
@@ -61,7 +61,7 @@ class Flaw(Enum):
 def write_memo(  # noqa: PLR0913  one argument per thing that is bound
     key: bytes, *, terms: Terms, resource: Resource, amount: int, now: UnixMs, nonce: bytes
 ) -> str:
-    """Quote *amount* atoms for *resource*, valid for VALID_S from *now*."""
+    """Return the memo that quotes *amount* atoms for *resource*, valid for VALID_S from *now*."""
     if len(nonce) != NONCE_BYTES:
         raise ValueError(f"expected a nonce of {NONCE_BYTES} bytes; was {len(nonce)}")
     head = _VERSION + (now // 1000 + VALID_S).to_bytes(4, "big") + nonce
@@ -157,7 +157,7 @@ DECIMALS_AT: Final = 44
 IS_INITIALIZED_AT: Final = 45
 ACCOUNT_STATE_AT: Final = 108
 USABLE, FROZEN = 1, 2  # states of a token account; 0: not initialized
-EXTENSIONS_AT: Final = TOKEN_ACCOUNT_BYTES + 1  # offset, after the account type
+EXTENSIONS_AT: Final = TOKEN_ACCOUNT_BYTES + 1  # offset of the extensions, after the account type
 ACCOUNT_TYPE_MINT: Final = b"\x01"
 # Extension types of Token-2022 that may prevent a payment from arriving or staying.
 FORBIDDEN: Final = {

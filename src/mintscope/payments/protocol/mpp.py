@@ -29,7 +29,7 @@ RECEIPT_HEADER: Final = "Payment-Receipt"
 AUTH_SCHEME: Final = "Payment "
 METHOD: Final = "solana"
 INTENT: Final = "charge"
-NETWORK: Final = "mainnet-beta"  # the only network, and the default of a challenge
+NETWORK: Final = "mainnet-beta"  # the only network accepted, and the default if none is named
 _TAKEN: Final = frozenset({f"{METHOD}/{INTENT}", f"{METHOD}/*", f"*/{INTENT}", "*/*"})
 _NOT_WANTED: Final = re.compile(r"q=0(\.0{1,3})?")
 

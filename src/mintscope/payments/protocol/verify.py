@@ -67,7 +67,7 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     source           the payer's token account
     fee_lamports     upper bound for our network fee
     quoted_at        the time of the quote
-    nonce            of the quote
+    nonce            the nonce of the quote
     quote            the memo, or the quote that the client sent beside the transaction
     is_bound         the quote is the memo of the transaction
     """
@@ -90,7 +90,7 @@ class Asked:
     resource    if it is a kind, the payment may be for any resource of that kind
     now         None: a quote of any age counts
     offered     the quote that the client sent beside the transaction; it counts if the transaction
-                has no memo, or one of the client's own
+                has no memo, or only a memo of the client's own
     """
 
     terms: Terms
@@ -109,7 +109,7 @@ class _Wrong(Exception):
 
 
 def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
-    """Apply every rule that needs no chain; check the signature last."""
+    """Check every rule that needs no node; check the signature last."""
     try:
         fee_lamports = _check_fee(envelope, asked.terms)
         source = _check_transfer(envelope, asked)
@@ -140,7 +140,7 @@ def find_memo(envelope: Envelope) -> bytes | None:
 
 
 def transferred(envelope: Envelope) -> int | None:
-    """Return the atoms of the transfer in *envelope*; None if its place has no transfer."""
+    """Return the atoms of the transfer in *envelope*; None if it is not the third instruction."""
     instructions = envelope.message.instructions
     data = bytes(instructions[2].data) if len(instructions) >= INSTRUCTION_COUNT_MIN else b""
     return int.from_bytes(data[1:9], "little") if len(data) == _TRANSFER_BYTES else None

@@ -2,7 +2,7 @@
 
     journal    each entry continues the balance before it; balances, spends of keys, and rotated
                and frozen credits are added up
-    closing    a month that has ended is closed with these sums: the next walks begin after it
+    closing    a month that has ended is closed with these sums; the next walks begin after it
     moves      credits that a user moved have left one account and reached the other
     payments   each issued payment has its entry
     accounts   each balance equals the sums plus the entries of the journal since
@@ -58,7 +58,7 @@ SELECT m.id FROM credit_move AS m
 """
 
 
-# The duration of one part, some 25 ms on SQLite, whose other writers wait meanwhile.
+# A part of the walk takes about 25 ms on SQLite, and other writers wait meanwhile.
 ROWS_A_PART: Final = 5_000
 KEYS_A_PART: Final = 500
 SETTLED_MS: Final = 2 * MINUTE_MS
@@ -155,7 +155,7 @@ OF_PAYMENTS: Final = {
     Invariant.PAID_IS_ENOUGH: PAID_IS_ENOUGH.format(which=PART),
 }
 
-# The sums of the walk, and of the journal after it, as of one moment.
+# Compares balances with the sums of the walk plus the journal after it, as of one moment.
 OF_ACCOUNTS: Final = {
     Invariant.BALANCE_IS_SUM: f"""
 WITH since AS MATERIALIZED (
@@ -207,7 +207,7 @@ SELECT total FROM (
 
 
 class Stage(StrEnum):
-    """The table that a check of the books is reading."""
+    """A stage of the check of the books; see the module's docstring."""
 
     JOURNAL = "journal"
     CLOSING = "closing"
@@ -245,7 +245,7 @@ AFTER: Final = {
 
 
 class At(NamedTuple):
-    """The position of the check after its last part; see the table audit_walk."""
+    """The row of the table audit_walk: the position of the check after its last part."""
 
     number: int
     stage: str
@@ -260,7 +260,7 @@ class At(NamedTuple):
 
     @property
     def sums(self) -> dict[str, int]:
-        """Return the parameters of the statements of every stage."""
+        """The parameters that the statements of every stage need."""
         return {
             "walk": self.number,
             "entry": self.entry,
@@ -270,12 +270,12 @@ class At(NamedTuple):
 
     @property
     def of_month(self) -> closing.Place:
-        """Return the position in the rows of a month."""
+        """The position in the rows of a month."""
         return closing.Place(self.number, self.stage, self.place, self.month)
 
 
 class Walk:
-    """Checks the books over one connection; one process at a time."""
+    """Checks the books over one connection; only one process should use it at a time."""
 
     def __init__(self, db: Database, *, rows_a_part: int = ROWS_A_PART) -> None:
         self._db = db
@@ -294,7 +294,7 @@ class Walk:
         )
 
     def step(self, now: UnixMs, *, begins: bool) -> Proven:
-        """Check one more part; *begins* starts over if the last check has finished."""
+        """Check the next part; if *begins*, start over after a finished check."""
         last = closing.last_close(self._db)
         at = self._at()
         if at is None or (begins and at.stage == Stage.FINISHED):
@@ -349,7 +349,7 @@ class Walk:
     def _end_month(self, at: At, month: Month, last: closing.Close, now: UnixMs) -> list[Violation]:
         """Start to close *month*, whose entries have all been added up."""
         with self._db.transaction(beside=True):
-            if at.summed != at.entry:  # an older version walked a part, with fewer sums
+            if at.summed != at.entry:  # an older version read some parts, and kept fewer sums
                 self._begin(last, now)
             else:
                 self._db.execute(closing.GO_ON, (Stage.CLOSING, 0, last.hash, month))

@@ -108,7 +108,7 @@ class OrphanTable:
         self._db = db
 
     def note(self, orphans: Sequence[Orphan]) -> list[Signature]:
-        """Store *orphans*; return those that are settled."""
+        """Store those *orphans* that are new; return those that an operator has settled."""
         for each in orphans:
             found = (each.payer, each.amount, each.asset, each.bought, each.found_at)
             row = (each.signature, *found)
@@ -141,16 +141,16 @@ class OrphanTable:
 
 T = TypeVar("T")
 
-AUDIT_S: Final = 60.0  # no request waits for an audit, but it must have a limit
-DOUBT_MS_MIN: Final = MINUTE_MS  # between two checks of a doubt
+AUDIT_S: Final = 60.0  # time limit of a statement: no request waits for it
+DOUBT_MS_MIN: Final = MINUTE_MS  # the shortest time between two checks of a doubt
 DOUBT_MS_MAX: Final = HOUR_MS
 NEWEST_ENTRY: Final = "SELECT coalesce(max(id), 0) FROM credit_entry"
-# The last entries that audits have checked as new; the walk creates the row.
+# The last entry that an audit has checked as new; the walk creates the row.
 CHECKED: Final = "SELECT checked FROM audit_walk"
 KEEP_CHECKED: Final = "UPDATE audit_walk SET checked = ?"
-NEW_MAX: Final = 100_000  # entries; if there are more, only the walk checks them
+NEW_MAX: Final = 100_000  # entries; if more are new, only the walk checks them
 
-# Each statement selects rows that contradict the books, at any time.
+# Each statement selects rows that contradict the books, whether they are new or old.
 CHECKS: Final = {
     Invariant.LANDED_IS_ISSUED: """
 SELECT signature FROM doubt JOIN payment USING (signature)
@@ -162,7 +162,7 @@ SELECT signature FROM doubt JOIN payment USING (signature)
    AND state = 'issued' AND final = 0
 """,
 }
-# The same for entries after :after; the walk in audit.py checks those before.
+# Each statement selects such rows of entries after :after; the walk in audit.py checks the rest.
 CHECKS_OF_NEW: Final = {
     Invariant.ISSUED_IS_ENTERED: ISSUED_IS_ENTERED.format(which="p.entry > :after"),
     Invariant.ENTRY_IS_PAID: ENTRY_IS_PAID,
@@ -188,7 +188,7 @@ SELECT signature FROM payment
  ORDER BY resolved_at LIMIT ?
 """
 
-# The doubt is checked again after as long as it has lasted.
+# The time until the next check of a doubt is the time that it has lasted, within the limits.
 DOUBT: Final = f"""
 INSERT INTO doubt (signature, kind, first_at, last_at, looks, look_at)
 VALUES (?1, ?2, ?3, ?3, 1, ?3 + {DOUBT_MS_MIN})
@@ -219,7 +219,7 @@ WHY_STOPPED: Final = "SELECT why FROM sales_stop"
 PENDING: Final = "SELECT count(*), min(begun_at) FROM payment WHERE state = 'pending'"
 
 FUND_MARK: Final = "SELECT coalesce(max(resolved), 0) FROM payment"
-# The balance may have been read before payments that were pending at the mark paid their fees.
+# A payment that was resolved after the mark may have paid its fee after the balance was read.
 FILL_FUND: Final = """
 INSERT INTO fee_fund (id, lamports)
 SELECT 1, ?1 - (SELECT coalesce(sum(fee_lamports), 0) FROM payment WHERE state = 'pending')
@@ -248,7 +248,7 @@ class SqlPaymentBooks:
         return await self._run(lambda: self._check(after_entry))
 
     async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
-        """Check one more part of all books."""
+        """Check the next part of all books."""
         return await self._run(lambda: self._walk.step(now, begins=begins))
 
     async def walked(self) -> Walked:
@@ -256,7 +256,7 @@ class SqlPaymentBooks:
         return await self._run(self._walk.read)
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
-        """Delete spends of months closed over *kept_months* ago; return whether more may remain."""
+        """Delete spends of closed months more than *kept_months* old; return if more may remain."""
         return await self._run(lambda: self._walk.months.forget(now, kept_months))
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
@@ -274,26 +274,26 @@ class SqlPaymentBooks:
     async def unsettled(
         self, *, before: UnixMs, height: int, count_max: int
     ) -> Sequence[Signature]:
-        """Return payments issued before *before*, due to land by *height*, that are not final."""
+        """Return payments that were issued before *before*, and should be final, but are not."""
         return await self._run(lambda: self._signatures(UNSETTLED, (before, height, count_max)))
 
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
-        """Record that *signatures* were not found, except those settled meanwhile."""
+        """Record a doubt about each of *signatures*; delete all doubts that are resolved."""
         if signatures:
             rows = [(signature, kind, now) for signature in signatures]
             await self._change(lambda: self._settle(DOUBT, rows))
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
-        """Return the arrivals that are due for a check."""
+        """Return doubted arrivals that are due for a check."""
         return await self._run(lambda: self._signatures(DUE, (now, count_max)))
 
     async def dismiss(self, signatures: Sequence[Signature]) -> None:
-        """Forget every doubt about *signatures*, and every doubt settled meanwhile."""
+        """Delete every doubt about *signatures*, and every doubt that is resolved."""
         rows = [(signature,) for signature in signatures]
         await self._change(lambda: self._settle(DISMISS, rows))
 
     async def stop_sales(self, *, now: UnixMs, why: str) -> None:
-        """Stop sales until an operator resumes them; an earlier reason is kept."""
+        """Stop sales until an operator resumes them; keep the reason of an earlier stop."""
         await self._write(STOP_SALES, (now, why))
 
     async def resume_sales(self) -> None:
@@ -314,7 +314,7 @@ class SqlPaymentBooks:
         return int(await self._run(lambda: self._db.execute(FUND_MARK).get))
 
     async def fill_fund(self, lamports: int, *, mark: int) -> None:
-        """Store the balance of the fee payer, *lamports*, as read after *mark*."""
+        """Store the unreserved part of the fee payer's balance *lamports*, read after *mark*."""
         await self._write(FILL_FUND, (lamports, mark))
 
     async def fund(self) -> int | None:
@@ -332,7 +332,7 @@ class SqlPaymentBooks:
         return count, None if oldest is None else UnixMs(oldest)
 
     async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
-        """Store *orphans* as newly found; return those that an operator has settled."""
+        """Store those *orphans* that are new; return those that an operator has settled."""
         return await self._change(lambda: self._orphans.note(orphans))
 
     async def orphans(self) -> Sequence[Orphan]:
@@ -352,7 +352,7 @@ class SqlPaymentBooks:
     async def newest(
         self, state: State | None, before: Place | None, limit: int
     ) -> Sequence[KeptPayment]:
-        """Return up to *limit* payments after *before*, newest first, in *state* if given."""
+        """Return up to *limit* payments older than *before*, newest first, in *state* if given."""
         return await self._run(lambda: purchases.newest(self._db, state, before, limit))
 
     async def takings(self, since: UnixMs) -> Sequence[Takings]:
@@ -362,7 +362,7 @@ class SqlPaymentBooks:
     async def of_customer(
         self, user_id: UserId, before: Place | None, limit: int
     ) -> Sequence[KeptPayment]:
-        """Return up to *limit* payments of a user after *before*, newest first.
+        """Return up to *limit* payments of a user that are older than *before*, newest first.
 
         These are payments for credits of the user's account, payments whose credits were moved
         there, and payments of linked wallets.
@@ -372,7 +372,7 @@ class SqlPaymentBooks:
     async def of_wallet(
         self, user_id: UserId, wallet: Wallet, before: Place | None, limit: int
     ) -> Sequence[KeptPayment]:
-        """Return up to *limit* payments of a linked wallet after *before*, newest first.
+        """Return up to *limit* payments of a linked wallet older than *before*, newest first.
 
         There are none if *wallet* is not linked to the user.
         """
@@ -389,7 +389,7 @@ class SqlPaymentBooks:
         )
 
     async def close(self) -> None:
-        """Close the database once every cancelled job has ended, because its thread continues."""
+        """Close the database once every job has ended: the thread of a cancelled job continues."""
         await self._end_running()
         self._db.close()
 

@@ -42,7 +42,7 @@ from mintscope.payments.store.purchases import Budgets, PurchasedCredits
 
 SqlValue = str | bytes | int | None
 
-# A token is unused if its balance is what it was given, or all of it was given back.
+# The last but one column: whether the new credit token was used, or its credits were moved.
 COLUMNS: Final = """
 message_hash, signature, payer, address, resource, amount, credits, body, token_hash, hint,
 account, key_hash, fee_lamports, last_valid_height, begun_at, asset, state, paid, reason, final,
@@ -153,7 +153,7 @@ RETURNING {COLUMNS}
 
 POSTPONE: Final = "UPDATE payment SET lease_until = ?2 WHERE message_hash = ?1"
 
-# A report is sent again for a day; after that its text is dropped.
+# A report is sent again for a day; then its body is deleted.
 FORGET: Final = """
 UPDATE payment SET body = NULL WHERE begun_at <= ? AND body IS NOT NULL AND final = 1
 """
@@ -190,7 +190,7 @@ class PaymentTable:
         return [payment_of(row) for row in self._db.execute(statement, signatures)]
 
     def begin(self, pending: ports.PendingPayment) -> ports.Beginning:
-        """Make the payment pending unless there is an objection."""
+        """Store the payment as pending unless there is an objection."""
         known = self.find(pending.payment.message_hash).payment
         if known is not None:
             return ports.KnownPayment(known)
@@ -206,7 +206,7 @@ class PaymentTable:
     def adopt(
         self, payment: Payment, landed: Landed, by: Actor, now: UnixMs
     ) -> Resolved | Acknowledged | ports.KeyTaken:
-        """Begin and issue a payment that landed for good, unless an operator has settled it."""
+        """Store and issue a payment whose landing is final, unless an operator has settled it."""
         if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:
             return Acknowledged()
         if self.find(payment.message_hash).payment is None:
@@ -248,7 +248,7 @@ class PaymentTable:
         self._db.execute(POSTPONE, (message_hash, until))
 
     def forget_reports(self, before: UnixMs) -> None:
-        """Drop the bodies of final reports that were begun before *before*."""
+        """Delete the bodies of reports whose payment is final and began at *before* or earlier."""
         self._db.execute(FORGET, (before,))
 
 
@@ -266,8 +266,8 @@ log = structlog.get_logger()
 class SqlPaymentStore:
     """Implements PaymentStore, AdoptionStore, RotationStore and Buyers; used in one event loop.
 
-    Lookups are indexed, and never blocked by a writer.  Writes of one moment share one durable
-    commit.
+    Lookups are indexed, and never blocked by a writer.  Writes that wait at the
+    same time share one durable commit.
     """
 
     def __init__(
@@ -307,7 +307,7 @@ class SqlPaymentStore:
         return found.after
 
     async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
-        """Begin and issue *payment*, which has *landed* for good, in one transaction."""
+        """Store and issue *payment*, which has landed and is final, in one transaction."""
         adopted = await self._write(lambda: self._table.adopt(payment, landed, by, now))
         return adopted.after if isinstance(adopted, Resolved) else adopted
 
@@ -356,7 +356,7 @@ class SqlPaymentStore:
         )
 
     async def forget_reports(self, before: UnixMs) -> None:
-        """Drop the bodies of final reports that were begun before *before*."""
+        """Delete the bodies of reports whose payment is final and began at *before* or earlier."""
         await self._write(lambda: self._table.forget_reports(before))
 
     async def close(self) -> None:
@@ -407,7 +407,7 @@ def _ignore(_unheard: Sequence[tuple[Job, Any]]) -> None:
 
 
 def _count(resolved: Resolved) -> None:
-    """Count a payment once when it is issued, by any process and at any time."""
+    """Count a payment when it is first issued, whichever process issues it."""
     if resolved.before.state in NOT_ISSUED and resolved.after.state is State.ISSUED:
         PAYMENTS_ISSUED.inc()
         if not isinstance(resolved.after.purchase, PaidReport):

@@ -23,7 +23,7 @@ FREEZE: Final = "UPDATE payment SET frozen = ?2 WHERE id = ?1"
 
 ENTER: Final = ADD + "RETURNING id"
 
-# Follows the credits of an account through its rotations since a given time.  A top-up of a token
+# Follows the credits of an account through its rotations since the time ?2.  A top-up of a token
 # that was rotated earlier stays with that token, because a thief may have rotated it.  A purchase
 # for an agent goes to the person who has claimed the agent.
 SUCCESSOR: Final = """
@@ -169,7 +169,7 @@ class PurchasedCredits:
     def claim(
         self, purchase: Signature, token_hash: CredentialHash, hint: str, now: UnixMs
     ) -> int | RotationDenied:
-        """Move the credits of the payer of *purchase* to a new account once, as `rotate` does."""
+        """Move the credits that the payer of *purchase* bought to a new account, only once."""
         if (moved := self._moved_to(token_hash)) is not None:
             return moved
         purchased = self.find_purchase(purchase)
@@ -221,7 +221,7 @@ class PurchasedCredits:
             opened = (purchase.token_hash, purchase.hint, "", now)
             kind = "payment"
             account = self._db.execute(OPEN_ACCOUNT, opened).get
-        else:  # the token may have been rotated since
+        else:  # the token may have been rotated after the payment began
             kind = "top_up"
             account = self._db.execute(SUCCESSOR, (purchase.account, begun_at)).get
         entry = self._enter(account, kind, purchase.credits, now)
@@ -276,7 +276,7 @@ SELECT signature, payer, amount, asset, bought, found_at, acknowledged_at, note 
    AND NOT EXISTS (SELECT 1 FROM payment WHERE payment.signature = orphan.signature)
  ORDER BY found_at DESC, signature LIMIT ?
 """
-# Tables whose rows are never deleted are counted by their highest number, without reading them.
+# The rows of tables from which none is deleted are counted by their highest number.
 COUNTS: Final = """
 SELECT (SELECT coalesce(max(id), 0) FROM payment), (SELECT count(*) FROM orphan),
        (SELECT coalesce(max(id), 0) FROM credit_account)
@@ -319,11 +319,11 @@ def search(db: Database, wanted: Wanted) -> Kept:
 def newest(
     db: Database, state: State | None, before: Place | None, limit: int
 ) -> Sequence[KeptPayment]:
-    """Return up to *limit* payments after *before*, newest first, in *state* if given."""
+    """Return up to *limit* payments older than *before*, newest first, in *state* if given."""
     condition = "TRUE"
     if state is State.ISSUED:
         condition = "p.state = 'issued'"
-    elif state is not None:  # the condition of the index of payments that are not issued
+    elif state is not None:  # with the condition of the index of payments that are not issued
         condition = f"p.state = '{state.value}' AND p.state <> 'issued'"
     statement = NEWEST.format(columns=COLUMNS, joins=JOINS, condition=condition)
     return [kept_payment(row) for row in db.execute(statement, (*(before or LATEST), limit))]
@@ -367,8 +367,8 @@ SELECT EXISTS (SELECT 1 FROM payment WHERE key_hash = ? AND state <> 'failed')
 
 QUOTE_IS_USED: Final = "SELECT EXISTS (SELECT 1 FROM payment WHERE quote = ?)"
 
-# Amounts that leave the payer's account of its token and that the simulation cannot have seen; for
-# a payment without a stored token, amounts of any token.
+# The sum of the payer's payments that the simulation cannot have seen.  A payment without a
+# stored token counts for every token.
 RESERVED: Final = """
 SELECT (SELECT coalesce(sum(amount), 0) FROM payment
          WHERE state = 'pending' AND payer = ?1 AND coalesce(asset, ?3) = ?3)
@@ -389,8 +389,8 @@ SELECT reverted.n, pending.n,
        (SELECT count(*) AS n, coalesce(sum(fee_lamports), 0) AS fees FROM payment
          WHERE state = 'pending' AND {who} = ?2) AS pending
 """
-SOLD_MAX: Final = 10_000  # counting stops here
-SOLD_TODAY_MAX: Final = 1_000  # counting stops here
+SOLD_MAX: Final = 10_000  # purchases within an hour are counted up to this number
+SOLD_TODAY_MAX: Final = 1_000  # purchases within a day are counted up to this number
 _LIMITS: Final = {"limit": SOLD_MAX, "today": SOLD_TODAY_MAX}
 _REVERTED_TODAY: Final = f"""
 (SELECT count(*) FROM (SELECT 1 FROM payment AS lost
@@ -402,7 +402,7 @@ CONDUCT_OF_PAYER: Final = _CONDUCT.format(
 )
 CONDUCT_OF_ADDRESS: Final = _CONDUCT.format(who="address", reverted_today="0", **_LIMITS)
 
-# The fees at risk of all payers, and the part from payers that have bought too little for it.
+# The fees at risk of all payers, and the part of payers that have bought too little.
 _SALES_OF: Final = """
 FROM payment AS sale
  WHERE sale.state = 'issued' AND sale.payer = at_risk.payer AND sale.resolved_at > ?2
@@ -438,7 +438,7 @@ HAS_BOUGHT_FROM: Final = (
 
 
 class Budgets:
-    """Reads past payments over one connection, for one thread."""
+    """Checks payments against the budgets, over one connection, for one thread."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -464,11 +464,11 @@ class Budgets:
         return None if is_allowed else ports.SalesClosed()
 
     def fees_at_risk(self, now: UnixMs) -> ports.FeesAtRisk:
-        """Return the fees of all payers that were burned or are still at risk."""
+        """Return the fees that all payers burned in the last hour, or still put at risk."""
         return ports.FeesAtRisk(*self._db.execute(FEES_AT_RISK, (now - HOUR_MS, now - DAY_MS)).get)
 
     def is_key_taken(self, key_hash: CredentialHash) -> bool:
-        """Return whether the redelivery key belongs to a payment that may still succeed."""
+        """Return whether the redelivery key belongs to a payment that has not failed."""
         return bool(self._db.execute(KEY_IS_TAKEN, (key_hash,)).get)
 
     def has_bought(self, payer: Wallet) -> bool:
@@ -480,7 +480,7 @@ class Budgets:
         return bool(self._db.execute(HAS_BOUGHT_FROM, (address,)).get)
 
     def take_fee(self, pending: ports.PendingPayment) -> bool:
-        """Reserve the fee from the fee payer's balance; return whether it is covered."""
+        """Reserve the fee from the fee payer's balance; return False if that is too low."""
         needs = (pending.payment.fee_lamports, pending.budget.fund_lamports_min)
         self._db.execute(TAKE_FEE, needs)
         return self._db.changes() == 1 or not self._db.execute(FUND_IS_KNOWN).get

@@ -41,11 +41,12 @@ NO_REASON: Final = f"Say why, in 1 to {REASON_LENGTH_MAX} characters, for other 
 class OperationParts:
     """Dependencies of the administrator pages.
 
-    sales, payments   None if nothing is sold
-    assets            the tokens of *payments*
-    history           backfill requests; None if blocks come from files
-    facts             returns the on-chain facts of a mint, or None if the address is not a mint;
-                      raises ServiceUnavailable.  None if blocks come from files
+    sales      opens and closes sales; None if nothing is sold
+    history    requests for backfills; None if blocks come from files
+    payments   the payments that pages show; None if nothing is sold
+    assets     the tokens of *payments*
+    facts      returns the on-chain facts of a mint, or None if the address is not a mint; raises
+               ServiceUnavailable.  None if blocks come from files
     """
 
     tracking: SqlTracking
@@ -65,7 +66,7 @@ class OperationPages:
     def __init__(
         self, parts: OperationParts, review: Reviews, lists: ListCache | None = None
     ) -> None:
-        """Create the pages; token names are read from *lists*."""
+        """Create the pages, which read the names of tokens from *lists*."""
         self._lists = lists
         self._tracking = parts.tracking
         self._sales = parts.sales
@@ -84,7 +85,7 @@ class OperationPages:
         yield post(f"{SALES}/resume", self.resume, Access.FRESH)
 
     async def add(self, request: PageRequest) -> PageResponse:
-        """Follow a token from the next block on."""
+        """Start to track a token with the next block."""
         try:
             mint = parse_mint(request.form.line("mint"))
         except InvalidTokenAddress as flaw:
@@ -98,7 +99,7 @@ class OperationPages:
         return Page("admin/drop_token.html", {"mint": await self._tracked(request)})
 
     async def remove(self, request: PageRequest) -> PageResponse:
-        """Stop following a token."""
+        """Stop tracking a token."""
         mint = await self._tracked(request)
         await self._tracking.remove(mint)
         await self._review.record("dropped token", f"mint:{mint}", actor=request.signed_in)
@@ -110,7 +111,7 @@ class OperationPages:
         return Redirect(TOKENS, notice="token-declined")
 
     async def pause(self, request: PageRequest) -> PageResponse:
-        """Stop sales; existing credits can still be used."""
+        """Stop sales; credits that were bought earlier can still be used."""
         why = request.form.line("why")
         if not (why.isprintable() and 1 <= len(why) <= REASON_LENGTH_MAX):
             return await self.show_sales(request, {"why": NO_REASON})
@@ -202,7 +203,7 @@ DAYS_MAX: Final = 180
 DAYS: Final = re.compile("[1-9][0-9]{0,2}")
 DAYS_USUAL: Final = "10"
 BACKFILLS_SHOWN_MAX: Final = 20
-WORD_LENGTH_MAX: Final = 16  # shorter than any address
+WORD_LENGTH_MAX: Final = 16  # characters of a word, which is shorter than any address
 NO_NODE: Final = "A backfill needs a node, and blocks come from files here: chain.source is files."
 NOT_FOLLOWED: Final = "This token is not tracked. Track it first."
 OF_SOL: Final = "SOL is always tracked: every price depends on it. It needs no backfill."

@@ -73,8 +73,8 @@ class DayLine(NamedTuple):
 class MoneyPages:
     """Read-only pages for payments and customers.
 
-    history   None if payments are not shown
-    ledger    None if balances are not shown
+    history   the payments; None if the pages do not show payments
+    ledger    the balances; None if the pages do not show balances
     """
 
     review: Reviews

@@ -33,7 +33,7 @@ from mintscope.site.sales import messages
 from mintscope.site.sales.messages import PurchaseMessage, tokens_text
 from mintscope.site.sales.selling import CreditSales, PricedToken, usd_text
 
-DECIMALS_USUAL: Final = 6  # default of the command line
+DECIMALS_USUAL: Final = 6  # the default of the command line
 # The chain names that wallets use, which differ from CAIP-2.
 CHAINS: Final = {
     MAINNET: "solana:mainnet",
@@ -54,7 +54,7 @@ class Into(StrEnum):
 class BundleChoice:
     """A purchase as described by its address.
 
-    asset    requested mint; "" for none
+    asset    requested mint; "" if none is requested
     usual    default destination of the credits
     """
 
@@ -141,7 +141,7 @@ def _atoms(bundle: Bundle, priced: PricedToken) -> int | None:
 
 
 def _amount(bundle: Bundle, priced: PricedToken) -> str | None:
-    """Return the price of *bundle* in whole tokens, or None if the token has no price."""
+    """Return the price of *bundle* in whole tokens, or None if that token has no price."""
     atoms = _atoms(bundle, priced)
     return None if atoms is None else tokens_text(atoms, priced.token.terms.decimals)
 

@@ -33,7 +33,7 @@ from mintscope.site.routes import Access, PageRequest, PageRoute, get, post
 
 PAGE: Final = "/credits/payments"
 PAGE_LENGTH: Final = 100
-LINES_MAX: Final = 10_000  # lines of one file
+LINES_MAX: Final = 10_000  # the most lines of one file
 MOMENT_DIGITS_MAX: Final = 15
 STATES: Final = {
     State.PENDING: ("Pending", "wait"),
@@ -209,8 +209,8 @@ class WalletTotal(NamedTuple):
     """A linked wallet, and the totals of all its payments.
 
     paid       amount of each asset
-    usd        value in USD at the time of payment
-    last_at    start of the newest payment; None for no payment
+    usd        value in USD at the times of the payments
+    last_at    start of the newest payment; None if there is no payment
     """
 
     wallet: Wallet
@@ -305,7 +305,7 @@ def _signed(text: str) -> bytes:
 def totals(
     linked: Sequence[LinkedWallet], sums: Sequence[WalletSum], assets: Assets
 ) -> Sequence[WalletTotal]:
-    """Return the payment totals of each linked wallet."""
+    """Return the totals of each linked wallet."""
     by_wallet: defaultdict[Wallet, list[WalletSum]] = defaultdict(list)
     for each in sums:
         by_wallet[each.wallet].append(each)
@@ -338,7 +338,7 @@ UNNOTED: Final = "Endpoint not noted"
 class UsageSum(NamedTuple):
     """The sum over some days, for one key and one endpoint.
 
-    key   None for views and tests on pages, and for keys that no longer exist
+    key   the API key; None for views and tests on pages, and for keys that no longer exist
     """
 
     key: KeyLine | None

@@ -11,11 +11,12 @@ from mintscope.payments.protocol.envelope import RefusalReason, Refused
 class PurchaseMessage(NamedTuple):
     """The text of a page, and the next step of its script.
 
-    state       `refused`: final, nothing was paid; `waiting`: the same payment is sent again;
-                `used`: final, already paid for before; `again`: nothing was signed yet;
-                `arrived`: final, the credits are on a token that is not in the page; `not-shown`:
-                the credit token to top up is not in the page; `signed-out`: the user must sign in
-    retry_s     seconds until the same payment is sent again; 0 for no retry
+    state       `refused`: final, nothing was paid; `waiting`: the script sends the same payment
+                again; `used`: final, the payment already paid for something; `again`: nothing was
+                signed yet; `arrived`: final, the credits are on a credit token that the page does
+                not have; `not-shown`: the page does not have the credit token to top up;
+                `signed-out`: the user must sign in
+    retry_s     seconds until the script sends the same payment again; 0: it does not
     """
 
     state: str

@@ -153,7 +153,7 @@ def _table(statement: Statement) -> str:
 
 
 class PricedToken(NamedTuple):
-    """An accepted token; *price_list* is None if the token has no reliable price."""
+    """An accepted token; *price_list* is None while the token has no reliable price."""
 
     token: AcceptedToken
     price_list: PriceList | None
@@ -163,7 +163,7 @@ class PricedToken(NamedTuple):
 class CreditSales:
     """Sells bundles of credits.
 
-    resource       returns the resource of a bundle as in the API, which recognizes the same payment
+    resource       returns the resource of a bundle, the same as in the API
     expect_open    raises ServiceUnavailable if sales are closed
     """
 
@@ -249,7 +249,7 @@ MARKET_AREA: Final = "Market data"
 class PricingPages:
     """The page at `/pricing`.
 
-    sales            None if nothing is for sale
+    sales            sells bundles; None if nothing is for sale
     read_reference   returns the API reference; None if this process serves no API
     """
 

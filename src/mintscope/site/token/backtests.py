@@ -57,7 +57,7 @@ from mintscope.site.token.reading import point_of
 class Purchases:
     """Purchases of one kind, by all users; a key identifies the buyer and the purchased item.
 
-    limit    limit with count 1: a taken key counts as bought until its window ends
+    limit    a limit whose count is 1: a key that was taken counts as bought until its window ends
     """
 
     def __init__(self, market: MarketParts, accounts: AccountCredits, limit: Limit) -> None:
@@ -66,7 +66,7 @@ class Purchases:
         self._bought: Limiter = market.limits.limiter(limit)
 
     async def has(self, key: str) -> bool:
-        """Return whether *key* is bought; nothing is counted."""
+        """Return whether *key* is bought, without taking it."""
         return await is_taken(self._bought, key)
 
     async def buy(self, user_id: UserId, key: str) -> bool:
@@ -93,7 +93,7 @@ class Purchases:
 
 
 async def is_taken(window: Limiter, key: str) -> bool:
-    """Return whether the window of *key* is full; nothing is counted."""
+    """Return whether the window of *key* is full, without taking from it."""
     if isinstance(await window.take(key), Denied):
         return True
     await window.give_back(key)
@@ -104,7 +104,7 @@ PATH: Final = "/token/{mint}/backtest"
 TEMPLATE: Final = "token/backtest.html"
 SHOWN_S: Final = 15 * MINUTE_S
 BOUGHT: Final = Limit(name="backtests that were bought", count=1, window_s=SHOWN_S)
-FIRINGS: Final = 100  # number of firings in the list, the newest
+FIRINGS: Final = 100  # number of firings in the list; they are the newest
 WIDTHS: Final = {
     "m1": "1 minute",
     "m5": "5 minutes",
@@ -123,7 +123,7 @@ FIRST: Final = {
     "size": "100",
 }
 OVER: Final = "The candles of this test are older than its span by now. Choose a longer span."
-ONCE_BYTES: Final = 16  # once-key of the alert form: sending the form twice creates one alert
+ONCE_BYTES: Final = 16  # bytes of a key, so that a form that is sent twice creates one alert
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ class BacktestPages:
             return await self._form(request, mint, values, invalid.errors)
         if await self._purchases.has(asked.key(user_id)):
             return Redirect(asked.address)
-        if not await self._purchases.credits_of(user_id):  # no test without a credit
+        if not await self._purchases.credits_of(user_id):  # without a credit, the test is not run
             return Redirect(asked.address, "no-credits")
         try:
             past = await self._run(asked, request.now)

@@ -17,8 +17,8 @@ DECIMALS_SHOWN: Final = 2
 class MintFact(NamedTuple):
     """A fact as text.
 
-    kind      good: protects holders; risk: gives someone power over holders' tokens
-    address   base58 address of the fact's subject; "" for none
+    kind      good: it protects holders; risk: it gives someone power over holders' tokens
+    address   base58 address that the fact is about; "" if there is none
     """
 
     kind: Literal["good", "risk", "plain"]
@@ -146,7 +146,7 @@ def _freezing(facts: MintFacts) -> MintFact:
 class HolderShown(NamedTuple):
     """A row of the holders table.
 
-    address   owner, or the account if its owner is unknown
+    address   the owner, or the account if its owner is unknown
     kind      kind and name of the owner; "" if unknown
     share     share of the supply, 0 to 1; None if the supply is 0
     """

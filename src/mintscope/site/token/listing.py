@@ -41,7 +41,7 @@ from mintscope.solana.blocks import WSOL
 from mintscope.watchlists.rows import WatchDenied, WatchlistLine
 from mintscope.watchlists.watchlists import Watchlists
 
-PAGES_KEPT: Final = 64  # pages of one state of the list
+PAGES_KEPT: Final = 64  # the most pages that are cached for one state of the list
 MOVERS: Final = 8
 MOST_TRADED: Final = 100
 
@@ -67,7 +67,7 @@ class ShownToken(NamedTuple):
 class LinePage(NamedTuple):
     """A page of rows, all as of one final slot.
 
-    followed   number of tracked tokens in the list, whether they match or not
+    followed   number of tracked tokens in the list, including those that do not match
     left       number of matching tokens from the first row of this page on
     """
 
@@ -102,7 +102,7 @@ class TokenLines:
         return await self._made(MOVERS, _movers)
 
     async def _made(self, key: object, make: Callable[[ListedTokens], LinePage]) -> LinePage:
-        """Return the page that *make* creates from the newest list, once for all requests."""
+        """Return the page that *make* creates from the newest list; all requests share it."""
         listed = self._market.lists.newest()
         if listed is not self._listed:
             self._listed = listed
@@ -194,11 +194,11 @@ NUMBER: Final = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 NO_NUMBER: Final = "Enter a number, such as 10,000 or 2.5."
-CROSSED_MAX: Final = 4  # candle fields in crossings
+CROSSED_MAX: Final = 4  # the most candle fields in crossings of a condition
 
 
 class Choice(NamedTuple):
-    """A filter value with its label; *amount* is the limit, 0 for none."""
+    """A filter value with its label; *amount* is the limit, 0 if there is none."""
 
     value: str
     name: str
@@ -225,9 +225,9 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     sort         key of SORTS
     volume, age  values of VOLUMES and of AGES
-    where        screening condition, not checked yet; "" for none
+    where        screening condition, not checked yet; "" if there is none
     rows         key of LENGTHS
-    columns      comma-separated keys of COLUMNS, in order; "" for all
+    columns      comma-separated keys of COLUMNS, in order; "" means all columns
     is_watched   whether to list only the reader's watchlist
     after        end of the previous page
     """
@@ -373,7 +373,7 @@ def with_limits(asked: TokensQuestion, query: FormData) -> TokensQuestion:
 
 
 def read_number(text: str) -> float | None:
-    """Return the number in *text* (`10,000`, `$500`, `30%`), or None if it is not a number."""
+    """Return the number in *text* (`10,000`, `$500`, `30%`), or None if *text* is not a number."""
     if NUMBER.fullmatch(text) is None:
         return None
     number = float(re.sub(r"[$%,\s]", "", text))
@@ -418,7 +418,7 @@ NONE_FOUND: Final = "No tracked token has this name. You can also enter a mint a
 class TokenSearch:
     """Finds tokens among the tracked tokens.
 
-    lines   None if there is no list
+    lines   rows of the list to search; None if there is no list
     """
 
     def __init__(self, lines: TokenLines | None) -> None:

@@ -25,7 +25,7 @@ from mintscope.site.sol import MarketParts
 from mintscope.site.token import listing
 from mintscope.site.token.listing import QUESTION_PATH as PATH
 
-PAUSE_S: Final = 1.0  # pause between two reads
+PAUSE_S: Final = 1.0  # pause between two reads, in seconds
 PLACES: Final = {
     key: place for place, key in enumerate(listing.COLUMNS, 1)
 }  # indexes of cells; the name has index 0
@@ -43,7 +43,7 @@ class ListView(NamedTuple):
 
 
 class _Lines(NamedTuple):
-    """The cells of each row, as HTML; *mark* identifies the slot, *time* is the slot's time."""
+    """The cells of each row, as HTML; *mark* identifies the list, *time* is its slot's time."""
 
     mark: str
     time: UnixS | None
@@ -154,7 +154,7 @@ def _changed(cells: Sequence[str], before: Sequence[str]) -> list[tuple[int, str
 
 UNAVAILABLE: Final = 503
 WRONG: Final = 422
-LATE: Final = 2  # as a multiple of degraded_after_s: the list waits for final blocks
+LATE: Final = 2  # times degraded_after_s: the list is behind, because it waits for final blocks
 
 
 def _preset(sort: str, *, is_rising: bool = False, volume: str = "", where: str = "") -> ListPreset:

@@ -29,8 +29,8 @@ from mintscope.site.sol import MarketParts
 from mintscope.site.token.reading import TokenReading, kind_of
 from mintscope.site.token.shown import figures_of, last_trade, shown_swaps
 
-PAUSE_S: Final = 0.25  # between two reads of a token, as between two updates of a stream
-LIST_PAUSE_S: Final = 1.0  # pause between two reads of the list
+PAUSE_S: Final = 0.25  # pause between two reads of a token, the same as `broadcaster.PAUSE_S`
+LIST_PAUSE_S: Final = 1.0  # pause between two reads of the list, in seconds
 VIEW_OVER: Final = "The view has ended. Load the page again."
 TIME_DIGITS_MAX: Final = 12
 
@@ -111,7 +111,7 @@ class LivePages:
         return on_one_axis((await self._reading.points(mint, width)).points, width.seconds)
 
     async def _look(self, mint: Mint, frames: Collection[Width]) -> Mapping[Width, News]:
-        """Return the events with candles and swaps, or {} if they cannot be read."""
+        """Return, by width, the event with candles and swaps; {} if they cannot be read."""
         try:
             swaps = await self._reading.swaps(mint)
             newest = {each: await self._reading.newest(mint, each) for each in frames}

@@ -56,7 +56,7 @@ TAKEN: Final = Limit(name="free views that last", count=1, window_s=VIEW_S)
 
 
 class Admission(Enum):
-    """The reason why a page is shown, or NONE if it is not shown."""
+    """The reason why a page is shown; NONE means that it is not shown."""
 
     FREE = auto()  # free for all visitors
     ALLOWED = auto()  # admitted by a free view
@@ -113,7 +113,7 @@ class Views:
 
 
 async def _room(window: Limiter, key: LimitKey) -> int:
-    """Return the remaining count in the window of *key*; nothing is counted."""
+    """Return the remaining count in the window of *key*, without taking from it."""
     verdict = await window.take(key)
     if isinstance(verdict, Denied):
         return 0
@@ -153,7 +153,7 @@ def examples_of(mint: Mint, origin: str, *, has_mcp: bool) -> Iterator[Example]:
 
 
 LOOKUP_TIMEOUT_S: Final = 3.0
-# A look-up costs a request to the node.  Limits per client address, and for all together.
+# Limits of look-ups per client address, and of all together: each is a request to the node.
 LOOKUPS: Final = Limit(name="look-ups of untracked mints", count=10, window_s=MINUTE_S)
 ALL_LOOKUPS: Final = Limit(name="look-ups of untracked mints, all", count=60, window_s=MINUTE_S)
 REQUESTS: Final = Limit(name="requests to track a token", count=10, window_s=DAY_S)
@@ -163,9 +163,10 @@ NOTHING: Final = dict.fromkeys(("mint", "facts", "symbol", "name", "may_ask"))
 
 
 class UntrackedTokens:
-    """Shows untracked mints; tracks a mint for a user, or requests it from administrators.
+    """Shows untracked mints; tracks a mint for a user, or asks administrators to track it.
 
-    operations    None if tracking cannot be changed: the page then offers no tracking
+    operations    None if this process cannot change which tokens are tracked: then the page does
+                  not offer to track one
     """
 
     def __init__(
@@ -203,7 +204,7 @@ class UntrackedTokens:
         return Page(TEMPLATE, {**shown, "state": state, **self._offer(may_ask=may_ask)}, status=404)
 
     async def track(self, request: PageRequest, mint: Mint) -> PageResponse:
-        """Track *mint* if the user may track another mint today, else file a request."""
+        """Track *mint* if the user may track another mint today, else store a request."""
         operations = self._operations
         user = request.signed_in.user
         path = f"/token/{mint}"
@@ -266,7 +267,7 @@ CHARTS: Final = "lightweight-charts.js"  # built by `make`; without it, the page
 class _Known:
     """The values of a token that are shown even if its report is unavailable.
 
-    watched   tokens that the signed-in user watches; None for a visitor
+    watched   tokens on the signed-in user's watchlist; None for a visitor
     picture   address of the token's picture; None if no picture can be drawn
     """
 
@@ -364,7 +365,7 @@ class TokenPages:
         known = _Known(mint, width, facts, await self._listed(mint), watched, now, picture)
         try:
             aged = await self._reading.report(mint, kind_of(width))
-        except errors.TokenNotFound:  # tracked only since the newest block
+        except errors.TokenNotFound:  # the token was first tracked with the newest block
             return await self.untracked.page(request, mint)
         except (errors.InsufficientData, errors.DataStale) as reason:
             return self._without_numbers(known, reason)
@@ -390,7 +391,7 @@ class TokenPages:
         return Redirect(_address(mint, width), "view-bought" if is_bought else "no-credits")
 
     async def track(self, request: PageRequest) -> PageResponse:
-        """Track an untracked token, or file a request to administrators."""
+        """Track an untracked token, or store a request to administrators."""
         return await self.untracked.track(request, request.mint)
 
     async def live(self, request: PageRequest) -> PageResponse:

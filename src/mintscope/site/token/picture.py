@@ -26,7 +26,7 @@ from mintscope.site.page import utc_text
 
 PIXELS: Final = (1200, 630)
 FONT: Final = "DejaVu Sans"
-NAME_MAX: Final = 24  # characters; longer names are truncated
+NAME_MAX: Final = 24  # the most characters; longer names are truncated
 PLOT: Final = (48, 1060)  # left and right edges, in pixels
 PRICES: Final = (164, 468)  # top and bottom edges of the candles, in pixels
 VOLUMES: Final = (484, 548)
@@ -36,7 +36,7 @@ LINE: Final = "#dde3e9"
 RISE: Final = "#0a7d55"
 FALL: Final = "#b3372f"
 JOINED: Final = "#a8b3bf"  # line of the last price
-BODY_MIN: Final = 2.5  # pixels
+BODY_MIN: Final = 2.5  # the least height and width of a candle's body, in pixels
 NOTHING_YET: Final = "No candles yet"
 
 
@@ -44,9 +44,9 @@ class PictureFacts(NamedTuple):
     """The facts of a picture, all as of *slot*, except *change*, which comes from the token list.
 
     symbol, name   cleaned; None if the chain has none
-    change         change within a day, as a fraction; None if unknown
+    change         price change within a day, as a fraction; None if unknown
     as_of          block time of *slot*
-    timeframe      in readable form: 5m
+    timeframe      name of the timeframe, such as 5m
     host           host of the site
     """
 

@@ -35,7 +35,7 @@ KEPT_MAX: Final = 64
 BYTES_MAX: Final = 512 * 1024
 WAITING_MAX: Final = 8
 DRAWING_S_MAX: Final = 10.0
-# Limits of drawn pictures, not of cached pictures: per client, and for all together.
+# Limits of pictures that are drawn, not cached: of each client, and of all together.
 DRAWN: Final = Limit(name="pictures of tokens", count=20, window_s=MINUTE_S)
 ALL_DRAWN: Final = Limit(name="pictures of tokens, all", count=60, window_s=MINUTE_S)
 
@@ -101,7 +101,7 @@ class Pictures:
     async def get(
         self, key: PictureKey, minute: int, client: LimitKey, svg: Callable[[], Awaitable[str]]
     ) -> bytes:
-        """Return the picture of *key* as PNG, drawn from *svg* unless one of *minute* is cached.
+        """Return the picture of *key* as PNG, drawn from *svg* unless that of *minute* is cached.
 
         Raises RateLimited and ServiceUnavailable, and the errors of *svg*.
         """

@@ -40,7 +40,7 @@ CHARTED: Final = {SHORT.name: SHORT, **WIDTHS}
 POINTS: Final = 150
 NEWEST: Final = 2
 SWAPS: Final = 12
-NAMESAKES_MAX: Final = 20  # tokens whose name is the address of another token
+NAMESAKES_MAX: Final = 20  # the most tokens to search: a name can be the address of another token
 MICRO: Final = 1e6
 AT_LAST: Final = UnixS(10**10)
 REPORT: Final = msgspec.json.Decoder(TokenReport)
@@ -150,7 +150,7 @@ class TokenReading:
         return () if logged is None else logged.swaps
 
     async def facts(self, mint: Mint) -> MintFacts | None:
-        """Return the on-chain facts of *mint*, or None if they were not read yet.
+        """Return the on-chain facts of *mint*, or None if they have not been read yet.
 
         Raises TokenNotFound and ServiceUnavailable.
         """

@@ -43,14 +43,14 @@ def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> Uni
     return max(times, default=None)
 
 
-THIN: Final = 5  # the span is shown from this multiple of the nominal span on
+THIN: Final = 5  # the span is shown if it is this many times the nominal span
 EMA: Final = 9
 
 
 def thin_span(points: Sequence[ChartPoint], width_s: int) -> str | None:
     """Return the span of the last nine candles, as `9 days`.
 
-    Buckets without trades have no candle, so nine 1-hour candles may span nine days.  Return None
+    Spans without trades have no candle, so nine 1-hour candles can span nine days.  Return None
     if trades are not that rare, or if there are fewer candles.
     """
     if len(points) < EMA:
@@ -93,7 +93,7 @@ LEVELS: Final = (
     ("swing_low", "swingLow", "Fib 100 %"),
 )
 
-DIGITS: Final = 4  # significant digits in the table
+DIGITS: Final = 4  # significant digits of a number in the table
 
 Read = Callable[[TimeframeIndicators], float | None]
 
@@ -102,7 +102,7 @@ class IndicatorCell(NamedTuple):
     """A number in the table.
 
     field   name in the API
-    tone    up, down or level, compared with the price or 0; extreme for an overbought or oversold
+    tone    up, down or level, compared with the price or with 0; extreme: an overbought or oversold
             RSI
     """
 
@@ -120,7 +120,7 @@ class IndicatorRow(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The buy share of a window; *value* is None if the window has no trade."""
+    """The buy share of a window; *value* is None if the window has no trades."""
 
     field: str
     name: str
@@ -132,7 +132,7 @@ class FibonacciLine(NamedTuple):
 
     field   name in the API
     name    label of the level, in the drawn chart and in the live chart
-    usd     None if history is too short
+    usd     price of the level; None if there are too few candles
     """
 
     field: str
@@ -213,7 +213,7 @@ def _side(first: float, second: float) -> str:
     return "up" if first > second else "down" if first < second else "level"
 
 
-LISTED: Final = 24  # candles in the table
+LISTED: Final = 24  # number of candles in the table; they are the newest
 QUOTES: Final = {
     blocks.WSOL: "SOL",
     blocks.USDC: "USDC",
@@ -231,7 +231,7 @@ QUOTES: Final = {
 
 
 def quote_name(mint: Mint) -> str:
-    """Return the name of a quote token, or its shortened mint."""
+    """Return the name of the quote token *mint*, or its shortened mint."""
     return QUOTES.get(mint, f"{mint[:4]}...{mint[-4:]}")
 
 

@@ -8,7 +8,7 @@ from mintscope.market.screening.listed import ListedTokens, ListQuestion
 from mintscope.market.screening.look_alikes import searched
 
 TYPO_LENGTH_MIN: Final = 3  # too many shorter names are one character apart
-NEAR_AMONG: Final = 2_000  # most traded tokens whose names are compared
+NEAR_AMONG: Final = 2_000  # number of tokens whose names are compared; they are the most traded
 
 
 class NearNames:
