@@ -1,1 +1,1 @@
-"""Benchmarks: each figure is measured beside a peer, in one run."""
+"""Benchmarks: each figure is measured in the same run as that of a peer."""

@@ -1,4 +1,4 @@
-"""`make bench`: every figure, each file in a separate process, one after the other."""
+"""`make bench`: measures all figures, each file in a separate process, one after the other."""
 
 import argparse
 import subprocess
@@ -36,7 +36,7 @@ def main() -> int:
     for what, which in head.rows():
         print(f"{what:12} {which}")
     print(flush=True)
-    for name in names:  # stored figures of an earlier run are not figures of this one
+    for name in names:  # remove the stored figures of an earlier run
         (KEPT / f"{name}.jsonl").unlink(missing_ok=True)
     if asked.compare:
         return compare(asked.compare, names)

@@ -1,8 +1,8 @@
-"""Whether response times of the exchange reveal to strangers which addresses have applied.
+"""Measures whether response times of the key exchange reveal which addresses have applied.
 
-A whole api process on the loopback address, without a network that would hide much more; one
-connection that asks in an order drawn at random.  Two classes are distinguished if the test of
-Kolmogorov and Smirnov says that their times do not come from one distribution.
+A client sends requests over one connection, in random order, to a whole api process on the loopback
+address: a network would hide more.  Two classes of requests can be distinguished if, by the test of
+Kolmogorov and Smirnov, their times do not come from one distribution.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ UNKNOWN, WAITING, ISSUED = (f"applicant-{number}@example.org" for number in rang
 
 
 def run() -> list[Figure]:
-    """Return the median time of each class, and the probability that two classes are equal."""
+    """Return the median time of each class, and the probability that two are equal."""
     with TemporaryDirectory() as name:
         config = Config(data_dir=Path(name))
         requests = asyncio.run(_prepare(config))
@@ -61,7 +61,7 @@ def run() -> list[Figure]:
             who="mintscope",
             value=median(took) * 1e6,
             unit="us",
-            ratio=first / median(took),  # to that of the first class: it should be 1
+            ratio=first / median(took),  # the ratio to the first class, which should be 1
         )
         for kind, took in samples.items()
     ]
@@ -80,7 +80,7 @@ def run() -> list[Figure]:
 async def _prepare(config: Config) -> dict[str, bytes]:
     """Create the applications; return the request of each class."""
     clock = SystemClock()
-    expect_own_stores(config)  # a process that starts beside unnamed stores refuses them
+    expect_own_stores(config)  # without this, the api process refuses stores that have no name
     async with (
         open_money(config, clock) as money,
         open_accounts(
@@ -125,7 +125,7 @@ def _request(email: str, secret: str) -> bytes:
 
 @contextmanager
 def api_in(folder: Path) -> Iterator[tuple[str, int]]:
-    """Yield the address of an api process without limits."""
+    """Yield the host and port of an api process without rate limits."""
     settings = {
         "MINTSCOPE_DATA_DIR": str(folder),
         "MINTSCOPE_CHAIN__SOURCE": "files",
@@ -159,7 +159,7 @@ def api_in(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def _sample(host: str, port: int, requests: dict[str, bytes]) -> dict[str, list[float]]:
-    """Return the seconds that answers of each class took."""
+    """Return, by class, the seconds that the answers took."""
     samples: dict[str, list[float]] = {kind: [] for kind in requests}
     order = [kind for kind in requests for _ in range(SAMPLES + WARM_UP)]
     random.Random(1).shuffle(order)
@@ -174,7 +174,7 @@ def _time(connection: socket.socket, request: bytes) -> float:
     """Return the seconds from the request to the last byte of its answer, a 401."""
     began_s = perf_counter()
     connection.sendall(request)
-    answer = connection.recv(65_536)  # comes in one piece
+    answer = connection.recv(65_536)  # the answer arrives in one piece
     took_s = perf_counter() - began_s
     head, _, body = answer.partition(b"\r\n\r\n")
     length = re.search(rb"content-length: (\d+)", head)
@@ -185,7 +185,7 @@ def _time(connection: socket.socket, request: bytes) -> float:
 
 
 def same_probability(ones: Sequence[float], others: Sequence[float]) -> float:
-    """Return the probability of samples as far apart as these from one distribution.
+    """Return the probability that samples of one distribution differ as much as these.
 
     Source  Press et al., Numerical Recipes, 3rd ed., 14.3.3
     """
@@ -196,7 +196,8 @@ def same_probability(ones: Sequence[float], others: Sequence[float]) -> float:
     distance = float(np.max(np.abs(share - other_share)))
     size = sqrt(len(one) * len(other) / (len(one) + len(other)))
     reach = (size + 0.12 + 0.11 / size) * distance
-    if reach < 0.2:  # the series does not converge there: certainly the same
+    # The series does not converge for so small a difference, which is not significant
+    if reach < 0.2:
         return 1.0
     series = (-1.0 if k % 2 == 0 else 1.0 for k in range(1, 101))
     terms = [sign * exp(-2 * (k * reach) ** 2) for k, sign in enumerate(series, 1)]

@@ -1,6 +1,6 @@
-"""A condition over 30 days of five-minute candles: the processor time of a backtest.
+"""The processor time of a backtest of a condition over 30 days of five-minute candles.
 
-The floor is a loop over the same closes that computes their returns, and looks at no condition.
+The floor is a loop over the same closes that computes their returns and evaluates no condition.
 """
 
 import time
@@ -77,7 +77,7 @@ def cpu_ms(run: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    """Measure each rule, without a size of trades and with one."""
+    """Measure each rule, without and with a trade size."""
     past: dict[AnyFrame, PastCandles] = {
         each: past_of(each) for each in (Timeframe.M5, Timeframe.H1)
     }

@@ -1,8 +1,9 @@
-"""50 reports by one request beside 50 requests for one each, a durable debit for each report.
+"""50 reports by one request, compared with 50 requests for one report each.
 
-One worker; the server is asked for both by turns, over a few keep-alive connections. The report is
-the same for every mint and encoded beforehand, so this compares what surrounds it: HTTP, admission,
-the limit, and a debit of 50 credits beside 50 debits that share a commit if they arrive together.
+Each report has a durable debit.  The server has one worker; both kinds of request alternate, over a
+few keep-alive connections. The report is the same for every mint and is encoded beforehand, so this
+compares the rest: HTTP, admission, the rate limit, and a debit of 50 credits with 50 debits that
+share a commit if they arrive at the same time.
 """
 
 import base64
@@ -35,7 +36,7 @@ WHAT_CPU: Final = "processor time of a report, all threads"
 
 
 def run() -> list[Figure]:
-    """Return reports per second, and the processor time of a report, by batch and by requests."""
+    """Return reports per second, and the processor time of each, by batch and by requests."""
     with TemporaryDirectory() as name:
         tokens = prepare(Path(name))
         asked = {BATCH: [_batch(token) for token in tokens], SINGLE: [*map(_single, tokens)]}
@@ -65,7 +66,7 @@ def _turn(
     )
     answer = json.loads(result.stdout)
     assert set(answer["statuses"]) == {"200"}, answer
-    if is_counted:  # the first round warms up
+    if is_counted:  # the first round is a warm-up
         count = answer["answers"] * reports
         rounds.rates.append(count / answer["elapsed_s"])
         rounds.cpu_us.append((server.cpu_s() - cpu_s) / count * 1e6)

@@ -1,8 +1,8 @@
-"""Blocks a second while ingest catches up: in one process, and with a second one that decodes.
+"""Blocks a second while ingest catches up, with and without a second process that decodes.
 
 `python -m bench.catch_up`: blocks without votes, of some 1,070 transactions and 940 swaps, wait in
-memory; they are ingested completely, into a store in a temporary folder. The two take
-turns. One process with two free cores is compared with two.
+memory; they are ingested completely, into a store in a temporary folder. Both variants take turns,
+with two free cores each.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ from mintscope.solana.blocks import WSOL, Block, Finalized, Tip, Update
 from mintscope.solana.wire import JsonTransactions
 
 BLOCKS: Final = 350
-WARM: Final = 150  # blocks until the other process has started
+WARM: Final = 150  # the number of blocks in which the other process starts
 ROUNDS: Final = 3
 START: Final = 1_700_000_000
 ALONE, BESIDE = "one process", "mintscope"
@@ -68,7 +68,7 @@ class Waiting:
 
 
 async def blocks_per_s(entries: list[msgspec.Raw], *, beside: bool) -> float:
-    """Return the blocks taken in per second, once all processes had started."""
+    """Return the blocks ingested per second after all processes have started."""
     decode, source = decoder(DexConfig()), Waiting(entries)
     ahead = decoding_ahead(DexConfig(), decode) if beside else nullcontext()
     with TemporaryDirectory() as folder, ahead as helping:

@@ -1,7 +1,8 @@
-"""Two revisions beside each other: `make bench COMPARE=REV`.
+"""Compares the benchmarks of two revisions: `make bench COMPARE=REV`.
 
-Each revision runs its own benchmarks on its own code, in turns.  REV is a worktree in a temporary
-folder.  It uses this venv through PYTHONPATH, or a separate one if its lock differs.
+Both revisions run their own benchmarks on their own code, in alternation.  REV is checked out as a
+worktree in a temporary folder.  It uses this venv through PYTHONPATH, or a separate one if its lock
+differs.
 """
 
 import os
@@ -23,8 +24,9 @@ TURNS: Final = 3
 OURS: Final = re.compile(
     r"(?P<what>\S.*?) +mintscope +(?P<value>[\d,]+\.\d\d) (?P<unit>\S+(?: \S+)*)(?:  |$)"
 )
-RATE: Final = "/s"  # more of it is better; of everything else less is
-NO_RULE: Final = frozenset({"p", "ms at most"})  # no limit: probabilities, single turns
+RATE: Final = "/s"  # the end of units of which more is better; of other units, less is better
+# Units without a limit: probabilities, and maxima of single iterations
+NO_RULE: Final = frozenset({"p", "ms at most"})
 
 Measured = dict[tuple[str, str], list[float]]
 
@@ -37,7 +39,7 @@ class Build:
     python: Path
 
     def measure(self, name: str) -> Iterator[tuple[tuple[str, str], float]]:
-        """Yield our figures of the benchmark *name*, each as ((what, unit), value)."""
+        """Yield the figures of mintscope in the benchmark *name*, each as ((name, unit), value)."""
         if not (self.folder / "bench" / f"{name}.py").is_file():
             return
         environment = dict(os.environ)  # noqa: TID251 - handed on, not read
@@ -55,16 +57,16 @@ class Build:
 
 
 def figures(printed: str) -> Iterator[tuple[tuple[str, str], float]]:
-    """Yield our figures in what a benchmark *printed*, in the form of any revision."""
+    """Yield the figures of mintscope in *printed*, the output of a benchmark of any revision."""
     for line in printed.splitlines():
         if found := OURS.match(line):
             yield (found["what"], found["unit"]), float(found["value"].replace(",", ""))
 
 
 def compare(revision: str, names: Sequence[str]) -> int:
-    """Print the ratio of each figure of ours, now against *revision*; 1 if one is slower.
+    """Print the ratio of each figure, now to *revision*; return 1 if one is now slower.
 
-    The figures of a benchmark are printed as soon as all of its turns have ended.
+    The figures of a benchmark are printed when all its runs have ended.
     """
     slower = 0
     count = 0
@@ -85,7 +87,7 @@ def compare(revision: str, names: Sequence[str]) -> int:
 
 
 def ratio(unit: str, now: float, before: float) -> float:
-    """Return the ratio of *now* to *before*; above 1 is better."""
+    """Return the ratio of *now* to *before*; above 1, *now* is better."""
     return now / before if RATE in unit else before / now
 
 
@@ -114,7 +116,8 @@ def revision_at(revision: str) -> Iterator[Build]:
         folder = Path(name) / "revision"
         _git("worktree", "add", "--quiet", "--detach", str(folder), revision)
         try:
-            if (ROOT.parent / "shared").is_dir():  # the recorded data, where a revision looks
+            # Link the recorded data to the place where the revision expects it
+            if (ROOT.parent / "shared").is_dir():
                 (folder.parent / "shared").symlink_to(ROOT.parent / "shared")
             yield Build(folder, _python(folder))
         finally:

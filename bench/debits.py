@@ -1,8 +1,8 @@
-"""Debits a second, each durable before its response, for 64 clients over a thousand accounts.
+"""Debits a second for 64 clients and a thousand accounts, each durable before its response.
 
-Ours commits all requests that arrive meanwhile at once, on SQLite and PostgreSQL; the peer is one
-UPDATE a request, with the same journal, over 64 connections.  PostgreSQL comes from a wheel, runs
-on this machine and flushes its log to the disk.
+mintscope commits all requests that arrive during a commit together, on SQLite and on PostgreSQL.
+The peer sends one UPDATE for each request, with the same journal, over 64 connections.  PostgreSQL
+comes from a wheel, runs on this machine, and flushes its log to disk.
 """
 
 import time
@@ -58,12 +58,13 @@ INSERT INTO peer_entry (account, delta, balance, at)
 SELECT id, -1, balance, $2 FROM spent RETURNING balance
 """
 
-Spend = Callable[[int, int], Awaitable[object]]  # the number of the client, of the account
+# From the number of the client and the number of the account
+Spend = Callable[[int, int], Awaitable[object]]
 
 
 @dataclass
 class Spending:
-    """The times of the turns of one implementation."""
+    """The results of the rounds of one implementation."""
 
     a_second: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
@@ -71,7 +72,8 @@ class Spending:
 
 def run() -> list[Figure]:
     """Return debits per second by engine, and the processor time of a debit in this process."""
-    servers: Any = import_module("tests.support.processes.servers")  # what tests start, too
+    # The module with the servers of tests
+    servers: Any = import_module("tests.support.processes.servers")
     server = servers.PostgresServer(durable=True)
     try:
         server.start()
@@ -103,7 +105,7 @@ async def _measure(dsn: str, folder: Path) -> list[Figure]:
             random.shuffle(order)
             for name in order:
                 a_second, cpu_us = await _round(spends[name])
-                if number > 0:  # the first round warms up
+                if number > 0:  # the first round is a warm-up
                     spent[name].a_second.append(a_second)
                     spent[name].cpu_us.append(cpu_us)
     return [_figure(name, spent) for name in spends]
@@ -145,7 +147,7 @@ async def _one_by_one(dsn: str) -> AsyncGenerator[Spend, None]:
 
 
 async def _round(spend: Spend) -> tuple[float, float]:
-    """Return debits per second, and the processor time of each in us."""
+    """Return debits per second, and the processor time of each in microseconds."""
     cpu_s, began_s = time.process_time(), time.perf_counter()
     until_s = began_s + ROUND_S
 

@@ -1,8 +1,8 @@
-"""Transactions to swaps, on one core, beside solana-dex-parser on the same JSON.
+"""Decoding of transactions to swaps, on one core, compared with solana-dex-parser.
 
-The floor is what no decoder of this JSON can do without: to parse of each transaction the fields
-that a swap is read from; of a block also to find its transactions, and those that can hold one.
-Ours and the floor take turns.  The peer runs in node, once before them.
+All decode the same JSON.  The floor is the work that every decoder of this JSON must do: parse the
+fields of each transaction from which a swap is decoded; in a block, also find the transactions that
+can have a swap.  mintscope and the floor alternate.  The peer runs in node, once before them.
 """
 
 import json
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NODE = Path(sys.executable).with_name("node")
 PEER = ROOT / "bench" / "peers" / "decode.mjs"
 PEER_NAME = "solana-dex-parser 2.6.7 (npm)"
-PEER_CALLS = 3000  # enough for its compiler to optimise all code
+PEER_CALLS = 3000  # enough calls for the compiler of the peer to optimise all code
 PEER_TIMEOUT_S = 120
 OURS, FLOOR = "mintscope", "floor: parse the same JSON"
 GOALS = {"transactions": ">= 0.40x: 2.5 floors", "block": ">= 0.56x: 1.8 floors"}
@@ -45,7 +45,7 @@ TRANSACTION = msgspec.json.Decoder(JsonTransaction)
 
 
 def peer_s(entries: Sequence[bytes]) -> float:
-    """Return the CPU time of the peer's best round over *entries*."""
+    """Return the processor time of the best round of the peer over *entries*."""
     rounds = max(2, PEER_CALLS // len(entries))
     with tempfile.NamedTemporaryFile(suffix=".jsonl") as file:
         file.write(b"\n".join(entries))
@@ -65,14 +65,14 @@ def swaps_of_block(block: bytes) -> list[Swap]:
 
 
 def parse(raws: Sequence[msgspec.Raw]) -> None:
-    """Parse of each transaction what the decoder reads; one in another form is left out."""
+    """Parse the fields of each transaction that the decoder reads; skip those of other forms."""
     for raw in raws:
         with suppress(msgspec.DecodeError):
             TRANSACTION.decode(raw)
 
 
 def parse_block(block: bytes) -> None:
-    """Find the transactions of a block that can hold a swap, and parse those."""
+    """Find the transactions of a block that can have a swap, and parse these."""
     raws = BLOCK.decode(block).transactions
     parse([raw for raw in raws if len(raw) > SEARCH_MAX or may_hold_swap(bytes(raw))])
 

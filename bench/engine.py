@@ -1,9 +1,9 @@
-"""Swaps applied, snapshots, JSON and memory of the engine, beside TA-Lib and talipp.
+"""The engine compared with TA-Lib and talipp: applying swaps, snapshots, JSON and memory.
 
-TA-Lib computes on read, here from the last 500 closes.  talipp keeps state as we do, but
-no pressure windows and no Fibonacci levels.  The floor of a report is its JSON alone.  Rounds
-alternate and the best of each counts, so that a busy machine disturbs all of them alike.  Times are
-of the processor, so per core.
+TA-Lib computes indicators on each read, here from the last 500 closes.  talipp keeps state like
+mintscope, but has no pressure windows and no Fibonacci levels.  The floor of a report is its JSON
+alone.  Rounds alternate and the best round of each counts, so that a busy machine disturbs all of
+them equally.  Times are processor times, so they apply to one core.
 """
 
 import time
@@ -100,7 +100,7 @@ def _random_trades(
 
 
 def _zipf_trades(rng: np.random.Generator, at: int) -> Trades:
-    """Return an hour of swaps in which the n-th most traded mint has 1/n of the first's."""
+    """Return an hour of swaps; the n-th most traded mint has 1/n of the swaps of the first mint."""
     shares = 1 / np.arange(1, MINTS + 1)
     ranks = np.searchsorted(np.cumsum(shares / shares.sum()), rng.random(SWAPS))
     mints = rng.permutation(MINTS)[np.minimum(ranks, MINTS - 1)]
@@ -108,7 +108,7 @@ def _zipf_trades(rng: np.random.Generator, at: int) -> Trades:
 
 
 def _give_history(rng: np.random.Generator, engine: Engine, row: int) -> None:
-    """Trade *row* every minute until its EMA-200 of an hour has a value."""
+    """Apply a trade to *row* every minute until its EMA-200 of `h1` has a value."""
     times = START + np.arange(0, HISTORY, min(WIDTHS))
     engine.apply(_random_trades(rng, np.full(len(times), row), times))
 
@@ -156,7 +156,7 @@ def _talipp(size: int = READ_FROM) -> list[Any]:
 
 
 def _talipp_swaps(indicators: Sequence[Any]) -> None:
-    """Apply swaps: every indicator takes the new close of its open candle."""
+    """Apply swaps: each updates all indicators with the new close of the open candle."""
     for n in range(PEER_READS):
         for indicator in indicators:
             indicator.update(1.0 + n)

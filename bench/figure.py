@@ -15,13 +15,14 @@ HEAD: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """A measurement of ours or of a peer, the median of its turns.
+    """A measurement of mintscope or of a peer: the median of its rounds.
 
-    ratio     how many times better ours is than this peer or floor; None on our own rows
-    goal      the goal, in words; empty if there is none
-    spread    half the distance between the quartiles of its turns, as a share of the median
-    cpu_us    processor time of one, of all threads
-    wall_us   time of one by the clock
+    ratio     how many times better mintscope is than this peer or floor; None for a figure of
+              mintscope
+    goal      the goal, as text; "" if there is none
+    spread    half the distance between the quartiles of the rounds, divided by the median
+    cpu_us    the processor time of one operation, of all threads, in microseconds
+    wall_us   the elapsed time of one operation, in microseconds
     """
 
     what: str
@@ -46,7 +47,7 @@ def line(figure: Figure) -> str:
 
 
 def tell(figure: Figure) -> None:
-    """Print *figure*, and keep it in build/bench/ under the name of the benchmark that runs."""
+    """Print *figure*, and store it in build/bench/ under the name of the running benchmark."""
     print(line(figure), flush=True)
     KEPT.mkdir(parents=True, exist_ok=True)
     with (KEPT / f"{Path(sys.argv[0]).stem}.jsonl").open("a") as file:

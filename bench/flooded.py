@@ -1,4 +1,4 @@
-"""The flooded api process: pages and one report: `python -m bench.flooded PORT FOLDER`."""
+"""An api process to flood, with pages and one report: `python -m bench.flooded PORT FOLDER`."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Malicious clients: `python -m bench.flooding FLOOD PORT SECONDS`.
 
-Each flood has a number of workers, which continue until the time is up.  Prints
-one JSON line: how often the workers began again, and what they received.
+Each flood has a number of workers, which continue until the time is over.  It prints one JSON line:
+how often the workers began again, and the answers that they received.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ Worker = Callable[[Target], Awaitable[None]]
 
 
 def get(path: str, *headers: str) -> bytes:
-    """Return a request for *path*."""
+    """Return a GET request for *path*."""
     lines = [f"GET {path} HTTP/1.1", "Host: x", *headers]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
@@ -78,7 +78,10 @@ async def receive(reader: asyncio.StreamReader, seen: Counter[str]) -> None:
 
 
 def sends(data: bytes, *, hold_s: float = 0.0) -> Worker:
-    """Return a worker that sends *data*, then reads until it is closed, or just holds it open."""
+    """Return a worker that sends *data*, then reads until the server closes the connection.
+
+    hold_s    if not 0, the worker holds the connection open for this time instead of reading
+    """
 
     async def work(target: Target) -> None:
         reader, writer = await target.connect()
@@ -111,22 +114,22 @@ async def read_nothing(target: Target) -> None:
 
 
 def one(_number: int) -> str:
-    """Return the same address for every worker."""
+    """Return the same client address for every worker."""
     return "127.0.0.2"
 
 
 def many(number: int) -> str:
-    """Return a different address for each worker."""
+    """Return a different client address for each worker."""
     return f"127.1.{number // 250}.{number % 250 + 1}"
 
 
 def few(number: int) -> str:
-    """Return one of ten addresses."""
+    """Return one of ten client addresses."""
     return f"127.2.0.{number % 10 + 1}"
 
 
 class Flood(NamedTuple):
-    """A number of workers, each with the address that *source* returns."""
+    """A flood: a number of workers, each with the client address that *source* returns."""
 
     workers: int
     work: Worker

@@ -1,8 +1,8 @@
-"""The view of a paying client beside each flood, and the memory that the flood leaves behind.
+"""Answers to a paying client during each flood, and the memory that the server has after it.
 
-`python -m bench.floods [SECONDS] [FLOOD ...]`; 60 s each by default.  The server is a
-process of its own, and so are the flooding clients, at a lower priority: the figures are the
-server's.  The client pays with credits, 25 requests a second on one connection.
+`python -m bench.floods [SECONDS] [FLOOD ...]`; 60 s each by default.  The server and the flooding
+clients are separate processes; the clients have a lower priority, so the figures show the server.
+The client pays with credits, 25 requests a second on one connection.
 """
 
 import http.client
@@ -39,7 +39,7 @@ KB_PER_MB: Final = 1_024
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The view of the paying client, and the server's memory before, at its most and after."""
+    """Latencies of the paying client, and the memory of the server: before, most, and after."""
 
     flood: str
     latencies_ms: list[float]
@@ -51,17 +51,17 @@ class Outcome:
 
     @property
     def p50_ms(self) -> float:
-        """The middle latency."""
+        """The median latency, in milliseconds."""
         return self.latencies_ms[len(self.latencies_ms) // 2]
 
     @property
     def p99_ms(self) -> float:
-        """The latency that 99 of 100 requests stay below."""
+        """The latency that 99 % of the requests do not exceed, in milliseconds."""
         return self.latencies_ms[len(self.latencies_ms) * 99 // 100]
 
     @property
     def is_good(self) -> bool:
-        """Whether the client was served in time, and the memory was returned."""
+        """Whether the client was served in time, and the server has freed its memory."""
         return (
             not self.errors
             and self.p99_ms <= P99_MS_MAX
@@ -103,7 +103,7 @@ class Server:
     tokens: Iterator[str]
 
     def memory_mb(self, line: str = "VmRSS") -> float:
-        """Return the memory of the process."""
+        """Return the memory of the process in *line* of its status."""
         for text in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if text.startswith(f"{line}:"):
                 return int(text.split()[1]) / KB_PER_MB
@@ -126,10 +126,11 @@ def flooded() -> Iterator[Server]:
 
 
 def beside(flood: str, server: Server, seconds: float) -> Outcome:
-    """Flood *server* for *seconds*, and pay meanwhile."""
+    """Flood *server* for *seconds*, and pay for answers at the same time."""
     pay(server, 1.0)  # warm up
     before_mb = server.memory_mb()
-    Path(f"/proc/{server.pid}/clear_refs").write_text("5")  # the peak counts from here
+    # Reset the peak of the memory of the process
+    Path(f"/proc/{server.pid}/clear_refs").write_text("5")
     command = [sys.executable, "-m", "bench.flooding", flood, str(server.port), str(seconds)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
@@ -148,7 +149,7 @@ def beside(flood: str, server: Server, seconds: float) -> Outcome:
 
 
 def settle(server: Server, before_mb: float) -> None:
-    """Wait until the server has finished the work of the flood: passwords wait to be hashed."""
+    """Wait until the server has finished the work of the flood, such as hashing passwords."""
     give_up_s = time.monotonic() + SETTLE_S_MAX
     time.sleep(SETTLE_S)
     while time.monotonic() < give_up_s and server.memory_mb() > before_mb + GROWTH_MB_MAX:
@@ -180,7 +181,7 @@ def pay(server: Server, seconds: float) -> tuple[list[float], list[str]]:
 
 
 def figures(outcomes: Sequence[Outcome]) -> Iterator[Figure]:
-    """Yield figures of the paying client beside each flood, and the memory after all."""
+    """Yield figures of the paying client during each flood, and the memory after all floods."""
     for each in outcomes:
         beside_it, left = f"beside {each.flood}", f"after {each.flood}"
         yield _figure(f"{beside_it}: p50", each.p50_ms, "ms")

@@ -1,10 +1,10 @@
-"""Whether response times of /forgot and /sign-in reveal to strangers who has an account.
+"""Measures whether response times of /forgot and /sign-in reveal who has an account.
 
-An api process as in `bench.accounts`, and one connection that asks in an order drawn at random. No
-e-mail address is asked for twice at /forgot: e-mails to one are written with pauses. The requests
-come from many client addresses, for forms are limited by them. The two classes are
-compared by the test of Kolmogorov and Smirnov, and by the difference of their medians beside
-what two halves of one class differ by.
+A client sends requests over one connection, in random order, to an api process as in
+`bench.accounts`. No e-mail address is used twice at /forgot, because there are pauses between
+e-mails to one address. The requests come from many client addresses, because each has a limit of
+forms. The two classes are compared by the test of Kolmogorov and Smirnov, and by the difference of
+their medians, next to the difference of two halves of one class.
 """
 
 import asyncio
@@ -33,13 +33,13 @@ from mintscope.kit.clock import SystemClock
 
 FORGOT_SAMPLES: Final = 600
 SIGN_IN_SAMPLES: Final = 200
-WARM_UP: Final = 50  # of each class
-PERSON, STRANGER = "person", "stranger"  # with an account, without one
-Make = Callable[[str, int], bytes]  # PERSON or STRANGER, and a number
+WARM_UP: Final = 50  # the number of requests of each class before the measurement
+PERSON, STRANGER = "person", "stranger"  # e-mail addresses with an account, and without
+Make = Callable[[str, int], bytes]  # from PERSON or STRANGER, and a number, to a request
 
 
 def run() -> list[Figure]:
-    """Return by page the median of both classes, and the probability that they are equal."""
+    """Return, by page, the medians of both classes, and the probability that they are equal."""
     with TemporaryDirectory() as name:
         config = Config(data_dir=Path(name))
         asyncio.run(_prepare(config, FORGOT_SAMPLES + WARM_UP))
@@ -52,7 +52,7 @@ def run() -> list[Figure]:
 async def _prepare(config: Config, count: int) -> None:
     """Create the accounts, all with the same password."""
     clock, password_hash = SystemClock(), ARGON2.hash("a password of the benchmark")
-    expect_own_stores(config)  # a process that starts beside unnamed stores refuses them
+    expect_own_stores(config)  # without this, the api process refuses stores that have no name
     async with open_money(config, clock) as money:
         for start in range(0, count, 100):
             new = [
@@ -134,7 +134,7 @@ def _figures(page: str, known: list[float], unknown: list[float]) -> list[Figure
             who="mintscope",
             value=median(unknown) * 1e6,
             unit="us",
-            ratio=median(known) / median(unknown),  # it should be 1
+            ratio=median(known) / median(unknown),  # the ratio should be 1
         ),
         Figure(
             what=f"{page}, two halves of one class differ by",

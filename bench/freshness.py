@@ -1,9 +1,8 @@
-"""From a block that the node has confirmed to an answer in which it is visible.
+"""The time from the confirmation of a block by the node to an answer that includes the block.
 
-`mintscope ingest` and `mintscope api` as they are started by operators, with
-every setting at its default, on a market that trades; the node is on this
-machine.  A client asks all the time, and every answer says which block it is
-as of.
+`mintscope ingest` and `mintscope api` run with all settings at their defaults, on a market that
+trades; the node is on this machine.  A client sends requests continuously, and each answer has the
+number of its newest block.
 """
 
 import http.client
@@ -22,7 +21,7 @@ from mintscope.app.config.load import child_environment
 from mintscope.solana.blocks import WSOL
 
 BLOCKS = 200
-CATCH_UP_S = 10.0  # from the first answer that is live
+CATCH_UP_S = 10.0  # the time after the first live answer that is not measured
 PAUSE_S = 0.002
 READY_S_MAX = 60.0
 WHAT = "block confirmed to visible in an answer"
@@ -75,7 +74,7 @@ def _pair(
 
 
 def fetched_ms(port: int, slots: Sequence[int]) -> list[float]:
-    """Return the time in which a client fetches each of the *slots*, shortest first."""
+    """Return the times in which a client fetches each of the *slots*, shortest first."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
     options = {"maxSupportedTransactionVersion": 1, "rewards": False, "commitment": "confirmed"}
     took = []
@@ -92,7 +91,7 @@ def fetched_ms(port: int, slots: Sequence[int]) -> list[float]:
 
 
 def late_ms(confirmed: Mapping[int, float], seen: list[Seen]) -> list[float]:
-    """Return the delay of each block until it was visible, shortest first."""
+    """Return the delays between the confirmation of each block and an answer with it, sorted."""
     late, answers = [], iter(seen)
     answer = next(answers)
     for slot, at_s in sorted(confirmed.items()):
@@ -105,7 +104,7 @@ def late_ms(confirmed: Mapping[int, float], seen: list[Seen]) -> list[float]:
 
 
 def ask_on_and_on(port: int, token: str) -> list[Seen]:
-    """Ask until BLOCKS blocks have arrived; return the first answer for each block."""
+    """Send requests until BLOCKS blocks have arrived; return the first answer with each block."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
     give_up_s = time.monotonic() + READY_S_MAX
     count_from_s = float("inf")
@@ -128,7 +127,7 @@ def ask_on_and_on(port: int, token: str) -> list[Seen]:
 
 
 def confirmed_at(port: int) -> dict[int, float]:
-    """Return the time at which the node on *port* had each block, by its slot."""
+    """Return the time at which the node on *port* had confirmed each block, by slot."""
     moments = asked_of_node(port, "bench_confirmed")
     return {int(slot): at_s for slot, at_s in moments.items()}
 
@@ -144,7 +143,7 @@ def asked_of_node(port: int, method: str) -> Any:
 
 
 def credit_token(settings: Mapping[str, str]) -> str:
-    """Return a token with a million credits."""
+    """Return a credit token with a million credits."""
     command = [sys.executable, "-m", "mintscope", "credits", "issue", "--credits", "1000000"]
     issued = subprocess.run(command, env=settings, check=True, capture_output=True, text=True)
     return issued.stdout.strip()

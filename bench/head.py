@@ -1,4 +1,4 @@
-"""The machine of the figures: interpreter, processor, load, data; no names and no paths."""
+"""The machine of the figures: interpreter, processor, load and data, without names and paths."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ NOT_RECORDED = "; recorded: mainnet's, where ../shared/data is (it is not here)"
 
 
 def rows() -> Iterator[tuple[str, str]]:
-    """Yield (what, which)."""
+    """Yield (property, value)."""
     yield "interpreter", interpreter()
     yield "processor", processor()
     yield "load", f"{os.getloadavg()[0]:.1f} before the first benchmark"
@@ -23,14 +23,14 @@ def rows() -> Iterator[tuple[str, str]]:
 
 
 def interpreter() -> str:
-    """Return the version of Python and how it was built."""
+    """Return the version of Python and its kind of build."""
     built = "built" if is_optimised() else "not built"
     implementation = f"{platform.python_implementation()} {platform.python_version()}"
     return f"{implementation}, {built} with profile-guided optimisation"
 
 
 def processor() -> str:
-    """Return the model, and how many cores we may use."""
+    """Return the model of the processor, and the number of cores that this process can use."""
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
             model = line.partition(":")[2].strip()

@@ -1,16 +1,15 @@
-"""GET /v1/token with a durable debit, beside bare servers and the usual build.
+"""GET /v1/token with a durable debit, compared with bare servers and a usual implementation.
 
-One worker each, 64 keep-alive connections, the limit of 30 a minute and credit
-token in force, so the load walks over many tokens; each was asked for once before.
-The load generator is a separate process; the servers take turns, and the median
-round counts.
+Each server has one worker and 64 keep-alive connections.  The limit is 30 requests a minute for
+each credit token, so the load uses many credit tokens, each of which was used once before.  The
+load generator is a separate process; the servers take turns, and the median round counts.
 
-    protocol  a bare asyncio.Protocol writes the same bytes as soon as a head has ended
+    protocol  a bare asyncio.Protocol writes the same bytes when the head of a request has ended
     bare      uvicorn sends the same bytes from memory, through the same parser
     usual     the same endpoint with FastAPI, pydantic, SQLAlchemy's ORM and slowapi
 
-The report is encoded beforehand in ours, as the cache of reports does it;
-`bench.engine` measures that part.
+mintscope encodes the report beforehand, like its cache of reports; `bench.engine` measures this
+part.
 """
 
 # ruff: noqa: A005 - only ever imported as bench.http
@@ -69,14 +68,14 @@ WHAT_CPU = "its processor time, all threads"
 
 @dataclass(slots=True)
 class Rounds:
-    """The results of each round of one server: requests a second, processor time of a request."""
+    """The results of the rounds of one server: requests a second, processor time of a request."""
 
     rates: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
 
 
 def run() -> list[Figure]:
-    """Return requests per second, and the processor time of a request, of ours and of the peers."""
+    """Return requests per second, and the processor time of a request, of mintscope and peers."""
     with TemporaryDirectory() as name, ExitStack() as stack:
         folder = Path(name)
         tokens = prepare(folder)
@@ -101,7 +100,7 @@ def _take_turns(servers: Mapping[str, Running], requests: Sequence[bytes]) -> di
             cpu_s = server.cpu_s()
             answers, elapsed_s = _load(server.port, requests, seed=number)
             cpu_s = server.cpu_s() - cpu_s
-            if number > 0:  # the first round warms up
+            if number > 0:  # the first round is a warm-up
                 measured[who].rates.append(answers / elapsed_s)
                 measured[who].cpu_us.append(cpu_s / answers * 1e6)
     return measured
@@ -176,7 +175,7 @@ def _request(token: str) -> bytes:
 
 
 def record_answer(folder: Path, port: int, request: bytes) -> bytes:
-    """Store one of our responses for the bare server, which adds the date; return its body."""
+    """Store a response of mintscope for the bare server, which adds the date; return its body."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         connection.sendall(request.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         answer = b"".join(iter(lambda: connection.recv(65_536), b""))
@@ -190,7 +189,7 @@ def record_answer(folder: Path, port: int, request: bytes) -> bytes:
 
 
 def _ask_for_each(port: int, requests: Sequence[bytes]) -> None:
-    """Ask once with each token, so that all of them are known."""
+    """Send a request with each credit token, so that the server knows all of them."""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         for request in requests:
             connection.sendall(request)
@@ -201,7 +200,7 @@ def _ask_for_each(port: int, requests: Sequence[bytes]) -> None:
 
 
 def _load(port: int, requests: Sequence[bytes], *, seed: int) -> tuple[int, float]:
-    """Return the number of answers and their seconds; every one of them must be a 200."""
+    """Return the number of answers and the seconds that they took; all must have status 200."""
     shuffled = list(requests)
     Random(seed).shuffle(shuffled)
     result = subprocess.run(

@@ -1,7 +1,7 @@
-"""The interpreter for `make`: `python bench/interpreter.py` prints it.
+"""Chooses the Python interpreter for `make`: `python bench/interpreter.py` prints it.
 
-One that was built with profile-guided optimisation runs the same code in 0.6 to 0.8 of the
-processor time.  This file runs without a venv, in every Python from 3.11.
+An interpreter that was built with profile-guided optimisation needs 0.6 to 0.8 of the processor
+time for the same code.  This file runs without a venv, in every Python from 3.11.
 """
 
 import os
@@ -23,7 +23,8 @@ def is_optimised() -> bool:
     reported = [str(sysconfig.get_config_var(name) or "") for name in ("CONFIG_ARGS", "PY_CFLAGS")]
     if "--enable-optimizations" in reported[0] or "-fprofile-use" in reported[1]:
         return True
-    # Debian always does so, calls no option for it, and empties this variable of the Makefile.
+    # Debian always builds with it, but without an option, and this variable of its Makefile is
+    # empty.
     return sysconfig.get_config_var("PGO_PROF_USE_FLAG") == "" and "PROFILE_TASK" in (
         sysconfig.get_config_vars()
     )
@@ -47,7 +48,7 @@ def candidates() -> Iterator[str]:
 
 
 def ask(path: str) -> str:
-    """Return the interpreter's description of itself at *path*; "" if it does not run."""
+    """Return the kind that the interpreter at *path* prints of itself; "" if it does not run."""
     try:
         reported = subprocess.run(
             [path, "-I", __file__, "--kind"],
@@ -62,7 +63,7 @@ def ask(path: str) -> str:
 
 
 def best() -> tuple[str, str]:
-    """Return the first optimised interpreter, else the first that can be used, and its kind."""
+    """Return the first optimised interpreter, or else the first usable one, and its kind."""
     plain = ""
     for path in candidates():
         found = ask(path)

@@ -1,7 +1,8 @@
-"""Rate limits: an exact moving window in memory and in PostgreSQL, for 64 clients.
+"""Rate limits with an exact moving window, in memory and in PostgreSQL, for 64 clients.
 
-Ours calls the store once for all requests of an iteration of the loop; the comparison calls once
-for each request, over 64 connections.  The server comes from a wheel, and runs on this machine.
+mintscope calls the store once for all requests of an iteration of the event loop.  The peer calls
+it once for each request, over 64 connections.  The server comes from a wheel, and runs on this
+machine.
 """
 
 import time
@@ -34,20 +35,21 @@ WINDOW_US: Final = LIMIT.window_s * 1_000_000
 OURS: Final = "mintscope"
 EACH: Final = "one call a request"
 
-Take = Callable[[int, int], Awaitable[object]]  # the number of the client, the key
+Take = Callable[[int, int], Awaitable[object]]  # from the number of the client and the key
 
 
 @dataclass
 class Taken:
-    """The times of the turns of one implementation."""
+    """The results of the rounds of one implementation."""
 
     a_second: list[float] = field(default_factory=list)
     cpu_us: list[float] = field(default_factory=list)
 
 
 def run() -> list[Figure]:
-    """Return takes per second of each store, and the processor time of a take in this process."""
-    servers: Any = import_module("tests.support.processes.servers")  # what tests start, too
+    """Return checks of a limit per second for each store, and the processor time of one here."""
+    # The module with the servers of tests
+    servers: Any = import_module("tests.support.processes.servers")
     postgres = servers.PostgresServer()
     try:
         postgres.start()
@@ -107,7 +109,7 @@ async def _one_by_one(dsn: str) -> AsyncGenerator[Take, None]:
 
 
 async def _round(take: Take) -> tuple[float, float]:
-    """Return the number of takes per second, and the processor time of each in us."""
+    """Return the number of checks per second, and the processor time of each in microseconds."""
     cpu_s, began_s = time.process_time(), time.perf_counter()
     until_s = began_s + ROUND_S
 

@@ -1,8 +1,8 @@
-"""Many clients of a stream, which measure the age of each update on arrival.
+"""Many clients of a stream, which measure the age of each update when it arrives.
 
-Run as a process of its own, so that it takes none of the server's core:
-`python -m bench.listening PORT CLIENTS SECONDS < requests`, one base64 request a line.
-Prints one JSON line when all are connected, and one at the end.
+It runs as a separate process, so that it takes no time from the core of the server: `python -m
+bench.listening PORT CLIENTS SECONDS < requests`, one base64 request a line. It prints one JSON line
+when all are connected, and one at the end.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from typing_extensions import override
 PRICE: Final = b'"usd":'
 UPDATE: Final = b"event: update"
 SNAPSHOT: Final = b"event: snapshot"
-AT_ONCE: Final = 100  # connections opened at a time
+AT_ONCE: Final = 100  # the number of connections that are opened at the same time
 
 
 class Listening(asyncio.Protocol):
-    """Records the arrival of each update."""
+    """Records the age of each update when it arrives."""
 
     def __init__(self, request: bytes, ages_s: list[float]) -> None:
         self._request = request
@@ -64,7 +64,7 @@ async def listen_for(
         await asyncio.gather(*made)
         await asyncio.gather(*(one.begun for one in some))
     print(json.dumps({"connected": clients}), flush=True)
-    await asyncio.sleep(3)  # until work delayed by the connecting is done
+    await asyncio.sleep(3)  # until the server has done the work that the connecting delayed
     ages_s.clear()
     await asyncio.sleep(seconds)
     ages = sorted(ages_s)

@@ -1,12 +1,12 @@
-"""The list of 100,000 tokens: its loading time, the time of a page, and stalls of the event loop.
+"""The list of 100,000 tokens: the time to load it, the time of a page, stalls of the event loop.
 
-The list is read from memory, so this is the work of the api process alone: taking in all mints,
-sorting them, following slots with 500 trades, and cutting pages, as the api process does: in
-threads. A watch on the loop notes by how much a turn of a millisecond is late, less what threads
-of this process waited for a core: the longest is the stall that any other request would meet, or
-less, for as the watch reads how long they waited a thread may take the interpreter for 5 ms.
+The data is read from memory, so this measures only the work of the api process: loading all mints,
+sorting them, following slots with 500 trades, and making pages, all in threads as in an api. A task
+sleeps for a millisecond at a time, and records how late it wakes up, less the time for which
+threads of this process waited for a core. The longest delay is the stall for other requests, or
+more, because while the task reads the waits, a thread can keep the interpreter for 5 ms.
 
-The peer keeps the same numbers in a table of SQLite in memory, with an index for each order.
+The peer is a table of the same numbers in SQLite in memory, with an index for each order.
 """
 
 import asyncio
@@ -58,9 +58,9 @@ PEER: Final = "SQLite in memory, an index each"
 
 
 class ManyMints:
-    """Implements `market.screening.store.ListReader`, in memory, with mints in equal states.
+    """A `market.screening.store.ListReader` in memory, with mints in equal states.
 
-    Its results are made in threads, as those of a database are.
+    It computes results in threads, like a database.
     """
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class ManyMints:
 
 
 class KeptInMemory:
-    """Implements `market.screening.store.ListSnapshots`, in memory; keeps the newest one."""
+    """A `market.screening.store.ListSnapshots` in memory, which keeps the newest snapshot."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
@@ -160,7 +160,7 @@ class KeptInMemory:
 
 
 class Watch:
-    """Records the delay of each turn of the event loop, without waits of threads for a core."""
+    """Records the delays of the event loop, without the waits of threads for a core."""
 
     def __init__(self) -> None:
         self.late_s: list[float] = []
@@ -177,7 +177,7 @@ class Watch:
 
 
 def _waited_for_core_s() -> float:
-    """Return the time for which threads of this process were ready to run and did not."""
+    """Return the seconds for which threads of this process have waited for a core."""
     schedules = Path("/proc/self/task").glob("*/schedstat")
     return sum(int(schedule.read_text().split()[1]) for schedule in schedules) / 1e9
 
@@ -209,7 +209,7 @@ def _values(line: ListLine) -> tuple[float | None, ...]:
 
 
 async def measure() -> list[Figure]:
-    """Load the list, follow slots and read pages under a watch on the loop."""
+    """Load the list, follow slots and read pages, while a Watch records the delays."""
     market, watch = ManyMints(), Watch()
     load_list_kernels()
     freeze_startup_objects()
@@ -245,7 +245,7 @@ async def measure() -> list[Figure]:
     follow_ms, page_s, peer_s = watch.longest_ms(), [], []
     peer = await asyncio.to_thread(PeerList, lister.newest())
     await asyncio.sleep(0.1)
-    watch.longest_ms()  # discard those of the peer
+    watch.longest_ms()  # discard the delays of the peer
     for sort in Sort:
         question = ListQuestion(text="", sort=sort, is_rising=False, limit=PAGE)
         ours = partial(lister.newest().page, question)
@@ -278,7 +278,7 @@ async def measure() -> list[Figure]:
 
 
 def _cpu_s(work: Callable[[], object]) -> float:
-    """Return the processor time of *work*, the least of some runs."""
+    """Return the least processor time of several runs of *work*."""
     taken_s = []
     for _ in range(TIMES):
         began_s = time.thread_time()

@@ -1,8 +1,8 @@
-"""A load generator: keep-alive connections in a closed loop, each request prepared beforehand.
+"""A load generator: keep-alive connections in a closed loop, with prepared requests.
 
-Run as a process of its own, so that it takes none of the server's core:
-`python -m bench.load PORT SECONDS CONNECTIONS < requests`, one base64 request a line.
-Prints one JSON line: {"answers": ..., "elapsed_s": ..., "statuses": {...}, "p50_ms", "p99_ms"}.
+It runs as a separate process, so that it takes no time from the core of the server: `python -m
+bench.load PORT SECONDS CONNECTIONS < requests`, one base64 request a line. It prints one JSON line:
+{"answers": ..., "elapsed_s": ..., "statuses": {...}, "p50_ms", "p99_ms"}.
 """
 
 import asyncio
@@ -32,7 +32,8 @@ class Connection(asyncio.Protocol):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's does not inherit it
+        # The class of uvloop does not inherit from it
+        self._transport = cast("asyncio.Transport", transport)
         self._send()
 
     @override

@@ -1,13 +1,14 @@
-"""The pace of chains that loads make up, unless a run is given another."""
+"""The pace of generated chains, unless a run has another pace."""
 
 from typing import Final
 
 from mintscope.kit.primitives import UnixS
 
-SLOT_S: Final = 0.2  # mainnet's since October 2026: a default of loads, never an assumption
-FINALITY_S: Final = 0.15  # since Alpenglow; 12.8 s before
+# The slot of mainnet since October 2026: a default of benchmarks, never an assumption
+SLOT_S: Final = 0.2
+FINALITY_S: Final = 0.15  # the finality of mainnet since Alpenglow; before, it was 12.8 s
 
 
 def time_of(slot: int, start: int) -> UnixS:
-    """Return the whole second in which *slot* of a chain that began at *start* was made."""
+    """Return the block time of *slot* on a chain that began at *start*, in whole Unix seconds."""
     return UnixS(start + int(slot * SLOT_S))

@@ -1,7 +1,8 @@
-"""An open page of a token: the load of the main thread of a browser while trades arrive.
+"""The load of the main thread of a browser by an open page of a token, while trades arrive.
 
-The page has the moving chart, the list of swaps and all figures.  Its first seconds do not count:
-they have the loading.  Processor time, so that a busy machine changes little.
+The page has the moving chart, the list of swaps and all figures.  The first seconds, with the
+loading, do not count.  The load is measured as processor time, so that a busy machine changes
+little.
 """
 
 import asyncio

@@ -1,9 +1,8 @@
-"""A paid request, beside the x402 package's own facilitator, on the same chain in the same run.
+"""A paid request, compared with the facilitator of the x402 package, on the same chain.
 
-40 ms to the node and back, some 800 ms until a payment is confirmed.  The
-chain, ours and the peer are processes of their own; payments are signed
-before the clock starts.  Of several rounds the median counts, of stalls too.
-The peer stores nothing and checks less.
+A request to the node and its answer take 40 ms; a payment is confirmed after about 800 ms.  The
+chain, mintscope and the peer are separate processes; payments are signed before the measurement.
+The median of several rounds counts, also for stalls.  The peer stores nothing and checks less.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from mintscope_devchain.svm.genesis import Genesis
 
 AT_ONCE = 60
 ONE_BY_ONE = 8
-CROWDS = 5  # rounds of ours, whose median counts
+CROWDS = 5  # rounds with mintscope, whose median counts
 TIMEOUT_S = 90.0
 PURCHASE = "/v1/credits/purchase?bundle=10"
 OURS, STOCK, THREADS = "mintscope", "x402 facilitator", "x402 facilitator in threads"
@@ -38,7 +37,7 @@ GENESIS = Genesis(SEED)
 
 
 class Timed(NamedTuple):
-    """A paid request: its start and end, and the transaction that paid."""
+    """A paid request: its start, its end, and the signature of the payment."""
 
     began_s: float
     ended_s: float
@@ -46,14 +45,14 @@ class Timed(NamedTuple):
 
 
 class Round(NamedTuple):
-    """Requests that were sent together, and the longest stall of the event loop meanwhile."""
+    """Requests that were sent together, and the longest stall of the event loop in that time."""
 
     timed: list[Timed]
     stall_s: float
 
 
 class Moments(NamedTuple):
-    """Times by transaction: arrival at the node, confirmation, first report of it."""
+    """Times by transaction: arrival at the node, confirmation, first report as confirmed."""
 
     sent: dict[str, float]
     confirmed: dict[str, float]
@@ -61,7 +60,7 @@ class Moments(NamedTuple):
 
 
 def run() -> list[Figure]:
-    """Return latencies, the time for 60 at once and the longest stall, of ours and of the peer."""
+    """Return latencies, the time for 60 payments at once, and the longest stall, for both."""
     with TemporaryDirectory() as name, _process("chain", str(AT_ONCE)) as chain:
         with _process("ours", name, chain) as ours:
             one_by_one = asyncio.run(_buy(ours, chain, PURCHASE, 1, ONE_BY_ONE))
@@ -122,7 +121,7 @@ def _after_report(rounds: list[Round], moments: Moments) -> float:
 
 
 def _beyond(rounds: list[Round], moments: Moments) -> float:
-    """Return the time of a request beyond the chain's own time for its payment."""
+    """Return the median time of a request less the time of the chain for its payment."""
     return median(
         1000 * (each.ended_s - each.began_s)
         - 1000 * (moments.confirmed[each.signature] - moments.sent[each.signature])
@@ -143,11 +142,11 @@ def _stall_ms(rounds: list[Round]) -> float:
 
 
 async def _buy(url: str, chain: str, path: str, at_once: int, rounds: int) -> list[Round]:
-    """Buy *rounds* times, *at_once* purchases together."""
+    """Buy *rounds* times, with *at_once* purchases at the same time."""
     limits = httpx.Limits(max_connections=at_once)
     done: list[Round] = []
     async with httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S, limits=limits) as shop:
-        # Connections are opened and everything is imported before the clock starts.
+        # A warm-up: it opens connections, and imports everything, before the measurement.
         await asyncio.gather(*(shop.get("/stall") for _ in range(at_once)))
         warm = await _sign(shop, chain, path, 0)
         await _pay(shop, path, warm)

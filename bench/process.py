@@ -1,4 +1,4 @@
-"""Measured processes: start, wait, end."""
+"""Starts, awaits and ends measured processes."""
 
 import socket
 import subprocess
@@ -14,13 +14,13 @@ START_S_MAX = 30.0
 
 @dataclass(frozen=True)
 class Running:
-    """A process of ours, and the port it listens on."""
+    """A measured process, and the port on which it listens."""
 
     port: int
     pid: int
 
     def cpu_s(self) -> float:
-        """Return the processor time of its present threads."""
+        """Return the processor time of the threads that it has now."""
         schedules = Path("/proc", str(self.pid), "task").glob("*/schedstat")
         return sum(int(schedule.read_text().split()[0]) for schedule in schedules) / 1e9
 

@@ -1,7 +1,7 @@
-"""Several api processes on PostgreSQL: their rate of answers, and their delay of a new block.
+"""Several api processes on PostgreSQL: their rate of answers, and the delay of new blocks.
 
-`mintscope serve --workers` as operators start it, with limits counted by all together, beside one
-process on SQLite; the load generator, the server and all processes share this machine.
+They run under `mintscope serve --workers` with shared limits, and are compared with one process on
+SQLite.  The load generator, the database server and all processes share this machine.
 """
 
 import http.client
@@ -53,7 +53,7 @@ ENOUGH: Final = "1000000"
 
 @dataclass
 class Rounds:
-    """The results of each round: requests a second, and the processor time of one in us."""
+    """The results of the rounds: requests a second, and the microseconds of a processor for one."""
 
     a_second: list[float] = field(default_factory=list)
     p99_ms: list[float] = field(default_factory=list)
@@ -62,8 +62,9 @@ class Rounds:
 
 
 def run() -> Iterator[Figure]:
-    """Yield requests a second by engine and processes, and the delay of a replica."""
-    servers: Any = import_module("tests.support.processes.servers")  # what tests start, too
+    """Yield requests a second by engine and number of processes, and the delay of a replica."""
+    # The module with the servers of tests
+    servers: Any = import_module("tests.support.processes.servers")
     server = servers.PostgresServer(durable=True)
     try:
         server.start()
@@ -85,7 +86,7 @@ def run() -> Iterator[Figure]:
 
 
 def _blocks(folder: Path) -> Path:
-    """Write a market that is long enough for a report."""
+    """Write a file of blocks with enough history for a report."""
     chain = Devchain(seed=11, now=SystemClock().now(), mints=2, history_days=HISTORY_DAYS)
     file = folder / "blocks.jsonl"
     file.write_bytes(b"".join(lines(chain, len(chain.blockstore.slots))))
@@ -119,7 +120,7 @@ def _answers(
         for number in range(ROUNDS + 1):
             ours, theirs = _cpu(process.pid), _server_cpu(server)
             loaded = _load(port, requests, seed=number)
-            if number > 0:  # the first round warms up
+            if number > 0:  # the first round is a warm-up
                 answers = int(loaded["answers"])
                 rounds.a_second.append(answers / loaded["elapsed_s"])
                 rounds.p99_ms.append(loaded["p99_ms"])
@@ -161,7 +162,7 @@ def _serving(
 
 
 def _issue(folder: Path, server: Any) -> Sequence[str]:
-    """Issue credit tokens; they differ from those of an earlier run."""
+    """Issue credit tokens; they differ from the tokens of earlier runs."""
     random, at = Random(str(folder)), SystemClock().now()
     tokens = [make_credit_token(random.randbytes(28)) for _ in range(TOKENS)]
     book = (

@@ -1,11 +1,11 @@
 """Conditions over 100,000 tokens: the time of a page, stalls of the loop, and memory.
 
-A page is what a request costs beside its charge: reading the condition, finding the rows, and
-writing 100 of them as JSON, in a thread, as the api process does.  The watch on the loop is that of
-`bench.lists`.  The conditions are made from a fixed seed: one to five comparisons of fields with
-quantiles of their values or with one another.
+A page has the cost of a request without its charge: parsing the condition, finding the rows, and
+encoding 100 of them as JSON, in a thread as in the api process.  `bench.lists.Watch` measures
+stalls.  The conditions are generated from a fixed seed: one to five comparisons of fields with
+quantiles of their values, or with other fields.
 
-The peer is polars, given the same columns and conditions in its own words, and the same order.
+The peer is polars, with the same columns and order, and the conditions in its own syntax.
 """
 
 import asyncio
@@ -54,14 +54,14 @@ NUMBERS: Final = [name for name, field in FIELDS.items() if not field.is_level]
 
 
 class Asked(NamedTuple):
-    """A condition in our syntax and in the peer's, and the sort key."""
+    """A condition in the syntax of mintscope and in that of the peer, and the sort key."""
 
     query: ScreenQuery
     expression: pl.Expr
 
 
 class ManyHistories(ManyMints):
-    """ManyMints with different histories, as long as the slowest average needs."""
+    """ManyMints with different histories, long enough for the slowest average."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class ManyHistories(ManyMints):
 
 
 def conditions(listed: ListedTokens) -> list[Asked]:
-    """Return generated conditions, whose numbers are quantiles, so that some rows are found."""
+    """Return generated conditions with quantiles as numbers, so that each finds some rows."""
     random = Random(11)
     marks = {name: _quantiles(listed, name) for name in NUMBERS}
     found = []
@@ -219,7 +219,7 @@ def _page(listed: ListedTokens, asked: Asked) -> int:
 
 
 def _timed(work: Any) -> tuple[float, Any]:
-    """Return the processor time of *work* in ms, of all threads, and what it returns."""
+    """Return the processor time of *work* in ms, of all threads, and the result of *work*."""
     began_s = time.process_time()
     found = work()
     return (time.process_time() - began_s) * 1_000, found

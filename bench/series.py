@@ -1,10 +1,12 @@
-"""A page of a series for a durable debit, beside a bare server that sends the same bytes.
+"""A page of a series with a durable debit, compared with a bare server that sends its bytes.
 
-One worker each, a few keep-alive connections. The servers take turns, and the median round counts.
+Each server has one worker and a few keep-alive connections.  The servers take turns, and the median
+round counts.
 
-    the same   a page that was made a moment ago is given again while no slot comes
-    another    of the newest candles, which are at hand: what is not folded yet is merged with them
-    older      each row is read from SQLite and encoded
+the same   a page that was computed a moment ago is sent again, because no slot has arrived
+another    a page of the newest candles, which are in memory; swaps that are not folded yet are
+           merged with them
+older      a page of older candles: each row is read from SQLite and encoded
 """
 
 import base64
@@ -30,9 +32,9 @@ from mintscope.solana.blocks import WSOL
 ROUNDS: Final = 5
 ROUND_S: Final = 2.0
 CONNECTIONS: Final = 4
-TOKENS: Final = 8_000  # each is asked for less than its limit allows
+TOKENS: Final = 8_000  # the number of credit tokens: each is used less often than its limit allows
 FAR_S: Final = 2_000_000_000
-OLDER_S: Final = BEGIN_S + 60 * 1_100  # before what is kept of the newest
+OLDER_S: Final = BEGIN_S + 60 * 1_100  # a time before the newest candles, which are in memory
 OLDER_SLOTS: Final = range(600, MINUTES)
 ANOTHER: Final = "mintscope, each page another"
 OLDER: Final = "mintscope, each an older page"
@@ -40,7 +42,7 @@ WHAT_CPU: Final = "its processor time, all threads"
 
 
 class Kind(NamedTuple):
-    """A series: its rows in a page, and its further requests by number."""
+    """A series: its number of rows in a page, and a function from a number to a request."""
 
     name: str
     query: str
@@ -65,7 +67,7 @@ KINDS: Final = (
 
 
 def run() -> list[Figure]:
-    """Return requests per second, and the processor time of one, of ours and of the bare server."""
+    """Return requests per second, and the processor time of one, of mintscope and the peer."""
     with TemporaryDirectory() as name:
         tokens = prepare(Path(name))[:TOKENS]
         with server_running("bench.peers_http.series", name) as ours:
@@ -107,7 +109,7 @@ def _turn(server: Running, requests: list[bytes], rounds: Rounds, *, is_counted:
     )
     answer = json.loads(result.stdout)
     assert set(answer["statuses"]) == {"200"}, answer
-    if is_counted:  # the first round warms up
+    if is_counted:  # the first round is a warm-up
         rounds.rates.append(answer["answers"] / answer["elapsed_s"])
         rounds.cpu_us.append((server.cpu_s() - cpu_s) / answer["answers"] * 1e6)
 
@@ -128,7 +130,7 @@ def _request(token: str, kind: Kind, more: str = "") -> bytes:
 
 
 def _before(number: int) -> str:
-    """Return a cursor, different for each *number*; its page has only slots with one swap."""
+    """Return a cursor that is different for each *number*; slots in its page have one swap each."""
     leg, place = divmod(number, len(OLDER_SLOTS))
     return encode_cursor(BeforeSwap(OLDER_SLOTS[place], 0, 0, -1, leg))
 

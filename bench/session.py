@@ -1,13 +1,13 @@
-"""A prototype of sessions, beside payments and credits: the cost of a call in network fees.
+"""A prototype of sessions, compared with payments and credits: network fees for each call.
 
-`python -m bench.session`; it is not part of `make bench`, and the service has none of it: decision
-91 says why.  It is the `pull` mode of a session of MPP.  The buyer approves our key as the delegate
-of so many atoms of its own token account: no program of ours, no escrow, no rent.  For each call it
-signs a voucher, with the total that it owes.  The seller keeps the newest, and takes what
-is owed whenever it exceeds `exposure_max`, and at the end.
+`python -m bench.session`; it is not part of `make bench`, and the service has no sessions: decision
+91 has the reasons.  It is the `pull` mode of a session of MPP.  The buyer approves the key of the
+seller as the delegate of a number of atoms of its own token account, without a program of the
+seller, escrow or rent.  For each call, it signs a voucher with the total of its debt.  The seller
+stores the newest voucher, and collects the debt when it exceeds `exposure_max`, and at the end.
 
-The chain is the program of SPL Token in LiteSVM.  A buyer can revoke, or empty its account: the
-seller then loses what it has not taken yet, at most `exposure_max`.
+The chain is the program of SPL Token in LiteSVM.  A buyer can revoke the approval or empty its
+account: the seller then loses the debt that it has not collected, at most `exposure_max`.
 """
 
 import time
@@ -32,10 +32,10 @@ from solders.transaction import VersionedTransaction
 from mintscope_devchain.svm.bank import Bank
 from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 
-PRICE: Final = 2_500  # atoms: a report, at 1 USD a token
+PRICE: Final = 2_500  # atoms: the price of a report, at 1 USD for a token
 CALLS: Final = (10, 100, 500, 1_000)
 EXPOSURE_MAX: Final = 250_000  # atoms: 0.25 USD, a hundred reports
-FEE_OF_A_PAYMENT: Final = 10_001  # lamports, measured
+FEE_OF_A_PAYMENT: Final = 10_001  # lamports, as measured
 APPROVE_CHECKED: Final = b"\x0d"
 TRANSFER_CHECKED: Final = b"\x0c"
 REVOKE: Final = b"\x05"
@@ -44,10 +44,10 @@ DOMAIN: Final = b"mintscope session 1\0"
 
 @dataclass(frozen=True)
 class Voucher:
-    """The debt of a buyer in all, signed.
+    """The total debt of a buyer, signed.
 
     session    SHA-256 of the message that opened the session
-    atoms      total since the session began
+    atoms      the total debt since the session began
     """
 
     session: bytes
@@ -56,7 +56,7 @@ class Voucher:
 
 
 class Chain:
-    """Token accounts in LiteSVM, and the fees that each party paid."""
+    """Token accounts in LiteSVM, and the fees that each party has paid."""
 
     def __init__(self) -> None:
         self.genesis = Genesis(0)
@@ -66,7 +66,7 @@ class Chain:
         self._blocks = 0
 
     def send(self, instructions: Sequence[Instruction], *signers: Keypair) -> bytes | None:
-        """Send a transaction that we pay for; return its message, None if it failed."""
+        """Send a transaction whose fee the seller pays; return its message, None if it failed."""
         self._blocks += 1
         payer = self.genesis.fee_payer
         blockhash = Hash(sha256(self._blocks.to_bytes(8, "big")).digest())
@@ -97,7 +97,7 @@ class Buyer:
         return self.chain.genesis.tokens_of(self.key.pubkey())
 
     def approve(self, delegate: Pubkey, atoms: int) -> bytes:
-        """Open a session of *atoms*; return its name."""
+        """Open a session of *atoms*; return its id."""
         data = APPROVE_CHECKED + atoms.to_bytes(8, "little") + bytes([PAYMENT_DECIMALS])
         accounts = [
             AccountMeta(self.account, is_signer=False, is_writable=True),
@@ -129,8 +129,8 @@ def voucher_bytes(session: bytes, atoms: int) -> bytes:
 class Seller:
     """Takes vouchers for calls, and collects the debts.
 
-    path            file in which the newest voucher of each session is stored durably
-    exposure_max    the most atoms that may be owed and not taken yet
+    path            the file in which the newest voucher of each session is stored
+    exposure_max    the most atoms of debt that are not collected yet
     """
 
     def __init__(self, chain: Chain, path: Path, exposure_max: int = EXPOSURE_MAX) -> None:
@@ -146,7 +146,7 @@ class Seller:
         )
 
     def open(self, name: bytes, payer: Pubkey) -> bool:
-        """Begin a session if, by the chain, *payer* has approved us."""
+        """Begin a session if, on the chain, *payer* has approved the key of the seller."""
         account = self.chain.tokens(self.chain.genesis.tokens_of(payer))
         if account.delegate != self.delegate.pubkey() or not account.delegated_amount:
             return False
@@ -155,7 +155,7 @@ class Seller:
         return True
 
     def pay(self, voucher: Voucher, price: int = PRICE) -> bool:
-        """Return whether *voucher* pays for a call of *price*; then it is kept."""
+        """Return whether *voucher* pays for a call of *price*; if so, store it."""
         row: Any = self._kept.execute(
             "SELECT payer, atoms_max, owed, taken FROM session WHERE name = ?", (voucher.session,)
         ).fetchone()
@@ -169,14 +169,15 @@ class Seller:
             return False
         if voucher.atoms - taken > self.exposure_max and not self.take(voucher.session):
             return False
-        changed: Any = self._kept.execute(  # two calls with one voucher: the second finds no row
+        # Of two calls with the same voucher, the second changes no row
+        changed: Any = self._kept.execute(
             "UPDATE session SET owed = ?, voucher = ? WHERE name = ? AND owed = ? RETURNING 1",
             (voucher.atoms, bytes(voucher.signature), voucher.session, owed),
         ).fetchone()
         return changed is not None
 
     def take(self, name: bytes) -> bool:
-        """Move the debt to the treasury; False if the buyer has made that impossible."""
+        """Collect the debt; return False if the buyer has made this impossible."""
         row: Any = self._kept.execute(
             "SELECT payer, owed, taken FROM session WHERE name = ?", (name,)
         ).fetchone()
@@ -197,7 +198,7 @@ class Seller:
         return True
 
     def lost(self) -> int:
-        """Return the atoms that are owed and not taken, of all sessions."""
+        """Return the atoms of debt that are not collected, of all sessions."""
         row: Any = self._kept.execute("SELECT sum(owed - taken) FROM session").fetchone()
         return int(row[0] or 0)
 

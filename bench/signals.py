@@ -1,9 +1,9 @@
-"""Alert rules: the cost of one at a slot, and stalls of the loop while many are evaluated.
+"""Alert rules: the cost of one rule at a slot, and stalls of the loop while many are evaluated.
 
-The peer is the same comparison in plain Python over the same reports, of rules that lie in
-memory: no state that is written down, no crossing that is sent, no turn for others.  For stalls,
-rules and what they remember are in SQLite; the log is in memory.  Of a turn of the loop its own
-processor time counts, not the wait for a core.
+The peer is the same comparison in plain Python over the same reports and rules in memory: it stores
+no state, sends no firing, and does not yield to other tasks.  For stalls, the rules and their state
+are in SQLite; the log is in memory.  The processor time of an iteration of the loop counts, not its
+wait for a core.
 """
 
 import asyncio
@@ -46,8 +46,8 @@ OURS: Final = "mintscope"
 PLAIN: Final = "plain Python"
 RULES: Final = 10_000
 SLOTS: Final = 20
-PART: Final = 2_000  # added at once
-EVENTS: Final = 5  # events in a turn
+PART: Final = 2_000  # rules that one transaction adds
+EVENTS: Final = 5  # the number of events in a round of the evaluator
 NAMES: Final = ("price.usd", "price.sol", "indicators.m1.rsi", "indicators.m1.ema9")
 START: Final = UnixS(1_760_000_040)
 WINDOW_S: Final = 3_600
@@ -62,7 +62,7 @@ def mint_of(number: int) -> Mint:
 
 
 def rule_of(number: int, kind: SignalKind, mint: Mint) -> AlertRule:
-    """Return a rule that hardly fires: only its evaluation is measured."""
+    """Return a rule that hardly ever fires, so that only its evaluation is measured."""
     random = Random(number)
     field = Field(NAMES[number % len(NAMES)])
     if kind is SignalKind.CHANGES_BY:
@@ -184,7 +184,7 @@ def kept(number: int, rule: AlertRule) -> Alert:
 
 
 class Turn:
-    """Notes the processor time of each turn of the loop that is not its own."""
+    """Records the processor time of each iteration of the loop, without its own work."""
 
     def __init__(self) -> None:
         self.took_s: list[float] = []
@@ -201,7 +201,7 @@ class Turn:
 
 
 def fill(rows: AccountRows, numbers: range, tokens: int) -> None:
-    """Add rules, half of them of either kind, distributed over the tokens."""
+    """Add rules, half of each kind, distributed over the tokens."""
     email = EmailAddress(f"{numbers[0]}@example.org")
     new = NewUser(kind=UserKind.AGENT, username=f"{numbers[0]}", email=email, created_at=UnixMs(0))
     user_id = rows.users.insert(new)
@@ -214,7 +214,7 @@ def fill(rows: AccountRows, numbers: range, tokens: int) -> None:
 
 
 async def stall(rules: int, tokens: int) -> list[Figure]:
-    """Return the longest turns while *rules* of *tokens* are read, evaluated and stored."""
+    """Return the longest iterations while *rules* of *tokens* are read, evaluated and stored."""
     trading = Trading([mint_of(number) for number in range(tokens)])
     for _ in range(60):
         trading.slot(60)
@@ -232,7 +232,7 @@ async def stall(rules: int, tokens: int) -> list[Figure]:
             clock=clock,
             wait=never,
         )
-        freeze_startup_objects()  # as an api process does
+        freeze_startup_objects()  # like an api process
         turn = Turn()
         watching = asyncio.ensure_future(turn.run())
         await asyncio.sleep(0)

@@ -1,6 +1,6 @@
-"""The cost of a slot of the whole market for ingest and the follower, by stage.
+"""The cost of a slot of the whole market, by stage, for ingest and for an api that follows it.
 
-`python -m bench.slots [SLOTS]`: 400 swaps a slot over 20,000 mints, all followed; the n-th most
+`python -m bench.slots [SLOTS]`: 400 swaps a slot over 20,000 mints, all tracked; the n-th most
 traded mint has 1/n of the swaps of the first.  Decoding is measured by `bench.decode`.
 """
 
@@ -57,7 +57,7 @@ FLOORS: Final = {
 
 
 class Slots:
-    """Slots of generated swaps over a number of mints, equal for equal seeds."""
+    """Slots of generated swaps of *mints* mints, which depend only on the seed."""
 
     def __init__(self, mints: int = MINTS) -> None:
         made = random.Random(1)
@@ -102,7 +102,7 @@ class Stages:
 
     @contextmanager
     def of(self, stage: str) -> Iterator[None]:
-        """Count the time of the block as *stage*."""
+        """Count the processor time of the block for *stage*."""
         begun = time.thread_time_ns()
         yield
         took = time.thread_time_ns() - begun

@@ -1,7 +1,7 @@
-"""Slots of the whole market on SQLite and PostgreSQL: append, fold, and loading a cold mint.
+"""Slots of the whole market on SQLite and PostgreSQL: appending, folding, and loading a mint.
 
-2,000 swaps a slot, as 5,000 a second make them.  The wall clock counts: on PostgreSQL most of the
-work is the server's, which comes from a wheel and runs on this machine.
+A slot has 2,000 swaps, for 5,000 a second at 400 ms a slot.  Elapsed time counts, because on
+PostgreSQL the server does most of the work; it comes from a wheel and runs on this machine.
 """
 
 import time
@@ -51,7 +51,7 @@ class Market(Protocol):
 
 
 class Made(Protocol):
-    """Makes slots of swaps."""
+    """Generates slots of swaps."""
 
     @property
     def mints(self) -> Sequence[Mint]: ...
@@ -60,7 +60,7 @@ class Made(Protocol):
 
 @dataclass
 class Timed:
-    """Wall times by stage, in seconds, one for each repetition."""
+    """Elapsed seconds by stage, one value for each repetition."""
 
     took_s: dict[str, list[float]] = field(default_factory=dict)
 
@@ -80,7 +80,8 @@ async def on_sqlite() -> AsyncGenerator[Market, None]:
 
 @asynccontextmanager
 async def on_postgres() -> AsyncGenerator[Market, None]:
-    servers: Any = import_module("tests.support.processes.servers")  # what tests start, too
+    # The module with the servers of tests
+    servers: Any = import_module("tests.support.processes.servers")
     server = servers.PostgresServer(durable=True)
     try:
         server.start()
@@ -97,7 +98,7 @@ ENGINES: Final[dict[str, Callable[[], AbstractAsyncContextManager[Market]]]] = {
 
 
 async def engines(make: Callable[[], Made]) -> list[Figure]:
-    """Return the times of a slot and a cold mint on each engine; each is given the same slots."""
+    """Return the times of a slot and of loading a mint, on each engine, for the same slots."""
     figures = []
     for name, opened in ENGINES.items():
         made = make()
@@ -130,7 +131,7 @@ async def _write(market: Market, made: Made) -> Timed:
 
 
 async def _add_cold(market: Market, mints: Sequence[Mint]) -> None:
-    """Add a thousand candles of each timeframe, and swaps not folded yet, to each of *mints*."""
+    """Add a thousand candles of each timeframe, and some unfolded swaps, to each of *mints*."""
     time_s, slot = UnixS(START + SLOTS), SLOTS + 1
     await market.store.write([*_slot(slot, time_s, []), FinalSlot(Slot(slot))])
     folding = await market.store.fold(1)

@@ -1,7 +1,7 @@
-"""The floors of a slot: the cost of each stage if its rows are already computed.
+"""The floors of a slot: the cost of each stage with rows that are computed beforehand.
 
-No program that keeps the same rows can do without writing each of them once, and no follower
-without reading those of a slot.
+Every program that stores the same rows must write each of them once, and every program that follows
+them must read the rows of a slot.
 """
 
 import time
@@ -23,7 +23,7 @@ Row = tuple[Any, ...]
 
 
 def floors(file: Path, priced: Sequence[PricedSwap], *, slots: int) -> Mapping[str, float]:
-    """Return the processor time of a slot by stage, in ms, of the market that *slots* left."""
+    """Return the processor time of a slot by stage, in ms, of the market after *slots*."""
     source = apsw.Connection(str(file), flags=apsw.SQLITE_OPEN_READONLY)
     target = open_store(file.with_name("floor.sqlite"), "market")
     _copy(target, {"mint": _all(source, "mint")})

@@ -1,7 +1,8 @@
-"""Processor time of a command from start to result, beside its floor.
+"""The processor time of a command from start to result, compared with its floor.
 
-The floor of the list of commands is typer and the part of rich that lays out a help page.  That of
-the parent of `serve` is what reads a configuration: typer, pydantic and structlog.
+The floor of the list of commands is the import of typer and of the part of rich that lays out a
+help page.  The floor of the parent process of `serve` is the import of the packages that read a
+configuration: typer, pydantic and structlog.
 """
 
 import resource
@@ -35,7 +36,7 @@ GOALS: Final = {HELP: ">= 0.6x", PARENT: ">= 0.5x"}
 
 
 def run() -> list[Figure]:
-    """Measure the commands and their floors in turns."""
+    """Measure the commands and their floors in alternation."""
     found = []
     for what, commands in COMMANDS.items():
         took: dict[str, list[float]] = {who: [] for who in commands}

@@ -1,8 +1,8 @@
-"""Streams: the memory of a client, and the age of an update once all clients have it.
+"""Streams: the memory for each client, and the age of an update when all clients have it.
 
-    usual   the same bytes with uvicorn and Starlette, a task and a queue for each client
+    usual   the same bytes by uvicorn and Starlette, with a task and a queue for each client
 
-Ours debits a credit of each client every minute, durably; the other takes nothing.
+mintscope debits a credit of each client every minute, durably; the other server charges nothing.
 """
 
 import base64
@@ -37,7 +37,7 @@ AGE: Final = "update to all stream clients, p99"
 
 
 def run() -> list[Figure]:
-    """Return each server's cost for all clients, and the delay of an update."""
+    """Return the cost of each server for all clients, and the age of updates."""
     clients = min(CLIENTS, _files() - SPARE_FILES)
     with TemporaryDirectory() as name:
         requests = prepare(Path(name))
@@ -53,14 +53,14 @@ def run() -> list[Figure]:
 
 
 def _files() -> int:
-    """Return the number of files a process may open, raised as far as possible."""
+    """Raise the number of files that this process can open as far as possible; return it."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return most
 
 
 def prepare(folder: Path) -> list[bytes]:
-    """Issue credit tokens, and return a request with each."""
+    """Issue credit tokens; return a request with each of them."""
     book = CreditBook(folder / MONEY_FILE, pepper=load_pepper(folder / PEPPER_FILE))
     tokens = [make_credit_token(token_bytes(28)) for _ in range(TOKENS)]
     for token in tokens:

@@ -1,8 +1,8 @@
-"""The input of the decoder's benchmark: transactions of the project's own chain, and recorded ones.
+"""The input of the benchmark of the decoder: transactions of the devchain, and recorded ones.
 
-Those of our own chain are the same in every clone: a seeded market trades in the transaction
-shapes of six programs and a router.  They are shorter than mainnet's (7 kB against 12), so the
-same figure on the recorded ones, if they are available, comes out higher in ms and lower in rate.
+The transactions of the devchain are the same in every clone: a seeded market trades in the forms of
+six programs and a router.  They are shorter than those of mainnet (7 kB against 12), so recorded
+transactions, if they are available, take more time.
 """
 
 import gzip
@@ -24,8 +24,8 @@ MADE, RECORDED = "made", "recorded"
 NOW: Final = UnixMs(1_700_000_000_000)
 HISTORY_DAYS: Final = 0.1
 MINTS: Final = 60
-# A block of mainnet in September 2026: two thirds were votes, and of the rest every fourth failed,
-# mostly in a DEX.
+# The mix of a block of mainnet in September 2026: two thirds were votes, and a fourth of the others
+# had failed, mostly in a DEX.
 VOTES, DEX, FAILED, OTHERS = 1_000, 300, 131, 69
 SLIPPAGE: Final = {"InstructionError": [2, {"Custom": 6001}]}
 
@@ -33,9 +33,9 @@ SLIPPAGE: Final = {"InstructionError": [2, {"Custom": 6001}]}
 class Sample(NamedTuple):
     """Transactions in the JSON of getBlock, without whitespace, as a node sends them.
 
-    data          "made" or "recorded", as printed in figures
-    transactions  each with a DEX program among its accounts
-    block         a getBlock result of 1,500 transactions, 300 of which are with a DEX program
+    data          "made" or "recorded", as in the names of figures
+    transactions  transactions that each have a DEX program among their accounts
+    block         a getBlock result with 1,500 transactions, of which 300 have a DEX program
     """
 
     data: str
@@ -50,7 +50,7 @@ def samples() -> list[Sample]:
 
 
 def recorded() -> Sample | None:
-    """Return the sample of mainnet; None in a clone without the recorded data beside it."""
+    """Return the sample of mainnet; None if the recorded data is not beside the clone."""
     folder = SHARED_DATA / "transactions"
     if not folder.is_dir():
         return None
@@ -62,7 +62,7 @@ def recorded() -> Sample | None:
 
 
 def made(seed: int = 1, *, dex: int = DEX) -> Sample:
-    """Return the sample of the project's own chain, with *dex* successful trades."""
+    """Return the sample of the devchain with *seed*, with *dex* successful trades."""
     kinds = entries_by_kind(seed)
     random = Random(seed)
     trades = random.sample(kinds["dex"], dex)
@@ -77,15 +77,16 @@ def made(seed: int = 1, *, dex: int = DEX) -> Sample:
     return Sample(MADE, [msgspec.json.encode(entry) for entry in trades], block_text)
 
 
-@lru_cache(maxsize=1)  # one chain serves blocks of several sizes
+@lru_cache(maxsize=1)  # blocks of several sizes use the same chain
 def entries_by_kind(seed: int) -> dict[str, list[Any]]:
-    """Return the transactions of the chain of *seed*: votes, those with a DEX, and others."""
+    """Return the transactions of the devchain with *seed*: votes, with a DEX, and others."""
     chain = Devchain(
         seed=seed,
         now=NOW,
         mints=MINTS,
         history_days=HISTORY_DAYS,
-        # As mainnet was in September 2026: figures of then and of now are of the same bytes.
+        # The pace of mainnet in September 2026, so that older and newer figures are of the same
+        # bytes.
         slot_ms=400,
         finality_ms=12_800,
     )

@@ -1,4 +1,4 @@
-"""Ours and its peers, measured in turns, so that a busy machine disturbs all of them alike."""
+"""Measures mintscope and its peers in alternation, so that a busy machine affects all equally."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,13 +12,13 @@ ROUNDS: Final = 15
 
 @dataclass(slots=True)
 class Turns:
-    """The times of the turns of one implementation: processor seconds and wall seconds."""
+    """The processor seconds and the elapsed seconds of each round of one implementation."""
 
     cpu_s: list[float] = field(default_factory=list)
     wall_s: list[float] = field(default_factory=list)
 
     def times_as_long(self, other: "Turns") -> float:
-        """Return the ratio of this CPU time to that of *other*: the median over the rounds."""
+        """Return the median ratio, over the rounds, of this processor time to that of *other*."""
         ratios = [mine / theirs for mine, theirs in zip(self.cpu_s, other.cpu_s, strict=True)]
         return median(ratios)
 
@@ -26,7 +26,7 @@ class Turns:
 def take_turns(
     works: Mapping[str, Callable[[], object]], *, rounds: int = ROUNDS
 ) -> dict[str, Turns]:
-    """Run each of *works* once a round, in a new random order; a first round warms up."""
+    """Run each of *works* once in each round, in random order; a first round is a warm-up."""
     taken = {name: Turns() for name in works}
     random, names = Random(1), list(works)
     for number in range(rounds + 1):

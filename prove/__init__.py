@@ -1,1 +1,1 @@
-"""Recipes with the broken builds that each must catch; fuzzing; mutation; the report."""
+"""Proofs: recipes with broken builds that they must catch, fuzzing, mutation, and the report."""

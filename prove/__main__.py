@@ -1,4 +1,4 @@
-"""`make prove`: every recipe, then its mutants; it resumes an earlier run of the same code."""
+"""`make prove`: runs every recipe and its mutants; it resumes an earlier run of the same code."""
 
 import argparse
 import sys
@@ -13,11 +13,12 @@ from prove.recipe import Mutant, Recipe
 from prove.recipes import RECIPES
 from prove.step import Outcome, run
 
-Step = tuple[str, Recipe, tuple[str, ...], Mutant | None]  # its name, recipe, tests, and mutant
+# Name, recipe, tests, and mutant (None: the sound build)
+Step = tuple[str, Recipe, tuple[str, ...], Mutant | None]
 
 
 def main() -> int:
-    """Prove, and print a table; return 1 if a recipe failed or a mutant survived."""
+    """Run all steps, and print a table; return 1 if a recipe failed or a mutant survived."""
     chosen, full, with_mutants, again = _arguments()
     journal = open_journal(full=full)
     if again:

@@ -1,7 +1,8 @@
 """The check of English in `make check`: banned words, and clauses used as nouns.
 
-It reads prose: documents, pages, docstrings, comments and messages; code and names are left out.
-`english_left.json` says how many findings each folder may still have. It may only shrink.
+It reads prose: documents, pages, docstrings, comments and messages, without code and names in them.
+`english_left.json` has the number of findings that each folder is still allowed; the numbers must
+only fall.
 """
 
 import ast
@@ -20,7 +21,7 @@ from typing import Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parents[1]
 LEFT: Final = Path(__file__).with_name("english_left.json")
 SUFFIXES: Final = {".py", ".md", ".html", ".sql", ".js", ".ts", ".css", ".toml", ".yaml"}
-# Migrations do not change after they have run.
+# Not checked: migrations, because they must not change after they have run.
 NOT_OURS: Final = (
     "/migrations/",
     "_pb2",
@@ -39,7 +40,7 @@ COMMENTS: Final = {
     ".toml": re.compile(r"(?:^|\s)#(.*)", re.MULTILINE),
     "": re.compile(r"(?:^|\s)#+ (.*)", re.MULTILINE),  # the Makefile
 }
-# Names in prose are code, too: `name`, *name*, and a parameter before its meaning.
+# Names in prose count as code: `name`, *name*, and the name of a parameter before its meaning.
 CODE: Final = re.compile(
     r"^```.*?^```|`[^`]*`|\*\w+\*|^ {4,}\w+(?=   *\w)", re.DOTALL | re.MULTILINE
 )
@@ -72,7 +73,10 @@ ADVERBIAL: Final = re.compile(r"(?:Whatever|Whichever)\b[^,]*,", re.DOTALL)
 
 
 class Finding(NamedTuple):
-    """A passage that is not plain: its file, from the root of the repository, line and text."""
+    """A passage that is not plain.
+
+    file    its path from the root of the repository
+    """
 
     file: str
     line: int
@@ -80,13 +84,13 @@ class Finding(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """Return the folder by which findings are counted."""
+        """Return the folder to whose number of findings it adds."""
         parts = self.file.split("/")
         return "/".join(parts[:3] if parts[0] == "src" else parts[:1])
 
 
 def files() -> list[str]:
-    """Return the files that people read, by their paths from the root; links are left out."""
+    """Return the paths, from the root, of the files that people read, without symbolic links."""
     git = [which("git") or "git", "ls-files"]
     listed = subprocess.run(git, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     return [
@@ -124,7 +128,7 @@ def _of_python(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _blank(found: re.Match[str]) -> str:
-    """Return the code as backticks; the end of a heading or a paragraph also ends a sentence."""
+    """Return the replacement of code: backticks, or a full stop at the end of a paragraph."""
     blank = re.sub(r"[^\n]", "`", found[0])
     return f"|{blank[1:]}" if END_OF_BLOCK.match(found[0]) else blank
 
@@ -144,7 +148,7 @@ def findings(text: str, suffix: str, file: str = "") -> Iterator[Finding]:
 
 
 def main() -> int:
-    """Print the findings of each folder that has more than allowed; return 1 if there is one."""
+    """Print the findings of each folder with more than are allowed; return 1 if there is one."""
     left: dict[str, int] = json.loads(LEFT.read_text())
     found = [
         one

@@ -1,4 +1,4 @@
-"""The results of a recipe, in words."""
+"""The results of a recipe, as text."""
 
 from prove.journal import Journal
 from prove.recipe import Recipe
@@ -13,9 +13,9 @@ def figure(outcome: Outcome) -> str:
 
 
 def caught(recipe: Recipe, journal: Journal) -> tuple[int, int]:
-    """Return the number of caught broken builds, and of all.
+    """Return the number of broken builds that were caught, and the number of all.
 
-    None count as caught if the recipe also fails on the sound build.
+    If the recipe also fails on the sound build, none counts as caught.
     """
     own = journal.outcomes.get(f"{recipe.name}: its own mistakes")
     mutants = [journal.is_good(f"{recipe.name}: {mutant.name}") for mutant in recipe.mutants]

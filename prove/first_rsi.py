@@ -1,9 +1,9 @@
 """From nothing to the first RSI, with only /skill.md: `python -m prove.first_rsi`.
 
-A service with its own chain is started.  Each method on the page that takes a credit token is
-then tried in a separate folder: its packages are installed, its program runs unchanged, and the
-RSI that it prints is read.  A method takes at most WAY_S_MAX, installation included.  Our clients
-come from the service itself, as the page says; their dependencies come from the registries.
+It starts a service with its own chain, and tries each method on the page that takes a credit token,
+in a separate folder: it installs the packages, runs the program unchanged, and reads the RSI that
+the program prints.  A method takes at most WAY_S_MAX, installation included.  As on the page, the
+clients of mintscope come from the service itself, their dependencies from the registries.
 """
 
 import json
@@ -32,7 +32,7 @@ TOOLS: Final = Path(sys.executable).parent
 TOKEN: Final = "svc_credit_..."  # noqa: S105 - what the page writes for one
 BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MINT: Final = re.compile(r"`([1-9A-HJ-NP-Za-km-z]{32,44})`")
-# An MCP client of the official package, with the page's configuration and the page's mint.
+# A client of the official MCP package, with the configuration and the mint of the page.
 MCP_CLIENT: Final = """
 import asyncio, json, sys
 import httpx2
@@ -52,12 +52,12 @@ asyncio.run(main())
 
 
 class NoRsi(Exception):
-    """A method of the page printed no RSI; the message has its output."""
+    """A method of the page has printed no RSI; the message has the output of the method."""
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """One method: a folder, the blocks of its section by language, and the token placeholder."""
+    """One method: its folder, and the blocks of its section by language, with the credit token."""
 
     folder: Path
     blocks: Mapping[str, str]
@@ -65,7 +65,7 @@ class Walk:
     mint: str
 
     def block(self, language: str) -> str:
-        """Return a block of the page, with a credit token in it.  Raises NoRsi."""
+        """Return the block of the page in *language*, with a credit token in it.  Raises NoRsi."""
         if language not in self.blocks:
             raise NoRsi(f"expected a block of {language}; there are {[*self.blocks]}")
         return self.blocks[language].replace(TOKEN, self.credit_token)
@@ -93,11 +93,11 @@ class Walk:
         return ran.stdout
 
     def make_venv(self) -> None:
-        """Create an environment with only pip."""
+        """Create a Python environment that has only pip."""
         venv.create(self.folder / "venv", with_pip=True)
 
 
-# The addresses of the registries, on machines that use a mirror.
+# Environment variables with the addresses of registries, on machines that use a mirror.
 KEPT: Final = (
     "PIP_INDEX_URL", "PIP_CONFIG_FILE", "PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE",
     "NPM_CONFIG_REGISTRY", "NPM_CONFIG_USERCONFIG", "npm_config_registry", "NODE_EXTRA_CA_CERTS",
@@ -143,7 +143,7 @@ WAYS: Final[Mapping[str, Callable[[Walk], float]]] = {
 
 
 def rsi_in(printed: str) -> float:
-    """Return `indicators.m5.rsi` in the printed JSON.  Raises NoRsi."""
+    """Return `indicators.m5.rsi` of the JSON in *printed*.  Raises NoRsi."""
     try:
         answer = json.loads(printed)
         report = answer.get("data", answer)
@@ -153,7 +153,7 @@ def rsi_in(printed: str) -> float:
 
 
 def sections(page: str) -> dict[str, dict[str, str]]:
-    """Return the blocks of each section of the page, by heading and language, the first of each."""
+    """Return, by heading and language, the first block of each language in each section."""
     found: dict[str, dict[str, str]] = {}
     for part in re.split(r"^#{2,3} ", page, flags=re.MULTILINE)[1:]:
         heading, _, body = part.partition("\n")
@@ -164,7 +164,7 @@ def sections(page: str) -> dict[str, dict[str, str]]:
 
 
 def main() -> int:
-    """Try each method, and print its duration; return 1 if one failed or took too long."""
+    """Try each method, and print its duration; return 1 if a method failed or took too long."""
     failed = 0
     with tempfile.TemporaryDirectory() as name, documented_service(Path(name)) as service:
         page = httpx.get(f"{service.url}/skill.md").raise_for_status().text

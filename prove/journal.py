@@ -1,4 +1,4 @@
-"""The proofs of this code, kept in build/ so that an interrupted run resumes."""
+"""The outcomes of proofs, stored in build/ so that an interrupted run can be resumed."""
 
 import hashlib
 from pathlib import Path
@@ -13,7 +13,7 @@ PROVEN_OF: Final = ("src/mintscope", "packages", "tests", "prove")
 
 
 class Journal(msgspec.Struct, kw_only=True):
-    """The outcomes for one version of the code and one length of the tests, by step."""
+    """The outcome of each step, for one version of the code and one length of the tests."""
 
     code: str
     full: bool
@@ -29,12 +29,12 @@ class Journal(msgspec.Struct, kw_only=True):
         unfinished.replace(path)
 
     def is_good(self, step: str) -> bool:
-        """Return whether *step* need not be done again."""
+        """Return whether *step* has succeeded and need not run again."""
         return step in self.outcomes and self.outcomes[step].good
 
 
 def open_journal(*, full: bool) -> Journal:
-    """Return the proofs of the current code; an empty journal if the code has changed."""
+    """Return the journal of the current code; it is empty if the code has changed."""
     code = _fingerprint()
     try:
         journal = msgspec.json.decode(_path(full=full).read_bytes(), type=Journal)

@@ -1,8 +1,8 @@
-"""Compare two OpenAPI documents of the service: `python -m prove.openapi BEFORE.json AFTER.json`.
+"""Compares two OpenAPI documents of the service: `python -m prove.openapi BEFORE.json AFTER.json`.
 
-It prints what clients of the first could miss at the second, and returns 1 if there is anything:
-operations, parameters, statuses, fields of answers and values of enumerations that are gone, types
-that changed, and parameters or fields of bodies that are required now. Additions are counted.
+It prints the changes that can break clients of the first document, and returns 1 if there are any:
+removed operations, parameters, statuses, fields of answers and values of enumerations, changed
+types, and newly required parameters or fields of bodies. It counts additions.
 """
 
 import json
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 Json = Mapping[str, Any]
-DEPTH_MAX = 12  # schemas may contain themselves
+DEPTH_MAX = 12  # levels of schemas that are compared, because schemas can contain themselves
 
 
 def breaks(before: Json, after: Json) -> Iterator[str]:
-    """Yield a line for each thing that would break clients of *before*."""
+    """Yield a line for each change that can break clients of *before*."""
     for path, ways in before["paths"].items():
         for method, old in ways.items():
             name = f"{method.upper()} {path}"
@@ -96,12 +96,12 @@ def _resolved(schema: Json, document: Json) -> Json:
 
 
 def operations(document: Json) -> set[str]:
-    """Return the operations of a document, such as `GET /v1/health`."""
+    """Return the operations of *document*, such as "GET /v1/health"."""
     return {f"{way.upper()} {path}" for path, ways in document["paths"].items() for way in ways}
 
 
 def main() -> int:
-    """Print the differences; return 1 if one may break a client."""
+    """Print the differences; return 1 if one of them can break a client."""
     before, after = (json.loads(Path(name).read_text()) for name in sys.argv[1:3])
     found = sorted(set(breaks(before, after)))
     print("\n".join(found))

@@ -1,4 +1,4 @@
-"""A recipe: tests at full length, and broken builds of the package that they must catch."""
+"""A recipe: tests at full length, and broken builds of the package that these tests must catch."""
 
 import os
 import shutil
@@ -18,8 +18,8 @@ BUILD: Final = ROOT / "build"
 class Mutant:
     """The package with one line replaced.
 
-    name     the fault, in words
-    file     below src/mintscope
+    name     a description of the fault
+    file     the path of the changed file, below src/mintscope
     line     the line to replace, without its indentation; it must occur exactly once
     becomes  the line that replaces it
     tests    tests that must fail; by default the tests of the recipe
@@ -37,7 +37,7 @@ class Recipe:
     """A claim, and the tests that prove it.
 
     tests     tests that must pass: pytest node ids below tests/
-    mistakes  tests that build something broken themselves and pass when that is caught
+    mistakes  tests that build something broken themselves, and pass if the fault is caught
     """
 
     name: str

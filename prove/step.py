@@ -1,4 +1,4 @@
-"""One step: tests are run once, on the unchanged package or on a mutant."""
+"""One step: a run of tests, on the unchanged package or on a mutant."""
 
 import os
 import subprocess
@@ -16,18 +16,18 @@ import msgspec
 from prove.recipe import ROOT, Mutant, mutated_copy
 
 STEP_S_MAX: Final = 3_600
-PASSED, SOME_FAILED = 0, 1  # exit codes of pytest; any other means that no tests were run
+PASSED, SOME_FAILED = 0, 1  # exit codes of pytest; with any other code, no tests were run
 SAID_LINES_MAX: Final = 40
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of a step.
 
-    good     the tests passed; of a mutant: some failed
+    good     whether all tests passed; for a mutant: whether a test failed
     passed   the number of cases that passed
-    figures  their measurements, in words
-    skipped  the tests that did not run, with reasons
-    said     the end of pytest's output
+    figures  the measurements of the tests, as text
+    skipped  the tests that were skipped, with reasons
+    said     the end of the output of pytest
     """
 
     good: bool
@@ -39,7 +39,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(tests: Sequence[str], *, full: bool, mutant: Mutant | None = None) -> Outcome:
-    """Run *tests*; those of a mutant in their short form, until the first failure."""
+    """Run *tests*; for a mutant, run their short form until the first failure."""
     with (
         tempfile.TemporaryDirectory() as folder,
         nullcontext() if mutant is None else mutated_copy(mutant) as package,
@@ -76,12 +76,12 @@ def _environment(package: Path | None, *, full: bool) -> dict[str, str]:
     if full:
         environment["STORM"] = "full"
     if package is not None:
-        environment["PYTHONPATH"] = str(package)  # before the installed package
+        environment["PYTHONPATH"] = str(package)  # it precedes the installed package
     return environment
 
 
 def _read(report: Path) -> tuple[int, list[str], list[str]]:
-    """Return the number of passed cases, their measures, and the skipped ones with reasons."""
+    """Return the number of passed cases, their measurements, and the skipped cases with reasons."""
     if not report.is_file():
         return 0, [], []
     cases = list(ET.parse(report).iter("testcase"))  # noqa: S314 - pytest wrote it

@@ -1,1 +1,1 @@
-"""A benchmark of growth: the same steps on stores of three ages, on both engines."""
+"""A benchmark of growth: the same steps on stores of three sizes (ages), on both engines."""

@@ -1,15 +1,16 @@
-"""`make age`: the cost of years of rows, at three ages, on both engines.
+"""`make age`: measures steps on stores of three sizes (ages), on both engines.
 
-`python -m bench.age [--scale 0.01] [--in FOLDER] [--engine NAME] [--share NUMBER]`: scale 1 is 1
-million mints seen, 100,000 followed, 105 million candles and 100 million entries: 20 GB on SQLite,
-40 GB on PostgreSQL.  The ages are 1/16, 1/4 and all of that.
+`python -m bench.age [--scale 0.01] [--in FOLDER] [--engine NAME] [--share NUMBER]`: scale 1 has 1
+million mints, of which 100,000 are tracked, 105 million candles and 100 million entries of the
+journal: 20 GB on SQLite, 40 GB on PostgreSQL.  The three ages have 1/16, 1/4 and all of this.
 
-`--keep FOLDER` only makes the stores, which takes longest, and `--from FOLDER` measures copies of
-them, within a month.
+`--keep FOLDER` only creates the stores, which takes most of the time; `--from FOLDER` measures
+copies of them, within a month after that.
 
-A store is created by an older version, upgraded, used by a real ingest on a chain that trades, and
-read by commands, audits and HTTP.  Exit code 1 if a step grows faster than its store, exceeds its
-timeout, or if a start takes over 5 s on an idle machine, or may take that.
+An older version creates a store.  Then it is upgraded, used by a real ingest on a chain that
+trades, and read by commands, audits and HTTP.  The exit code is 1 if the cost of a step grows
+faster than its store, if a step exceeds its timeout, or if a start takes or can take over 5 s on an
+idle machine.
 """
 
 import argparse
@@ -55,16 +56,17 @@ from mintscope.solana.blocks import WSOL
 FULL: Final = Age(1_000_000, 100_000, 105_000_000, 100_000_000)
 SHARES: Final = (1 / 16, 1 / 4, 1.0)
 SCALE: Final = 0.01
-MADE: Final = "made.json"  # beside each store
+MADE: Final = "made.json"  # the file beside each store with its engine and age
 READY_S: Final = 5.0
-FRESH_S: Final = 10.0  # age of the newest block of an ingest that follows
-PART_S: Final = 5.0  # timeout of a statement on PostgreSQL
+FRESH_S: Final = 10.0  # the largest age of the newest block if ingest has caught up
+PART_S: Final = 5.0  # the timeout of a statement on PostgreSQL
 ANSWER_S: Final = 1.0
-FOLLOWED_S_MAX: Final = 900.0  # the first time, through the whole chain
+FOLLOWED_S_MAX: Final = 900.0  # the first time, ingest reads the whole chain
 STEP_S_MAX: Final = 7_200.0
 PAUSE_S: Final = 0.05
 SETTLED_S: Final = 2.0
-GROWS: Final = 1.5  # allowed growth of a step, in growths of its store; above 1 for other load
+# The allowed growth of a step, divided by the growth of its store; above 1 because of other load
+GROWS: Final = 1.5
 NOISE_S: Final = 0.5
 COMMANDS: Final = {
     "doctor": ("doctor",),
@@ -79,7 +81,7 @@ HEAD: Final = (
 
 
 class Measured(NamedTuple):
-    """The cost of a step at an age, which is *share* of the largest."""
+    """The cost of a step at an age; *share* is the size of this age divided by the largest."""
 
     engine: str
     step: str
@@ -88,7 +90,7 @@ class Measured(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """The limit of a step: of the noted time, or of the whole step."""
+    """The limit of a step: of the time in its note, or of the whole step."""
 
     most_s: float
     is_noted: bool = False
@@ -106,7 +108,7 @@ LIMITS: Final = {
 
 
 def until(is_so: Callable[[], bool], what: str, within_s: float) -> None:
-    """Wait until *is_so*.  Raises TooSlow."""
+    """Wait until *is_so* returns True.  Raises TooSlow."""
     end_s = time.monotonic() + within_s
     while not is_so():
         if time.monotonic() > end_s:
@@ -115,7 +117,7 @@ def until(is_so: Callable[[], bool], what: str, within_s: float) -> None:
 
 
 def answer(port: int, path: str, token: str = "") -> tuple[int, bytes]:
-    """Return status and body of an answer of the api; status 0 without one."""
+    """Return the status and body of an answer of the api; the status is 0 if there is no answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
@@ -130,7 +132,7 @@ def answer(port: int, path: str, token: str = "") -> tuple[int, bytes]:
 
 @contextmanager
 def followed(place: Place, settings: Mapping[str, str]) -> Iterator[None]:
-    """Run an ingest; the block begins once it follows the chain."""
+    """Run an ingest; the block begins when it has caught up with the chain."""
     before = place.asked(NEWEST)
     with running(settings, "ingest"):
         until(lambda: place.asked(NEWEST) > before, "ingest", FOLLOWED_S_MAX)
@@ -160,7 +162,7 @@ def traded() -> Traded:
 
 
 def aged(sample: Traded, age: Age) -> Traded:
-    """Return *sample* with the minutes of each mint of *age*, and no wider candles."""
+    """Return *sample* with as many minute candles as each mint of *age*, and no wider candles."""
     state = read_state(sample.state)
     state["frames"]["count"] = 0
     state["frames"]["count"][0, 0] = age.candles_each
@@ -170,7 +172,7 @@ def aged(sample: Traded, age: Age) -> Traded:
 def settings_of(
     place: Place, chain_port: int, api_port: int, start: str = "latest"
 ) -> dict[str, str]:
-    """Return the settings of the processes of *place*; *start* is the first slot of a new log."""
+    """Return the settings of the processes of *place*; a new log begins at *start*."""
     return {
         **place.settings,
         "MINTSCOPE_CHAIN__RPC_URL": f"http://127.0.0.1:{chain_port}",
@@ -194,9 +196,10 @@ class Scene:
         for step in ("audit", "audit of the day"):
             yield step, self._step("audit")
         token = self._token()
-        with followed(self._place, self._settings):  # creates the log
+        with followed(self._place, self._settings):  # creates the swap log
             until(lambda: self._place.asked(FOLDED) > 0, "a final block", FOLLOWED_S_MAX)
-        yield "upgrade, the list", self._command("upgrade")  # with a log, as a real store has one
+        # Now with a swap log, like a real store
+        yield "upgrade, the list", self._command("upgrade")
         yield from self._served(token)
         yield "statement", self._step("statement")
         for name, words in COMMANDS.items():
@@ -223,7 +226,7 @@ class Scene:
 
     @contextmanager
     def _ready_api(self) -> "Iterator[tuple[subprocess.Popen[bytes], Start]]":
-        """Run an api; once it is ready, yield its process and the start of that process."""
+        """Run an api; when it is ready, yield its process, and the moment of its start."""
         start = self._start()
         with running(self._settings, "api") as api:
             until(lambda: answer(self._port, "/readyz")[0] == http.client.OK, "api", STEP_S_MAX)
@@ -244,10 +247,11 @@ class Scene:
         return Cost(took_s, 0, 0, f"{len(json.loads(body)['data'])} fields")
 
     def _midnight(self) -> Cost:
-        """Begin a new day, which drops all mints that are not followed; blocks continue."""
+        """Begin a new day while blocks continue: ingest forgets mints that are not tracked."""
         day = self._place.asked(DAY)
         self._place.asked(NO_ACTIVITY.format(day=day))
-        while self._place.asked(DAY) == day:  # a server may commit what an ended ingest has sent
+        # Again, because a server can still commit statements of an ingest that has ended
+        while self._place.asked(DAY) == day:
             self._place.asked(NEW_DAY.format(day=day))
             time.sleep(SETTLED_S)
         left = LEFT.format(count=self._age.seen)
@@ -289,7 +293,7 @@ class Scene:
 
 
 def make(engine: str, share: float, age: Age, sample: Traded, folder: Path) -> Measured:
-    """Make a store in *folder*, a new one, with a note of its engine and age."""
+    """Create a store in the new folder *folder*, with a file that has its engine and age."""
     folder.mkdir(parents=True)
     begun_s = time.monotonic()
     with PLACES[engine](folder) as place:
@@ -316,14 +320,14 @@ def copied(kept: Path, store: Path) -> None:
 
 
 def shown(measured: Iterable[Measured]) -> Iterator[Measured]:
-    """Print each line of the table when it is known."""
+    """Yield *measured*, and print the line of each result when it is known."""
     for each in measured:
         print(line(each), flush=True)
         yield each
 
 
 def measure_all(asked: argparse.Namespace, folder: Path) -> tuple[list[Measured], list[str]]:
-    """Make or measure, or both, each store in *asked*; return the results and the missed goals."""
+    """Create or measure each store in *asked*, or both; return the results and the missed goals."""
     found: list[Measured] = []
     problems: list[str] = []
     largest = FULL.times(asked.scale)
@@ -335,7 +339,9 @@ def measure_all(asked: argparse.Namespace, folder: Path) -> tuple[list[Measured]
                 if sample is not None:
                     made = make(engine, share, largest.times(share), sample, store)
                     found += shown([made])
-                else:  # the slots of a chain that starts are lower than those of a used store
+                # A chain for each store, because slots of a new chain are lower than those of a
+                # used store
+                else:
                     copied(asked.kept / store.name, store)
                 if not asked.keep:
                     found += shown(measure(engine, store))
@@ -347,7 +353,7 @@ def measure_all(asked: argparse.Namespace, folder: Path) -> tuple[list[Measured]
 
 
 def missed(found: list[Measured]) -> list[str]:
-    """Return the goals that were missed, in words."""
+    """Return a text for each goal that was missed."""
     problems = []
     for each in found:
         limit = LIMITS.get(each.step)
@@ -378,7 +384,7 @@ def missed(found: list[Measured]) -> list[str]:
 
 
 def line(each: Measured) -> str:
-    """Return a line of the table."""
+    """Return the line of the table for *each*."""
     cost = each.cost
     limit = LIMITS.get(each.step)
     of_all = f"{limit.most_s:g}" if limit is not None and not limit.is_noted else ""
@@ -404,7 +410,8 @@ def main() -> int:
     size = "kept" if asked.kept else FULL.times(asked.scale)
     print(f"largest: {size}; load of the machine: {busy:.1f}\n{HEAD}", flush=True)
     with TemporaryDirectory(prefix="age-", dir=asked.within) as folder:
-        Path(folder).chmod(0o711)  # PostgreSQL does not run as root
+        # PostgreSQL runs as another user than root, who must be able to enter the folder
+        Path(folder).chmod(0o711)
         found, problems = measure_all(asked, asked.keep or Path(folder))
     problems += missed(found)
     for problem in problems:

@@ -1,4 +1,4 @@
-"""The cost of a process: elapsed time, processor time, memory."""
+"""The cost of a process: elapsed time, processor time and memory."""
 
 import os
 import subprocess
@@ -30,14 +30,15 @@ class TooSlow(Exception):
 class Cost:
     """The cost of a step.
 
-    cpu_s     of its own processes, and of the server of the database
+    cpu_s     the processor time of its processes and of the database server
     peak_mb   the peak memory of its process
     note      other observations
-    idle_s    the bounds of wall_s on an idle machine; None if not computed
+    idle_s    the lower and upper bound of wall_s on an idle machine; None: not computed
 
-    Other processes prolong wall_s by the time in which a thread was ready to run and did not.
-    Without that time of the main thread it is at most as long on an idle machine.  Without that of
-    all threads, also of the server, it is at least as long: they may have waited at once.
+    Other processes make wall_s longer, because a thread that is ready to run has to wait for a
+    processor.  The upper bound is wall_s less these waits of the main thread.  The lower bound is
+    wall_s less the waits of all threads, including the server, because several threads can have
+    waited at the same time.
     """
 
     wall_s: float
@@ -50,7 +51,7 @@ class Cost:
 def ran(settings: Mapping[str, str], *words: str, timeout_s: float) -> tuple[Cost, str]:
     """Run Python with *words* to its end; return its cost, and its output.
 
-    Raises TooSlow; RuntimeError if it fails
+    Raises TooSlow; RuntimeError if Python exits with an error.
     """
     begun_s = time.monotonic()
     with subprocess.Popen(
@@ -110,7 +111,7 @@ def running(settings: Mapping[str, str], name: str) -> Iterator["subprocess.Pope
 class Start:
     """The moment at which a process was started.
 
-    waited   what `waits` returned of the server of its database
+    waited   the result of `waits` for the server of its database at that moment
     """
 
     at_s: float
@@ -137,11 +138,11 @@ def cost_so_far(
 
 
 def waits(pids: Sequence[int]) -> dict[str, float]:
-    """Return the time in which each thread of some processes waited for a processor."""
+    """Return the seconds in which each thread of the processes *pids* waited for a processor."""
     found: dict[str, float] = {}
     for pid in pids:
         for thread in Path(f"/proc/{pid}/task").glob("*"):
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the process has ended
                 waited_ns = int((thread / "schedstat").read_text().split()[1])
                 found[f"{pid}/{thread.name}"] = waited_ns / 1e9
     return found

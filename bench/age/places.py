@@ -1,4 +1,4 @@
-"""The location of a store on each engine; an older version creates it, and rows fill it."""
+"""Stores on each engine: how an older version creates one, and how it is filled with rows."""
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,17 +19,17 @@ from mintscope.kit.sql import sqlite as old_states
 from mintscope.kit.sql.sqlite import SIZES, USUAL_SIZES, migrations
 from mintscope.market.store.mints import BEFORE_ALL
 
-# The newest migrations that the older version does not know, by the first number of each kind.
+# For each kind of tables, the number of the first migration that the older version does not have.
 SINCE: Final = {"sqlite": {"money": 390, "market": 80}, "postgresql": {"money": 90, "market": 80}}
 MINTS_A_PART: Final = 50_000
-SHARED_MB: Final = 128  # PostgreSQL's default; the servers of tests have less
+SHARED_MB: Final = 128  # the default of PostgreSQL; the servers of tests have less
 COPY: Final = "COPY mint (id, address, since_slot, is_listed) FROM STDIN"
-# Each page is written once; a build that is interrupted begins again.
+# No journal is needed: an interrupted build begins again from the start.
 WHILE_MADE: Final = """
 PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE;
 PRAGMA cache_size = -262144
 """
-# Rows of tables of the same transaction are not written to the log.
+# Rows of tables that the same transaction creates are not written to the write-ahead log.
 LEAST_WAL: Final = (
     "ALTER SYSTEM SET wal_level = minimal",
     "ALTER SYSTEM SET max_wal_senders = 0",
@@ -44,11 +44,11 @@ NEWEST: Final = "SELECT coalesce(max(slot), 0) FROM header WHERE is_dead = 0"
 TIME: Final = "SELECT coalesce(max(time), 0) FROM header WHERE is_dead = 0"
 FOLDED: Final = "SELECT count(*) FROM progress JOIN header ON header.seq = folded_seq"
 SNAPSHOTS: Final = "SELECT count(*) FROM list_snapshot WHERE piece_count IS NOT NULL"
-# Date the newest block of the log to the day before.
+# Sets the time of the newest block of the log to the day before.
 DAY: Final = "SELECT folded_day FROM progress"
 NO_ACTIVITY: Final = "UPDATE activity SET day = {day} - 2"
 NEW_DAY: Final = "UPDATE progress SET folded_day = {day} - 1"
-# A server may commit what an ended ingest has sent after the day was set back.
+# A server can commit statements of an ingest that has ended after the day was set back.
 NOT_BEGUN: Final = "SELECT folded_day = {day} AND forgotten_id IS NULL FROM progress"
 LEFT: Final = "SELECT count(*) FROM mint WHERE since_slot IS NULL AND id <= {count}"
 
@@ -66,26 +66,26 @@ class Place(Protocol):
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """The settings of its processes."""
+        """The settings with which processes use the store."""
 
     def make(self, age: Age, traded: Traded, now_ms: int) -> None:
-        """Create it as the older version does, at *age*."""
+        """Create the store as the older version does, with the rows of *age*."""
 
     def asked(self, statement: str) -> Any:
-        """Return the single value of a statement of the market; or run a change."""
+        """Run *statement* on the market; return its value or row, if it has one."""
 
     def disk_mb(self) -> float:
-        """Return its size in bytes."""
+        """Return the size of the store in MB."""
 
     def server_pids(self) -> list[int]:
-        """Return the processes of its server, the first of which started the others."""
+        """Return the ids of the processes of its server; the first one has started the others."""
 
     def server_cpu_s(self) -> float:
-        """Return the processor time of its server so far; 0 without a server."""
+        """Return the processor time of its server until now; 0 without a server."""
 
 
 def flat_mints(age: Age, begin: int, end: int) -> Iterator[tuple[int, str, int | None, int]]:
-    """Yield the rows of some mints: the first are followed."""
+    """Yield the rows of the mints from *begin* to *end*: the first mints are tracked."""
     for number in range(begin, end):
         is_followed = number < age.followed
         since = BEFORE_ALL if is_followed else None
@@ -93,21 +93,21 @@ def flat_mints(age: Age, begin: int, end: int) -> Iterator[tuple[int, str, int |
 
 
 class SqlitePlace:
-    """Implements Place over a folder."""
+    """A Place in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.settings: Mapping[str, str] = {"MINTSCOPE_DATA_DIR": str(folder)}
 
     def make(self, age: Age, traded: Traded, now_ms: int) -> None:
-        """Make both files."""
+        """Create both files."""
         with self._older("money", MONEY_FILE) as money:
             self._fill_money(money, age, now_ms)
         with self._older("market", MARKET_FILE) as market:
             self._fill_market(market, age, traded, now_ms)
 
     def asked(self, statement: str) -> Any:
-        """Ask the market."""
+        """Run *statement* on the market; return its value or row, if it has one."""
         with closing(apsw.Connection(str(self._folder / MARKET_FILE))) as market:
             market.set_busy_timeout(10_000)
             return market.execute(statement).get
@@ -117,11 +117,11 @@ class SqlitePlace:
         return disk_bytes(str(self._folder)) / 1e6
 
     def server_pids(self) -> list[int]:
-        """Return none: there is no server."""
+        """Return nothing, because there is no server."""
         return []
 
     def server_cpu_s(self) -> float:
-        """Return 0: there is no server."""
+        """Return 0, because there is no server."""
         return 0.0
 
     @contextmanager
@@ -178,7 +178,7 @@ class SqlitePlace:
 
 
 class PostgresPlace:
-    """Implements Place over a server."""
+    """A Place on a server."""
 
     def __init__(self, server: Any, folder: Path) -> None:
         self._server = server
@@ -189,7 +189,7 @@ class PostgresPlace:
         }
 
     def make(self, age: Age, traded: Traded, now_ms: int) -> None:
-        """Make both kinds of tables."""
+        """Create both kinds of tables."""
         self._restart(LEAST_WAL)
         with psycopg.connect(self._server.dsn, autocommit=True) as db, db.transaction():
             db.execute(migrating.CREATE.encode())
@@ -222,32 +222,32 @@ class PostgresPlace:
         self._restart(USUAL_WAL)
 
     def asked(self, statement: str) -> Any:
-        """Ask the market."""
+        """Run *statement* on the market; return its value or row, if it has one."""
         with psycopg.connect(self._server.dsn, autocommit=True) as db:
             cursor = db.execute(statement.encode())
             row = cursor.fetchone() if cursor.description else None
             return row[0] if row is not None and len(row) == 1 else row
 
     def disk_mb(self) -> float:
-        """Return the size of the database."""
+        """Return the size of the database in MB."""
         return float(self.asked("SELECT pg_database_size(current_database())")) / 1e6
 
     def server_pids(self) -> list[int]:
-        """Return the processes that run now."""
+        """Return the ids of the processes of the server that run now."""
         return list(self._server.pids())
 
     def server_cpu_s(self) -> float:
-        """Return the processor time of all processes of the server, with those that ended."""
+        """Return the processor time of all processes of the server, including ended ones."""
         total = 0.0
         for pid in self.server_pids():
             try:
                 total += cpu_s(pid)
-            except OSError:  # it has ended: the first process counts its time
+            except OSError:  # the process has ended: the first process counts its time
                 continue
         return total
 
     def _restart(self, changes: Sequence[str]) -> None:
-        """Start the server again with other settings."""
+        """Start the server again with changed settings."""
         with psycopg.connect(self._server.dsn, autocommit=True) as db:
             for each in changes:
                 db.execute(each.encode())
@@ -298,19 +298,21 @@ def on_sqlite(folder: Path) -> Iterator[Place]:
 
 @contextmanager
 def on_postgres(folder: Path) -> Iterator[Place]:
-    """Yield a place in a server with its data in *folder*, which other users may traverse."""
-    servers: Any = import_module("tests.support.processes.servers")  # the servers that tests start
+    """Yield a place in a server with its data in *folder*, which other users can traverse."""
+    # The module with the servers of tests
+    servers: Any = import_module("tests.support.processes.servers")
     server = servers.PostgresServer(shared_mb=SHARED_MB, kept_in=folder / "postgresql")
     try:
         server.start()
         yield PostgresPlace(server, _private(folder))
     finally:
-        server.stop(signal.SIGINT)  # all is written: the next start recovers nothing
+        # SIGINT writes everything, so the next start has nothing to recover
+        server.stop(signal.SIGINT)
         server.remove()
 
 
 def _private(folder: Path) -> Path:
-    """Return the data folder within *folder*, which only the service's user may read."""
+    """Return the data folder within *folder*, which only the user of the service can read."""
     data = folder / "data"
     data.mkdir(mode=0o700, exist_ok=True)
     return data

@@ -1,4 +1,4 @@
-"""Steps that run in a process of their own: `python -m bench.age.steps audit|statement`."""
+"""Steps that run in a separate process: `python -m bench.age.steps audit|statement`."""
 
 import asyncio
 import sys
@@ -12,16 +12,16 @@ from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import CreditAccount
 
-A_FOLD: Final = 20_000  # entries in one transaction
+A_FOLD: Final = 20_000  # the number of journal entries in one transaction
 LATE_MAX: Final = 20
-FIRST: Final = CreditAccount(1)  # the one with half of all entries
+FIRST: Final = CreditAccount(1)  # the account with half of all entries
 
 
 async def audit(money: Money) -> None:
-    """Walk through all books once, and print the longest part.
+    """Audit all books once, and print the duration of the longest part.
 
-    A part that timed out is done again from the mark, as the service does: a process beside may
-    have stopped this one.
+    A part that timed out is repeated from its beginning, as in the service, because other processes
+    can have delayed it.
     """
     clock = SystemClock()
     longest_s = 0.0
@@ -50,9 +50,9 @@ async def audit(money: Money) -> None:
 
 
 async def statement(money: Money) -> None:
-    """Read the statement of the account with the most entries; print the time of one.
+    """Read the statement of the account with the most entries; print how long one takes.
 
-    Before, the journal is added up, as an api does in the background after an upgrade.
+    Before that, add up the journal, as an api does in the background after an upgrade.
     """
     before = SystemClock().now()
     while await money.accounts.transact(lambda rows: rows.credits.fold_days(before, A_FOLD)):
@@ -70,7 +70,7 @@ STEPS: Final[dict[str, Callable[[Money], Awaitable[None]]]] = {
 
 
 async def main(name: str) -> None:
-    """Run one step over the store of the settings."""
+    """Run the step *name* on the store of the settings."""
     async with open_money(configured(None).config, SystemClock()) as money:
         await STEPS[name](money)
 

@@ -1,1 +1,1 @@
-"""Ingest and api at the load of mainnet, beside a node of our own: `make mainnet`."""
+"""Ingest and api at the load of mainnet, with a node of this benchmark: `make mainnet`."""

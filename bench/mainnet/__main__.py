@@ -1,10 +1,10 @@
 """Ingest and api at the load of mainnet: `python -m bench.mainnet MINUTES`.
 
-Each by JSON-RPC and by gRPC, with every mint followed.  Prints how many blocks ingest was behind,
-how long a block took from its arrival to an answer and to the list of tokens, processor time,
-memory and the disk it takes, and which of the goals were met.  `--slot-ms 400 --finality-ms 13000`
-is mainnet before Alpenglow, with blocks twice as large: it has the goals of then, which are blocks
-behind, processor and memory.
+It runs once by JSON-RPC and once by gRPC, with all mints tracked.  It prints the number of blocks
+that ingest was behind, the time from the arrival of a block to an answer and to the list of tokens
+with the block, processor time, memory, disk space, and which goals were met.  `--slot-ms 400
+--finality-ms 13000` is mainnet before Alpenglow, with blocks twice as large: its goals are only
+blocks behind, processor time and memory.
 """
 
 import argparse
@@ -30,17 +30,17 @@ from mintscope.kit.primitives import Mint
 from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
 from mintscope.solana.blocks import WSOL
 
-BEHIND_MAX: Final = 4  # blocks
-ANSWER_MS_MAX: Final = 250  # p99
-LIST_MS_MAX: Final = 1_500  # p99
+BEHIND_MAX: Final = 4  # the goal: the most blocks that ingest is behind
+ANSWER_MS_MAX: Final = 250  # the goal for p99 of the time to an answer
+LIST_MS_MAX: Final = 1_500  # the goal for p99 of the time to the list
 CORE_MAX: Final = 0.4
-GROWTH_MAX: Final = 1.1  # of memory, over the run
-FAST_S: Final = 1.0  # finality for which the list has a goal
+GROWTH_MAX: Final = 1.1  # the goal: growth of memory, from the first part of the run to the last
+FAST_S: Final = 1.0  # answers and the list have goals if blocks are final within this time
 SOURCES: Final = ("rpc", "geyser")
 MB: Final = 1_000_000
-WARM_UP_S: Final = 45.0  # until the buffers of a stream have reached their size
+WARM_UP_S: Final = 45.0  # the time in which the buffers of a stream reach their size
 PAUSE_S: Final = 0.005
-PARTS: Final = 4  # of a run: memory in the first part is compared with the last
+PARTS: Final = 4  # the parts of a run: memory in the last part is compared with the first
 LOOK_EVERY_S: Final = 0.2
 LIST_EVERY_S: Final = 0.05
 TICKS_A_SECOND: Final = 100
@@ -50,7 +50,7 @@ SLOT: Final = re.compile(r"^mintscope_ingest_slot (\S+)", re.MULTILINE)
 
 @dataclass
 class Watched:
-    """The measures of a run."""
+    """The measurements of a run."""
 
     behind: list[float] = field(default_factory=list)
     memory_mb: list[float] = field(default_factory=list)
@@ -60,20 +60,20 @@ class Watched:
 
 @dataclass(frozen=True)
 class Pace:
-    """The pace of a chain."""
+    """The pace of a chain: slot and finality."""
 
     slot_ms: float
     finality_ms: float
 
     @property
     def has_fast_finality(self) -> bool:
-        """Whether answers and the list of tokens have goals: those of today's chain."""
+        """Whether answers and the list of tokens have goals, as for the present chain."""
         return self.finality_ms / SECOND_MS < FAST_S
 
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a run."""
+    """The processes, ports and folder of a run."""
 
     folder: str
     api_port: int
@@ -83,7 +83,7 @@ class Place:
 
 
 def measure(minutes: float, delay_ms: int, source: str, pace: Pace) -> tuple[str, list[str]]:
-    """Return a line of figures, and the goals that were missed."""
+    """Run the measurement; return a line of figures, and the goals that were missed."""
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory())
         stream_port, api_port, metrics_port = free_port(), free_port(), free_port()
@@ -134,7 +134,7 @@ def _figures(
     confirmed = confirmed_at(place.chain_port)
     late, listed = late_ms(confirmed, watched.seen), late_ms(confirmed, watched.listed)
     core = (cpu_s(place.ingest_pid) - before_s) / took_s
-    # Memory rises and falls with bursts: the difference of two moments would be random.
+    # Memory rises and falls with bursts, so the difference between two single moments is random.
     part = len(watched.memory_mb) // PARTS
     memory, memory_after = median(watched.memory_mb[:part]), median(watched.memory_mb[-part:])
     figures = (
@@ -179,13 +179,13 @@ def _watch(
 
 
 def _note(answer: Seen | None, seen: list[Seen]) -> None:
-    """Keep *answer* if it is as of a newer slot."""
+    """Add *answer* to *seen* if it is as of a newer slot."""
     if answer is not None and (not seen or answer.slot > seen[-1].slot):
         seen.append(answer)
 
 
 def reports(port: int, bearer: str, mint: Mint = WSOL) -> Generator[Seen | None, None, None]:
-    """Yield reports of *mint*, one after the other; None while there is none."""
+    """Yield the slots and times of reports of *mint*; None if an answer has no report."""
     headers = {"Authorization": f"Bearer {bearer}"}
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
         while True:
@@ -197,7 +197,7 @@ def reports(port: int, bearer: str, mint: Mint = WSOL) -> Generator[Seen | None,
 
 
 def listings(port: int) -> Generator[Seen | None, None, None]:
-    """Yield the slot of the list of tokens repeatedly; None while there is none."""
+    """Yield the slot and time of the list of tokens repeatedly; None if there is no list."""
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as connection:
         while True:
             connection.request("GET", "/v1/tokens?limit=1")
@@ -217,8 +217,8 @@ def _p99(values: list[float]) -> float:
 
 
 def _ingested(port: int) -> float:
-    """Return the newest slot of ingest."""
-    # Only this metric: all of them take tens of milliseconds of the measured process.
+    """Return the newest slot that ingest has read."""
+    # Only this metric is requested: all metrics take tens of milliseconds of the measured process.
     url = f"http://127.0.0.1:{port}/metrics?name[]=mintscope_ingest_slot"
     with urllib.request.urlopen(url, timeout=30) as answer:
         slot = SLOT.search(answer.read().decode())
@@ -237,7 +237,7 @@ def memory_mb(pid: int) -> float:
 
 
 def disk_bytes(folder: str) -> int:
-    """Return the sizes of all files in *folder*."""
+    """Return the total size of all files in *folder*."""
     return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
 
 

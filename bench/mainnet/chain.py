@@ -1,8 +1,8 @@
-"""A chain with blocks of mainnet's size and mix, without votes, one every slot.
+"""A chain with one block every slot, of the size and mix of mainnet, without votes.
 
-The transactions of a calm and of a busy block are made once; each block holds them with a slot and
-hashes of its own, and every ninth or so a trade of a mint that was never seen before.  A busy block
-is one of a burst of two seconds in each minute, of 5,000 swaps a second.
+The transactions of a calm and of a busy block are created once; each block has them with its own
+slot and hashes.  About every ninth block also has a trade of a new mint.  Blocks are busy in a
+burst of two seconds in each minute, with 5,000 swaps a second.
 """
 
 import json
@@ -28,14 +28,14 @@ from mintscope.solana.wire import JsonTransactions
 from mintscope_devchain.addresses import VOTE
 
 FIRST: Final = Slot(400_000_000)
-HISTORY: Final = 50  # blocks before the start, a minute apart
+HISTORY: Final = 50  # the number of blocks before the start, a minute apart
 GENESIS: Final = "BenchMainnet1111111111111111111111111111111"
-TRANSACTION_BYTES: Final = 12_000  # as on mainnet; ours are padded to this size
-SWAPS_A_SECOND: Final = 5_000  # of a burst
-CALM: Final = 0.2  # of the trades of a busy block
+TRANSACTION_BYTES: Final = 12_000  # as on mainnet; the transactions here are padded to this size
+SWAPS_A_SECOND: Final = 5_000  # swaps a second during a burst
+CALM: Final = 0.2  # the part of the trades of a busy block that a calm block has
 BURST_EVERY_S: Final = 60.0
 BURST_S: Final = 2.0
-SWAPS_OF_A_TRADE: Final = 1.15  # some have two
+SWAPS_OF_A_TRADE: Final = 1.15  # the average number of swaps in a trade; some trades have two
 NEW_MINTS_A_DAY: Final = 50_000
 
 Entry: TypeAlias = dict[str, Any]
@@ -44,16 +44,17 @@ Entry: TypeAlias = dict[str, Any]
 class Chain:
     """A chain whose length is a function of the time.
 
-    slot_s       duration of a slot
-    finality_s   delay from a block to its finality
+    slot_s       the duration of a slot
+    finality_s   the delay from a block to its finality
     calm, busy   the transactions of a block, as getBlock shows them
-    sent_at_s    by slot, the time at which its block was sent, in seconds of the machine's clock
+    sent_at_s    the time at which the block of each slot was sent, in seconds of the clock of the
+                 machine
     """
 
     def __init__(
         self, slot_s: float = SLOT_S, finality_s: float = FINALITY_S, *, age_s: float = 0.0
     ) -> None:
-        """Make a chain that began *age_s* ago."""
+        """Create a chain that began *age_s* seconds ago."""
         self.slot_s = slot_s
         self.finality_s = finality_s
         trades = int(SWAPS_A_SECOND * slot_s / SWAPS_OF_A_TRADE)
@@ -74,7 +75,7 @@ class Chain:
         return ((slot - FIRST) * self.slot_s) % BURST_EVERY_S < BURST_S
 
     def transactions(self, slot: Slot) -> Sequence[Entry]:
-        """Return the transactions of *slot*, without that of a new mint."""
+        """Return the transactions of *slot* except the trade of a new mint."""
         return self.busy if self.is_busy(slot) else self.calm
 
     def head(self) -> Slot:
@@ -86,7 +87,7 @@ class Chain:
         return self._newest(self.finality_s)
 
     def _newest(self, age_s: float) -> Slot:
-        """Return the newest slot of at least this age."""
+        """Return the newest slot that is at least *age_s* seconds old."""
         since_s = time.monotonic() - self._start_s - age_s
         return Slot(FIRST + HISTORY + math.floor(since_s / self.slot_s))
 
@@ -95,7 +96,7 @@ class Chain:
         return self._start_s + (slot - FIRST - HISTORY) * self.slot_s - time.monotonic()
 
     def block_time(self, slot: Slot) -> int:
-        """Return the time of *slot*, in Unix seconds."""
+        """Return the block time of *slot*, in Unix seconds."""
         age_s = -self.wait_s(slot)
         since_s = max(0, FIRST + HISTORY - slot) * (MINUTE_S - self.slot_s)
         return int(SystemClock().now() / 1_000 - age_s - since_s)
@@ -117,7 +118,7 @@ class Chain:
 
 
 def _trade_of_one_mint(transactions: list[Entry]) -> tuple[str, str]:
-    """Return a trade and its mint; with another mint in its place, it is a trade of that mint."""
+    """Return a trade of one mint as JSON, and the mint, to be replaced by other mints."""
     new = b58encode(sha256(b"a new mint").digest()).decode()
     for entry in transactions:
         text = json.dumps(entry, separators=(",", ":"))
@@ -141,7 +142,7 @@ def _swaps(entries: Iterable[str]) -> list[Swap]:
 
 
 def _without_votes(block: bytes) -> list[Entry]:
-    """Return the transactions of *block* that are not votes: blocks after Alpenglow have none."""
+    """Return the transactions of *block* without votes: blocks under Alpenglow have none."""
     return [
         entry
         for entry in json.loads(block)["transactions"]
@@ -150,7 +151,7 @@ def _without_votes(block: bytes) -> list[Entry]:
 
 
 def _fill(transactions: list[Entry]) -> None:
-    """Give each transaction log lines until all have the size of mainnet's."""
+    """Add log lines to each transaction until they have the size of those of mainnet."""
     random, size = Random(1), len(json.dumps(transactions, separators=(",", ":")))
     lines = max(0, TRANSACTION_BYTES - size // len(transactions)) // 100
     for entry in transactions:

@@ -17,11 +17,11 @@ from mintscope.kit.primitives import Slot
 GZIP_HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 SAMPLE_S: Final = 60
 KNOWN_BLOCKS: Final = 150
-ALPENGLOW_S_MAX: Final = 1.0  # a cluster with slower finality is from before Alpenglow
+ALPENGLOW_S_MAX: Final = 1.0  # a cluster with slower finality does not use Alpenglow
 
 
 class Shared:
-    """The transactions that are in each block of one kind, as text and packed."""
+    """The transactions that all blocks of one kind have, as text and compressed."""
 
     def __init__(self, transactions: Sequence[Entry]) -> None:
         text = json.dumps(transactions, separators=(",", ":"))
@@ -30,7 +30,7 @@ class Shared:
 
 
 class Node:
-    """Answers JSON-RPC.  The common part of all blocks is compressed once."""
+    """Answers JSON-RPC; the common part of all blocks is compressed only once."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
@@ -38,7 +38,7 @@ class Node:
         self._end = _deflated(b"}}", zlib.Z_FINISH)
 
     def answer(self, method: str, params: list[Any]) -> tuple[bytes, bool]:
-        """Return the body, and whether it is compressed with gzip."""
+        """Return the body of the answer, and whether it is compressed with gzip."""
         match method:
             case "getBlock":
                 return self._block(Slot(params[0]), params[1]["transactionDetails"])
@@ -67,7 +67,7 @@ class Node:
         return _answer(result), False
 
     def measured(self, method: str) -> bytes:
-        """Return the body for *method* of a measurement, without the delay of a network."""
+        """Return the answer to *method*, which only measurements call, without a network delay."""
         return _answer(self._chain.head() if method == "bench_head" else self._chain.sent_at_s)
 
     def _head(self, config: Mapping[str, Any]) -> Slot:

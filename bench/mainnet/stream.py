@@ -1,4 +1,4 @@
-"""The chain as a Yellowstone server streams it: blocks with DEX transactions, and slots."""
+"""Streams the chain like a Yellowstone server: blocks with DEX transactions, and slots."""
 
 import asyncio
 import json
@@ -18,15 +18,15 @@ Request = geyser_pb2.SubscribeRequest
 Update = geyser_pb2.SubscribeUpdate
 Context = grpc.aio.ServicerContext[Request, bytes]
 
-# Of the protobuf wire format: a field with its length, and the continuation bit of a byte.
+# Parts of the protobuf wire format: the type of a field with a length, the continuation bit.
 LENGTH_DELIMITED: Final = 2
 MORE: Final = 0x80
 
 
 class Stream:
-    """A stream whose blocks share their transactions, encoded once.
+    """A stream whose blocks share their transactions, which are encoded once.
 
-    Encoding them for each block would take half a core of the machine that ingest is measured on.
+    Encoding them for each block would take half a core of the machine on which ingest is measured.
     """
 
     def __init__(self, chain: Chain, delay_s: float) -> None:
@@ -35,7 +35,7 @@ class Stream:
         self._calm, self._busy = Shared(chain.calm), Shared(chain.busy)
 
     async def subscribe(self, requests: AsyncIterator[Request], _: Context) -> AsyncIterator[bytes]:
-        """Yield each slot from the requested one, or the head, after the delay of the network."""
+        """Yield the messages of each slot from the requested one, or the head, with a delay."""
         request = await anext(requests)
         (name,) = request.blocks
         slot = Slot(request.from_slot) if request.HasField("from_slot") else self._chain.head()
@@ -68,12 +68,12 @@ class Stream:
         )
         block.block_time.timestamp = self._chain.block_time(slot)
         block.block_height.block_height = slot - FIRST
-        # A reader merges both parts of a message into one, with the transactions of both.
+        # A reader merges the two parts of a message into one message with the transactions of both.
         return shared.sent + block.SerializeToString()
 
 
 class Shared:
-    """The transactions that are in each block of one kind, as they are sent."""
+    """The transactions that all blocks of one kind have, encoded."""
 
     def __init__(self, transactions: Sequence[Entry]) -> None:
         infos = _infos(transactions)
@@ -103,7 +103,7 @@ def _varint(value: int) -> bytes:
 
 
 def _infos(transactions: Sequence[Entry]) -> list[geyser_pb2.SubscribeUpdateTransactionInfo]:
-    """Return those of *transactions* that pass the filter."""
+    """Return the messages for those of *transactions* that pass the filter."""
     touching = (entry for entry in transactions if _touches(entry))
     return [_info(entry, at) for at, entry in enumerate(touching)]
 
@@ -127,7 +127,7 @@ def _status(slot: Slot, status: geyser_pb2.SlotStatus) -> bytes:
 
 @asynccontextmanager
 async def stream(chain: Chain, port: int, delay_s: float) -> AsyncIterator[None]:
-    """Serve it on *port* during the block."""
+    """Serve the stream of *chain* on *port* during the block."""
     server = grpc.aio.server(compression=grpc.Compression.Gzip)
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "Subscribe": grpc.stream_stream_rpc_method_handler(

@@ -1,6 +1,6 @@
-"""uvicorn alone: the same bytes as mintscope's answer, from memory, through the same parser.
+"""uvicorn alone: it sends the bytes of an answer of mintscope from memory.
 
-`python -m bench.peers_http.bare PORT FOLDER`, where FOLDER holds `headers` and `body`.
+`python -m bench.peers_http.bare PORT FOLDER`, where FOLDER has `headers` and `body`.
 """
 
 import sys

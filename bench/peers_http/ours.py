@@ -1,4 +1,4 @@
-"""mintscope's API with one report that never changes.
+"""The API of mintscope with one report that never changes.
 
 `python -m bench.peers_http.ours PORT FOLDER`
 """
@@ -26,7 +26,7 @@ from mintscope.solana.blocks import WSOL
 
 
 class OneReport:
-    """Has one report."""
+    """The reports: one report for every mint."""
 
     def __init__(self, body: bytes) -> None:
         self._report = ReadReport(body, Slot(350_000_000), 412)

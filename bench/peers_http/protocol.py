@@ -1,7 +1,7 @@
-"""The least that Python can do: the same bytes as soon as the head of a request has ended.
+"""The least work in Python: it sends the same bytes when the head of a request has ended.
 
-`python -m bench.peers_http.protocol PORT FOLDER`, where FOLDER holds `headers` and `body`.
-No parser, no bounds, no date: what is left is the event loop and the kernel.
+`python -m bench.peers_http.protocol PORT FOLDER`, where FOLDER has `headers` and `body`. It has no
+parser, no limits and no date, so only the event loop and the kernel remain.
 """
 
 import asyncio
@@ -21,7 +21,8 @@ class Writes(asyncio.Protocol):
 
     @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's does not inherit it
+        # The class of uvloop does not inherit from it
+        self._transport = cast("asyncio.Transport", transport)
 
     @override
     def data_received(self, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""mintscope's API over a market of one mint, some of whose swaps are not folded yet.
+"""The API of mintscope over a market of one mint; some of its swaps are not folded yet.
 
 `python -m bench.peers_http.series PORT FOLDER`
 """
@@ -28,13 +28,13 @@ from mintscope.solana.blocks import USDC, WSOL
 
 MINUTES: Final = 1_500
 NOT_FINAL: Final = 32
-SWAPS: Final = 10  # of the mint in each slot that is not folded
+SWAPS: Final = 10  # the number of swaps of the mint in each slot that is not folded
 BEGIN_S: Final = 1_700_000_040
 POOL: Final = "58oQChx4yWmvKdwLLZzBi4ChoCc2fqCUWBkwMihLYQo2"
 
 
 async def fill(market: Market) -> None:
-    """Append trades of the mint: one each minute, and some in slots that are not final yet."""
+    """Append swaps of the mint: one each minute, and some in slots that are not final yet."""
     await market.store.start(mints=[WSOL], follows_files=True)
     changes: list[Change] = [_slot(n, BEGIN_S + 60 * n, 1) for n in range(1, MINUTES + 1)]
     await market.store.write([*changes, FinalSlot(Slot(MINUTES))])

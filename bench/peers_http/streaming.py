@@ -1,7 +1,7 @@
-"""mintscope's API with one mint that trades once a second: `... PORT FOLDER`.
+"""The API of mintscope with one mint that trades once a second: `... PORT FOLDER`.
 
-The price of a trade is the monotonic time at which it reached the log, so that a client of the same
-machine can measure how old an update is.
+The price of a trade is the monotonic time at which it reached the log, so that a client on the same
+machine can measure the age of an update.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ from mintscope.market.log import (
 from mintscope.solana.blocks import WSOL
 
 MINT: Final = Mint(WSOL)
-MINUTES: Final = 210  # so that every average has a value
+MINUTES: Final = 210  # enough minutes of history for a value of every average
 EVERY_S: Final = 1.0
 MANY: Final = 100_000
 

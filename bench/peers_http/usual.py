@@ -1,10 +1,10 @@
-"""The same endpoint as it is usually built: FastAPI, pydantic, SQLAlchemy's ORM, slowapi.
+"""The same endpoint in a usual implementation: FastAPI, pydantic, SQLAlchemy's ORM, slowapi.
 
-Correct and durable like ours: the test and the change are one statement, every
-debit has its entry, a commit is flushed, 30 requests a minute and token.
+It is as correct and durable as mintscope: one statement tests and changes the balance, every debit
+has an entry, a commit is flushed, and the limit is 30 requests a minute for each credit token.
 
-`python -m bench.peers_http.usual PORT FOLDER`, where FOLDER holds `report.json`
-and `tokens`, one credit token a line.
+`python -m bench.peers_http.usual PORT FOLDER`, where FOLDER has `report.json`, and `tokens` with
+one credit token in each line.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Streams in the usual design: a task and a queue for each client, uvicorn and Starlette.
+"""Streams in the usual design, with uvicorn and Starlette: a task and a queue for each client.
 
-`python -m bench.peers_http.usual_streams PORT`; nothing is paid for, and every event is sent as it
-is: the same bytes as ours, once a second.
+`python -m bench.peers_http.usual_streams PORT`; it charges nothing, and sends the same number of
+bytes as mintscope, once a second.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from starlette.routing import Route
 from bench.listening import PRICE
 from bench.peers_http.streaming import EVERY_S
 
-BYTES: Final = 900  # of an update of ours
+BYTES: Final = 900  # the size of an update of mintscope
 queues: set[asyncio.Queue[bytes]] = set()
 
 

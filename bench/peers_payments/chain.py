@@ -1,4 +1,4 @@
-"""A chain that confirms within about 800 ms, behind a network of 40 ms; records its times.
+"""A chain that confirms within about 800 ms, behind a network of 40 ms, and records times.
 
 `python -m bench.peers_payments.chain PORT BUYERS`
 """
@@ -21,13 +21,13 @@ from mintscope_devchain.server import answering
 from mintscope_devchain.svm.vm import Vm
 
 SLOT_MS = 200
-LAND_MS, CONFIRM_MS = 300, 400  # each plus up to a slot
+LAND_MS, CONFIRM_MS = 300, 400  # each takes up to a slot more
 LATENCY_MS = 40
 ATOMS = 10**12
 
 
 class Watched(Methods):
-    """Records when a payment arrived, was confirmed, and was first reported as confirmed."""
+    """A chain that records when a payment arrived, was confirmed, and was first reported so."""
 
     def __init__(self, vm: Vm) -> None:
         super().__init__(vm)
@@ -37,7 +37,7 @@ class Watched(Methods):
         self._reported: dict[str, float] = {}
 
     def watch(self) -> None:
-        """Record the blocks confirmed until now."""
+        """Record the blocks that are confirmed now."""
         for signature in self._sent.keys() - self._confirmed.keys():
             landed = self._vm.landed(signature)
             if landed is not None and self._vm.commitment(landed.block.slot) != "processed":

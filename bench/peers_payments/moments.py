@@ -23,10 +23,10 @@ async def server(app: ASGIApp, port: int) -> None:
 
 
 class Heart:
-    """ASGI middleware that answers /stall: the longest stall of the loop since the last request.
+    """ASGI middleware: /stall returns the longest stall of the loop since the last request.
 
-    Waits of its thread for a core are not counted if the system reports them
-    (Linux): on a shared machine other work causes those.
+    Waits of its thread for a core are not counted if the system reports them (Linux), because other
+    programs of a shared machine cause them.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -55,7 +55,7 @@ class Heart:
 
 
 def _waited_for_core_s() -> float:
-    """Return the time for which this thread was ready to run and did not."""
+    """Return the seconds for which this thread has waited for a core."""
     try:
         return int(SCHEDSTAT.read_bytes().split()[1]) / 1e9
     except OSError:

@@ -1,4 +1,4 @@
-"""mintscope selling credits, built as `mintscope api` builds it.
+"""An application of mintscope that sells credits, built as by `mintscope api`.
 
 `python -m bench.peers_payments.ours PORT FOLDER RPC_URL`
 """
@@ -36,7 +36,7 @@ RAISED = Limit(name="public", count=1_000_000, window_s=60)
 
 
 class NoReports:
-    """Tracks no mint, because only credits are sold here."""
+    """Reports of no mint, because only credits are sold here."""
 
     def ready(self, _mint: str) -> ReadReport | None:
         return None

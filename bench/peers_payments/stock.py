@@ -1,7 +1,7 @@
-"""The x402 package's own facilitator behind the same purchase, without storage.
+"""The facilitator of the x402 package behind the same purchase, without storage.
 
-    POST /purchase      in the event loop, as `x402Facilitator` is meant to be awaited
-    POST /threads       in threads, because it blocks
+    POST /purchase      in the event loop, as `x402Facilitator` is intended
+    POST /threads       in threads, because it blocks the event loop
 
 `python -m bench.peers_payments.stock PORT FOLDER RPC_URL`
 """
@@ -72,5 +72,5 @@ def _payload(request: Request) -> PaymentPayload:
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore")  # its Solana library is deprecated
+    warnings.simplefilter("ignore")  # the Solana library of x402 is deprecated
     uvloop.run(serve(int(sys.argv[1]), sys.argv[3]))

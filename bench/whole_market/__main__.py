@@ -1,11 +1,11 @@
-"""The load of the whole market, and more: `python -m bench.whole_market MINUTES [ENGINE...]`.
+"""The load of the whole market: `python -m bench.whole_market MINUTES [ENGINE...]`.
 
-`--slot-ms` is the pace of the chain, by default that of mainnet in November 2026.
+`--slot-ms` is the duration of a slot, by default that of mainnet in November 2026.
 
-5,000 swaps a second over 100,000 mints, all followed, are written and folded in one process as
-ingest does it, and read by `mintscope api` in another.  Prints how late a slot is, from when it was
-due until it is committed, and until it is in an answer; processor time and memory of each process,
-and what is on disk.
+One process writes and folds 5,000 swaps a second of 100,000 mints, all of them tracked, as ingest
+does; `mintscope api` reads them in another process.  It prints the delay of a slot, from the time
+at which it was due until it is committed, and until an answer includes it; the processor time and
+memory of each process; and the size on disk.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from bench.whole_market.writer import READY, swaps_of_a_slot
 from mintscope.app.config.load import child_environment
 from mintscope.kit.time import MINUTE_S, SECOND_MS
 
-WARM_UP_S: Final = 60.0  # until the log has its full length
+WARM_UP_S: Final = 60.0  # the time in which the log reaches its full length
 LOOK_EVERY_S: Final = 10.0
 PAUSE_S: Final = 0.01
 LATE_MS_MAX: Final = 2_000
@@ -43,7 +43,7 @@ MB: Final = 1_000_000
 
 @dataclass
 class Place:
-    """The location of the market, as the writer and the api take it, and its size."""
+    """The location of the market, in the forms for the writer and the api, and its size."""
 
     writer: str
     settings: dict[str, str]
@@ -53,7 +53,7 @@ class Place:
 
 @dataclass
 class Process:
-    """A process, and its measurements at intervals."""
+    """A process, with measurements at intervals."""
 
     name: str
     pids: Callable[[], list[int]]
@@ -62,7 +62,7 @@ class Process:
 
 
 def look(looked: list[Process]) -> None:
-    """Record the processor time and memory of each of *looked*."""
+    """Record the processor time and the memory of each of *looked*."""
     for each in looked:
         pids = each.pids()
         each.cpu_s.append(sum(map(cpu_s, pids)))
@@ -78,7 +78,8 @@ def on_sqlite() -> Iterator[Place]:
 
 @contextmanager
 def on_postgres() -> Iterator[Place]:
-    servers: Any = import_module("tests.support.processes.servers")  # what tests start, too
+    # The module with the servers of tests
+    servers: Any = import_module("tests.support.processes.servers")
     server = servers.PostgresServer(durable=True)
     try:
         server.start()
@@ -100,7 +101,7 @@ ENGINES: Final = {"SQLite": on_sqlite, "PostgreSQL": on_postgres}
 
 
 def measure(engine: str, minutes: float, slot_s: float) -> Iterator[Figure]:
-    """Yield the figures of one engine at a slot every *slot_s*."""
+    """Yield the figures of one engine, with a slot every *slot_s* seconds."""
     warm_up_s = min(WARM_UP_S, minutes * MINUTE_S)
     seconds = warm_up_s + minutes * MINUTE_S
     with ExitStack() as stack:

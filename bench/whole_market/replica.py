@@ -1,8 +1,8 @@
 """The part of an api process that follows shards: `python -m bench.whole_market.replica`.
 
-Arguments are TIMES and the places of the shards, in order.  It holds some mints of each in memory,
-and writes a line to the file TIMES for each slot of each shard: the shard, the slot, and the time
-from which its reports were as of the slot.
+Its arguments are TIMES and the places of the shards, in order.  It has some mints of each shard in
+memory, and writes a line to the file TIMES for each slot of each shard: the shard, the slot, and
+the time from which its reports were as of this slot.
 """
 
 import sys
@@ -26,11 +26,11 @@ from mintscope.market.follow.tailer import LogTailer, Observer
 from mintscope.market.log import Appended, Event
 
 LIVE_MINTS: Final = 5_000
-READ_MINTS: Final = 2_000  # the most traded
+READ_MINTS: Final = 2_000  # the number of mints in memory, the most traded ones
 
 
 class Times(Observer):
-    """Records each slot of shard *number* once all of its events are applied."""
+    """Records each slot of the shard *number* when all events of the slot are applied."""
 
     def __init__(self, number: int, file: TextIO) -> None:
         self._number = number
@@ -67,7 +67,7 @@ async def follow(places: Sequence[str], file: TextIO) -> None:
         reports = ShardTailers(followers)
         await reports.catch_up()
         for mint in Slots(MINTS).mints[:READ_MINTS]:
-            with suppress(InsufficientData):  # the mint is in memory nevertheless
+            with suppress(InsufficientData):  # the mint is then in memory, too
                 await reports.read(mint)
         expect_batches()
         print(READY, flush=True)

@@ -1,4 +1,4 @@
-"""Reports over the logs of several shards: the part of a replica that is not offered yet."""
+"""Reports over the logs of several shards: a part of a replica that is only in benchmarks."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,23 +10,23 @@ from mintscope.market.shard import shard_of
 
 
 class ShardTailers:
-    """Implements `market.report.Reports` over one tailer for each shard, in their order."""
+    """A `market.report.Reports` over one tailer for each shard, in the order of the shards."""
 
     def __init__(self, followers: Sequence[LogTailer]) -> None:
         self._followers = followers
 
     async def run(self) -> None:
-        """Follow the logs of all parts until cancelled, independently of each other."""
+        """Follow the logs of all shards, independently of each other, until cancelled."""
         async with asyncio.TaskGroup() as group:
             for follower in self._followers:
                 group.create_task(follower.run())
 
     async def catch_up(self) -> None:
-        """Apply every event that was committed before this call."""
+        """Apply all events that were committed before this call."""
         await asyncio.gather(*(follower.catch_up() for follower in self._followers))
 
     async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
-        """Return the report of *mint* of this *kind* as of the last applied slot of its part."""
+        """Return the report of *mint* of this *kind* as of the last applied slot of its shard."""
         return await self._of(mint).read(mint, kind)
 
     def ready(self, mint: str) -> ReadReport | None:
@@ -34,13 +34,13 @@ class ShardTailers:
         return self._of(Mint(mint)).ready(mint)
 
     def age_ms(self) -> int | None:
-        """Return the age of the last applied slot of the part that is farthest behind."""
+        """Return the age of the last applied slot of the shard that is farthest behind."""
         ages = [follower.age_ms() for follower in self._followers]
         known = [age for age in ages if age is not None]
         return max(known) if len(known) == len(ages) else None
 
     def folded(self) -> Slot | None:
-        """Return the newest slot that the candles of all parts include."""
+        """Return the newest slot that the candles of all shards include."""
         slots = [follower.folded() for follower in self._followers]
         known = [slot for slot in slots if slot is not None]
         return min(known) if len(known) == len(slots) else None

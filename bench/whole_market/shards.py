@@ -1,8 +1,9 @@
 """Twice the market in two shards: `python -m bench.whole_market.shards [MINUTES] [RATE]`.
 
-10,000 swaps a second over 100,000 mints.  Two writers each price all of them and log those of half
-of the mints, into two schemas of one PostgreSQL; a replica follows both.  Prints the delay of a
-slot until both have committed it, and until the replica's reports are as of it in both.
+There are 10,000 swaps a second of 100,000 mints.  Each of two writers prices all swaps, and logs
+the swaps of half of the mints into its schema of one PostgreSQL; a replica follows both.  It prints
+the delay of a slot until both writers have committed it, and until the reports of the replica are
+as of this slot in both shards.
 """
 
 import subprocess
@@ -33,7 +34,7 @@ LATE_MS_MAX: Final = 2_000
 
 @contextmanager
 def _process(module: str, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """Run *module* until the end of the block, once it is ready."""
+    """Run *module* until the end of the block."""
     run = [sys.executable, "-m", f"bench.whole_market.{module}", *arguments]
     with subprocess.Popen(run, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -49,8 +50,9 @@ def _expect_ready(process: "subprocess.Popen[str]") -> None:
 
 
 def measure(minutes: float, rate: int) -> Iterator[Figure]:
-    """Yield the figures of a run of *minutes*."""
-    servers: Any = import_module("tests.support.processes.servers")  # what tests start, too
+    """Yield the figures of a run of *minutes* minutes."""
+    # The module with the servers of tests
+    servers: Any = import_module("tests.support.processes.servers")
     server = servers.PostgresServer(durable=True)
     try:
         server.start()
@@ -67,7 +69,7 @@ def _measure(server: Any, folder: Path, minutes: float, rate: int) -> Iterator[F
             connection.execute(f"CREATE SCHEMA shard_{number}".encode())
             options = f"-c search_path=shard_{number}"
             places.append(make_conninfo(server.dsn, options=options))
-    seconds = HOUR_S  # the processes are stopped earlier
+    seconds = HOUR_S  # longer than the run, because the processes are stopped at its end
     with ExitStack() as stack:
         writers = [
             stack.enter_context(
@@ -104,22 +106,22 @@ def _measure(server: Any, folder: Path, minutes: float, rate: int) -> Iterator[F
 
 
 def _cpu_s(pids: Sequence[int]) -> float:
-    """Return the processor time of those of *pids* that still run."""
+    """Return the processor time of the processes *pids* that still run."""
     took_s = 0.0
     for pid in pids:
-        with suppress(FileNotFoundError):  # a connection of the server has ended
+        with suppress(FileNotFoundError):  # the process of a connection of the server has ended
             took_s += cpu_s(pid)
     return took_s
 
 
 def _slots_done(folder: Path, begin_s: float, end_s: float) -> int:
-    """Return the number of slots that the first shard committed between both times."""
+    """Return the number of slots that the first shard has committed between both times."""
     rows = (folder / "1").read_text().splitlines()
     return sum(begin_s <= float(row.split()[2]) < end_s for row in rows)
 
 
 def _late(folder: Path, begin_s: float, end_s: float) -> Iterator[Figure]:
-    """Yield the delay of each slot in the shard in which it was the latest."""
+    """Yield figures of the delay of slots, each in the shard where it was the latest."""
     due: dict[tuple[int, int], float] = {}
     committed: dict[int, list[float]] = defaultdict(list)
     for number in range(1, SHARDS + 1):
@@ -140,7 +142,7 @@ def _late(folder: Path, begin_s: float, end_s: float) -> Iterator[Figure]:
             if len(times) == SHARDS and begin_s <= due[1, slot] < end_s
         )
         yield _figure(f"slots {what}", len(late), "slots")
-        if not late:  # no slot was due meanwhile: the machine is overloaded
+        if not late:  # no slot was written in this time: the machine is overloaded
             continue
         for share, goal in ((50, ""), (99, f"<= {LATE_MS_MAX} ms")):
             value = late[min(len(late) * share // 100, len(late) - 1)]

@@ -1,9 +1,9 @@
-"""The part of ingest after the decoder, in a process of its own, by the clock.
+"""The part of ingest after the decoder, in a separate process, at the pace of the clock.
 
-`python -m bench.whole_market.writer sqlite:FOLDER|DSN SECONDS SLOT_S TIMES [SHARD] [RATE]`: makes a
-slot every SLOT_S, of RATE swaps a second, and writes a line to the file TIMES for each: its number,
-and the times at which it was due and committed.  With a SHARD, as `1/2`, it prices all swaps and
-logs those of its mints, as the ingest of a shard does.
+`python -m bench.whole_market.writer sqlite:FOLDER|DSN SECONDS SLOT_S TIMES [SHARD] [RATE]`:
+generates a slot every SLOT_S seconds, with RATE swaps a second, and writes a line to the file TIMES
+for each slot: its number, and the times at which it was due and committed.  With a SHARD, such as
+`1/2`, it prices all swaps, and logs the swaps of its mints, as in the ingest of a shard.
 """
 
 import asyncio
@@ -37,8 +37,9 @@ from mintscope.solana.blocks import WSOL
 
 MINTS: Final = 100_000
 SWAPS_A_SECOND: Final = 5_000
-FINAL_LAG: Final = 2  # slots, as since Alpenglow
-MINUTES_BEFORE: Final = 12  # in which every mint traded: a report needs nine
+FINAL_LAG: Final = 2  # in slots, as under Alpenglow
+# Minutes in which every mint trades before the start: a report needs nine
+MINUTES_BEFORE: Final = 12
 READY: Final = "ready"
 LISTED: Final = Batch("mint", {"address": "text", "since_slot": "bigint", "is_listed": "bigint"})
 
@@ -50,7 +51,7 @@ def opened(where: str) -> AbstractAsyncContextManager[Market]:
 
 
 def follow(where: str, mints: Sequence[Mint]) -> None:
-    """List *mints* before the first slot: one by one, as operators list them, takes minutes."""
+    """List *mints* before the first slot, all at once: one by one, it takes minutes."""
     kind, _, folder = where.partition(":")
     db: SqliteDatabase | PostgresDatabase
     if kind == "sqlite":
@@ -62,14 +63,14 @@ def follow(where: str, mints: Sequence[Mint]) -> None:
 
 
 def swaps_of_a_slot(slot_s: float, rate: int = SWAPS_A_SECOND) -> int:
-    """Return the number of swaps in a slot of *slot_s*: the rate per second is constant."""
+    """Return the number of swaps in a slot of *slot_s* seconds, for a constant rate per second."""
     return round(rate * slot_s)
 
 
 async def write(  # noqa: PLR0913, PLR0917 - the arguments of the command line
     where: str, seconds: float, slot_s: float, times: TextIO, shard: Shard, rate: int
 ) -> None:
-    """Write a slot every *slot_s* for so many seconds, or as soon as the one before is done."""
+    """Write a slot every *slot_s* for *seconds*, or as soon as the slot before is done."""
     made, clock = Slots(MINTS), SystemClock()
     swaps = swaps_of_a_slot(slot_s, rate)
     async with opened(where) as market:

@@ -1,1 +1,1 @@
-"""Generated input for all code that reads input of strangers."""
+"""Fuzzing: generated input for all code that reads untrusted input."""

@@ -1,7 +1,7 @@
-"""`make fuzz`: each target gets generated input for FUZZ_S seconds (60).
+"""`make fuzz`: each target gets generated input for FUZZ_S seconds (60 by default).
 
-A target may raise its own refusal; any other exception is a find, which is shrunk and
-printed.  Options: `make fuzz ARGS="--only base58"`.
+A target is allowed to raise its refusals.  Any other exception is a find: its input is made as
+short as possible, and printed.  Options: `make fuzz ARGS="--only base58"`.
 """
 
 import argparse
@@ -31,7 +31,7 @@ TARGETS: Final = {
     **claims.TARGETS,
 }
 USUAL_S: Final = 60
-BATCH: Final = 1_000  # inputs between two reads of the clock
+BATCH: Final = 1_000  # the number of inputs between two reads of the clock
 
 
 def fuzz(target: Target, seconds: float) -> Fuzzed:
@@ -52,7 +52,7 @@ def fuzz(target: Target, seconds: float) -> Fuzzed:
     def attempt(inputs: list[bytes]) -> None:
         nonlocal tried, is_found
         if not is_found and time.monotonic() - began_s >= seconds:
-            return  # a find is shrunk without a time limit
+            return  # after a find, its input is shortened without a time limit
         for each in inputs:
             tried += 1
             try:

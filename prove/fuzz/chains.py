@@ -1,4 +1,4 @@
-"""Input of nodes and files: blocks, transactions, answers."""
+"""Targets for input from nodes and files: blocks, transactions and answers."""
 
 from collections.abc import Coroutine
 from typing import Any, Final
@@ -30,7 +30,7 @@ SLOT: Final = Slot(7)
 
 
 def seeds() -> tuple[list[Any], dict[str, list[Any]]]:
-    """Return three blocks of a chain of ours, and transactions by the program they call."""
+    """Return three blocks of a devchain, and its transactions by the program that they call."""
     chain = Devchain(seed=1, now=NOW, mints=8, history_days=0.02)
     blocks, by_program = list[Any](), dict[str, list[Any]]()
     for slot in chain.blockstore.slots:
@@ -59,7 +59,7 @@ BLOCKS, BY_PROGRAM = seeds()
 
 
 def decode(text: bytes) -> None:
-    """Decode a transaction in the form of a source; any content has a result."""
+    """Decode a transaction in the form in which a source yields it; no content raises."""
     decode_block(JsonTransactions([msgspec.Raw(text)]))
 
 
@@ -112,11 +112,11 @@ def answering(body: bytes) -> httpx.MockTransport:
 
 
 async def _silent(_: float) -> None:
-    """Wait for nothing."""
+    """Return at once, in place of a wait."""
 
 
 def rpc(body: bytes) -> None:
-    """Send each request that ingest sends to a node; each may be refused separately."""
+    """Send all requests that ingest sends to a node; the node can refuse each of them."""
 
     async def ask() -> None:
         node = Rpc(ENDPOINT, clock=SystemClock(), transport=answering(body), sleep=_silent)
@@ -142,7 +142,7 @@ BODY: Final = bytearray()
 
 
 def payment_node(body: bytes) -> None:
-    """Send each request that selling sends to a node."""
+    """Send all requests that sales send to a node."""
     if not NODE:
         transport = httpx.MockTransport(lambda _: httpx.Response(200, content=bytes(BODY)))
         NODE[""] = PaymentNode(ENDPOINT, transport)

@@ -1,4 +1,4 @@
-"""Names that strangers send: wallets, purchases, addresses of webhooks, budgets of MCP clients."""
+"""Targets for names that strangers send: wallets, purchases, URLs of webhooks, budgets."""
 
 import json
 from contextlib import suppress
@@ -23,7 +23,7 @@ SELLER: Final = SimpleNamespace(origin="https://shop.example")
 
 
 def claim(text: bytes) -> None:
-    """Read the purchase that a wallet claims."""
+    """Read the id of a purchase whose credits a wallet claims."""
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):
@@ -36,7 +36,7 @@ def claim(text: bytes) -> None:
 
 
 def wallet(text: bytes) -> None:
-    """Read a wallet that an account links, its signature, and a typed code."""
+    """Read the address of a wallet that an account links, its signature, and a typed code."""
     shown = text.decode("latin-1")
     for read in ("_wallet", "_signature"):
         with suppress(BadRequest):
@@ -45,14 +45,14 @@ def wallet(text: bytes) -> None:
 
 
 def webhook(text: bytes) -> None:
-    """Check the address of a webhook; an accepted address uses https."""
+    """Check the URL of a webhook; an accepted URL uses https."""
     url = text.decode("latin-1")
     if url_flaw(url, allows_loopback=False) is None:
         assert httpx.URL(url).scheme == "https"
 
 
 def budget(text: bytes) -> None:
-    """Read the budget that an MCP client states, in one header or in several."""
+    """Read the budget of an MCP client from one header or from several."""
     for values in ([text.decode("latin-1")], text.decode("latin-1").split(";")):
         with suppress(UnreadableBudget):
             read_budget(values)

@@ -1,4 +1,4 @@
-"""Input of clients and operators: paths, forms, headers, tables."""
+"""Targets for input from clients and operators: paths, forms, headers and tables."""
 
 import json
 import sys
@@ -48,14 +48,14 @@ PATHS: Final = [
 
 
 class Site:
-    """The whole API, which answers every path with one of a few statuses."""
+    """The whole API, which must answer every path with one of a few statuses."""
 
     def __init__(self) -> None:
         self._opened = running_service(FOLDER)
         self._client = LOOP.run_until_complete(self._opened.__aenter__()).client
 
     def get(self, path: bytes) -> None:
-        """Request *path*, written as in the request line."""
+        """Request *path*, the bytes of the request line."""
         target = b"/" + path.lstrip(b"/").replace(b"#", b"")
         url = httpx.URL("http://test").copy_with(raw_path=target)
         status = LOOP.run_until_complete(self._client.get(url)).status_code
@@ -66,7 +66,7 @@ SITE: Final[list[Site]] = []
 
 
 def path(text: bytes) -> None:
-    """Request a path of any bytes that a request line may contain."""
+    """Request a path of any bytes that a request line can contain."""
     if not SITE:
         SITE.append(Site())
     printable = bytes(byte for byte in text if 0x20 < byte < 0x7F)
@@ -74,7 +74,7 @@ def path(text: bytes) -> None:
 
 
 def base58_text(text: bytes) -> None:
-    """Decode base58 text, and compare the bytes with those of integer arithmetic."""
+    """Decode base58 text, and compare the bytes with the result of integer arithmetic."""
     try:
         decoded = base58.decode(text.decode("latin-1"))
     except Unreadable:
@@ -111,20 +111,20 @@ SIGNUP: Final = {
 
 
 def signup(text: bytes) -> None:
-    """Read the fields of a sign-up."""
+    """Read the fields of an application."""
     fields = json.loads(text)
     if isinstance(fields, dict):
         parse_signup(fields)
 
 
 def forwarded(text: bytes) -> None:
-    """Find the client behind proxies."""
+    """Find the address of a client behind proxies, from the headers."""
     scope = {"client": ("127.0.0.1", 1), "headers": [(b"x-forwarded-for", text)]}
     assert ClientAddresses(["127.0.0.0/8", "::1/128"]).key(scope)
 
 
 def demand(text: bytes) -> None:
-    """Pay the demand of a seller, if the wallet is configured to pay it."""
+    """Read the demand of a seller, and pay it if the wallet allows this."""
     limit = SpendLimit(atoms_per_payment=30_000, atoms_in_all=30_000)
     wallet = PayerWallet(keypair=PAYER, pin=PIN, limit=limit)
     required, offer = wallet.choose(b64encode(text).decode())
@@ -142,7 +142,7 @@ DEMAND: Final = {
 
 
 def cursor(text: bytes) -> None:
-    """Read the cursor of each list; its values fit into a store."""
+    """Read a cursor of each list; the values of a valid one must fit into a store."""
     for shape in (BeforeSwap, EventPosition, ListPosition, PaymentPosition):
         with suppress(BadRequest):
             read = decode_cursor(b64encode(text).decode(), shape)
@@ -158,7 +158,7 @@ CURSORS: Final = [
 
 
 def passkey(text: bytes) -> None:
-    """Read the browser's answers for a new passkey, and for a proof by a passkey."""
+    """Read the answers of a browser for a new passkey, and for a proof by a passkey."""
     verifier = passkeys_at(["https://mintscope.example"], "mintscope")
     assert verifier is not None
     with suppress(PasskeyRefused):

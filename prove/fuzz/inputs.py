@@ -1,4 +1,4 @@
-"""Inputs of fuzzing: well-formed ones, changed in places."""
+"""Inputs of fuzzing: well-formed inputs with changes in some places."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -26,10 +26,10 @@ ODD: Final[tuple[Any, ...]] = (
     [[]],
     {"": {}},
 )
-# One number selects the place and the change, and makes several inputs: drawing a number takes
-# longer than trying an input.
+# One random number selects the place and the change, and is used for several inputs, because
+# drawing a number takes longer than trying an input.
 DRAW: Final = st.integers(0, 2**48)
-EDITS: Final = st.integers(1, 6)  # shrinking a find reduces them
+EDITS: Final = st.integers(1, 6)  # the number of changes in an input; shortening a find reduces it
 VARIANTS: Final = 32
 
 Inputs = st.SearchStrategy[list[bytes]]
@@ -42,7 +42,7 @@ def changed_bytes(seeds: Sequence[bytes]) -> Inputs:
 
 
 def changed_json(seeds: Sequence[Any]) -> Inputs:
-    """Return JSON texts like *seeds*, with places replaced, left out or repeated, and bytes."""
+    """Return JSON texts like *seeds*, with parts replaced, left out, repeated or cut."""
     texts = [json.dumps(seed) for seed in seeds]
     structural = st.builds(_changed, st.sampled_from(texts), DRAW, EDITS)
     return structural | changed_bytes([text.encode() for text in texts])
@@ -77,7 +77,8 @@ def _change(text: str, random: Random, edits: int) -> bytes:
             case "repeat" if isinstance(holder, list):
                 holder.append(holder[key])
             case _:
-                holder[key] = deepcopy(random.choice(ODD))  # the next edit may be inside it
+                # A copy, because the next change can be inside it
+                holder[key] = deepcopy(random.choice(ODD))
     return json.dumps(value[""]).encode()
 
 

@@ -10,7 +10,7 @@ KEPT: Final = BUILD / "fuzz.json"
 
 
 class Fuzzed(msgspec.Struct, frozen=True):
-    """The outcome of a target: the number of tried examples, the seconds, and the find."""
+    """The outcome of a target: the number of inputs, the seconds, and the find, if any."""
 
     examples: int
     seconds: float

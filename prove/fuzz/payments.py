@@ -1,4 +1,4 @@
-"""Payments as buyers send them."""
+"""Targets for payments of buyers."""
 
 import sys
 from base64 import b64encode
@@ -53,7 +53,7 @@ def header(text: bytes) -> None:
 
 
 def transaction(payment: bytes) -> None:
-    """Verify a transaction; only transactions that we created may pass."""
+    """Verify a transaction; only valid transactions that this module built must be accepted."""
     envelope = open_envelope(payment)
     if not isinstance(envelope, Refused):
         passed = not isinstance(verify(envelope, ASKED), Refused)

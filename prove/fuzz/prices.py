@@ -1,4 +1,4 @@
-"""Prices of nodes and feeds."""
+"""Targets for prices from nodes and feeds."""
 
 from base64 import b64encode
 from typing import Final
@@ -27,7 +27,7 @@ READING: Final = {"price": {"price": "150", "expo": -2, "publish_time": NOW // 1
 
 
 def _vault(amount: int) -> dict[str, object]:
-    """Return the answer to getAccountInfo of a token account of SOL."""
+    """Return the answer to getAccountInfo for a token account with *amount* of SOL."""
     data = bytes(Pubkey.from_string(WSOL)) + bytes(32) + amount.to_bytes(8, "little")
     text = b64encode(data.ljust(TOKEN_ACCOUNT_BYTES, b"\0")).decode()
     value = {"owner": TOKEN_PROGRAM, "lamports": 9, "data": [text, "base64"]}

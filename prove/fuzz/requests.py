@@ -1,4 +1,4 @@
-"""Other parts of requests than the path: queries, JSON bodies, arguments of tools, proofs."""
+"""Targets for parts of requests other than the path: queries, bodies, arguments, proofs."""
 
 import json
 from contextlib import suppress
@@ -59,7 +59,7 @@ def _request(query: bytes = b"") -> Request:
 
 
 def _expect_storable(value: object) -> None:
-    """Expect integers of 64 bits wherever in *value* they are."""
+    """Check that all integers inside *value* fit into 64 bits."""
     if isinstance(value, int):
         assert -INTEGERS <= value < INTEGERS
     elif isinstance(value, (list, tuple)):
@@ -70,7 +70,7 @@ def _expect_storable(value: object) -> None:
 
 
 def json_body(text: bytes) -> None:
-    """Read a body as an object, and as each shape that has numbers."""
+    """Read a body as an object, and as each type of body that has numbers."""
     with suppress(UnreadableBody):
         _expect_storable(parse_object(_request(), text))
     for shape in (
@@ -85,7 +85,7 @@ def json_body(text: bytes) -> None:
 
 
 def query(text: bytes) -> None:
-    """Read a query in the form of each list and report."""
+    """Read a query as each list and report does."""
     for shape in QUERIES:
         with suppress(BadRequest):
             read = read_query(_request(text), shape)
@@ -93,9 +93,9 @@ def query(text: bytes) -> None:
 
 
 def condition(text: bytes) -> None:
-    """Read a condition of screens, and of alerts and backtests; an error names a place in the text.
+    """Read a condition for screens, alerts and backtests; an error must name a place in the text.
 
-    It is evaluated as a screen does; an alert and a backtest accept it or give a reason.
+    The condition is evaluated as in a screen; alerts and backtests must accept it or give a reason.
     """
     written = text.decode(errors="replace")
     for known in (FIELDS, ALL_FIELDS):
@@ -114,7 +114,7 @@ def condition(text: bytes) -> None:
 
 
 def arguments(text: bytes) -> None:
-    """Read the arguments of a tool."""
+    """Read the arguments of each MCP tool."""
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):
@@ -126,13 +126,13 @@ def arguments(text: bytes) -> None:
 
 
 def link(text: bytes) -> None:
-    """Read the link of an e-mail."""
+    """Read the last part of a link in an e-mail."""
     found = parse_link(text.decode("latin-1"))
     assert found is None or found[0] < INTEGERS
 
 
 def proof(text: bytes) -> None:
-    """Read the text that a wallet signed, and the signature."""
+    """Read a text that a wallet has signed, and the signature."""
     for changed, signature in ((text.decode("latin-1"), bytes(64)), (WRITTEN, text)):
         for wallet in (KEY, text.decode("latin-1")):
             flaw = find_text_flaw(
@@ -142,7 +142,7 @@ def proof(text: bytes) -> None:
 
 
 def email(text: bytes) -> None:
-    """Read an address; the result is read again as the same address."""
+    """Read an e-mail address; if it is read again, the result must be the same."""
     read = parse_email(text.decode(errors="replace"))
     assert parse_email(read) == read
 

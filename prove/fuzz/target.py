@@ -18,7 +18,7 @@ NOW: Final = UnixMs(1_700_000_000_000)
 
 @dataclass(frozen=True)
 class Target:
-    """A function that may raise one of *refusals* for an input, and nothing else."""
+    """A function that must raise no exception except *refusals*, whatever its input is."""
 
     inputs: Inputs
     examine: Callable[[bytes], object]

@@ -1,1 +1,1 @@
-"""`make interop`: newest and older clients by other authors, against a service of this checkout."""
+"""`make interop`: runs new and old clients by other authors against this checkout."""

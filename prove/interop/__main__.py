@@ -1,6 +1,7 @@
-"""Run each client in a separate folder; print a table; return 1 if one failed.
+"""Runs each client in a separate folder, prints a table, and returns 1 if a client failed.
 
-The packages of a client come from its registry, so this needs a network; `make test` leaves it out.
+The packages of a client come from its registry, so this needs a network, and `make test` does not
+run it.
 """
 
 import json
@@ -26,7 +27,7 @@ from support.processes.documented_service import GENESIS, DocumentedService, doc
 TOOLS: Final = Path(sys.executable).parent
 INSTALL_S_MAX: Final = 180.0
 RUN_S_MAX: Final = 60.0
-SHOWN: Final = 300  # characters of a client's output
+SHOWN: Final = 300  # the number of characters of the output of a client that the table shows
 NO_PYTHON: Final = "not run: this machine has no such Python"
 
 
@@ -58,7 +59,7 @@ def main() -> int:
 
 
 def _run(client: OtherClient, folder: Path, service: DocumentedService, token: str) -> str:
-    """Return the output of *client*, errors included."""
+    """Run *client*; return its output, including that on stderr."""
     buyer = GENESIS.key(client.name + client.version)  # a wallet without credits
     service.mintscope(f"faucet {buyer.pubkey()} --url {service.rpc_url} --usdc 10")
     environment = dict(os.environ) | {  # noqa: TID251 - with it comes the registry of the machine
@@ -94,7 +95,7 @@ def _run(client: OtherClient, folder: Path, service: DocumentedService, token: s
 def _said_by_own(
     client: OtherClient, words: list[str], folder: Path, environment: dict[str, str]
 ) -> str:
-    """Return the output of *client*, the wheel of this checkout, with its Python."""
+    """Run *client*, the wheel of this checkout, with its version of Python; return its output."""
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT / "packages" / "client", check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")
@@ -108,7 +109,7 @@ def _said_by_own(
 
 
 def _pythons() -> list[Path]:
-    """Return the folders of pyenv's Pythons, which uv does not find."""
+    """Return the folders of the Pythons of pyenv, because uv does not find them."""
     return sorted(Path.home().glob(".pyenv/versions/*/bin"))
 
 

@@ -198,14 +198,14 @@ ORIGIN: Final = "ORIGIN"  # stands for the address of the service
 class OtherClient:
     """A client by other authors, or a client of this checkout.
 
-    packages   of npm, or an address below ORIGIN; empty: a Python program, with the packages of
-               this checkout
-    wheels     of Python, for a program that needs other packages
-    flags      of Node
-    is_forced  its peer dependencies conflict: npm installs them anyway
-    python     a version of Python that the client of this checkout runs with
-    program    runs with the address of the service and a mint
-    expects    the expected output, or a part of it
+    packages   packages of npm, or an address below ORIGIN; empty: the program is a Python program
+               that uses the packages of this checkout
+    wheels     wheels of Python, for a program that needs other packages
+    flags      command-line flags of Node
+    is_forced  whether npm must install its peer dependencies although they conflict
+    python     the version of Python for the client of this checkout
+    program    the program; its arguments are the address of the service and a mint
+    expects    the expected output, or a part of that output
     """
 
     name: str
@@ -516,7 +516,8 @@ CLIENTS: Final = (
         version="5.16.0",
         packages=("@stoplight/prism-cli@5.16.0",),
         program=readers.PRISM,
-        expects="200 200 200 200 200 200 200 200 422 200 0",  # 422: prism's own, of the request
+        # 422: prism itself refuses the request
+        expects="200 200 200 200 200 200 200 200 422 200 0",
         does="validates nine answers, refuses a bad request",
     ),
     OtherClient(
@@ -585,7 +586,7 @@ CLIENTS: Final = (
         name="mintscope-client (Pyodide)",
         version="Python 3.14",
         packages=("pyodide@314.0.7",),
-        flags=("--experimental-wasm-jspi",),  # with which Python waits for a socket
+        flags=("--experimental-wasm-jspi",),  # Python needs it to wait for a socket
         program=readers.IN_WASM,
         expects="True 2 True INVALID_TOKEN_ADDRESS 14",
         does="reads, streams, reads errors",

@@ -1,9 +1,9 @@
-"""Programs of clients that pay: of x402, older and newer, and of MPP."""
+"""Programs that use clients that pay: older and newer clients of x402, and clients of MPP."""
 
 from typing import Final
 
-# Each is run with the address of the service and a mint.  The key of a wallet that has SOL, the
-# payment token and USDC is in SOLANA_PRIVATE_KEY.
+# The arguments of each program are the address of the service and a mint.  The key of a wallet that
+# has SOL, the payment token and USDC is in SOLANA_PRIVATE_KEY.
 SIGNER: Final = """
 import { createKeyPairSignerFromBytes, getBase58Encoder } from "@solana/kit";
 const [origin, mint] = process.argv.slice(2);
@@ -69,7 +69,7 @@ const capped = await careful(`${origin}/v1/token/${mint}`).catch((why) => why.me
 console.log(report.status, bundle.status, (await lost.json()).error.code, capped);
 process.exit(0);
 """
-# Its node of mainnet and its own service for balances are replaced; all else is unchanged.
+# The program replaces the client's node of mainnet and its service for balances, and nothing else.
 OF_AGENTCASH: Final = """
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";

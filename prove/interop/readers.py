@@ -1,4 +1,4 @@
-"""Programs of clients that read: of MCP, of OpenAPI generators, of streams and of webhooks."""
+"""Programs that use clients that read: of MCP, OpenAPI generators, streams and webhooks."""
 
 from typing import Final
 
@@ -272,8 +272,8 @@ except WebhookVerificationError as why:
     print(read["type"], why)
 """
 
-# The client of this checkout with Python 3.14, which few machines have: as WebAssembly. Payments
-# are left out: solders has no wheel for it.
+# The client of this checkout with Python 3.14. Few machines have that version, so it runs as
+# WebAssembly, without payments, because solders has no wheel for WebAssembly.
 IN_WASM: Final = """
 import { execFileSync } from "node:child_process";
 import { loadPyodide } from "pyodide";

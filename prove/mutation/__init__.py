@@ -1,1 +1,1 @@
-"""Mutation testing by mutmut: one change at a time, after which some test must fail."""
+"""Mutation testing by mutmut: one change of the code at a time, after which a test must fail."""

@@ -1,8 +1,8 @@
-"""`make mutation`: mutmut makes one change at a time, after which some test must fail.
+"""`make mutation`: mutmut makes one change of the code at a time, after which a test must fail.
 
-`make mutation ARGS=kit/limits.py` takes modules or folders below src/mintscope; by default all of
-the plan.  Mutants that may survive are named in survivors.toml, with the reason.  A run that was
-interrupted resumes where it ended, if no file was changed since.
+`make mutation ARGS=kit/limits.py` takes modules or folders below src/mintscope; the default is all
+modules in `plan`.  survivors.toml names the mutants that are allowed to survive, with the reason.
+An interrupted run is resumed if no file has changed since then.
 """
 
 import argparse
@@ -24,7 +24,7 @@ GOAL_PERCENT: Final = 95.0
 
 
 def main() -> int:
-    """Mutate, print every survivor and score; return 1 if a module is below 95 %."""
+    """Mutate the modules; print survivors and scores; return 1 if a score is below 95 %."""
     parser = argparse.ArgumentParser(prog="python -m prove.mutation", description=__doc__)
     parser.add_argument("paths", nargs="*", default=list(TESTS), metavar="PATH")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="tests run in them")
@@ -61,7 +61,7 @@ def _modules(path: str) -> Iterator[str]:
 
 
 def _score(module: str, mutants: list[Mutant], justified: dict[str, str]) -> Score:
-    """Return the score of *module*, and print its survivors and needless entries of the list."""
+    """Return the score of *module*; print its survivors, and entries of the list that it lacks."""
     survivors = []
     used = set()
     for mutant in (each for each in mutants if not each.killed):
@@ -83,7 +83,7 @@ def _score(module: str, mutants: list[Mutant], justified: dict[str, str]) -> Sco
 
 
 def _is_named(name: str, key: str) -> bool:
-    """Return whether *key* is *name*, or the beginning of it and a star."""
+    """Return whether *key* is *name*, or a beginning of *name* followed by a star."""
     return name.startswith(key[:-1]) if key.endswith("*") else name == key
 
 

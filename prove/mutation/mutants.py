@@ -1,7 +1,7 @@
-"""The mutants of a module by mutmut, with names that do not change by edits elsewhere.
+"""The mutants of a module by mutmut, with names that edits elsewhere do not change.
 
-mutmut numbers the mutants of a function, and each edit moves the numbers.  The name used here says
-which function is changed, and what becomes what in it: the smallest expression or statement.
+mutmut numbers the mutants of a function, and an edit changes the numbers.  A name here has the
+function, and its smallest expression or statement that is changed, before and after.
 """
 
 import ast
@@ -12,15 +12,15 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 ORIGINAL: Final = "__mutmut_orig"
-BETWEEN: Final = "ǁ"  # of mutmut: between a class and its method
-# Exit codes that mutmut notes for a mutant: no test failed, or no test calls the function.
+BETWEEN: Final = "ǁ"  # in names of mutmut: between a class and its method
+# Exit codes that mutmut stores for a mutant: no test failed, or no test calls the function.
 ALIVE: Final = {0, 5, 33}
-# Not tried: interrupted, or skipped.
+# Exit codes of mutants that were not tried: interrupted, or skipped.
 UNTRIED: Final = {None, 2, 34}
 
 
 class Mutant(NamedTuple):
-    """One mutant: where it is, its outcome, and the seconds that its tests took."""
+    """One mutant: its name, its outcome, and the seconds that its tests took."""
 
     name: str
     line: int
@@ -90,7 +90,7 @@ def _difference(before: Any, after: Any) -> tuple[Any, Any]:
 
 
 def _is_the_rest_alike(before: Any, after: Any) -> bool:
-    """Return whether two nodes of one type have as many children, and equal plain values."""
+    """Return whether two nodes of a type have equally many children, and equal plain values."""
     return all(
         len(old) == len(new)
         if isinstance(old, list) and isinstance(new, list)

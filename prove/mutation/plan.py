@@ -1,4 +1,4 @@
-"""The modules that are mutated, and their tests, the fastest first."""
+"""The modules that are mutated, and the tests of each, the fastest tests first."""
 
 from typing import Final
 
@@ -24,7 +24,7 @@ ACCOUNTS: Final = (
     "accounts/mail",
     "spec/test_exchange_secret.py",
 )
-# A theft ends on pages: only their tests cover it completely.
+# Only tests of pages cover the recovery after a theft completely.
 TAKEN_BACK: Final = (
     "accounts/test_taking_back.py",
     "accounts/test_account_pages.py",
@@ -34,7 +34,7 @@ KEPT_ANSWERS: Final = ("api/test_kept_answers.py", "spec/test_answers_given_agai
 INDICATORS: Final = ("market",)
 GUESSED: Final = ("kit", "docs/test_example_secrets.py", "stores/test_pepper.py")
 NAMES: Final = ("market/test_shown_names.py", "market/test_look_alikes.py")
-# These take minutes, and find little that the others do not.
+# These tests take minutes, and find little that the other tests do not.
 LEFT_OUT: Final = (
     "payments/test_crash_points.py",
     "payments/chain/test_garbled_chain.py",
@@ -42,7 +42,7 @@ LEFT_OUT: Final = (
     "accounts/test_floods.py",
 )
 
-# The first prefix of a module counts.
+# The first row with a prefix of the module counts.
 TESTS: Final[dict[str, tuple[str, ...]]] = {
     "kit/limits.py": (
         "kit/test_limits_together.py",

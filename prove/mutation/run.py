@@ -37,9 +37,9 @@ OPTIONS: Final = (
     *("-m", "not process and not browser"),
 )
 NOT_LINKED: Final = (".*", "build", "dist", "var", "node_modules", "__pycache__", "mintscope-data")
-# Expressions on such lines are left alone: the texts of errors are for people.
+# Expressions on such lines are not mutated, because the texts of errors are for people.
 PROSE: Final = (r"^\s*raise ", r"^\s*\"[^\"]*\"$")
-# numba would run the code that it compiled before, and mutmut changes no decorated function.
+# numba would run code that it compiled earlier, and mutmut does not change decorated functions.
 COMPILED: Final = "market/engine/"
 COMPILING: Final = re.compile(r"^@(?:bulk_)?kernel\n", re.MULTILINE)
 
@@ -49,7 +49,7 @@ def run(modules: Sequence[str], tests: Sequence[str], *, processes: int) -> dict
 
     modules    below src/mintscope
     tests      files and folders below tests/
-    Raises     SystemExit if mutmut fails, because a test fails without any mutant for instance
+    Raises     SystemExit if mutmut fails, for example because a test fails without a mutant
     """
     folder = FOLDERS / modules[0].removesuffix(".py").replace("/", ".")
     selection = [f"tests/{test}" for test in tests] + [
@@ -85,9 +85,9 @@ def _tops() -> list[Path]:
 
 
 def _prepare(folder: Path, settings: str, compiled: Sequence[str]) -> None:
-    """Link this repository into *folder*, unless an earlier run of the same files can go on.
+    """Link this repository into *folder*, unless an earlier run of the same files is resumed.
 
-    compiled    modules whose functions are plain Python there
+    compiled    modules whose compiled functions are plain Python in *folder*
     """
     digest = hashlib.sha256(settings.encode())
     for top in _tops():

@@ -1,4 +1,4 @@
-"""The scores of the modules, kept in build/ for the report."""
+"""The scores of the modules, stored in build/ for the report."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ class Score(msgspec.Struct):
     survivors: list[str] = []
 
     def percent(self) -> float:
-        """Return the share of the mutants that tests could kill."""
+        """Return the percentage of killed mutants, not counting those allowed to survive."""
         counted = self.mutants - self.justified
         return 100 * self.killed / counted if counted else 100.0
 

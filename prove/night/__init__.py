@@ -1,1 +1,1 @@
-"""Reports to an operator at night: real faults under a running service, and the signs of each."""
+"""Faults of a running service at night, and the signs by which an operator learns of each."""

@@ -1,7 +1,7 @@
-"""`make night`: each fault under a running service, and the reports of it to an operator.
+"""`make night`: causes each fault of a running service, and checks its signs for an operator.
 
-Every row must be named within 60 s by at least two of: the log, an alert of a real Prometheus with
-the rules of deploy/, /v1/health and /status, and `mintscope doctor`.  The rules are evaluated as
+Within 60 s, at least two of these must name the fault: the log; an alert of a real Prometheus with
+the rules of deploy/; /v1/health and /status; and `mintscope doctor`.  The rules are evaluated as
 they are shipped; metrics are read every 5 s.
 """
 
@@ -17,13 +17,13 @@ from prove.night.signs import Observer, Signs
 
 GOAL_S: Final = 60.0
 GOAL_PLACES: Final = 2
-ALERT_S: Final = 150.0  # wait for an alert, which may need longer than the goal
+ALERT_S: Final = 150.0  # seconds to wait for an alert, which can take longer than the goal
 HEALED_S: Final = 90.0
 KINDS: Final = ("sqlite", "stream", "postgres", "quiet")
 
 
 def main() -> int:
-    """Try every row, and print the table; return 1 if one misses its goal."""
+    """Try every row, and print the table; return 1 if a row misses its goal."""
     rows, waits_for_alerts = _arguments()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a row at once
     print(_line("fault", "/readyz", "log", "alert", "status", "doctor", "named in 60 s"))
@@ -57,10 +57,10 @@ def _arguments() -> tuple[Sequence[Row], bool]:
 
 
 def _try(running: Installation, row: Row, waits_for_alerts: bool) -> bool:  # noqa: FBT001 - of main
-    """Cause the fault of *row*, print its signs, end it; return whether it met its goal."""
+    """Cause and end the fault of *row*, and print its signs; return whether it met its goal."""
     if row.after_s:
         time.sleep(row.after_s)
-        running.wait_ready(HEALED_S)  # a busy machine may have disturbed it
+        running.wait_ready(HEALED_S)  # a busy machine can have disturbed the service
     observer = Observer(running, row.naming)
     with row.breaks(running):
         observer.observe(GOAL_S, ALERT_S if waits_for_alerts else GOAL_S)
@@ -82,7 +82,7 @@ def _heal(running: Installation, row: Row) -> None:
         print(f"    NOT HEALED from {row.name!r}: {trouble}")
         raise
     print(f"    ready again after {took_s:.1f} s")
-    time.sleep(6.0)  # a run of the checks, and a scrape
+    time.sleep(6.0)  # time for a run of the checks, and for a read of metrics
 
 
 def _reported(signs: Signs) -> list[str]:

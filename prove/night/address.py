@@ -1,4 +1,4 @@
-"""Proxies: the public address of a service with its certificate, and one that can go silent."""
+"""Proxies: one at the public address of a service, with TLS, and one that can become silent."""
 
 import asyncio
 import ssl
@@ -50,7 +50,7 @@ def certificate(path: Path, days: float) -> Path:
 class Proxy:
     """Passes bytes from *port* to *behind*, and back; with *pem* it terminates TLS.
 
-    is_silent   nothing is passed on, and connections stay open
+    is_silent   whether it passes nothing on, while connections stay open
     """
 
     def __init__(self, port: int, behind: int, pem: Path | None = None) -> None:
@@ -68,7 +68,7 @@ class Proxy:
         self._context.load_cert_chain(pem)
 
     async def serve(self, ready: threading.Event, end: asyncio.Event) -> None:
-        """Serve until *end*."""
+        """Serve until *end* is set; set *ready* when it listens."""
         server = await asyncio.start_server(self._pass, "127.0.0.1", self.port, ssl=self._context)
         ready.set()
         async with server:

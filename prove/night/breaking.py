@@ -1,4 +1,4 @@
-"""Faults beside the node: memory, a long-running reader, receivers of webhooks, a silent stream."""
+"""Faults of parts other than the node: memory, a long reader, webhooks, a silent stream."""
 
 import mmap
 import secrets
@@ -18,15 +18,16 @@ from mintscope_client.examples.agent_signup import Agent
 from prove.night.installation import Installation, NotReady
 
 MARGIN: Final = 0.02
-RULES: Final = 6  # each sends one webhook; five failures in a row are reported
+# The number of alert rules, each with one webhook; the service reports five failures in a row
+RULES: Final = 6
 SCOPES: Final = "signals:read,signals:write"
 KIB: Final = 1024
-CLOSED_PORT: Final = 65_535  # nothing listens
+CLOSED_PORT: Final = 65_535  # a port on which nothing listens
 
 
 @contextmanager
 def memory_short(installation: Installation) -> Iterator[None]:
-    """Take so much memory that less is free than the limit of the check."""
+    """Allocate so much memory that less than the limit of the check is free."""
     free = memory_free_share()
     assert free is not None
     share = free - installation.memory_share_min + MARGIN
@@ -63,7 +64,7 @@ def log_is_read(installation: Installation) -> Iterator[None]:
 
 @contextmanager
 def receivers_down(installation: Installation) -> Iterator[None]:
-    """Send a webhook of each of some alert rules to an address at which nothing listens."""
+    """Send the webhooks of RULES alert rules to an address at which nothing listens."""
     with httpx.Client(base_url=installation.url, timeout=20) as client:
         client.headers["Authorization"] = f"Bearer {_api_key(installation, client)}"
         asked = {
@@ -105,7 +106,7 @@ def _data(answer: httpx.Response) -> dict[str, Any]:
 
 @contextmanager
 def stream_silent(installation: Installation) -> Iterator[None]:
-    """Pass on nothing between ingest and the gRPC server; connections stay open."""
+    """Pass nothing on between ingest and the gRPC server, while connections stay open."""
     assert installation.stream is not None
     installation.stream.is_silent = True
     try:

@@ -31,7 +31,7 @@ SCRAPE_S: Final = 5
 GENESIS: Final = Genesis(0)
 CHAIN: Final = ("--mints", "3", "--history-days", "0.02")
 RULES: Final = ROOT / "deploy" / "prometheus" / "alerts.yaml"
-# Space above the limit of the disk check; other processes write less than this during a run.
+# Free space above the limit of the disk check; other processes write less than this during a run.
 ROOM_MIB: Final = 2_000
 DISK_LIMIT: Final = "MINTSCOPE_WATCH__DISK_FREE_BYTES_MIN"
 MEMORY_ROOM: Final = 0.15  # free above the limit of the check of the memory
@@ -39,16 +39,16 @@ WAL_BYTES_MAX: Final = 5 * 1024**2  # a log of usual length has 1,000 pages and 
 
 
 class NotReady(Exception):
-    """The installation does not get ready; the message has the last observations."""
+    """The installation has not become ready; the message has the last observations."""
 
 
 @dataclass(kw_only=True)
 class Installation:
     """The running processes, and their addresses.
 
-    kind      sqlite; quiet: SQLite, without other faults before; postgres; stream: SQLite, and
-              blocks by gRPC
-    stream    between ingest and the gRPC server of the chain
+    kind      sqlite; quiet: SQLite, for a fault that must be the first one; postgres; stream:
+              SQLite, and blocks by gRPC
+    stream    the proxy between ingest and the gRPC server of the chain
     """
 
     kind: str
@@ -67,11 +67,11 @@ class Installation:
 
     @property
     def log(self) -> Path:
-        """The log of serve and its children."""
+        """The path of the log of `serve` and its children."""
         return self.folder / "serve.log"
 
     def child(self, name: str) -> int:
-        """Return the process that `serve` runs for *name*, 0 while there is none."""
+        """Return the id of the process that `serve` runs for *name*; 0 if there is none."""
         pid = self.serve.pid
         for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
             try:
@@ -83,11 +83,14 @@ class Installation:
         return 0
 
     def get(self, path: str) -> httpx.Response:
-        """Ask the api, not by way of the proxy.  Raises httpx.HTTPError."""
+        """Send a request to the api, not through the proxy.  Raises httpx.HTTPError."""
         return httpx.get(f"{self.url}{path}", timeout=5)
 
     def failing(self) -> dict[str, str]:
-        """Return the failing checks of /v1/health and their reasons; all, if it does not answer."""
+        """Return the failing checks of /v1/health and their reasons.
+
+        If /v1/health does not answer, return all checks.
+        """
         try:
             checks = self.get("/v1/health").json()["data"]["checks"]
         except (httpx.HTTPError, KeyError, ValueError):
@@ -182,7 +185,8 @@ def installation(kind: str) -> Iterator[Installation]:
         memory_share_min = max(0.0, (memory_free_share() or 0.0) - MEMORY_ROOM)
         settings["MINTSCOPE_WATCH__MEMORY_FREE_SHARE_MIN"] = f"{memory_share_min:.3f}"
         if kind == "quiet":
-            settings["MINTSCOPE_CHAIN__BACKFILL_S"] = "0"  # the history of this chain has pauses
+            # No backfill, because the history of this chain has pauses
+            settings["MINTSCOPE_CHAIN__BACKFILL_S"] = "0"
         if stream is not None:
             settings["MINTSCOPE_CHAIN__SOURCE"] = "geyser"
             settings["MINTSCOPE_GEYSER__URLS"] = f"http://127.0.0.1:{stream.port}"

@@ -1,4 +1,4 @@
-"""A node in front of the devchain's node, with one fault at a time."""
+"""A node in front of the node of the devchain, with one fault at a time."""
 
 import json
 import threading
@@ -18,17 +18,17 @@ TIMEOUT_S: Final = 20.0
 BEHIND_SLOTS: Final = 400
 CLOCK_S: Final = 65
 CLOCK_SYSVAR: Final = "SysvarC1ock11111111111111111111111111111111"
-EVERY_SLOTS: Final = 40  # one fault leaves out one slot in this many
+EVERY_SLOTS: Final = 40  # a fault that leaves out slots leaves out one of this many
 
 Call = dict[str, Any]
-# Takes the call and a function that asks the node behind; returns (HTTP status, type, body).
+# From the call, and a function that asks the real node, to (HTTP status, content type, body).
 Reply = tuple[int, str, bytes]
 Ask = Callable[[Call], Any]
 Fault = Callable[[Call, Ask], Reply]
 
 
 class FaultyNode:
-    """Answers as the node at *behind* does, apart from *fault*; None: no fault."""
+    """Answers like the node at *behind*, with the fault *fault*; None: no fault."""
 
     def __init__(self, behind: str) -> None:
         self.url = ""
@@ -75,7 +75,7 @@ def html(_call: Call, _ask: Ask) -> Reply:
 
 
 def stands_still() -> Fault:
-    """Return the fault of a node that gets no further blocks."""
+    """Return the fault of a node that receives no more blocks."""
     head: list[int] = []
 
     def fault(call: Call, ask: Ask) -> Reply:
@@ -87,7 +87,7 @@ def stands_still() -> Fault:
 
 
 def behind() -> Fault:
-    """Return the fault of a node that is BEHIND_SLOTS behind the chain."""
+    """Return the fault of a node that is BEHIND_SLOTS slots behind the chain."""
 
     def fault(call: Call, ask: Ask) -> Reply:
         return _until(_newest(ask) - BEHIND_SLOTS, call, ask)
@@ -101,7 +101,7 @@ def _newest(ask: Ask) -> int:
 
 
 def _until(head: int, call: Call, ask: Ask) -> Reply:
-    """Answer as a node would that knows nothing after slot *head*."""
+    """Answer like a node that knows nothing after the slot *head*."""
     method = call["method"]
     params = call.get("params") or []
     if method in {"getBlock", "getBlockTime"} and params[0] > head:
@@ -136,14 +136,14 @@ def finality_stands() -> Fault:
 
 
 def null_blocks(call: Call, ask: Ask) -> Reply:
-    """Return no block, without a reason."""
+    """Answer null for every block."""
     if call["method"] == "getBlock":
         return in_json({"jsonrpc": "2.0", "id": call["id"], "result": None})
     return in_json(ask(call))
 
 
 def pruned(call: Call, ask: Ask) -> Reply:
-    """Return no block: all of them were deleted."""
+    """Refuse every block: the node has deleted it."""
     if call["method"] != "getBlock":
         return in_json(ask(call))
     error = {"code": -32001, "message": "Block cleaned up, does not exist on node."}
@@ -151,7 +151,7 @@ def pruned(call: Call, ask: Ask) -> Reply:
 
 
 def skips_some(call: Call, ask: Ask) -> Reply:
-    """Report the slot of one block in EVERY_SLOTS as skipped."""
+    """Report one of EVERY_SLOTS slots as skipped, although it has a block."""
     if call["method"] != "getBlock" or call["params"][0] % EVERY_SLOTS:
         return in_json(ask(call))
     error = {"code": -32007, "message": f"Slot {call['params'][0]} was skipped"}
@@ -159,7 +159,7 @@ def skips_some(call: Call, ask: Ask) -> Reply:
 
 
 def truncates_one() -> Fault:
-    """Return the fault of a node that returns half of one block, at every request."""
+    """Return the fault of a node that always returns one block cut in half."""
     broken: list[int] = []
 
     def fault(call: Call, ask: Ask) -> Reply:
@@ -184,7 +184,7 @@ def without_time(call: Call, ask: Ask) -> Reply:
 
 
 def clock(seconds: int) -> Fault:
-    """Return the fault of a machine whose clock is *seconds* ahead of the chain's."""
+    """Return the fault of a machine whose clock is *seconds* ahead of the chain."""
 
     def fault(call: Call, ask: Ask) -> Reply:
         answer = ask(call)
@@ -201,7 +201,7 @@ def clock(seconds: int) -> Fault:
 
 
 def _put_back(data: list[str], seconds: int) -> None:
-    """Put the clock sysvar in base64 back; its time is a little-endian i64 at byte 32."""
+    """Set back the time in the sysvar Clock, in base64; it is a little-endian i64 at byte 32."""
     raw = bytearray(b64decode(data[0]))
     time = int.from_bytes(raw[32:40], "little", signed=True) - seconds
     raw[32:40] = time.to_bytes(8, "little", signed=True)
@@ -211,7 +211,7 @@ def _put_back(data: list[str], seconds: int) -> None:
 def without(address: str) -> Fault:
     """Return the fault of a node that leaves out the transactions that name *address*.
 
-    A filtering proxy does so.
+    This is the fault of a proxy that filters transactions.
     """
 
     def fault(call: Call, ask: Ask) -> Reply:
@@ -227,7 +227,7 @@ def without(address: str) -> Fault:
 
 
 def empty_wallet(wallet: str) -> Fault:
-    """Return the fault of a chain on which *wallet* is empty."""
+    """Return the fault of a chain on which *wallet* has no SOL."""
 
     def fault(call: Call, ask: Ask) -> Reply:
         answer = ask(call)
@@ -270,14 +270,14 @@ def faulty_node(behind_url: str) -> Iterator[FaultyNode]:
 
 
 class Feed:
-    """A price feed in the format of Pyth's Hermes; it answers if `works`."""
+    """A price feed in the format of Hermes (Pyth), which answers only while `works` is set."""
 
     def __init__(self) -> None:
         self.url = ""
         self.works = True
 
     def answer(self) -> Reply:
-        """Return the current price, a dollar."""
+        """Return the current price, which is a dollar."""
         if not self.works:
             return 503, "text/plain", b"no"
         price = {

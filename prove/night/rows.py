@@ -1,4 +1,4 @@
-"""The faults of a night, and the signs that must name each."""
+"""The faults of `make night`, and the signs that must name each fault."""
 
 import os
 import resource
@@ -22,7 +22,7 @@ from prove.night.installation import DISK_LIMIT, GENESIS, Installation
 from prove.night.signs import Naming
 
 MIB: Final = 1024**2
-BELOW_MIB: Final = 100  # the limit of the disk, while it fills up
+BELOW_MIB: Final = 100  # MiB of free space: the limit of the check of the disk while it fills up
 FILL_EVERY_S: Final = 1.0
 KILL_EVERY_S: Final = 5.0
 
@@ -33,9 +33,9 @@ Breaking = Callable[[Installation], AbstractContextManager[None]]
 class Row:
     """One fault.
 
-    breaks   causes the fault during the block
-    kind     of the installation
-    after_s  of undisturbed service before the fault
+    breaks   returns a context manager that causes the fault during its block
+    kind     the kind of the installation
+    after_s  the seconds without a fault before this fault
     """
 
     name: str
@@ -46,7 +46,7 @@ class Row:
 
 
 def of_node(make: Callable[[], faults.Fault]) -> Breaking:
-    """Return the context manager that gives the node the fault of *make*."""
+    """Return the context manager that makes the node have the fault that *make* returns."""
 
     @contextmanager
     def broken(installation: Installation) -> Iterator[None]:
@@ -61,7 +61,7 @@ def of_node(make: Callable[[], faults.Fault]) -> Breaking:
 
 @contextmanager
 def no_price(installation: Installation) -> Iterator[None]:
-    """Silence the feed of the payment token's price."""
+    """Silence the price feed of the payment token."""
     installation.feed.works = False
     try:
         yield
@@ -70,7 +70,7 @@ def no_price(installation: Installation) -> Iterator[None]:
 
 
 def shows(name: str) -> Breaking:
-    """Return the context manager that makes the proxy show the certificate of that name."""
+    """Return the context manager that makes the proxy present the certificate *name*."""
 
     @contextmanager
     def broken(installation: Installation) -> Iterator[None]:
@@ -85,7 +85,7 @@ def shows(name: str) -> Breaking:
 
 @contextmanager
 def disk_fills_up(installation: Installation) -> Iterator[None]:
-    """Fill the disk up to the limit of its check, and fill space that others free meanwhile."""
+    """Fill the disk up to the limit of its check, and again if other processes free space."""
     most = int(installation.environment[DISK_LIMIT]) - BELOW_MIB * MIB
     path = installation.folder / "filler"
     healed = threading.Event()
@@ -112,7 +112,7 @@ def disk_fills_up(installation: Installation) -> Iterator[None]:
 
 @contextmanager
 def disk_full(installation: Installation) -> Iterator[None]:
-    """Block all writes of ingest and api to files; and try a debit."""
+    """Make all writes of ingest and api to files fail, and try a debit."""
     pids = [installation.child("ingest"), installation.child("api")]
     before = resource.prlimit(pids[0], resource.RLIMIT_FSIZE)
     for pid in pids:
@@ -125,7 +125,7 @@ def disk_full(installation: Installation) -> Iterator[None]:
 
 
 def killed(name: str) -> Breaking:
-    """Return the context manager that kills the child *name* of serve after each 5 s it runs."""
+    """Return the context manager that kills the child *name* of serve after every 5 s."""
 
     @contextmanager
     def broken(installation: Installation) -> Iterator[None]:
@@ -150,7 +150,7 @@ def killed(name: str) -> Breaking:
 
 @contextmanager
 def mail_server_down(installation: Installation) -> Iterator[None]:
-    """Write an e-mail; nothing listens at the address of the mail server."""
+    """Put an e-mail into the outbox; nothing listens at the address of the mail server."""
     with httpx.Client(base_url=installation.url, timeout=20) as client:
         Agent(client, "night@example.org", 0).sign_up()
     yield
@@ -168,7 +168,7 @@ def postgres_stopped(installation: Installation) -> Iterator[None]:
 
 
 def node_naming(log: str, doctor: str | None = None) -> Naming:
-    """Return the signs of faults of a node: the checks of ingest, and late data."""
+    """Return the signs of a fault of the node: the checks of ingest, and late data."""
     return Naming(
         log=log,
         alerts="MintscopeNode|MintscopeDataOld|MintscopeNodeStandsStill",
@@ -362,7 +362,7 @@ ROWS: Final = (
         name="a venue has no trades",
         breaks=of_node(lambda: faults.without(PUMP_SWAP)),
         kind="quiet",
-        after_s=WATCHED_S_MIN + 20,  # of observation before a silence counts as unusual
+        after_s=WATCHED_S_MIN + 20,  # seconds of observation before a silence counts as unusual
         naming=Naming(
             log='"check": "venues".*check_fails',
             alerts="MintscopeVenueSilent",
@@ -381,7 +381,7 @@ ROWS: Final = (
     Row(
         name="memory is nearly used up",
         breaks=breaking.memory_short,
-        kind="quiet",  # the limit is the free space at the start of the service
+        kind="quiet",  # the limit is set from the free space at the start of the service
         naming=Naming(
             log="of the memory to be free", alerts="MintscopeMemoryShort", status="memory: "
         ),

@@ -1,4 +1,4 @@
-"""The signs of a fault, with their seconds: the log, alerts, the status, the doctor."""
+"""The signs of a fault in the log, alerts, status and doctor, each with its time in seconds."""
 
 import json
 import re
@@ -23,7 +23,7 @@ LEVELS: Final = frozenset({"warning", "error", "critical"})
 class Naming:
     """The expected signs of a fault, each as a regular expression; None: no sign there.
 
-    log      in a line of the log, as JSON
+    log      in a line of the log, which is JSON
     alerts   the name of an alert
     status   a check of /v1/health and /status, with its reason
     doctor   a line of `mintscope doctor` that is not ok
@@ -45,7 +45,7 @@ class Signs:
     first_line: str = ""
 
     def note(self, where: str, at_s: float, words: str) -> None:
-        """Record that the fault is named *where*; only the first time counts."""
+        """Record that the place *where* names the fault at *at_s*; only the first time counts."""
         if where not in self.named_s:
             self.named_s[where] = at_s
             self.said[where] = words
@@ -56,7 +56,7 @@ class Signs:
 
 
 class Observer:
-    """Observes an installation while a fault lasts; earlier signs do not count."""
+    """Observes the signs of an installation while a fault lasts, without earlier signs."""
 
     def __init__(self, installation: Installation, naming: Naming) -> None:
         self._installation = installation
@@ -69,9 +69,9 @@ class Observer:
         self.signs = Signs()
 
     def _alerts_that_stay(self) -> set[str]:
-        """Return the firing alerts, after a wait for those that may name the fault to resolve.
+        """Return the alerts that fire, without those that still resolve after an earlier fault.
 
-        They resolve some scrapes after the fault before.
+        They resolve a few reads of metrics after the end of their fault.
         """
         until_s = time.monotonic() + RESOLVED_S
         while True:
@@ -82,9 +82,9 @@ class Observer:
             time.sleep(LOOK_S)
 
     def observe(self, enough_s: float, most_s: float) -> None:
-        """Observe until the fault is named everywhere, at most *enough_s*, or *most_s* for alerts.
+        """Observe until all places have named the fault, or *enough_s* seconds have passed.
 
-        An expected alert is awaited until *most_s*.
+        An expected alert is awaited for up to *most_s* seconds.
         """
         wanted = {name for name, words in vars_of(self._naming) if words is not None}
         start_s = self._start_s = time.monotonic()
@@ -135,7 +135,8 @@ class Observer:
         for line in self._new_lines():
             if line.get("level") in LEVELS and not signs.first_line:
                 signs.first_line = f"{at_s:.0f} s {line.get('event')}"
-            is_old = "repeated" in line  # folded: of a minute that may be before the fault
+            # A folded line counts a minute, which can have begun before the fault
+            is_old = "repeated" in line
             text = json.dumps(line)
             if naming.log is not None and not is_old and re.search(naming.log, text):
                 signs.note("log", at_s, _said(line))
@@ -147,7 +148,7 @@ class Observer:
                 self.signs.note("doctor", time.monotonic() - self._start_s, line)
 
     def _new_lines(self) -> Iterator[dict[str, Any]]:
-        """Yield the complete lines of the log since the last call."""
+        """Yield the complete lines that the log has since the last call."""
         with self._installation.log.open("rb") as log:
             log.seek(self._log_at)
             new = log.read()
@@ -161,7 +162,7 @@ class Observer:
 
 
 def vars_of(naming: Naming) -> list[tuple[str, str | None]]:
-    """Return the places of *naming*, by name."""
+    """Return the name of each place of *naming*, with its expected sign."""
     places = ("log", "alerts", "status", "doctor")
     return [(place, getattr(naming, place)) for place in places]
 

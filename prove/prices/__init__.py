@@ -1,4 +1,4 @@
-"""Rules that decide which swaps set a price, tried on the same markets and attacks.
+"""Rules that decide which swaps set a price, compared on the same markets and attacks.
 
 `python -m prove.prices` prints the table of decision 60.
 """

@@ -1,4 +1,4 @@
-"""Print the results of each rule on each market."""
+"""Prints the results of each rule on each market."""
 
 import argparse
 from collections.abc import Callable, Sequence

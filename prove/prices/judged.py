@@ -1,4 +1,4 @@
-"""The error of a rule on a market: the price served against that of the honest pools."""
+"""The error of a rule on a market: its price compared with the price of the honest pools."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
@@ -11,12 +11,12 @@ TRUTH_S: Final = 60
 
 
 class Judged(NamedTuple):
-    """The comparison of a served price with the true one.
+    """The comparison of the price of a rule with the true price.
 
-    worst      the served price over the true one at its worst, or the inverse: 1.0 is right
-    off_s      seconds in which it was more than OFF off
-    seconds    that were judged
-    longest_s  the longest time off in one piece
+    worst      the largest ratio of the two prices, the larger over the smaller: 1.0 is no error
+    off_s      the number of seconds in which the error was more than OFF
+    seconds    the number of seconds that were compared
+    longest_s  the longest time without a break, in seconds, in which the error was more than OFF
     """
 
     worst: float
@@ -34,7 +34,8 @@ def judge(
 ) -> Judged:
     """Return the error of *rule* on *trades*, second by second from *since_s* on.
 
-    truth   whether the price of a swap is the true one from then on; None: of every honest one
+    truth   a function: whether the price of a swap is the true price until the next such swap;
+            None: the swap is honest
     """
     served = true = 0.0
     worst = 1.0
@@ -73,7 +74,9 @@ def least_capital(
 ) -> float | None:
     """Return the least dollars with which *attack* moves the price by OFF for *off_s* seconds.
 
-    attack   (dollars) -> the trades, and the second from which they are judged
+    most     the most dollars that are tried; None is returned if they do not suffice
+
+    attack   a function from dollars to trades and the second from which they are compared
     """
 
     def moves(usd: float) -> bool:
@@ -91,7 +94,7 @@ def least_capital(
 
 
 def extreme(rule: Rule, trades: Iterable[Trade], since_s: int = 0) -> float:
-    """Return the highest price that an attacker's swap set, over the last honest one before it."""
+    """Return the largest ratio, either way, of an attacker's set price to the last honest price."""
     most = true = 1.0
     for one in trades:
         sets = rule.sets_price(one.offer)

@@ -11,13 +11,13 @@ from mintscope.market.standing import Offer
 
 START: Final = 1_700_000_000
 SOL_USD: Final = 150.0
-UNNAMED: Final = "unnamed"  # prefix of pools without an address
+UNNAMED: Final = "unnamed"  # the prefix of the names of pools without an address
 
 
 class Trade(NamedTuple):
-    """A swap as rules see it, and a fact that only the simulation has.
+    """A swap with the data that rules see, and *is_attack*, which only the simulation knows.
 
-    is_attack   the swap is by an attacker
+    is_attack   whether the swap is by an attacker
     """
 
     offer: Offer
@@ -26,7 +26,7 @@ class Trade(NamedTuple):
 
 @dataclass
 class Pool:
-    """Constant product: *quote* dollars against *base* tokens, a fee on the amount it receives."""
+    """A constant-product pool of *quote* dollars and *base* tokens, with a fee on its input."""
 
     name: str
     quote: float
@@ -36,18 +36,18 @@ class Pool:
 
     @property
     def spot(self) -> float:
-        """Dollars per token."""
+        """The price in the pool, in dollars per token."""
         return self.quote / self.base
 
     def buy(self, usd: float) -> float:
-        """Return the price that *usd* buys at."""
+        """Buy for *usd* dollars; return the price that was paid."""
         taken = self.base - self.base * self.quote / (self.quote + usd * (1 - self.fee))
         self.quote += usd
         self.base -= taken
         return usd / taken
 
     def sell(self, usd: float) -> float:
-        """Return the price that about *usd* worth of tokens sells at."""
+        """Sell tokens worth about *usd* dollars; return the price that was received."""
         tokens = usd / self.spot
         paid = self.quote - self.quote * self.base / (self.base + tokens * (1 - self.fee))
         self.quote -= paid
@@ -55,7 +55,7 @@ class Pool:
         return paid / tokens
 
     def move_to(self, spot: float) -> float:
-        """Trade until one token costs *spot*; return the dollars paid, negative for a sale."""
+        """Return the dollars that buy until the price is *spot*, negative for a sale; no fee."""
         root = sqrt(spot * self.quote * self.base)
         return root - self.quote
 
@@ -105,10 +105,10 @@ def crowd(  # noqa: PLR0913 - what a market is made of
 ) -> Iterator[Trade]:
     """Yield honest trades: deeper pools are traded more often; arbitrage closes price gaps.
 
-    every_s      a trade, on average
-    size         of a trade on average, as a part of the depth of its pool
-    volatility   of the value of the token, per second (log-normal)
-    drift        of that value, per second
+    every_s      the average seconds between two trades
+    size         the average size of a trade, as a part of the depth of its pool
+    volatility   the volatility of the value of the token, per second (log-normal)
+    drift        the drift of that value, per second
     """
     time = begin
     worth = pools[0].spot
@@ -130,6 +130,6 @@ def crowd(  # noqa: PLR0913 - what a market is made of
 
 
 def in_order(*parts: Iterable[Trade]) -> list[Trade]:
-    """Return all trades in order of time, those of one second in the order of the parts."""
+    """Return all trades in order of time; within a second, in the order of *parts*."""
     together = [one for part in parts for one in part]
     return sorted(together, key=lambda one: one.offer.time)

@@ -1,4 +1,4 @@
-"""The rules that were compared; each decides for each swap whether it sets the price."""
+"""The compared rules, which decide for each swap whether it sets the price."""
 
 from abc import ABC, abstractmethod
 from collections import deque
@@ -15,16 +15,16 @@ FRACTION: Final = 1 / 8
 
 
 class Rule(Protocol):
-    """A rule, in its state before the first swap of a mint."""
+    """A rule, with its state for one mint."""
 
     def sets_price(self, offer: Offer) -> bool:
         """Return whether the next swap sets the price."""
 
 
 class FirstVolume:
-    """The rule of decision 18: the pool with most volume of the first ten minutes decides.
+    """The rule of decision 18: the pool with the most volume in the first ten minutes decides.
 
-    Implemented from its text, because the original code was removed.
+    It is implemented from the text of the decision, because the code was removed.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class FirstVolume:
         self._at = self._since = self._until = self._lead = 0
 
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the pool decides, agrees, or may decide from now on."""
+        """Return whether the pool decides, its price agrees, or it decides from now on."""
         if not self._pool:
             self._begin(offer)
             self._lead = offer.volume
@@ -82,7 +82,7 @@ class FirstVolume:
 
 
 class Weighed(ABC):
-    """A rule that weighs the pools of a mint; by default their median decides."""
+    """A rule that weighs the pools of a mint; by default, their weighted median decides."""
 
     def __init__(self, *, is_deepest: bool = False) -> None:
         self._last: dict[str, Offer] = {}
@@ -107,7 +107,7 @@ class Weighed(ABC):
 
 
 class ByVolume(Weighed):
-    """The median of pools by their volume of ten minutes, at most a tenth of it by one signer."""
+    """The median of pools, weighed by the volume of ten minutes, at most a tenth per signer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,13 +115,13 @@ class ByVolume(Weighed):
 
     @override
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the pool of the swap sets the price; add the swap to its recent volume."""
+        """Return whether the pool of the swap sets the price, and add the swap to its volume."""
         self._recent.setdefault(offer.pool, deque()).append(offer)
         return super().sets_price(offer)
 
     @override
     def weight(self, pool: str, time: int) -> float:
-        """Return the volume of ten minutes, capped for each signer."""
+        """Return the volume of the pool in ten minutes, with a cap for each signer."""
         kept = self._recent[pool]
         while kept and time - kept[0].time > 600:
             kept.popleft()
@@ -133,19 +133,19 @@ class ByVolume(Weighed):
 
 
 class ByDepth(Weighed):
-    """The median, or the deepest alone, by the quote that each swap left in its pool."""
+    """The median of pools, or the deepest pool; weights are the quote after the newest swap."""
 
     @override
     def weight(self, pool: str, time: int) -> float:
-        """Return the newest depth; after an hour without a swap, nothing."""
+        """Return the newest depth of *pool*; 0 after an hour without a swap."""
         last = self._last[pool]
         return float(last.depth or 0) if time - last.time <= 3_600 else 0.0
 
 
 class ByStanding:
-    """The rule of decision 60, as the product has it.
+    """The rule of decision 60, with the code of the service.
 
-    curves   by the pools that migrations name; here nothing else names them
+    curves   the curve that each pool replaces, by pool
     """
 
     def __init__(self, curves: Mapping[str, str] | None = None) -> None:
@@ -153,7 +153,7 @@ class ByStanding:
         self._curves = dict(curves or {})
 
     def sets_price(self, offer: Offer) -> bool:
-        """Return whether the swap leaves its pool near the median of the pools that count."""
+        """Return whether the pool counts and is near the median after the swap."""
         curve = self._curves.pop(offer.pool, None)
         if curve is not None:
             self._standing, _ = stand(self._standing, replace(offer, succeeds=curve))

@@ -1,4 +1,4 @@
-"""Ordinary days and attacks, as lists of trades."""
+"""Ordinary markets and attacks, as lists of trades."""
 
 import gzip
 import json
@@ -22,26 +22,27 @@ from prove.prices.market import (
 )
 
 LAUNCHES: Final = Path(__file__).resolve().parents[3] / "shared/data/market_2026"
-MOVED_TO_POOL_SOL: Final = 85.0  # pump.fun moves about that much to the pool
-CURVE_SOL: Final = 115.0  # of which 30 are virtual
+MOVED_TO_POOL_SOL: Final = 85.0  # SOL; pump.fun moves about this amount from a curve to the pool
+CURVE_SOL: Final = 115.0  # SOL in a full curve, of which 30 are virtual
 
 
-BOUGHT_OF_FALLING: Final = 0.75  # share of purchases while a fee falls, as at a launch
+# The share of purchases among trades while a fee falls, as at a launch
+BOUGHT_OF_FALLING: Final = 0.75
 CURVES_S: Final = (20, 45, 60, 90, 120, 200, 300, 450, 550, 900)
 
 
 class Scenario(NamedTuple):
-    """Trades, and the second from which they are judged."""
+    """The trades of a market, and the second from which they are compared."""
 
     trades: Sequence[Trade]
     since_s: int = 0
 
 
-# Honest days
+# Honest markets
 
 
 def leaves_curve(seed: int, *, moves: float, in_s: float = 20.0, curve_s: int = 1_200) -> Scenario:
-    """Return a token that leaves its curve, whose pool moves by *moves* within *in_s*."""
+    """Return a token that leaves its curve; the price in its pool moves by *moves* in *in_s*."""
     random = Random(seed)
     curve = Pool("curve", CURVE_SOL * SOL_USD, CURVE_SOL * SOL_USD, fee=0.0125)
     on_curve = list(crowd(random, [curve], end=curve_s, every_s=1.0, size=0.005))
@@ -57,9 +58,12 @@ def leaves_curve(seed: int, *, moves: float, in_s: float = 20.0, curve_s: int = 
 def changes_pool(
     seed: int, *, part: float, moves: float, every_s: float = 2.0, is_known: bool = True
 ) -> Scenario:
-    """Liquidity is taken out of a pool, unseen; one of *part* of its depth remains, and moves.
+    """Return a market whose pool loses its liquidity.
 
-    is_known   the other pool traded before
+    No swap shows the loss.  Another pool with the part *part* of its depth remains, and its price
+    moves.
+
+    is_known   whether the other pool traded before
     """
     random = Random(seed)
     left, other = Pool("left", 100_000, 100_000), Pool("other", 100_000 * part, 100_000 * part)
@@ -71,7 +75,7 @@ def changes_pool(
 
 
 def many_pools(seed: int) -> Scenario:
-    """Three pools of different depth and fee, kept together by arbitrage; a lively token."""
+    """Return a busy token in three pools of different depth and fee, with arbitrage."""
     random = Random(seed)
     pools = [
         Pool("deep", 100_000, 100_000, 0.0025),
@@ -87,14 +91,14 @@ def is_deep(one: Trade) -> bool:
 
 
 def launches() -> Iterator[tuple[str, Scenario]]:
-    """Yield (mint, real trades of its pool after a made curve of some length) ten times a mint."""
+    """Yield, per mint, scenarios of its real trades after generated curves of several lengths."""
     for launch in read_launches():
         for curve_s in CURVES_S:
             yield launch["mint"], real_launch(launch, curve_s)
 
 
 def read_launches(path: Path = LAUNCHES / "launch_trades.jsonl.gz") -> list[dict[str, Any]]:
-    """Return the launches of market_2026; none if the data is missing."""
+    """Return the launches in the data market_2026; empty if the data is missing."""
     if not path.exists():
         return []
     with gzip.open(path, "rt") as lines:
@@ -102,7 +106,7 @@ def read_launches(path: Path = LAUNCHES / "launch_trades.jsonl.gz") -> list[dict
 
 
 def real_launch(launch: dict[str, Any], curve_s: int) -> Scenario:
-    """Return *launch* after *curve_s* seconds of its curve."""
+    """Return the trades of *launch*, after *curve_s* seconds of trades on its curve."""
     swaps = [one for one in launch["swaps"] if one["sol"] >= 0.001 and one["tokens"] > 0]
     middle = median(one["sol"] / one["tokens"] for one in swaps)
     swaps = [one for one in swaps if 1 / 30 < one["sol"] / one["tokens"] / middle < 30]
@@ -133,7 +137,7 @@ def real_launch(launch: dict[str, Any], curve_s: int) -> Scenario:
 
 
 def stranger_in_first_minutes(seed: int) -> Scenario:
-    """Two pools with about 150 SOL of volume, and one trade of 2.5 SOL at five times the price."""
+    """Return pools with about 150 SOL of volume, and one trade of 2.5 SOL at 5 times the price."""
     random = Random(seed)
     pools = [Pool("one", 30_000, 30_000), Pool("two", 30_000, 30_000)]
     honest = list(crowd(random, pools, end=7_200, every_s=4.0))
@@ -141,7 +145,7 @@ def stranger_in_first_minutes(seed: int) -> Scenario:
 
 
 def second_market(seed: int) -> Scenario:
-    """Return a market of a venue that names no pool, and a stranger's second one there at x3."""
+    """Return a market whose venue names no pools, and an attack in a second pool there."""
     pool = Pool(f"{UNNAMED}-0", 100_000, 100_000)
     honest = list(crowd(Random(seed), [pool], end=1_200, every_s=3.0))
     own = [_own(700 + 3 * n, 3.0, 1_000.0, 1_000.0, pool=f"{UNNAMED}-1") for n in range(100)]
@@ -149,20 +153,20 @@ def second_market(seed: int) -> Scenario:
 
 
 def cents_near(seed: int) -> Scenario:
-    """Ten cents at 4.9 % above, again and again."""
+    """Return repeated trades of ten cents at 4.9 % above the price."""
     honest, price = _honest(seed, 1_800)
     own = [_own(700.0 + 5 * n, 1.049 * price(700 + 5 * n), 0.1, 10.0) for n in range(200)]
     return Scenario(in_order(honest, own), 700)
 
 
 def cents_after_quiet(seed: int) -> Scenario:
-    """Thirty-five seconds of quiet, and then 30 cents at twenty times the price."""
+    """Return 35 seconds without a trade, and then a trade of 30 cents at twenty times the price."""
     honest, _ = _honest(seed, 1_000)
     return Scenario(in_order(honest, [_own(1_035.0, 20.0, 0.3, 30.0)], _later(seed, 1_050)), 1_000)
 
 
 def washed(seed: int) -> Scenario:
-    """Five trades of 10,000 SOL at 500 times the price, with money that is there."""
+    """Return five trades of 10,000 SOL at 500 times the price, in a pool with as much money."""
     honest, _ = _honest(seed, 1_800)
     usd = 10_000 * SOL_USD
     own = [_own(900.0 + n, 500.0, usd, usd, signer=f"own-{n}") for n in range(5)]
@@ -170,7 +174,7 @@ def washed(seed: int) -> Scenario:
 
 
 def turned_over(seed: int) -> Scenario:
-    """Return trades of 600,000,000 USD each, in a made-up quote, that move a pool of ten by 7 %."""
+    """Return trades of 600,000,000 USD each, in a fake quote, that move a pool of 10 USD by 7 %."""
     honest, _ = _honest(seed, 1_800)
     own = [_own(900.0 + n, 3.0, 6e8, 10.0, signer=f"own-{n % 3}") for n in range(600)]
     moved = [_own(1_500.0 + n, 3.2, 6e8, 10.0) for n in range(3)]
@@ -178,21 +182,21 @@ def turned_over(seed: int) -> Scenario:
 
 
 def junk(seed: int) -> Scenario:
-    """Five hundred pools of ten dollars at three times the price, one after the other."""
+    """Return trades in 500 pools of ten dollars at three times the price, one after the other."""
     honest, _ = _honest(seed, 1_800)
     own = [_own(700 + 2 * n, 3.0, 1.0, 10.0, pool=f"junk-{n}") for n in range(500)]
     return Scenario(in_order(honest, own), 700)
 
 
 def for_a_second(seed: int) -> Scenario:
-    """Return a million dollars that are in a pool for one second, traded there at +50 %."""
+    """Return a trade at +50 % in a pool that has a million dollars for only one second."""
     honest, _ = _honest(seed, 1_800)
     own = [_own(900.0 + n / 4, 1.5, 1_000.0, 1e6, signer=f"own-{n}") for n in range(4)]
     return Scenario(in_order(honest, own), 900)
 
 
 def for_a_second_in_many(seed: int) -> Scenario:
-    """Return a million dollars that goes through ten pools within a second, twice, at +50 %."""
+    """Return trades at +50 % by a million dollars that go twice through ten pools in a second."""
     honest, _ = _honest(seed, 1_800)
     own = [
         _own(900.0 + n / 20, 1.5, 1_000.0, 1e6, pool=f"own-{n % 10}", signer=f"own-{n}")
@@ -202,9 +206,9 @@ def for_a_second_in_many(seed: int) -> Scenario:
 
 
 def over_a_window(seed: int) -> Scenario:
-    """Return a million dollars for a second in a pool that has held ten dollars for ten minutes.
+    """Return a trade in a pool that has a million dollars for a second, after ten for ten minutes.
 
-    A half minute of the rule ends in that second.
+    A half minute by which the rule measures depth ends in that second.
     """
     honest, price = _honest(seed, 1_800)
     end = 1_240 - (START + 1_240) % 30 + 30
@@ -217,7 +221,10 @@ def over_a_window(seed: int) -> Scenario:
 
 
 def out_of_range(seed: int) -> Scenario:
-    """Return a pool of 1.5 times the depth that fifty dollars move by a half: all out of range."""
+    """Return a pool of 1.5 times the depth whose liquidity is all out of range.
+
+    Fifty dollars move its price by a half.
+    """
     honest, _ = _honest(seed, 1_800)
     own = [
         _own(600.0 + 4 * n, 1.5 ** (n % 4 + 1), 50.0, 150_000.0, signer=f"own-{n % 5}")
@@ -237,9 +244,10 @@ def rich(  # noqa: PLR0913 - the parts of an attack
 ) -> tuple[list[Trade], int]:
     """Return an attack on a token with 100,000 USD of depth by an attacker who deposits *usd*.
 
-    quiet_s   without an honest trade before the attack, and during it
-    every_s   between honest trades, on average
-    early_s   age of the pool at the attack, at the honest price
+    quiet_s   the seconds without an honest trade before the attack and during it
+    every_s   the average seconds between honest trades
+    early_s   the seconds for which the pool of the attacker has had the honest price before the
+              attack
     """
     begin = 1_200
     honest, price = _honest(7, begin if quiet_s else begin + for_s, every_s=every_s)
@@ -258,12 +266,12 @@ def rich(  # noqa: PLR0913 - the parts of an attack
 
 
 def after_a_fee_that_falls(usd: float, *, quiet_s: int = 0) -> tuple[list[Trade], int]:
-    """Return an attack on a token whose pool began with a fee of 50 %, ten minutes before.
+    """Return an attack on a token whose pool began with a fee of 50 % ten minutes earlier.
 
-    Few trade in it until the fee is 1 %, with 20 dollars each: the price including the fee falls by
-    a quarter and more, without a move of the pool.
+    Until the fee is 1 %, there are few trades, of 20 dollars each: the price including the fee
+    falls by a quarter or more, although the price of the pool does not move.
 
-    quiet_s   without an honest trade before the attack, and during it
+    quiet_s   the seconds without an honest trade before the attack and during it
     """
     random = Random(7)
     pool = Pool("honest", 100_000, 100_000)
@@ -288,9 +296,10 @@ def after_a_fee_that_falls(usd: float, *, quiet_s: int = 0) -> tuple[list[Trade]
 
 
 def puts_out(usd: float, *, quiet_s: int = 0, pools: int = 4) -> tuple[list[Trade], int]:
-    """Return an attack on a token whose depth is in several *pools*, by money seen in many more.
+    """Return an attack on a token with depth in *pools* pools, by money shown in eight more.
 
-    The same *usd* are in a pool for ten minutes, and for a moment in each of seven others.
+    The same *usd* dollars are in a pool for ten minutes, and for a moment in each of seven other
+    pools.
 
     quiet_s   without an honest trade before the attack, and during it
     """
@@ -325,13 +334,15 @@ def seen_in_many(  # noqa: PLR0913 - the parts of an attack
     traded: int = 1,
     every_s: float = 2.0,
 ) -> tuple[list[Trade], int]:
-    """Return an attack by one sum of *usd* that is seen in *own* pools, most of them silent.
+    """Return an attack by *usd* dollars that are shown in *own* pools, most of them without trades.
 
-    100,000 USD are in several honest *pools*.  Those of the attacker are ten minutes old.
+    The *pools* honest pools have 100,000 USD.  The pools of the attacker are ten minutes old.
 
-    traded    the number of these that trade every second; the others trade every 20 s
-    quiet_s   without an honest trade before the attack, and during it; 0: people trade on
-    every_s   between honest trades, on average
+    traded    the number of the attacker's pools with a trade every second; the others have one
+              every 20 s
+    quiet_s   the seconds without an honest trade before the attack and during it; 0: honest trades
+              continue
+    every_s   the average seconds between honest trades
     """
     start = 1_200 + quiet_s
     for_s = 120
@@ -351,10 +362,10 @@ def seen_in_many(  # noqa: PLR0913 - the parts of an attack
 def by_turns(
     usd: float, *, quiet_s: int = 35, pools: int = 7, every_s: float = 1.0
 ) -> tuple[list[Trade], int]:
-    """Return an attack by one sum of *usd* that goes from one of many pools to the next.
+    """Return an attack by *usd* dollars that are moved from one of many pools to the next.
 
-    quiet_s   without an honest trade before the attack, and during it
-    every_s   seconds after which the next pool has its turn
+    quiet_s   the seconds without an honest trade before the attack and during it
+    every_s   the seconds after which the money is moved to the next pool
     """
     begin = 1_200
     honest, price = _honest(7, begin)
@@ -384,7 +395,7 @@ def _own(  # noqa: PLR0913 - what a swap says
 def _honest(
     seed: int, end: int, *, every_s: float = 2.0
 ) -> tuple[list[Trade], Callable[[float], float]]:
-    """Return the trades of a pool with 100,000 USD of depth, and its price at a second."""
+    """Return the trades of a pool with 100,000 USD of depth, and a function for its price."""
     pool = Pool("honest", 100_000, 100_000)
     trades = list(crowd(Random(seed), [pool], end=end, every_s=every_s))
 
@@ -402,7 +413,7 @@ def _later(seed: int, begin: int) -> list[Trade]:
 
 
 def _rush(random: Random, pool: Pool, begin: float, moves: float, in_s: float) -> list[Trade]:
-    """Return two trades a second that move *pool* by the factor *moves* within *in_s*."""
+    """Return trades, two a second, that multiply the price of *pool* by *moves* within *in_s*."""
     count = int(2 * in_s)
     return [
         swap_in(

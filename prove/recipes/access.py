@@ -1,4 +1,4 @@
-"""Limits, clocks and secrets: who may send how many requests, and secrets."""
+"""Recipes for limits, clocks and secrets."""
 
 from typing import Final
 

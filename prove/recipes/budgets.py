@@ -1,4 +1,4 @@
-"""Recipes for work that a stranger or an account can make the service repeat."""
+"""Recipes for costly work that a stranger or an account can make the service do repeatedly."""
 
 from typing import Final
 

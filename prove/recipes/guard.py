@@ -1,4 +1,4 @@
-"""Recipes for secrets, stores and names: mistakes of an operator, false data of a stranger."""
+"""Recipes for mistakes of an operator and false data of a stranger: secrets, stores and names."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Attacks of clients on a connection."""
+"""Recipes for attacks of clients on connections."""
 
 from typing import Final
 

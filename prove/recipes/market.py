@@ -1,4 +1,4 @@
-"""Trades of a chain: order, forks, malformed transactions and outliers."""
+"""Recipes for trades of a chain: order, forks, malformed transactions and outliers."""
 
 from typing import Final
 

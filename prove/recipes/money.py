@@ -1,4 +1,4 @@
-"""Payments and credits: kills, freezes, disks, races, and all events of a chain."""
+"""Recipes for payments and credits: kills, frozen processes, disks, races, events of a chain."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ FREEZES: Final = Recipe(
         Mutant(
             "a store that does not answer counts as a sale",
             FACILITATOR,
-            "return payment  # no proof of its outcome yet",
+            "return payment  # the store has not confirmed the outcome",
             "return apply(payment, evidence)",
             ("stores/test_frozen_store.py",),
         ),

@@ -1,4 +1,4 @@
-"""Long use, nodes with wrong answers, outdated backups."""
+"""Recipes for long use, nodes with wrong answers, and outdated backups."""
 
 from typing import Final
 

@@ -1,1 +1,1 @@
-"""One page of every benchmark beside its peer, and every recipe with its figure."""
+"""The report: one page with every benchmark beside its peers, and every recipe with its result."""

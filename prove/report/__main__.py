@@ -1,4 +1,4 @@
-"""`make report`: build/report/index.html and report.md, from the last measurements and proofs."""
+"""`make report`: writes the report to build/report, from the last measurements and proofs."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Bars, as inline SVG: the ratio of our figure to each peer's, on a logarithmic scale."""
+"""Bars as inline SVG: the ratio of a figure of mintscope to that of each peer, on a log scale."""
 
 from collections.abc import Sequence
 from html import escape
@@ -11,7 +11,7 @@ WORSE: Final = "#b4532a"
 
 
 def bars(ratios: Sequence[tuple[str, float]]) -> str:
-    """Return one bar for each (label, ratio), from 1: to the right if ours is better."""
+    """Return a bar for each (label, ratio), from 1 to the right if mintscope is better."""
     shown = [(label, ratio) for label, ratio in ratios if ratio > 0]
     if not shown:
         return ""

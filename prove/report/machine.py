@@ -1,4 +1,4 @@
-"""The machine of the figures: versions, commit, machine; no names and no paths."""
+"""The machine of the figures: hardware, versions and commit, without names and paths."""
 
 import os
 import platform

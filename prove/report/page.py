@@ -1,4 +1,4 @@
-"""A page of sections, each a text, a table and a picture; written as Markdown and as HTML."""
+"""Writes a page of sections, each a text, a table and a picture, as Markdown and as HTML."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

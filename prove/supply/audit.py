@@ -1,10 +1,10 @@
-"""`make audit`: no locked package has a version that an advisory names.
+"""`make audit`: checks that no locked package has a version that an advisory names.
 
-It also names the images of a deployment that are pinned by their tags alone.
+It also prints the images of a deployment that are pinned only by a tag.
 
 Advisories are in the form of OSV (https://ossf.github.io/osv-schema), one JSON object or a list of
-them in each file: those in `requirements/advisories.json`, and all of a folder that ADVISORIES
-names, as the export of PyPI's advisories is unpacked.
+them in each file: the file `requirements/advisories.json`, and all files of the folder that
+ADVISORIES names, such as the unpacked export of the advisories for PyPI.
 """
 
 import json
@@ -23,7 +23,7 @@ KEPT: Final = ROOT / "requirements" / "advisories.json"
 
 
 def advisories(places: Sequence[Path]) -> Iterator[Mapping[str, Any]]:
-    """Yield every advisory in *places*, files or folders of files."""
+    """Yield every advisory in *places*, which are files or folders of files."""
     for place in places:
         for file in sorted(place.rglob("*.json")) if place.is_dir() else [place]:
             found = json.loads(file.read_text())
@@ -31,7 +31,7 @@ def advisories(places: Sequence[Path]) -> Iterator[Mapping[str, Any]]:
 
 
 def names(advisory: Mapping[str, Any], package: Locked) -> bool:
-    """Return whether *advisory* names the version of *package* and was not withdrawn."""
+    """Return whether *advisory* names the version of *package* and has not been withdrawn."""
     if advisory.get("withdrawn"):
         return False
     return any(_affects(each, package) for each in advisory.get("affected", []))
@@ -54,7 +54,7 @@ def _affects(affected: Mapping[str, Any], package: Locked) -> bool:
 
 
 def _is_within(events: Sequence[Mapping[str, str]], version: Version) -> bool:
-    """Return whether *version* is at or after an introduction and before the fix."""
+    """Return whether *version* is one that introduced the fault or later, and before its fix."""
     is_affected = False
     for event in sorted(events, key=_at):
         at = _at(event)
@@ -74,7 +74,7 @@ def _at(event: Mapping[str, str]) -> Version:
 
 
 def main(*more: str) -> int:
-    """Print affected dependencies, by the stored advisories and *more*; return the exit code."""
+    """Print the packages that the stored advisories and *more* affect; return the exit code."""
     read, packages = list(advisories([KEPT, *map(Path, more)])), locked()
     found = [(each, package) for each in read for package in packages if names(each, package)]
     for advisory, package in found:

@@ -1,4 +1,4 @@
-"""The images of a deployment, and those of them that are pinned only by a tag.
+"""The container images of a deployment, and whether they are pinned by digest or only by tag.
 
 A tag can be given to another image later; a digest, the SHA-256 of the image's manifest, cannot.
 """
@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 from prove.supply.locked import ROOT
 
 FOLDER: Final = ROOT / "deploy"
-OURS: Final = "mintscope:"  # built here
-# An image that the Containerfile begins with is the default of an argument before it.
+OURS: Final = "mintscope:"  # an image that this repository builds
+# The first image of the Containerfile is the default value of an ARG before it.
 _NAMED: Final = re.compile(r"^(?:FROM\s+|ARG \w+=|\s+image:\s+)([^\s#$]+)", re.MULTILINE)
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
@@ -26,9 +26,9 @@ class Image(NamedTuple):
 
 
 def images(folder: Path = FOLDER) -> Sequence[Image]:
-    """Return every image that the files in *folder* name, except our own, by name.
+    """Return all images that files in *folder* name, except OURS, sorted by name.
 
-    Raises ValueError for one without a tag, or with an invalid digest
+    Raises ValueError for an image without a tag, or with an invalid digest.
     """
     texts = [(folder / name).read_text() for name in ("Containerfile", "compose.yaml")]
     named = {name for text in texts for name in _NAMED.findall(text)}

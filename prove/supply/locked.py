@@ -1,4 +1,4 @@
-"""The packages that the locks name, with their hashes."""
+"""The packages that the lock files name, with their hashes."""
 
 import re
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ _PACKAGE: Final = re.compile(
 
 
 class Locked(NamedTuple):
-    """A package of a lock; *hashes* are the SHA-256 of its files, hexadecimal."""
+    """A package of a lock file; *hashes* are the SHA-256 of its files, in hexadecimal."""
 
     name: str
     version: str
@@ -21,9 +21,9 @@ class Locked(NamedTuple):
 
 
 def locked(folder: Path = ROOT / "requirements") -> Sequence[Locked]:
-    """Return every package that may be installed with a service, by name and version.
+    """Return all packages that can be installed with a service, sorted by name and version.
 
-    The version of a package may depend on the version of Python.
+    A package can occur in several versions, for different versions of Python.
     """
     found = set()
     for lock in LOCKS:

@@ -1,8 +1,8 @@
-"""`make release`: build/release/VERSION, the files of a release, built twice and compared.
+"""`make release`: writes the files of a release to build/release/VERSION, built twice and compared.
 
-It builds the commit of HEAD from exports of it, so that no file outside the repository is in it.
-The time of the commit is SOURCE_DATE_EPOCH. The two builds differ in folder, umask, time zone
-and the seed of hashes; they must give the same bytes.
+It builds exports of the commit HEAD, so that the release has no files outside the repository. The
+time of the commit is SOURCE_DATE_EPOCH. The two builds differ in folder, umask, time zone and the
+seed of hashes; their files must have the same bytes.
 """
 
 import gzip
@@ -27,7 +27,7 @@ from prove.supply.locked import ROOT
 from prove.supply.sbom import bill
 
 TARGET: Final = ROOT / "build" / "release"
-# Files that `make` generates: in no commit, but in the wheel and the sdist.
+# Files that `make` generates: they are in no commit, but in the wheel and the sdist.
 GENERATED: Final = (
     "src/mintscope/site/static/lightweight-charts.js",
     "src/mintscope/api/discovery/javascript/*",
@@ -47,8 +47,8 @@ BUILD_S_MAX: Final = 120.0
 class Source:
     """A commit to release.
 
-    commit    its hash, 40 hexadecimal digits
-    time      Unix seconds at which it was made: SOURCE_DATE_EPOCH
+    commit    the hash of the commit, 40 hexadecimal digits
+    time      the time of the commit, Unix seconds: SOURCE_DATE_EPOCH
     """
 
     commit: str
@@ -57,7 +57,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Conditions that must not affect the bytes of a build: its folder and environment."""
+    """The conditions of a build that must not affect its bytes: folder and environment."""
 
     folder: str
     umask: int
@@ -85,7 +85,7 @@ def head() -> Source:
 
 
 def notes(changelog: str, version: str) -> str:
-    """Return the section of *version* in the changelog. Raises ValueError if there is none."""
+    """Return the section of *version* in the changelog.  Raises ValueError if there is none."""
     found = re.search(
         rf"^## {re.escape(version)}\b.*?(?=^## |\Z)", changelog, re.MULTILINE | re.DOTALL
     )
@@ -95,7 +95,7 @@ def notes(changelog: str, version: str) -> str:
 
 
 def build(source: Source, place: Place, scratch: Path) -> dict[str, bytes]:
-    """Return the files of a release by their names, built in a folder of *scratch*.
+    """Build a release in a folder of *scratch*; return its files by name.
 
     Raises subprocess.CalledProcessError if a build fails, ValueError if the changelog lacks the
     version.
@@ -146,7 +146,7 @@ def export(source: Source, tree: Path) -> None:
 def copy_generated(tree: Path) -> list[Path]:
     """Copy the generated code of this checkout into *tree*; return the paths of its files there.
 
-    Raises FileNotFoundError if `make` has not made it yet.
+    Raises FileNotFoundError if `make` has not generated it yet.
     """
     names = []
     for pattern in GENERATED:
@@ -161,9 +161,9 @@ def copy_generated(tree: Path) -> list[Path]:
 
 
 def context(source: Source, tree: Path) -> bytes:
-    """Return the context of an image as a .tar.gz, for `docker build -f deploy/Containerfile`.
+    """Return the build context of the image as a .tar.gz, for `docker build`.
 
-    It holds the files of the commit that deploy/Containerfile.dockerignore lets through.
+    It has the files of the commit that deploy/Containerfile.dockerignore does not exclude.
     """
     rules = (tree / FOR_THE_BUILDER[1]).read_text().splitlines()
     sent = [rule.removeprefix("!") for rule in rules if rule.startswith("!")]
@@ -188,18 +188,18 @@ def context(source: Source, tree: Path) -> bytes:
 
 
 def checksums(files: Mapping[str, bytes]) -> bytes:
-    """Return one line for each file, as `sha256sum --check` reads them."""
+    """Return one line for each file, in the format of `sha256sum --check`."""
     lines = [f"{sha256(files[name]).hexdigest()}  {name}\n" for name in sorted(files)]
     return "".join(lines).encode()
 
 
 def differences(first: Mapping[str, bytes], second: Mapping[str, bytes]) -> list[str]:
-    """Return the names of files that are not the same in both builds."""
+    """Return the names of files that differ between the two builds."""
     return sorted(name for name in {*first, *second} if first.get(name) != second.get(name))
 
 
 def main() -> int:
-    """Build HEAD twice, compare, write the files. Return 1 if the builds differ."""
+    """Build HEAD twice, compare, and write the files; return 1 if the builds differ."""
     source = head()
     if git("status", "--porcelain"):
         print("uncommitted changes are not in this release", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`make sbom`: the parts of a service, as CycloneDX 1.6, in build/sbom.json."""
+"""`make sbom`: writes the packages of a service to build/sbom.json, as CycloneDX 1.6."""
 
 import json
 import re
@@ -11,7 +11,7 @@ TARGET: Final = ROOT / "build" / "sbom.json"
 
 
 def bill() -> dict[str, Any]:
-    """Return the bill of materials; equal for equal locks."""
+    """Return the bill of materials, which depends only on the lock files."""
     licences = dict(
         re.findall(
             r"^\| ([a-z0-9.-]+) \| (.+?) \|$",

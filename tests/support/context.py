@@ -7,7 +7,7 @@ from support.deployment import DEPLOY
 
 
 def is_sent(path: Path) -> bool:
-    """Return whether *path* is in the build context: the last matching rule decides."""
+    """Return whether *path* is in the build context: the last rule that matches decides."""
     is_kept = True
     for rule in rules():
         pattern = rule.removeprefix("!")
@@ -27,6 +27,6 @@ def fits(name: str, pattern: str) -> bool:
 
 
 def rules() -> list[str]:
-    """Return the lines of Containerfile.dockerignore that are not comments."""
+    """Return the lines of Containerfile.dockerignore except comments."""
     lines = (DEPLOY / "Containerfile.dockerignore").read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]

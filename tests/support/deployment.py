@@ -21,7 +21,8 @@ DEPLOY: Final = ROOT / "deploy"
 OPERATING: Final = ROOT / "docs" / "operating"
 EXAMPLE: Final = DEPLOY / "example.toml"
 
-# Prometheus creates the first itself; its client library creates the others for every process.
+# Prometheus itself creates the first series; its client library for Python creates the others in
+# each process.
 OTHERS_METRICS: Final = {
     "up",
     "process_resident_memory_bytes",
@@ -75,7 +76,7 @@ def rule_of(alert: str) -> dict[str, Any]:
 
 
 def services(command: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return the services of compose.yaml; if *command* is given, only those that run it."""
+    """Return the services of compose.yaml; if *command* is given, only the services that run it."""
     return {
         name: service
         for name, service in compose()["services"].items()
@@ -90,7 +91,7 @@ def variables() -> set[str]:
 
 
 def units() -> dict[str, dict[str, list[tuple[str, str]]]]:
-    """Return the sections of each systemd unit, with their keys in order, by file name."""
+    """Return, by file name, the sections of each systemd unit, with keys in order."""
     return {path.name: _unit(path) for path in sorted((DEPLOY / "systemd").glob("*.service"))}
 
 
@@ -109,7 +110,7 @@ def _unit(path: Path) -> dict[str, list[tuple[str, str]]]:
 
 
 def expect_command(words: Sequence[str]) -> None:
-    """Parse the words after `mintscope` as the command line does, without running the command."""
+    """Check that the command line accepts *words* after `mintscope`; do not run the command."""
     group: Any = typer.main.get_command(app)
     context = group.make_context("mintscope", list(words))
     name, command, rest = group.resolve_command(context, list(words))
@@ -160,7 +161,7 @@ def instructions(containerfile: Path) -> Iterator[tuple[str, str]]:
 
 
 def environment_of(unit: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, str]:
-    """Return the variables in the Environment lines of a *unit*."""
+    """Return the variables in the Environment lines of *unit*."""
     lines = [value for key, value in unit["Service"] if key == "Environment"]
     pairs = [word.partition("=") for line in lines for word in shlex.split(line)]
     return {name: value for name, _, value in pairs}

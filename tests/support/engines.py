@@ -17,7 +17,7 @@ ON_FILES: Final = {"test_restored_payments.py", "test_both_ways.py"}
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
 CONNECTED: Final = "connection"
 WAYS: Final = ["application", pytest.param(CONNECTED, marks=pytest.mark.storm)]
-# In `make test`, each engine once and each way once; in `make storm`, all combinations.
+# `make test` runs each engine once and each way once, `make storm` runs all combinations.
 EACH_WITH_EACH: Final = [
     pytest.param(engine, way, marks=pytest.mark.storm if way == CONNECTED else ())
     for engine, way in product(ENGINES, ("application", CONNECTED))
@@ -29,9 +29,9 @@ IN_BRACKETS: Final = re.compile(r"\[(.*)\]$")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run each specification test that stores data on every engine, and both ways.
+    """Run each specification test that stores data on every engine and in both ways.
 
-    The ways are those of the fixture `service`: the application alone, and over a connection.
+    The fixture `service` has two ways: the application is called directly, or over a connection.
     """
     path = metafunc.definition.path
     if path.parent.name != "spec":
@@ -66,7 +66,8 @@ def beyond_their_turn(items: Sequence[pytest.Item]) -> set[pytest.Item]:
     """Return the variants of *items* that `make test` skips on one engine.
 
     For a test with variants a, b, c and d: b and d run on the second engine, c on the first.
-    Variant a runs on both.  Variants over a connection are not counted: they have one engine.
+    Variant a runs on both.  Variants over a connection are not counted, because they have only one
+    engine.
     """
     variants: dict[str, dict[str, dict[str, pytest.Item]]] = {}
     for item in items:
@@ -86,7 +87,7 @@ def beyond_their_turn(items: Sequence[pytest.Item]) -> set[pytest.Item]:
 
 
 def on_another_engine(items: Sequence[pytest.Item]) -> set[pytest.Item]:
-    """Return the variants on a different engine from the one in their test's mark `engine`."""
+    """Return the variants on an engine other than the one in the mark `engine` of their test."""
     others = set()
     for item in items:
         mark = item.get_closest_marker("engine")

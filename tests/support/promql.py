@@ -1,7 +1,7 @@
 """Evaluates PromQL over made-up samples: only the parts that the tested alerts use.
 
 `increase` extrapolates as Prometheus does: to the ends of the range, or, if the series begins or
-ends further inside, by half of the usual distance between two samples.
+ends far from them, by half of the usual distance between two samples.
 """
 
 import operator
@@ -40,7 +40,7 @@ class Series:
         self._samples: dict[tuple[str, Labels], list[tuple[float, float]]] = {}
 
     def add(self, name: str, at_s: float, value: float, **labels: str) -> None:
-        """Add a sample, newer than those before it."""
+        """Add a sample that is newer than all samples before it."""
         self._samples.setdefault((name, frozenset(labels.items())), []).append((at_s, value))
 
     def value(self, expression: str, at_s: float) -> Vector:
@@ -146,7 +146,7 @@ def _binary(op: str, left: Vector | float, right: Vector | float) -> Vector | fl
 
 
 def _each(op: str, pairs: Mapping[Labels, tuple[float, float]], *, kept: int) -> Vector:
-    """Return *op* of *pairs*; a comparison keeps one side of the pairs for which it is true."""
+    """Return *op* of *pairs*; a comparison returns one side of the pairs for which it is true."""
     if op in ARITHMETIC:
         return {labels: ARITHMETIC[op](*pair) for labels, pair in pairs.items()}
     return {labels: pair[kept] for labels, pair in pairs.items() if COMPARISONS[op](*pair)}

@@ -1,6 +1,6 @@
-"""Values of the formats in the API description, for Schemathesis, which loads this by its path.
+"""Values for formats in the API description; Schemathesis loads this module by its path.
 
-It imports nothing from the tests: Schemathesis runs in a separate process.
+It imports nothing from the tests, because Schemathesis runs in a separate process.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ import schemathesis
 from based58 import b58encode
 from hypothesis import strategies as st
 
-USED = [  # addresses in the scene; generated addresses are unused
+USED = [  # e-mail addresses that exist in the tested service
     "So11111111111111111111111111111111111111112",
     "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
 ]
@@ -37,10 +37,10 @@ schemathesis.openapi.format(
 
 @schemathesis.hook
 def before_call(_context: Any, case: schemathesis.Case[Any], _kwargs: dict[str, Any]) -> None:
-    """Remove or replace values that cannot be generated from a description, in valid requests.
+    """In valid requests, remove or replace values that a description cannot generate.
 
     A cursor comes from an answer, a payment from a wallet, and `from` is not after `to`.  For the
-    tool, \\p{C} has fewer characters than in the description.
+    tool, \\p{C} has fewer characters than for the service, so texts are filtered.
     """
     if case.meta is not None and case.meta.generation.mode.is_positive:
         for sent in (case.query, case.headers):

@@ -1,4 +1,4 @@
-"""Faulty answers of nodes: unreadable answers, and readable ones with wrong content."""
+"""Faulty answers of nodes: answers that are unreadable, and readable answers with wrong content."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +34,7 @@ PIECES: Final = (b"", b"\0", b"\xff", b"[", b"{", b'"', b"[" * 2_000, b"1e400", 
 
 
 def spoil(answer: bytes, seed: int) -> bytes:
-    """Return *answer*, a JSON object, changed in a few places, which *seed* selects."""
+    """Return *answer*, a JSON object, with changes in a few places that *seed* selects."""
     random = Random(seed)
     if random.random() < 0.3:
         for _ in range(random.randint(1, 4)):
@@ -53,7 +53,8 @@ def spoil(answer: bytes, seed: int) -> bytes:
         elif change == "repeat" and isinstance(holder, list):
             holder.append(holder[key])
         else:
-            holder[key] = deepcopy(random.choice(ODD))  # the next edit may change the copy
+            # A copy, because the next change can be inside it
+            holder[key] = deepcopy(random.choice(ODD))
     return json.dumps(value).encode()
 
 

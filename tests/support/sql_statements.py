@@ -1,4 +1,4 @@
-"""All statements in common SQL, whether a test runs them or not."""
+"""All SQL statements for both engines, whether or not a test runs them."""
 
 import ast
 import importlib
@@ -21,14 +21,14 @@ VERBS: Final = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ", "WITH ")
 
 
 def modules() -> list[ModuleType]:
-    """Return the modules that hold statements."""
+    """Return the modules that have SQL statements for both engines."""
     found = pkgutil.walk_packages(mintscope.__path__, "mintscope.")
     names = [each.name for each in found if not each.ispkg and STORE.search(each.name)]
     return [importlib.import_module(name) for name in names]
 
 
 def statements_of(module: ModuleType) -> Iterator[str | Batch]:
-    """Yield the constants of *module* and strings in its functions that are whole statements."""
+    """Yield the constants of *module*, and strings in its functions, that are whole statements."""
     for value in vars(module).values():
         if isinstance(value, Batch) or (isinstance(value, str) and is_statement(value)):
             yield value

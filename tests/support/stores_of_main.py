@@ -1,9 +1,10 @@
-"""Stores of commits of main, on both engines: recorded here, and restored by tests.
+"""Stores written by commits of main, on both engines: recorded here, and restored by tests.
 
 `python -m support.stores_of_main COMMIT` in tests/ runs the code of COMMIT from the repository in a
 scratch folder: it reads a few blocks of its devchain, issues credits, makes an administrator, and
-moves to PostgreSQL. The rows are stored in tests/stores/data/main, with the names of the
-migrations that had run: a migration on main never changes, so its script is the current one.
+moves to PostgreSQL. The rows are stored in tests/stores/data/main, with the names of the migrations
+that had run: a migration on main never changes, so the current scripts of these migrations are the
+same.
 """
 
 import gzip
@@ -35,7 +36,7 @@ FILES: Final = {"money": MONEY_FILE, "market": MARKET_FILE}
 
 
 class Kept(NamedTuple):
-    """The stored data of one commit.
+    """The stored data that one commit has written.
 
     token    a credit token with CREDITS credits
     """
@@ -49,9 +50,11 @@ class Kept(NamedTuple):
 
 
 def kept() -> list[Kept]:
-    """Return all commits with stored data, oldest first.  Raises FileNotFoundError without any.
+    """Return the stored data of all commits, oldest first.
 
-    Without the error, tests over an empty folder would pass and test nothing.
+    Raises FileNotFoundError if there is none.
+
+    Without this error, tests over an empty folder would pass without testing anything.
     """
     paths = sorted(DATA.glob("*.json.gz"))
     if not paths:
@@ -179,7 +182,7 @@ def _dump(path: Path) -> str:
 
 
 def _lines(db: apsw.Connection) -> Iterator[str]:
-    """Yield the statements that recreate the file: tables, rows, then indexes and triggers."""
+    """Yield the statements that create the content of the file: tables, rows, indexes, triggers."""
     order = "CASE type WHEN 'table' THEN 0 WHEN 'index' THEN 1 ELSE 2 END, rowid"
     entries = db.execute(
         "SELECT type, name, sql FROM sqlite_schema"

@@ -1,4 +1,4 @@
-"""An event loop that skips waits: waits of seconds take milliseconds."""
+"""An event loop that skips waits, so that waits of seconds take milliseconds."""
 
 import asyncio
 import selectors
@@ -10,12 +10,12 @@ from typing_extensions import override
 from mintscope.kit.primitives import UnixMs
 
 T = TypeVar("T")
-RESOLUTION_S = 1e-6  # a wait too short to change the time would never end
+RESOLUTION_S = 1e-6  # without this least step, a wait too short to change the time would never end
 START_S = 1_700_000_000
 
 
 class _Jumping(selectors.DefaultSelector):
-    """Moves the loop's time forward instead of waiting."""
+    """A selector that moves the time of the loop forward instead of waiting."""
 
     passed_s = 0.0
 
@@ -37,18 +37,18 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     @override
     def time(self) -> float:
-        """Return the seconds that have passed."""
+        """Return the seconds that have passed on the clock of the loop."""
         return self._jumping.passed_s
 
 
 class LoopClock:
-    """The clock of the running loop, which began at *start_s* Unix seconds."""
+    """The clock of the running loop; the loop began at *start_s*, Unix seconds."""
 
     def __init__(self, start_s: int = START_S) -> None:
         self._start_s = start_s
 
     def now(self) -> UnixMs:
-        """Return the time of day."""
+        """Return the time in Unix milliseconds."""
         return UnixMs(int((self._start_s + self.monotonic_s()) * 1_000))
 
     def monotonic_s(self) -> float:

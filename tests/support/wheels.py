@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 
 
 def closure(names: Iterable[str], extras: Iterable[str] = ()) -> list[Distribution]:
-    """Return the distributions *names* and all distributions that they require on this machine."""
+    """Return the distributions *names*, and all distributions that they require on this machine."""
     found: dict[str, Distribution] = {}
     waiting = [(name, frozenset(extras)) for name in names]
     while waiting:

@@ -26,7 +26,7 @@ from _pytest.config import create_terminal_writer
 
 TESTS: Final = Path(__file__).resolve().parents[1]
 FORKING: Final = multiprocessing.get_context("fork")
-END_S: Final = 60.0  # time for the fixtures of a worker to close
+END_S: Final = 60.0  # the time that the fixtures of a worker have to close
 Files = Sequence[Sequence[pytest.Item]]
 
 
@@ -37,9 +37,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """In a fresh clone, compile the test files in a second process, starting with the last file.
+    """In a fresh clone, compile the test files in a second process, the last file first.
 
-    To rewrite the assertions of all files takes seven seconds.
+    One process takes seven seconds to rewrite the assertions of all files.
     """
     files = sorted(TESTS.glob("*/**/test_*.py"))
     if session.config.getoption("workers") and not _is_compiled(files[-1]):
@@ -47,10 +47,11 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def _compile(files: Sequence[Path]) -> None:
-    """Import *files*, until one that another process has already compiled."""
+    """Import *files* in order, up to a file that another process has already compiled."""
     for path in takewhile(lambda each: not _is_compiled(each), files):
         sys.path.insert(0, str(path.parent))
-        with suppress(Exception, pytest.skip.Exception):  # collection reports the error
+        # The collection of tests reports the error
+        with suppress(Exception, pytest.skip.Exception):
             import_module(path.stem)
 
 
@@ -74,7 +75,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 def _fork(target: Callable[..., None], *arguments: object) -> ForkProcess:
     """Start a copy of this process that calls *target* and ends."""
     process = FORKING.Process(target=target, args=arguments)
-    with warnings.catch_warnings():  # about idle threads of libraries
+    with warnings.catch_warnings():  # warnings about idle threads of libraries
         warnings.simplefilter("ignore", DeprecationWarning)
         process.start()
     return process
@@ -84,7 +85,7 @@ def _fork(target: Callable[..., None], *arguments: object) -> ForkProcess:
 class _Worker:
     """A forked process.
 
-    left   the tests that were given to it and are not reported yet
+    left   the tests that were assigned to it and that it has not reported yet
     last   the last test that it has reported
     """
 
@@ -106,7 +107,7 @@ class _Run:
     def go(self, count: int) -> None:
         """Run until all tests are reported.
 
-        Raises Failed of the session after as many failures as `--maxfail` allows.
+        Raises the `Failed` of the session when the number of failures reaches `--maxfail`.
         """
         try:
             for _ in range(min(count, len(self._files))):
@@ -123,7 +124,7 @@ class _Run:
             self._end_all()
 
     def _end_all(self) -> None:
-        """End the remaining workers, which close their fixtures if they can."""
+        """End the remaining workers; they close their fixtures if they can."""
         for connection, worker in self._workers.items():
             connection.close()
             if worker.process.is_alive() and worker.process.pid is not None:
@@ -146,7 +147,8 @@ class _Run:
             if reports is None:
                 number = self._next if self._next < len(self._files) else None
                 worker.connection.send(number)
-        except (EOFError, OSError):  # an end of file inside a message is an OSError
+        # The worker has ended; if it ended within a message, this is an OSError
+        except (EOFError, OSError):
             self._bury(worker)
             return
         if reports is None:
@@ -155,16 +157,17 @@ class _Run:
                 self._next += 1
             return
         worker.last = item = worker.left.pop(0)
-        # No `pytest_runtest_logstart`: the terminal would start a line for each change of file.
+        # `pytest_runtest_logstart` is not called: the terminal would begin a line at each change of
+        # file.
         for each in reports:
             report = hook.pytest_report_from_serializable(config=self._session.config, data=each)
             hook.pytest_runtest_logreport(report=report)
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
     def _bury(self, worker: _Worker) -> None:
-        """Report the unfinished tests of a worker that ended as failed, and start another worker.
+        """Report the unfinished tests of the ended *worker* as failed, and start another worker.
 
-        If the worker failed after its last test, a fixture of the session has failed.
+        If it failed after its last test, a fixture of the session has failed.
         """
         del self._workers[worker.connection]
         worker.process.join()
@@ -197,7 +200,7 @@ class _Terminal:
 
 
 class _Reporting:
-    """Sends the reports of a worker; those of one test are sent together."""
+    """Sends the reports of a worker; the reports of one test are sent together."""
 
     def __init__(self, config: pytest.Config, connection: Connection) -> None:
         self._config = config
@@ -205,7 +208,7 @@ class _Reporting:
         self._reports: list[dict[str, Any]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Store the report of a phase in a form that can be sent."""
+        """Store *report*, of one phase of a test, in a form that can be sent."""
         to_data = self._config.hook.pytest_report_to_serializable
         self._reports.append(to_data(config=self._config, report=report))
 
@@ -218,7 +221,7 @@ class _Reporting:
 def _work(
     session: pytest.Session, files: Files, connection: Connection, not_ours: list[Connection]
 ) -> None:
-    """Run the tests of the files that the other end assigns, until it assigns no more."""
+    """Run the tests of the files that the collecting process assigns, until it assigns no more."""
     # Before Python 3.13, processes forked by multiprocessing run no exit handlers.
     atexit._clear()  # noqa: SLF001
     # A shell that starts a command with `&` makes the command ignore the signal.
@@ -233,10 +236,12 @@ def _work(
 def _run(
     session: pytest.Session, files: Files, connection: Connection, not_ours: list[Connection]
 ) -> None:
-    for each in not_ours:  # if held here, they would stay open after the collecting process ends
+    # Connections of other workers, which would otherwise stay open after the collecting process
+    # ends
+    for each in not_ours:
         each.close()
     config = session.config
-    # pytest reads this variable: no other worker makes folders there.
+    # pytest reads this variable, so that each worker has its own folder for temporary files.
     root = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, root, ignore_errors=True)
     os.environ["PYTEST_DEBUG_TEMPROOT"] = root  # noqa: TID251
@@ -245,26 +250,28 @@ def _run(
         if config.pluginmanager.hasplugin(name):
             config.pluginmanager.unregister(name=name)
     capturing.resume_global_capture()
-    if config.option.capture == "fd":  # keep the objects that modules hold
+    # The same stream objects, to which modules refer, get new files.
+    if config.option.capture == "fd":
         for stream in (sys.stdout, sys.stderr):
             with tempfile.TemporaryFile() as own:
                 os.dup2(own.fileno(), stream.fileno(), inheritable=False)
     config.pluginmanager.register(_Terminal(config), "terminalreporter")
     capturing.suspend_global_capture()
     config.pluginmanager.register(_Reporting(config, connection))
-    # The next file is unknown until this one is done: at its end, only session fixtures stay.
+    # The next file is not known before this one is done, so only fixtures of the session stay open.
     last = cast("pytest.Item", session)
     try:
         for number in _given(connection):
             for item, following in pairwise([*files[number], last]):
                 config.hook.pytest_runtest_protocol(item=item, nextitem=following)
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # only closing is left
+        # All tests are done; only the fixtures have to close
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         session._setupstate.teardown_exact(None)  # noqa: SLF001 - fixtures of the session
 
 
 def _given(connection: Connection) -> Iterator[int]:
-    """Request numbers of files, each when it is needed."""
+    """Yield the numbers of files, requesting each number when it is needed."""
     connection.send(None)
     while (number := connection.recv()) is not None:
         yield number

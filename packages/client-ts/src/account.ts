@@ -43,7 +43,7 @@ const OF_SIGNAL = [
   "message", "expiresAt", "telegram",
 ];
 
-/** Calls of API keys and of signing up for one, all of them free. */
+/** The calls of accounts and of applications for an API key, all of them free. */
 export abstract class AccountCalls {
   abstract send<Data>(call: Call<Data>, key?: string): Promise<Answer<Data>>;
 
@@ -52,18 +52,18 @@ export abstract class AccountCalls {
     return (await this.send(call)).data;
   }
 
-  /** Apply for an API key with `scopes` beside the read scopes. */
+  /** Apply for an API key with `scopes` in addition to the read scopes. */
   async signUp(application: Signup): Promise<SignedUp> {
     known(application, OF_SIGNUP);
     return await this.data(open("public/beta-signup", application, true));
   }
 
-  /** Confirm the mailbox of an application with the code sent to it. */
+  /** Confirm the e-mail of an application with the code that was e-mailed. */
   async confirmEmail(email: string, applicationSecret: string, code: string): Promise<ConfirmedEmail> {
     return await this.data(open("auth/confirm-email", { email, applicationSecret, code }));
   }
 
-  /** The status of an application. */
+  /** Return the status of an application. */
   async applicationStatus(email: string, applicationSecret: string): Promise<ApplicationStanding> {
     return await this.data(open("auth/application-status", { email, applicationSecret }));
   }
@@ -73,12 +73,12 @@ export abstract class AccountCalls {
     return await this.data(open("auth/exchange-secret", { email, applicationSecret }, true));
   }
 
-  /** The owner and the scopes of the API key. */
+  /** Return the owner and the scopes of the API key. */
   async me(): Promise<KeyOwner> {
     return await this.data(free("GET", "/v1/me"));
   }
 
-  /** Rotate this key; the old one ends after `overlap`. */
+  /** Rotate this key; the old key is valid for `overlap` more. */
   async rotateKey(overlap: Overlap = "1h"): Promise<RotatedKey> {
     return await this.data(free("POST", "/v1/me/key/rotate", { overlap }, true));
   }
@@ -93,23 +93,23 @@ export abstract class AccountCalls {
     return await this.data(free("POST", "/v1/me/key/scopes", { scopes, motivation }));
   }
 
-  /** The credits of the account, and the spending of each key. */
+  /** Return the credits of the account, and the spent credits of each key. */
   async account(): Promise<AccountHoldings> {
     return await this.data(free("GET", "/v1/account"));
   }
 
-  /** Lower the monthly cap of a key, or narrow the networks that it is accepted from. */
+  /** Lower the monthly cap of a key, or restrict the networks from which it is accepted. */
   async capKey(keyId: number, monthCreditsMax?: number, networks?: string[]): Promise<CappedKey> {
     const limits = { monthCreditsMax, networks };
     return await this.data(free("PATCH", `/v1/account/keys/${keyId}`, limits));
   }
 
-  /** Move `credits` of a credit token into the account, by default all of them. */
+  /** Move credits from a credit token into the account: `credits` of them, by default all. */
   async deposit(creditToken: string, credits?: number): Promise<CreditDeposit> {
     return await this.data(free("POST", "/v1/account/credits/deposit", { creditToken, credits }, true));
   }
 
-  /** Move `credits` of the account to a new credit token, by default all of them. */
+  /** Move credits from the account to a new credit token: `credits` of them, by default all. */
   async withdraw(credits?: number): Promise<CreditWithdrawal> {
     return await this.data(free("POST", "/v1/account/credits/withdraw", { credits }, true));
   }
@@ -119,12 +119,14 @@ export abstract class AccountCalls {
     return await this.data(free("POST", "/v1/credits/rotate", undefined, true));
   }
 
-  /** The text that a wallet signs to claim the credits of its payment. */
+  /** Return the text that a wallet signs to claim the credits of its payment. */
   async claimChallenge(purchase: string, wallet: string): Promise<WalletChallenge> {
     return await this.data(free("POST", "/v1/credits/rotate/challenge", { purchase, wallet }));
   }
 
-  /** Move the credits of a payment to a new credit token, by the wallet's signature in base58. */
+  /**
+   * Move the credits of a payment to a new credit token, with the base58 signature of the wallet.
+   */
   async claimCredits(
     purchase: string,
     wallet: string,
@@ -135,17 +137,17 @@ export abstract class AccountCalls {
     return await this.data(free("POST", "/v1/credits/rotate", proof, true));
   }
 
-  /** The wallets of the account. */
+  /** Return the wallets of the account. */
   async wallets(): Promise<LinkedWallets> {
     return await this.data(free("GET", "/v1/account/wallets"));
   }
 
-  /** The text that a wallet signs to be linked. */
+  /** Return the text that a wallet signs to be linked to the account. */
   async walletChallenge(wallet: string): Promise<WalletChallenge> {
     return await this.data(free("POST", "/v1/account/wallets/challenge", { wallet }));
   }
 
-  /** Link a wallet, by its signature of a challenge in base58. */
+  /** Link a wallet to the account, with its base58 signature of a challenge. */
   async linkWallet(wallet: string, challenge: string, signature: string): Promise<LinkedWallets> {
     return await this.data(free("POST", "/v1/account/wallets", { wallet, challenge, signature }));
   }
@@ -155,7 +157,7 @@ export abstract class AccountCalls {
     return await this.data(free("DELETE", `/v1/account/wallets/${segment(wallet)}`));
   }
 
-  /** Payments of the linked wallets, newest first. */
+  /** Return the payments of the linked wallets, newest first. */
   payments(): PagedLines<PaymentsPage, WalletPayment> {
     return new PagedLines<PaymentsPage, WalletPayment>(
       (call) => this.send(call),
@@ -164,7 +166,7 @@ export abstract class AccountCalls {
     );
   }
 
-  /** The watchlists of the account, without their mints. */
+  /** Return the watchlists of the account, without their mints. */
   async watchlists(): Promise<WatchlistLines> {
     return await this.data(free("GET", "/v1/groups"));
   }
@@ -181,7 +183,7 @@ export abstract class AccountCalls {
     return await this.data(free("PATCH", `/v1/groups/${groupId}`, { name }));
   }
 
-  /** Delete a watchlist; return the others. */
+  /** Delete a watchlist; return the other watchlists. */
   async deleteWatchlist(groupId: number): Promise<WatchlistLines> {
     return await this.data(free("DELETE", `/v1/groups/${groupId}`));
   }
@@ -196,7 +198,7 @@ export abstract class AccountCalls {
     return await this.data(free("DELETE", `/v1/groups/${groupId}/mints/${segment(mint)}`));
   }
 
-  /** The signals, alerts, of the account. */
+  /** Return the signals of the account: its alerts. */
   async signals(): Promise<SignalRules> {
     return await this.data(free("GET", "/v1/signals"));
   }
@@ -215,12 +217,12 @@ export abstract class AccountCalls {
     return await this.data(free("PATCH", `/v1/signals/${signalId}`, changes));
   }
 
-  /** Delete a signal; return the others. */
+  /** Delete a signal; return the other signals. */
   async deleteSignal(signalId: number): Promise<SignalRules> {
     return await this.data(free("DELETE", `/v1/signals/${signalId}`));
   }
 
-  /** The firings of a signal, newest first. */
+  /** Return the firings of a signal, newest first. */
   signalEvents(signalId: number): PagedLines<SignalEventsPage, SignalEvent> {
     return new PagedLines<SignalEventsPage, SignalEvent>(
       (call) => this.send(call),
@@ -229,7 +231,7 @@ export abstract class AccountCalls {
     );
   }
 
-  /** Rotate the webhook secret; both secrets sign for 24 hours. */
+  /** Create a new webhook secret; the old one also signs for 24 hours. */
   async renewSignalSecret(signalId: number): Promise<MadeSignal> {
     return await this.data(free("POST", `/v1/signals/${signalId}/secret`));
   }
@@ -239,7 +241,7 @@ export abstract class AccountCalls {
     return await this.data(free("POST", `/v1/signals/${signalId}/test`));
   }
 
-  /** The keys of receipts, which `checkReceipt` takes. */
+  /** Return the keys that sign receipts, for `checkReceipt`. */
   async receiptKeys(): Promise<DidDocument> {
     return await this.data({ ...free<DidDocument>("GET", "/.well-known/did.json"), isEnveloped: false });
   }
@@ -249,7 +251,7 @@ function free<Data>(method: Method, path: string, body?: unknown, takesKey = fal
   return { name: `${method} ${path}`, method, path, creditsMax: 0, takesKey, ...(body === undefined ? {} : { body }) };
 }
 
-/** A call under /api: its answers have no envelope. */
+/** Return a call of a path under /api, whose answers have no envelope. */
 function open<Data>(path: string, body: unknown, takesKey = false): Call<Data> {
   return { ...free<Data>("POST", `/api/${path}`, body, takesKey), isEnveloped: false };
 }

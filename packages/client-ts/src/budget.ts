@@ -1,10 +1,10 @@
 import { OverBudgetError } from "./errors.ts";
 
-/** The most that calls may cost, in credits: asked before a call is sent. */
+/** The limits of the credits that calls can cost, checked before a call is sent. */
 export class CreditBudget {
   readonly creditsPerCall: number;
   readonly creditsInAll: number;
-  /** Credits of every call that was answered, and of those that may have been. */
+  /** The credits of all calls that have succeeded or may have succeeded. */
   spent = 0;
 
   constructor(most: { creditsPerCall?: number; creditsInAll?: number } = {}) {
@@ -12,7 +12,7 @@ export class CreditBudget {
     this.creditsInAll = most.creditsInAll ?? Infinity;
   }
 
-  /** Count `credits` as spent if that is allowed. Throws OverBudgetError. */
+  /** Count `credits` as spent. Throws OverBudgetError if a limit does not allow it. */
   reserve(credits: number): void {
     if (credits > this.creditsPerCall) {
       throw new OverBudgetError(
@@ -28,7 +28,7 @@ export class CreditBudget {
     this.spent += credits;
   }
 
-  /** Count `credits` of what was reserved as unspent. */
+  /** Count `credits` of the reserved credits as unspent. */
   giveBack(credits: number): void {
     this.spent -= credits;
   }

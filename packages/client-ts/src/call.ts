@@ -1,42 +1,44 @@
-/** Fields of a query; those without a value are not sent, a Date is in Unix seconds. */
+/** The fields of a query; a Date is sent in Unix seconds, an undefined value is not sent. */
 export type Query = Readonly<Record<string, string | number | boolean | Date | readonly string[] | undefined>>;
 
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 
-/** One request as data. */
+/** One request, and how to read its answer. */
 export interface Call<Data> {
-  /** Of the endpoint; calls of one name share a rate limit. */
+  /** The name of the endpoint; calls with the same name share a rate limit. */
   readonly name: string;
   readonly method: Method;
   readonly path: string;
   readonly query?: Query;
   readonly body?: unknown;
-  /** The most that an answer costs, in credits; 0 if it is free. */
+  /** The most credits that the answer can cost; 0 if it is free. */
   readonly creditsMax: number;
-  /** The cost of an answer; by default `creditsMax`. */
+  /** Returns the cost of an answer in credits; by default, an answer costs `creditsMax`. */
   readonly creditsOf?: (data: Data) => number;
-  /** It is paid for by a wallet, whatever credential there is. */
+  /** Whether a wallet pays for the call even if the client has a credential. */
   readonly isPurchase?: boolean;
-  /** A lost answer is returned again for its Idempotency-Key. */
+  /** Whether the service repeats a lost answer for its Idempotency-Key even if the call is free. */
   readonly takesKey?: boolean;
-  /** False: the answer is the whole body, not `data` of it. */
+  /** False: the result is the whole body of the answer, not its `data`. */
   readonly isEnveloped?: boolean;
 }
 
-/** The result of a call. */
+/** The answer to a call; null is an unknown value. */
 export interface Answer<Data> {
   readonly data: Data;
-  /** On the credential, if it paid. */
+  /** The number of credits left on the credential, if it paid. */
   readonly creditsLeft: number | null;
-  /** The last Solana slot that the data knows of. */
+  /** The last Solana slot in the data. */
   readonly dataSlot: number | null;
   readonly dataAgeMs: number | null;
-  /** "live"; "idle": the data is live, and the token does not trade; "degraded": the data is old. */
+  /**
+   * "live"; "idle": the data is live, but the token does not trade; "degraded": the data is old.
+   */
   readonly dataStatus: string | null;
   readonly requestId: string | null;
-  /** The signed receipt of its payment, a JWS; null if it was not paid for by itself. */
+  /** The signed receipt of the payment for this call, a JWS; null: no such payment. */
   readonly receipt: string | null;
-  /** Of HTTP. */
+  /** The HTTP status. */
   readonly status: number;
   readonly headers: Headers;
 }

@@ -11,12 +11,12 @@ import type { DataOf, LiveReport, Report, ReportOptions } from "./types.ts";
 export type BatchReports = DataOf<paths["/v1/tokens/batch"]["post"]>;
 export type CandlesPage = DataOf<paths["/v1/token/{tokenAddress}/candles"]["get"]>;
 export type CandleLine = CandlesPage["candles"][number];
-/** Moments as Unix seconds or a Date. */
+/** `Query` with times that are Unix seconds or a Date. */
 type Within<Query> = Omit<Query, "tf" | "cursor" | "from" | "to"> & { from?: number | Date; to?: number | Date };
 export type CandlesQuery = Within<
   NonNullable<paths["/v1/token/{tokenAddress}/candles"]["get"]["parameters"]["query"]>
 >;
-/** ReportOptions, and `at`: the report as it was, Unix seconds or "slot:312345678". */
+/** The options of a report. `at` requests a past report: Unix seconds, or "slot:312345678". */
 export type TokenOptions = NonNullable<paths["/v1/token/{tokenAddress}"]["get"]["parameters"]["query"]>;
 export type Timeframe = NonNullable<
   NonNullable<paths["/v1/token/{tokenAddress}/candles"]["get"]["parameters"]["query"]>["tf"]
@@ -52,7 +52,7 @@ export type CreditBalance = DataOf<paths["/v1/credits/balance"]["get"]>;
 export type CreditHistory = DataOf<paths["/v1/credits/history"]["get"]>;
 export type CreditPurchase = DataOf<paths["/v1/credits/purchase"]["post"]>;
 
-/** The most lines of a page; it costs the same however long it is. */
+/** The most lines of a page; a page costs the same with fewer. */
 const LINES_MAX = 1000;
 const SWAPS_MAX = 500;
 const OF_REPORT = ["candles", "partial", "timeframes"];
@@ -63,8 +63,9 @@ const OF_SCREENS = ["sort", "order", "fields", "limit"];
 const OF_TOKENS = ["query", "sort", "order", "limit"];
 
 /**
- * Reads from the service at a URL, and buys credits there. Calls throw what errors.ts lists; a call
- * is sent again where that can help, as the service asks, with the same Idempotency-Key.
+ * A client that reads from the service at a URL, and buys credits there. Calls throw the errors of
+ * errors.ts. A call is repeated if it may then succeed, after the time that the service names, with
+ * the same Idempotency-Key.
  */
 export class Client extends AccountCalls {
   readonly #transport: Transport;
@@ -74,17 +75,17 @@ export class Client extends AccountCalls {
     this.#transport = new Transport(url, options);
   }
 
-  /** The budget in credits, and what was spent of it. */
+  /** The budget of the client, with the credits that it has spent so far. */
   get budget(): CreditBudget {
     return this.#transport.budget;
   }
 
-  /** Send any call; return all that its answer says. */
+  /** Send a call; return its whole answer. */
   override send<Data>(call: Call<Data>, key?: string): Promise<Answer<Data>> {
     return this.#transport.send(call, key);
   }
 
-  /** The same calls, each of which returns the whole answer: data, status and headers. */
+  /** The same calls; each returns its whole answer: the data, the status and the headers. */
   get withRawResponse(): RawResponses {
     const raw: object = Object.create(this, {
       data: { value: <Data>(call: Call<Data>) => this.send(call) },
@@ -92,21 +93,24 @@ export class Client extends AccountCalls {
     return raw as RawResponses;
   }
 
-  /** Price, indicators and pressure of a mint: one credit. */
+  /** Return the report of a mint: price, indicators and pressure. Costs one credit. */
   async token(mint: string, options: TokenOptions = {}): Promise<Report> {
     known(options, OF_TOKEN);
     const path = `/v1/token/${segment(mint)}`;
     return await this.data({ name: "token", method: "GET", path, query: options, creditsMax: 1 });
   }
 
-  /** The same report for free, ten times a day and client address by default. */
+  /** Return the same report for free, by default ten times a day for each client address. */
   async trial(mint: string, options: ReportOptions = {}): Promise<Report> {
     known(options, OF_REPORT);
     const path = `/v1/trial/${segment(mint)}`;
     return await this.data({ name: "trial", method: "GET", path, query: options, creditsMax: 0 });
   }
 
-  /** Reports of up to 50 mints, or why not: a credit for each that is delivered. */
+  /**
+   * Return the reports of up to 50 mints, or the reasons why there are none. Each delivered report
+   * costs one credit.
+   */
   async batch(mints: readonly string[], options: ReportOptions = {}): Promise<BatchReports> {
     known(options, OF_REPORT);
     return await this.data<BatchReports>({
@@ -119,13 +123,19 @@ export class Client extends AccountCalls {
     });
   }
 
-  /** Candles of a mint, the newest page first: a credit for a page of up to 1,000, which it has by default. */
+  /**
+   * Return pages of candles of a mint, the newest page first. A page has up to 1,000 candles, the
+   * default, and costs one credit.
+   */
   candles(mint: string, tf: Timeframe, within: CandlesQuery = {}): PagedLines<CandlesPage, CandleLine> {
     known(within, [...OF_CANDLES, "pool", "profile"]);
     return this.#series<CandlesPage, CandleLine>("candles", mint, { limit: LINES_MAX, ...within, tf }, (page) => page.candles);
   }
 
-  /** Indicators candle by candle, the newest page first: a credit for a page of up to 1,000. */
+  /**
+   * Return pages of indicators of each candle, the newest page first. A page has up to 1,000
+   * points, and costs one credit.
+   */
   indicators(
     mint: string,
     tf: Timeframe,
@@ -137,19 +147,25 @@ export class Client extends AccountCalls {
     return this.#series<IndicatorsPage, IndicatorLine>("indicators", mint, query, (page) => page.points);
   }
 
-  /** Swaps, the newest first: a credit for a page of up to 500. */
+  /** Return pages of swaps, newest first. A page has up to 500 swaps, and costs one credit. */
   swaps(mint: string, within: { limit?: number } = {}): PagedLines<SwapsPage, SwapRecord> {
     return this.#series<SwapsPage, SwapRecord>("swaps", mint, { limit: SWAPS_MAX, ...within }, (page) => page.swaps);
   }
 
-  /** The tokens that the service follows: free. `query`: in the name or symbol, or before the mint. */
+  /**
+   * Return pages of the tokens that the service tracks. Free. `query` is a part of the name or
+   * symbol, or the beginning of the mint.
+   */
   tokens(asked: TokensQuery = {}): PagedLines<TokensPage, TokenLine> {
     known(asked, OF_TOKENS);
     const call: Call<TokensPage> = { name: "tokens", method: "GET", path: "/v1/tokens", creditsMax: 0 };
     return this.#paged<TokensPage, TokenLine>(call, asked, (page) => page.tokens);
   }
 
-  /** Prices at times of the past, Unix seconds: a credit for up to 100, none for none. */
+  /**
+   * Return up to 100 past prices at times in Unix seconds. Costs one credit, or none if no price is
+   * found.
+   */
   async pastPrices(prices: readonly { mint: string; t: number }[]): Promise<PastPrices> {
     return await this.data<PastPrices>({
       name: "pastPrices",
@@ -161,7 +177,10 @@ export class Client extends AccountCalls {
     });
   }
 
-  /** Firings of a condition in the past of a mint: one credit, none without a look. */
+  /**
+   * Return the firings of a condition in the past of a mint. Costs one credit, or none if the
+   * condition was not evaluated.
+   */
   async backtest(mint: string, where: string, asked: BacktestQuery = {}): Promise<TokenBacktest> {
     known(asked, OF_BACKTESTS);
     return await this.data<TokenBacktest>({
@@ -174,7 +193,10 @@ export class Client extends AccountCalls {
     });
   }
 
-  /** Firings of a condition in the past of up to 50 mints: a credit for each 10,000 candles read. */
+  /**
+   * Return the firings of a condition in the past of up to 50 mints. Each 10,000 candles that are
+   * read cost one credit.
+   */
   async backtestTokens(
     mints: readonly string[],
     where: string,
@@ -191,19 +213,24 @@ export class Client extends AccountCalls {
     });
   }
 
-  /** The pools that decide the price of a mint, the heaviest first: one credit. */
+  /**
+   * Return the pools that decide the price of a mint, the greatest weight first. Costs one credit.
+   */
   async pools(mint: string): Promise<TokenPools> {
     const path = `/v1/token/${segment(mint)}/pools`;
     return await this.data({ name: "pools", method: "GET", path, creditsMax: 1 });
   }
 
-  /** The 20 largest holders of a mint: one credit. */
+  /** Return the 20 largest holders of a mint. Costs one credit. */
   async holders(mint: string): Promise<TokenHolders> {
     const path = `/v1/token/${segment(mint)}/holders`;
     return await this.data({ name: "holders", method: "GET", path, creditsMax: 1 });
   }
 
-  /** Traders of a mint, those with the most first: one credit, none without any of a day. */
+  /**
+   * Return the traders of a mint, the greatest volume first. Costs one credit, or none if the token
+   * was not traded within a day.
+   */
   async traders(mint: string, within: { limit?: number } = {}): Promise<TokenTraders> {
     const path = `/v1/token/${segment(mint)}/traders`;
     return await this.data<TokenTraders>({
@@ -216,7 +243,10 @@ export class Client extends AccountCalls {
     });
   }
 
-  /** The tokens for which a condition is true: a credit for a page of up to 100. */
+  /**
+   * Return pages of tokens for which a condition is true. A page has up to 100 tokens, and costs
+   * one credit.
+   */
   screen(where = "", asked: ScreenQuery = {}): PagedLines<ScreenPage, ScreenedToken> {
     known(asked, OF_SCREENS);
     const call: Call<ScreenPage> = {
@@ -231,26 +261,27 @@ export class Client extends AccountCalls {
     return this.#paged<ScreenPage, ScreenedToken>(call, query, (page) => page.tokens);
   }
 
-  /** The facts of a mint on chain: free. */
+  /** Return the on-chain metadata of a mint. Free. */
   async metadata(mint: string): Promise<TokenMetadata> {
     const path = `/v1/token/${segment(mint)}/metadata`;
     return await this.data({ name: "metadata", method: "GET", path, creditsMax: 0 });
   }
 
   /**
-   * The report of each mint as it changes: a credit a mint and started minute. A connection that is
-   * lost is opened again; what ends the stream for good is thrown. End it by leaving the loop.
+   * Yield the report of each mint when it changes. Each started minute costs one credit per mint.
+   * After a lost connection, the client connects again; an error that ends the stream is thrown. To
+   * end the stream, leave the loop.
    */
   stream(mints: readonly string[], options: ReportOptions = {}): AsyncGenerator<LiveReport, void, undefined> {
     return stream(this.#transport, mints, options);
   }
 
-  /** The bundles for sale, and their prices now: free. */
+  /** Return the bundles for sale, with their current prices. Free. */
   async bundles(): Promise<BundleList> {
     return await this.data({ name: "bundles", method: "GET", path: "/v1/credits/bundles", creditsMax: 0 });
   }
 
-  /** The credits left on the credential: free. */
+  /** Return the number of credits that are left on the credential. Free. */
   async balance(): Promise<number> {
     const call: Call<CreditBalance> = {
       name: "balance",
@@ -261,12 +292,15 @@ export class Client extends AccountCalls {
     return (await this.data(call)).balance;
   }
 
-  /** Where the credits of the credential came from and went: free. */
+  /** Return the changes and spends of the balance of the credential. Free. */
   async history(): Promise<CreditHistory> {
     return await this.data({ name: "history", method: "GET", path: "/v1/credits/history", creditsMax: 0 });
   }
 
-  /** Buy a bundle of credits, onto the credential if there is one. `key`: of a PendingError. */
+  /**
+   * Buy a bundle of credits. They are added to the credential, if there is one. `key` is the key of
+   * a PendingError, to continue that payment.
+   */
   async buyCredits(credits: number, key?: string): Promise<CreditPurchase> {
     const call: Call<CreditPurchase> = {
       name: "purchase",
@@ -279,7 +313,7 @@ export class Client extends AccountCalls {
     return (await this.send(call, key)).data;
   }
 
-  /** Pages of a series; one without lines costs nothing. */
+  /** Return the pages of a series; a page without lines costs nothing. */
   #series<P extends Page, Line>(
     name: string,
     mint: string,
@@ -314,7 +348,10 @@ type OneCall = {
   [Name in Named]: Client[Name] extends (...given: never[]) => Promise<unknown> ? Name : never;
 }[Named];
 
-/** `Client.withRawResponse`: each call returns its `Answer`; paged ones and streams have none. */
+/**
+ * The type of `Client.withRawResponse`: each call returns its `Answer`. Calls with pages and
+ * streams are not in it.
+ */
 export type RawResponses = {
   readonly [Name in OneCall]: (
     ...given: Parameters<Client[Name]>

@@ -1,6 +1,8 @@
-/** Why a call failed. `code` is the service's own word; docs/api.md says what to do for each. */
+/**
+ * The errors of failed calls. `code` comes from the service; docs/api.md has the remedy for each.
+ */
 
-/** Base of all that a client throws. */
+/** The base of all errors that a client throws. */
 export class ClientError extends Error {
   override name = this.constructor.name;
 }
@@ -11,7 +13,7 @@ export interface Refusal {
   readonly code: string;
   readonly message: string;
   readonly requestId: string | null;
-  /** How long the service asks to be left alone, if it says so. */
+  /** The time to wait before a retry, in milliseconds; null if the service names none. */
   readonly retryAfterMs: number | null;
 }
 
@@ -21,7 +23,10 @@ export class RefusedError extends ClientError {
   readonly code: string;
   readonly requestId: string | null;
   readonly retryAfterMs: number | null;
-  /** Of a payment that was sent and may land all the same: the same call with it redeems it. */
+  /**
+   * The key of a sent payment that may still land: repeat the call with this key to redeem the
+   * payment. Null: there is no such payment.
+   */
   key: string | null = null;
 
   constructor(refusal: Refusal) {
@@ -33,7 +38,7 @@ export class RefusedError extends ClientError {
   }
 }
 
-/** 400 and the like: correct the call. */
+/** 400 and other 4xx: correct the call. */
 export class WrongCallError extends RefusedError {}
 /** 401, 403: send another credential. */
 export class CredentialRefusedError extends RefusedError {}
@@ -52,23 +57,23 @@ export class NotNowError extends RefusedError {}
 export class InvalidTokenAddressError extends WrongCallError {}
 /** INVALID_BUNDLE: no bundle of this size is for sale. */
 export class InvalidBundleError extends WrongCallError {}
-/** INVALID_PAYMENT: the payment header cannot be read. */
+/** INVALID_PAYMENT: the header with the payment is not valid. */
 export class InvalidPaymentError extends WrongCallError {}
 /** MISSING_TOKEN: this call needs a credential. */
 export class MissingCredentialError extends CredentialRefusedError {}
 /** INVALID_TOKEN: the credential was rotated or revoked, or never existed. */
 export class UnknownCredentialError extends CredentialRefusedError {}
-/** INSUFFICIENT_SCOPE: the API key is good, but not for this. */
+/** INSUFFICIENT_SCOPE: the API key is valid, but lacks the scope for this call. */
 export class MissingScopeError extends CredentialRefusedError {}
 /** PAYMENT_REQUIRED: neither a credential nor a payment was sent. */
 export class PaymentRequiredError extends UnpaidError {}
-/** INSUFFICIENT_CREDITS: the credential is good and holds too few credits. */
+/** INSUFFICIENT_CREDITS: the credential is valid, but has too few credits. */
 export class NoCreditsError extends UnpaidError {}
-/** KEY_CAP_REACHED: the API key has reached its cap of this month. */
+/** KEY_CAP_REACHED: the API key has reached its monthly cap. */
 export class KeyCapError extends UnpaidError {}
-/** PAYMENT_FAILED: the payment is refused, or failed on chain. */
+/** PAYMENT_FAILED: the service refused the payment, or it failed on chain. */
 export class PaymentRefusedError extends UnpaidError {}
-/** TOKEN_NOT_FOUND: the service does not follow this mint. */
+/** TOKEN_NOT_FOUND: the service does not track this mint. */
 export class NotTrackedError extends NothingThereError {}
 /** INSUFFICIENT_DATA: the mint has too few trades yet. */
 export class TooLittleDataError extends NothingThereError {}
@@ -76,14 +81,14 @@ export class TooLittleDataError extends NothingThereError {}
 export class PaymentUsedError extends ConflictError {}
 /** DATA_STALE: the newest data is too old to be sold. */
 export class StaleDataError extends NotNowError {}
-/** PRICE_UNAVAILABLE: the payment token has no price now; credits go on. */
+/** PRICE_UNAVAILABLE: the payment token has no price now; paying with credits still works. */
 export class NoPriceError extends NotNowError {}
-/** PAYMENT_PENDING: it is not known yet whether a payment arrives: do not pay again. */
+/** PAYMENT_PENDING: a payment was sent, and its outcome is not known yet: do not pay again. */
 export class OutcomeUnknownError extends NotNowError {}
-/** PAYMENT_UNAVAILABLE: the service can take no payment now; credits go on. */
+/** PAYMENT_UNAVAILABLE: the service cannot accept payments now; paying with credits still works. */
 export class NoPaymentsError extends NotNowError {}
 
-/** No answer came; a credit may have gone where `mayBeCharged`. */
+/** No answer arrived. If `mayBeCharged`, a credit may have been spent on the call. */
 export class UnreachableError extends ClientError {
   readonly mayBeCharged: boolean;
 
@@ -93,16 +98,16 @@ export class UnreachableError extends ClientError {
   }
 }
 
-/** An answer came that is not what the service documents. */
+/** The answer does not have the documented form. */
 export class UnreadableError extends ClientError {}
 
-/** The call may cost more than the budget allows; nothing was sent or signed. */
+/** The call can cost more than the budget allows; nothing was sent or signed. */
 export class OverBudgetError extends ClientError {}
 
-/** The demand is not one that is paid: another asset, another payee. Nothing was signed. */
+/** The demand names another asset or payee than the pinned one. Nothing was signed. */
 export class WillNotPayError extends ClientError {}
 
-/** A payment was sent and its outcome is unknown: the same call with `key` redeems it. */
+/** A payment was sent, and its outcome is unknown: repeat the call with `key` to redeem it. */
 export class PendingError extends ClientError {
   readonly key: string;
 
@@ -143,7 +148,7 @@ const BY_CODE = new Map<string, typeof RefusedError>([
   ["PAYMENT_UNAVAILABLE", NoPaymentsError],
 ]);
 
-/** Return the exception of `refusal`: that of its code; of its status if the code is new. */
+/** Return the error for the code of `refusal`, or, if the code is new, for its status. */
 export function refused(refusal: Refusal): RefusedError {
   const group = ofStatus(refusal.status);
   const named = BY_CODE.get(refusal.code);

@@ -8,17 +8,17 @@ export interface ServerEvent {
   data: string;
 }
 
-/** Takes text as it comes, gives the events that are whole (WHATWG HTML, section 9.2). */
+/** Splits the text of a stream into events (WHATWG HTML, section 9.2). */
 export class EventReader {
-  /** The Last-Event-ID to send when the connection was lost. */
+  /** The value of Last-Event-ID to send after a lost connection; null: send none. */
   lastId: string | null = null;
-  /** How long to wait before, where the service has said. */
+  /** Milliseconds to wait before connecting again; 0 if the service has set none. */
   retryMs = 0;
   #unread = "";
   #name = "";
   #data: string[] = [];
 
-  /** Forget what was not whole when a connection was lost. */
+  /** Drop the incomplete event of a lost connection. */
   restart(): void {
     this.#unread = "";
     this.#name = "";

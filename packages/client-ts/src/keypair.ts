@@ -2,15 +2,16 @@ import type { MessageSigner } from "./signIn.ts";
 
 const ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 const KEYPAIR_BYTES = 64;
-// RFC 8410: all of a private key but its 32 bytes.
+// RFC 8410: the bytes of an encoded private key before its 32 key bytes.
 const PKCS8_OF_ED25519 = [48, 46, 2, 1, 0, 48, 5, 6, 3, 43, 101, 112, 4, 34, 4, 32];
 const EXPECTED = "expected a Solana keypair: a JSON list of 64 numbers, or base58";
 
 /**
- * Return the 64 bytes of a Solana keypair, private key first, as a file of `solana-keygen` or the
- * export of a wallet has them. Throws an Error that shows nothing of `text`.
+ * Return the 64 bytes of the Solana keypair in `text`, the private key first.
  *
- * `createKeyPairSignerFromBytes` of `@solana/kit` makes a signer of them.
+ * `text` is the content of a file of `solana-keygen`, or the export of a wallet. Throws an Error
+ * that shows nothing of `text`. `createKeyPairSignerFromBytes` of `@solana/kit` makes a signer of
+ * the bytes.
  */
 export function parseKeypair(text: string): Uint8Array {
   const numbers = text.trimStart().startsWith("[") ? listed(text) : decoded(text.trim());
@@ -20,8 +21,8 @@ export function parseKeypair(text: string): Uint8Array {
 }
 
 /**
- * Return a wallet of the 64 bytes of a keypair that signs texts, for `WalletSignIn`: by the Web
- * Crypto of Node or the browser.
+ * Return a wallet that signs texts with the 64 bytes of a keypair, for `WalletSignIn`. It uses the
+ * Web Crypto of Node or of the browser.
  */
 export async function keypairWallet(keypair: Uint8Array): Promise<MessageSigner> {
   const encoded = Uint8Array.from([...PKCS8_OF_ED25519, ...keypair.subarray(0, 32)]);
@@ -51,7 +52,7 @@ function listed(text: string): number[] {
   }
 }
 
-/** Return the bytes that `text` spells in base58; none if it is not base58. */
+/** Return the bytes of `text`, which is base58; no bytes if it is not base58. */
 function decoded(text: string): number[] {
   if (text.length > 2 * KEYPAIR_BYTES) return [];
   let value = 0n;

@@ -1,10 +1,10 @@
-/** How long to leave a service alone: what its answers say, and what we choose where they do not. */
+/** The wait before the next request: from the last answers, or computed without them. */
 
 const BACKOFF_MS = 500;
 const BACKOFF_MS_MAX = 8_000;
 const ROOM = /"([^"]{1,64})"\s*;\s*r=(\d{1,9})\s*;\s*t=(\d{1,6})/;
 
-/** Return what `Retry-After` asks for: seconds, or the time until a date; null without it. */
+/** Return the milliseconds in `Retry-After`, or until its date; null if there is neither. */
 export function retryAfterMs(headers: Headers, nowMs: number): number | null {
   const text = headers.get("Retry-After") ?? "";
   if (/^\d{1,9}$/.test(text)) return Number(text) * 1_000;
@@ -12,17 +12,20 @@ export function retryAfterMs(headers: Headers, nowMs: number): number | null {
   return Number.isNaN(until) ? null : Math.max(until - nowMs, 0);
 }
 
-/** Return how long to wait before `repetition`, from 0: many that failed together come apart. */
+/**
+ * Return the milliseconds to wait before the retry `repetition`, counted from 0. They are random,
+ * so that clients that failed at the same time do not retry at the same time.
+ */
 export function backoffMs(repetition: number): number {
   return (Math.min(BACKOFF_MS * 2 ** repetition, BACKOFF_MS_MAX) * (1 + Math.random())) / 2;
 }
 
-/** When a limit has room again, by `RateLimit`. */
+/** The times at which rate limits allow a request again, from the `RateLimit` headers. */
 export class Pacing {
   readonly #limits = new Map<string, string>();
   readonly #freeAtMs = new Map<string, number>();
 
-  /** Remember what an answer of the endpoint `name` says of its limit. */
+  /** Store the rate limit in an answer of the endpoint `name`. */
   hear(name: string, headers: Headers, nowMs: number): void {
     const said = ROOM.exec(headers.get("RateLimit") ?? "");
     if (said === null) return;
@@ -31,7 +34,7 @@ export class Pacing {
     this.#freeAtMs.set(limit, nowMs + (Number(remaining) > 0 ? 0 : Number(resetS) * 1_000));
   }
 
-  /** Return how long to wait before a request to the endpoint `name`. */
+  /** Return the milliseconds to wait before a request to the endpoint `name`. */
   waitMs(name: string, nowMs: number): number {
     const limit = this.#limits.get(name);
     return limit === undefined ? 0 : Math.max((this.#freeAtMs.get(limit) ?? 0) - nowMs, 0);

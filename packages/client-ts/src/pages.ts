@@ -1,13 +1,13 @@
 import type { Answer, Call } from "./call.ts";
 
-/** A page that says where the next one begins. */
+/** A page that has the cursor of the next page; null on the last page. */
 export interface Page {
   nextCursor: string | null;
 }
 
 /**
- * Every line of a listing: iterate over it, or over its `pages`. A page is asked for, and paid, when
- * its first line is needed; a budget bounds how many.
+ * All lines of a listing, page by page: iterate over this object, or over its `pages`. A page is
+ * requested, and paid for, when its first line is needed; the budget limits the cost.
  */
 export class PagedLines<P extends Page, Line> implements AsyncIterable<Line> {
   readonly #send: (call: Call<P>) => Promise<Answer<P>>;
@@ -28,7 +28,7 @@ export class PagedLines<P extends Page, Line> implements AsyncIterable<Line> {
     for await (const page of this.pages()) yield* this.#lines(page);
   }
 
-  /** Yield each page, from `cursor` on: the `nextCursor` of one, undefined for the first. */
+  /** Yield the pages from the one at `cursor`, a `nextCursor`; undefined: from the first page. */
   async *pages(cursor?: string): AsyncGenerator<P, void, undefined> {
     for (let at = cursor; ; ) {
       const page: P = (await this.#send(this.#callAt(at))).data;

@@ -1,6 +1,6 @@
 import { OverBudgetError, WillNotPayError } from "./errors.ts";
 
-/** One way to pay, of the `accepts` of an x402 demand. */
+/** One offer to pay: an entry of `accepts` in an x402 demand. */
 export interface Offer {
   scheme: string;
   network: string;
@@ -11,7 +11,7 @@ export interface Offer {
   extra: Record<string, unknown>;
 }
 
-/** A demand of x402 version 2, as PAYMENT-REQUIRED holds it. */
+/** A demand of x402 version 2: the content of PAYMENT-REQUIRED. */
 export interface Demand {
   x402Version: number;
   accepts: Offer[];
@@ -19,28 +19,31 @@ export interface Demand {
   [field: string]: unknown;
 }
 
-/** The only asset and payee that are ever paid, and how much: learned from the seller, not from its answers. */
+/**
+ * The only asset and payee that are paid, and the limits. Set them from a trusted source, not from
+ * an answer of the service.
+ */
 export interface Pin {
   network: string;
   asset: string;
   payTo: string;
-  /** The most that one payment may be, in atoms of the asset. */
+  /** The most that one payment can be, in atoms of the asset. */
   atomsPerPayment: bigint;
-  /** The most that all may be together. */
+  /** The most that all payments together can be, in atoms. */
   atomsInAll: bigint;
 }
 
-/** Signs payments: any x402 client, or a wallet of your own. */
+/** Signs payments, for example with an x402 client or a wallet of yours. */
 export interface Signer {
-  /** Return the value of PAYMENT-SIGNATURE that pays `offer`, the one that is pinned. */
+  /** Return the value of PAYMENT-SIGNATURE that pays `offer`, the pinned offer of `demand`. */
   sign(demand: Demand, offer: Offer, header: string): Promise<string>;
 }
 
-/** Checks each demand against the pin before anything is signed. */
+/** Pays demands, after checking each against the pin and its limits. */
 export class Payer {
   readonly #pin: Pin;
   readonly #signer: Signer;
-  /** Atoms of every payment that was signed. */
+  /** The atoms of all signed payments. */
   spent = 0n;
 
   constructor(pin: Pin, signer: Signer) {
@@ -48,7 +51,10 @@ export class Payer {
     this.#signer = signer;
   }
 
-  /** Return PAYMENT-SIGNATURE for the demand of PAYMENT-REQUIRED. Throws WillNotPayError, OverBudgetError. */
+  /**
+   * Return the PAYMENT-SIGNATURE for the demand in `header`, a PAYMENT-REQUIRED. Throws
+   * WillNotPayError, OverBudgetError.
+   */
   async pay(header: string): Promise<string> {
     const { network, asset, payTo, atomsPerPayment, atomsInAll } = this.#pin;
     const demand = parse(header);
@@ -92,7 +98,7 @@ function parse(header: string): Demand {
     const demand = JSON.parse(new TextDecoder().decode(bytes)) as Demand;
     if (demand.x402Version === 2 && Array.isArray(demand.accepts)) return demand;
   } catch {
-    // handled below
+    // the error is thrown below
   }
   throw new WillNotPayError("expected PAYMENT-REQUIRED of x402 version 2");
 }

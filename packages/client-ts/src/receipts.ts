@@ -1,13 +1,13 @@
-/** Signed receipts of payments, checked: what was bought, by whom, when, by which transaction. */
+/** Verification of signed payment receipts: purchase, buyer, time and transaction. */
 
 const ALGORITHM = "EdDSA";
 const KEY = "Ed25519";
 const RECEIPT_CHARACTERS_MAX = 4096;
 
-/** A receipt is not one of the service; the message says why. */
+/** The receipt is not from the service; the message has the reason. */
 export class ForgedReceiptError extends Error {}
 
-/** The keys of a service, `/.well-known/did.json`; those of replaced secrets are among them. */
+/** The keys of a service, `/.well-known/did.json`, including keys of secrets that were replaced. */
 export interface DidDocument {
   readonly id: string;
   readonly verificationMethod: readonly {
@@ -20,21 +20,21 @@ export interface DidDocument {
 
 export interface ReceiptClaims {
   readonly version: number;
-  /** CAIP-2. */
+  /** The identifier of the network, CAIP-2. */
   readonly network: string;
-  /** Of what was bought. */
+  /** The URL of the purchased resource. */
   readonly resourceUrl: string;
-  /** The wallet. */
+  /** The address of the wallet that paid. */
   readonly payer: string;
-  /** Unix seconds. */
+  /** The time of the receipt, Unix seconds. */
   readonly issuedAt: number;
-  /** Its signature, base58. */
+  /** The signature of the payment's transaction, base58. */
   readonly transaction?: string;
 }
 
 /**
- * Return what `receipt`, a JWS, claims, if the service of `document` has signed it. Throws
- * ForgedReceiptError. Keep `Client.receiptKeys()` if receipts shall last for years.
+ * Return the claims of `receipt`, a JWS, if the service with `document` has signed it. Throws
+ * ForgedReceiptError. Store the result of `Client.receiptKeys()` to verify receipts for years.
  */
 export async function checkReceipt(receipt: string, document: DidDocument): Promise<ReceiptClaims> {
   const [head = "", body = "", signature = "", ...more] = receipt.slice(0, RECEIPT_CHARACTERS_MAX).split(".");
@@ -63,7 +63,7 @@ export async function checkReceipt(receipt: string, document: DidDocument): Prom
     const signed = new TextEncoder().encode(`${head}.${body}`);
     if (await crypto.subtle.verify(KEY, key, bytes(signature), signed)) return claims;
   } catch {
-    // neither a key nor a signature
+    // the key or the signature is invalid
   }
   throw new ForgedReceiptError("expected the signature of the service; was another one");
 }
@@ -77,7 +77,7 @@ function decoded<Content>(part: string): Content | null {
   }
 }
 
-/** Return the bytes of base64url. */
+/** Return the bytes of `text`, which is base64url. */
 function bytes(text: string): Uint8Array<ArrayBuffer> {
   const plain = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
   return Uint8Array.from(plain, (sign) => sign.charCodeAt(0));

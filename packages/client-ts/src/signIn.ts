@@ -1,4 +1,7 @@
-/** Spending the credits that a wallet has bought by signing: sign-in-with-x of x402, by Sign-In With Solana. */
+/**
+ * Sign-in with a wallet, whose signature spends the credits that it has bought (sign-in-with-x of
+ * x402, Sign-In With Solana).
+ */
 
 import { WillNotPayError } from "./errors.ts";
 import { base58 } from "./keypair.ts";
@@ -8,12 +11,12 @@ const EXTENSION = "sign-in-with-x";
 const TYPE = "ed25519";
 const VERSION = "1";
 const FIELDS = ["domain", "uri", "version", "nonce", "issuedAt", "statement"] as const;
-const LINE = /^[ -~]{1,500}$/; // no field may write a line of the text by itself
+const LINE = /^[ -~]{1,500}$/; // no line breaks: a field must not add a line to the signed text
 const CHAIN = /^solana:([1-9A-HJ-NP-Za-km-z]{32})$/;
 
-/** A wallet that signs texts: an adapter of a browser, or `keypairWallet`. */
+/** A wallet that signs texts: an adapter for a wallet of the browser, or `keypairWallet`. */
 export interface MessageSigner {
-  /** Base58. */
+  /** The address of the wallet, base58. */
   readonly address: string;
   /** Return the 64 bytes of its Ed25519 signature of `message`. */
   signMessage(message: Uint8Array): Promise<Uint8Array>;
@@ -27,7 +30,7 @@ export interface Challenge {
   readonly supportedChains: readonly { readonly chainId: string; readonly type: string }[];
 }
 
-/** Answers the challenge of a 402 for the path that was called, and no other one. */
+/** Signs the challenge of a 402, only if it is for the path that was called. */
 export class WalletSignIn {
   static readonly header = HEADER;
   readonly #wallet: MessageSigner;
@@ -36,7 +39,7 @@ export class WalletSignIn {
     this.#wallet = wallet;
   }
 
-  /** Return SIGN-IN-WITH-X for a call of `url`. Throws WillNotPayError. */
+  /** Return the SIGN-IN-WITH-X header for a call of `url`. Throws WillNotPayError. */
   async sign(challenge: Challenge, url: URL): Promise<string> {
     const { info } = challenge;
     const expected = `${url.origin}${url.pathname}`;
@@ -59,7 +62,7 @@ export class WalletSignIn {
   }
 }
 
-/** Return the challenge of a 402, in its header or else in its body; null if it has none. */
+/** Return the challenge in the header or, without that header, the body of a 402; null: none. */
 export async function challengeOf(response: Response): Promise<Challenge | null> {
   if (response.status !== 402) return null;
   try {

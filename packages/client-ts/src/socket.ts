@@ -1,4 +1,4 @@
-/** A WebSocket as a sequence of texts. */
+/** A WebSocket whose messages are read as texts. */
 
 export class SocketTexts {
   readonly #socket: WebSocket;
@@ -6,7 +6,7 @@ export class SocketTexts {
   #isOver = false;
   #wake: () => void = () => undefined;
 
-  /** Send `first` through `socket` once it is open. */
+  /** Send `first` through `socket` when it is open. */
   constructor(socket: WebSocket, first: string) {
     this.#socket = socket;
     socket.addEventListener("open", () => socket.send(first));
@@ -22,7 +22,9 @@ export class SocketTexts {
     socket.addEventListener("error", end);
   }
 
-  /** Return the next text, null after the end, undefined if nothing comes within `ms`. */
+  /**
+   * Return the next text; null after the end, undefined if none arrives within `ms` milliseconds.
+   */
   async next(ms: number): Promise<string | null | undefined> {
     if (this.#texts.length === 0 && !this.#isOver) {
       await new Promise<void>((resolve) => {

@@ -1,4 +1,4 @@
-/** A stream while it is wanted: events become reports, a lost connection is opened again. */
+/** A stream of reports, which is opened again after a lost connection until it is closed. */
 
 import type { Call } from "./call.ts";
 import { ClientError, OverBudgetError, RefusedError, UnreachableError, UnreadableError, refused } from "./errors.ts";
@@ -7,11 +7,14 @@ import { SocketTexts } from "./socket.ts";
 import { Attempt, type Transport, sleep } from "./transport.ts";
 import type { LiveReport, Report, ReportOptions } from "./types.ts";
 
-const SILENCE_MS_MAX = 45_000; // there is a heartbeat every 15 s
-const SOCKET_SILENCE_MS_MAX = 75_000; // its pings are not seen: a minute begins every 60 s
-const LEAVE_AFTER_MS = 40_000; // of a minute after which none may be taken; then comes a heartbeat
+const SILENCE_MS_MAX = 45_000; // without data, the connection is lost; a heartbeat comes every 15 s
+const SOCKET_SILENCE_MS_MAX = 75_000; // pings are not visible; a minute begins every 60 s
+// If the budget has no room for the next minute, leave after this time of the current one
+const LEAVE_AFTER_MS = 40_000;
 
-/** Reasons that stay, with the status and code of the refusal they are; any other passes. */
+/**
+ * The final reasons of an end, with status and code; after any other, the stream is opened again.
+ */
 const ENDS: Record<string, [number, string]> = {
   insufficient_credits: [402, "INSUFFICIENT_CREDITS"],
   key_cap_reached: [402, "KEY_CAP_REACHED"],
@@ -22,7 +25,7 @@ const ENDS: Record<string, [number, string]> = {
 
 type Fields = { [name: string]: unknown };
 
-/** Yield the report of each mint as it changes. Throws ClientError when the stream has ended. */
+/** Yield the report of each mint when it changes. Throws the ClientError that ends the stream. */
 export async function* stream(
   transport: Transport,
   mints: readonly string[],
@@ -66,7 +69,7 @@ class LiveCall {
     this.#attempt = newAttempt();
   }
 
-  /** Open the stream, from where it was lost; yield its reports. */
+  /** Open a connection, from the last received event; yield its reports until it is lost. */
   async *connection(): AsyncGenerator<LiveReport, void, undefined> {
     this.release();
     this.#reserve();
@@ -112,7 +115,8 @@ class LiveCall {
         const text = await texts.next(Math.min(SOCKET_SILENCE_MS_MAX, this.#leaveAtMs - performance.now()));
         if (text === null) return;
         if (text !== undefined) yield* this.#take(messageOf(text, this.#reader));
-        else if (performance.now() < this.#leaveAtMs) return; // silence: it is lost
+        // No message came: the connection is lost
+        else if (performance.now() < this.#leaveAtMs) return;
         this.#expectTime();
       }
     } finally {
@@ -120,14 +124,14 @@ class LiveCall {
     }
   }
 
-  /** Return how long to wait before the stream is opened again, or throw why it is not. */
+  /** Return the milliseconds to wait before reopening the stream, or throw `failure`. */
   waitMs(failure: ClientError): number {
     const isEnd = failure instanceof RefusedError || failure instanceof UnreachableError;
     if (!isEnd) throw failure;
     return Math.max(this.#attempt.waitMs(failure, this.#transport.patienceMs), this.#reader.retryMs);
   }
 
-  /** Give back what was reserved for a minute that has not begun. */
+  /** Release the credits reserved for a minute that has not begun. */
   release(): void {
     this.#transport.budget.giveBack(this.#reserved);
     this.#reserved = 0;
@@ -144,7 +148,7 @@ class LiveCall {
   }
 
   *#take(event: ServerEvent): Generator<LiveReport, void, undefined> {
-    this.#attempt = newAttempt(); // it speaks: patience begins again
+    this.#attempt = newAttempt(); // an event came: the time for retries begins again
     const report = this.#hear(event);
     if (report !== null) yield report;
   }
@@ -199,7 +203,10 @@ function newAttempt(): Attempt {
   return new Attempt("", undefined, performance.now());
 }
 
-/** Return the event of a message, and note what it says of coming back. Throws RefusedError for an error. */
+/**
+ * Return the event in a message, and store its id and pause for the next connection. Throws
+ * RefusedError for a message of the type "error".
+ */
 function messageOf(text: string, reader: EventReader): ServerEvent {
   const told = fieldsOf(text) ?? {};
   const { type, id, retryMs, data } = told;
@@ -235,7 +242,7 @@ function fieldsOf(text: string): Fields | null {
   }
 }
 
-/** Return `before` with the fields of the update in its place. */
+/** Return `before` with the fields of the update in place of its own, at every depth. */
 function merged(before: Fields, told: Fields): Fields {
   const whole = { ...before };
   for (const [name, value] of Object.entries(told)) {
@@ -249,7 +256,7 @@ function isFields(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Abort where nothing comes for too long. */
+/** Return a timer that aborts `silence` if it is not refreshed for SILENCE_MS_MAX. */
 function setTimeoutOf(silence: AbortController): { refresh: () => void; clear: () => void } {
   const start = () => setTimeout(() => silence.abort(new Error("nothing came")), SILENCE_MS_MAX);
   let timer = start();

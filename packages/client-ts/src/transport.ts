@@ -1,4 +1,4 @@
-/** A call until it is answered: what is sent, how long is waited, when it is given up. */
+/** The steps of a call until it is answered: requests, waits and the decision to give up. */
 
 import { CreditBudget } from "./budget.ts";
 import type { Answer, Call } from "./call.ts";
@@ -17,33 +17,36 @@ import { type Payer, receiptOf } from "./payment.ts";
 import { WalletSignIn, challengeOf } from "./signIn.ts";
 
 const TIMEOUT_MS = 30_000;
-const PAID_TIMEOUT_MS = 90_000; // a seller may hold a payment's answer for a minute
+const PAID_TIMEOUT_MS = 90_000; // a seller may take a minute to answer a payment
 const PATIENCE_MS = 30_000;
-// Within which the chain forgets what it will not take: a blockhash lives 150 blocks, which must be
-// final, so this assumes less than about 0.9 s a slot. At more it ends with a PendingError too early;
-// the payment is remembered, and its key goes on with it.
+// After this time the chain has proven the outcome: a blockhash is valid for 150 blocks, which must
+// become final; this assumes slots of less than about 0.9 s. If slots are slower, the wait ends
+// before that with a PendingError, whose key continues the payment.
 const PAYMENT_PATIENCE_MS = 180_000;
 const PAYMENT_RETRY_MS = 2_000;
 const ANSWER_CHARACTERS_MAX = 4 * 1024 * 1024;
 const CREDENTIAL = /^(svc_credit_[0-9a-f]{64}|svc_live_[0-9a-f]{80})$/;
 
 export interface ClientOptions {
-  /** A credit token or an API key: pays for what is read. */
+  /** A credit token or an API key: pays for reads. */
   credential?: string;
-  /** Pays for purchases, and for what is read where there is no credential. */
+  /** Pays for purchases, and for reads if there is no credential. */
   payer?: Payer;
-  /** Spends credits that its wallet has bought, where there is no credential; then `payer` pays. */
+  /**
+   * Without a credential, spends the credits that its wallet has bought; if they do not suffice,
+   * `payer` pays.
+   */
   signIn?: WalletSignIn;
   budget?: CreditBudget;
-  /** How long a call waits and tries again, in all, before it throws what went wrong. */
+  /** The most milliseconds between the first sending of a call and its last retry. */
   patienceMs?: number;
-  /** The most time for one answer; at least 90 s if a wallet pays for it. */
+  /** The time limit of one answer, in milliseconds; at least 90 s if a wallet pays for the call. */
   timeoutMs?: number;
-  /** The most retries of a call; by default as many as the patience allows. */
+  /** The largest number of retries of a call; by default, only `patienceMs` limits them. */
   retriesMax?: number;
-  /** Streams come by WebSocket: that of the browser or of Node 22, or of a package. */
+  /** The WebSocket of the browser, of Node 22 or of a package, to receive streams with it. */
   webSocket?: typeof WebSocket;
-  /** For tests and proxies. */
+  /** The function that sends requests; for tests and proxies. */
   fetch?: typeof fetch;
 }
 
@@ -77,7 +80,7 @@ export class Transport {
     this.#fetch = options.fetch ?? fetch.bind(globalThis);
   }
 
-  /** Send `call`; every request of it carries the same Idempotency-Key. */
+  /** Send `call`; all its requests have the same Idempotency-Key. */
   async send<Data>(call: Call<Data>, key: string = crypto.randomUUID()): Promise<Answer<Data>> {
     const attempt = new Attempt(key, this.#payerOf(call), performance.now(), this.#signInOf(call));
     await sleep(within(this.#pacing.waitMs(call.name, performance.now()), this.patienceMs));
@@ -91,7 +94,7 @@ export class Transport {
     }
   }
 
-  /** Return the response of `call`, a success, with its body unread. Throws ClientError. */
+  /** Return the successful response to `call`, with its body unread. Throws ClientError. */
   async open<Data>(
     call: Call<Data>,
     attempt: Attempt,
@@ -106,7 +109,7 @@ export class Transport {
     const demand = response.headers.get("PAYMENT-REQUIRED");
     if (response.status === 402 && demand !== null && attempt.payer !== undefined && attempt.payment === null) {
       attempt.payment = await attempt.payer.pay(demand);
-      attempt.signIn = undefined; // its credits do not suffice
+      attempt.signIn = undefined; // the credits of the wallet do not suffice
       attempt.signature = null;
       return await this.open(call, attempt, options);
     }
@@ -129,12 +132,12 @@ export class Transport {
     return url;
   }
 
-  /** Return what signs in for `call`: for all that is charged but purchases, without a credential. */
+  /** Return the sign-in for `call`, if it costs credits and the client has no credential. */
   #signInOf<Data>(call: Call<Data>): WalletSignIn | undefined {
     return call.creditsMax > 0 && this.#credential === undefined ? this.#signIn : undefined;
   }
 
-  /** Return who pays for `call`, if a wallet does. */
+  /** Return the payer of `call`, if a wallet pays for it. */
   #payerOf<Data>(call: Call<Data>): Payer | undefined {
     const byWallet = call.isPurchase === true || (call.creditsMax > 0 && this.#credential === undefined);
     return byWallet ? this.#payer : undefined;
@@ -144,7 +147,7 @@ export class Transport {
     const isByCredential = attempt.payer === undefined && this.#credential !== undefined;
     const credits = isByCredential || attempt.signIn !== undefined ? call.creditsMax : 0;
     this.budget.reserve(credits);
-    let spent = credits; // what is not known counts as spent
+    let spent = credits; // until the cost is known, the most is counted
     try {
       const response = await this.open(call, attempt);
       const data = await dataOf<Data>(call, response);
@@ -202,12 +205,12 @@ export class Transport {
   }
 }
 
-/** Common state of the sendings of one call: a key, a payment, patience. */
+/** The state that all sendings of one call share: its key, payment, signature and retries. */
 export class Attempt {
   readonly key: string;
   readonly payer: Payer | undefined;
   payment: string | null = null;
-  /** SIGN-IN-WITH-X, the same for each sending: it takes credits once. */
+  /** The SIGN-IN-WITH-X header, the same for each sending: it spends credits only once. */
   signature: string | null = null;
   signIn: WalletSignIn | undefined;
   #repetitions = 0;
@@ -220,7 +223,7 @@ export class Attempt {
     this.#sinceMs = nowMs;
   }
 
-  /** Return how long to wait before the next sending, or throw `failure`. */
+  /** Return the milliseconds to wait before the next sending, or throw `failure`. */
   waitMs(failure: ClientError, patienceMs: number, retriesMax = Infinity): number {
     const isHeld = this.payment !== null;
     if (!mayChange(failure, isHeld)) {
@@ -265,15 +268,15 @@ async function dataOf<Data>(call: Call<Data>, response: Response): Promise<Data>
   throw new UnreadableError(`${response.status}: expected an answer to ${call.path} as documented`);
 }
 
-/** Return the exception of the refusal in `response`. */
+/** Return the error for the refusal in `response`. */
 async function refusal(response: Response): Promise<RefusedError> {
   let error: { code?: unknown; message?: unknown } = {};
   try {
     const body = (await response.json()) as { error?: typeof error; messages?: { message?: unknown }[] };
-    // An exchange has its code in a header, its messages in a list.
+    // The refusal of a key exchange has its code in a header and its messages in a list.
     error = body.error ?? { code: response.headers.get("X-Error-Code"), message: body.messages?.[0]?.message };
   } catch {
-    // a proxy's page
+    // the body is not JSON, for example a proxy's page
   }
   return refused({
     status: response.status,
@@ -284,7 +287,7 @@ async function refusal(response: Response): Promise<RefusedError> {
   });
 }
 
-/** Return a value as it is sent in a query. */
+/** Return `value` as the text of a query; a Date becomes Unix seconds. */
 function queried(value: string | number | boolean | Date | readonly string[]): string {
   return value instanceof Date ? String(Math.floor(value.getTime() / 1000)) : String(value);
 }

@@ -1,4 +1,4 @@
-/** Types that several files use, from the service's OpenAPI document: `npm run types`. */
+/** Types that several files use, from the OpenAPI document of the service: `npm run types`. */
 
 import type { paths } from "./openapi.ts";
 
@@ -14,7 +14,7 @@ export type DataOf<Operation> = Operation extends { responses: infer Responses }
     : never
   : never;
 
-/** Of an answer without an envelope. */
+/** The type of an answer without an envelope. */
 export type BareOf<Operation> = Operation extends { responses: infer Responses }
   ? Body<Responses, 200> | Body<Responses, 201>
   : never;
@@ -25,18 +25,22 @@ export type BodyOf<Operation> = Operation extends { requestBody?: infer Request 
     : never
   : never;
 
-/** The body of a request: all fields but those `Needed` are optional. */
+/** The body of a request: all fields except `Needed` are optional. */
 export type Sent<Body, Needed extends PropertyKey> = Body extends unknown
   ? Pick<Body, Extract<keyof Body, Needed>> & Partial<Omit<Body, Needed>>
   : never;
 
 export type Report = DataOf<paths["/v1/token/{tokenAddress}"]["get"]>;
-/** `candles`: "closed" for indicators without the candle that is still open; `partial`: from the first priced swap on; `timeframes`: indicators of these, too. */
+/**
+ * `candles`: "closed" for indicators without open candles. `partial`: a report from the first
+ * priced swap on, with null for numbers that need more candles. `timeframes`: further timeframes
+ * with indicators.
+ */
 export type ReportOptions = NonNullable<paths["/v1/trial/{tokenAddress}"]["get"]["parameters"]["query"]>;
-/** The whole report of a mint as of a slot, as a stream sends it. */
+/** The whole report of a mint as of a slot, from a stream. */
 export interface LiveReport {
   slot: number;
   report: Report;
-  /** On the credential when the minute began that is under way. */
+  /** The number of credits left on the credential at the start of the current minute. */
   creditsLeft: number | null;
 }

@@ -42,11 +42,7 @@ from mintscope.market.timeframe import FRAMES, AskedFrame
 
 @dataclass(slots=True)
 class _Since:
-    """The swaps of a mint in one slot.
-
-    time      the block time of the slot
-    standing  the pools of the mint after the slot, packed; None: they did not change
-    """
+    """The swaps of a mint in one slot, and its pools after it, packed; None: not changed."""
 
     slot: Slot
     time: UnixS
@@ -83,8 +79,7 @@ class Tracks:
     """At most *capacity* mints, each as of the last event that was applied.
 
     seq    the position of that event in the swap log
-    slot   the newest slot; None before the first slot
-    time   the block time of *slot*; None before the first slot
+    slot   the newest slot; None before the first one; time: its block time
     """
 
     def __init__(self, capacity: int) -> None:
@@ -333,10 +328,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The lowest and the highest value within one of the sixty parts of a window.
-
-    part   the number of the part: Unix time divided by the length of a part
-    """
+    """The lowest and the highest value within *part*: Unix time divided by a part's length."""
 
     part: int
     low: float

@@ -185,7 +185,7 @@ PageHandler = Callable[[PageRequest], Awaitable[PageResponse]]
 
 
 class Access(IntEnum):
-    """Who may reach a handler; each level includes the requirements of the levels before it.
+    """The conditions to reach a handler; each level includes those of the levels before it.
 
     ANYONE         no session is required; forms are checked only by origin
     SIGNED_IN      a session is required, and forms carry its `csrf`; visitors have to sign in

@@ -1,1 +1,1 @@
-"""A whole cluster on one machine: real servers, real processes, a balancer."""
+"""A whole cluster on one machine: real servers, real processes and a balancer."""

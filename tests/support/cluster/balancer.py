@@ -1,4 +1,4 @@
-"""A small balancer of TCP connections: it forwards clients only to services that are ready."""
+"""A small load balancer for TCP connections, which forwards them only to ready services."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -40,7 +40,7 @@ class Balancer:
             while True:
                 said = await asyncio.gather(*(_is_ready(client, port) for port in self._ports))
                 ready = [port for port, is_so in zip(self._ports, said, strict=True) if is_so]
-                self._ready = ready or list(self._ports)  # if none is ready, use all of them
+                self._ready = ready or list(self._ports)  # if no service is ready, use all services
                 await asyncio.sleep(LOOK_EVERY_S)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -72,7 +72,7 @@ class Balancer:
 
 
 async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Forward bytes until one side has ended, then end the other side."""
+    """Forward bytes from *reader* to *writer* until the reader ends, then end the writer."""
     try:
         while data := await reader.read(CHUNK):
             writer.write(data)

@@ -28,14 +28,14 @@ GENESIS: Final = Genesis(0)
 INGESTS: Final = ("ingest-1", "ingest-2")
 APIS: Final = ("api-1", "api-2", "api-3")
 SOURCE: Final = Path(mintscope.__file__).parents[1]
-# Columns that a later version may add: the previous version keeps working with them.
+# Columns that a later version might add: the previous version still works if they exist.
 NEXT: Final = {
     "money": "-- least: 1\nALTER TABLE credit_account ADD COLUMN tier bigint NOT NULL DEFAULT 0;",
     "market": "-- least: 1\nALTER TABLE header ADD COLUMN leader text;",
 }
 MINTS: Final = 6
 TRADED: Final = [each.token.mint for each in World(seed=0, mints=MINTS).listed]
-# As wiring does: WSOL, the mint that is sold for, and the configured mints.
+# The tracked mints, as the service chooses them: WSOL, the payment token, the configured mints.
 FIRST_MINTS: Final = [*dict.fromkeys(map(Mint, (WSOL, str(GENESIS.mint), *TRADED)))]
 READY_S: Final = 90.0
 END_S: Final = 20.0
@@ -44,7 +44,7 @@ PAUSE_S: Final = 0.05
 
 @dataclass
 class Process:
-    """A `mintscope` process that is restarted after it has ended, as a supervisor would do."""
+    """A `mintscope` process that is started again after it has ended, as by a supervisor."""
 
     words: tuple[str, ...]
     environment: Mapping[str, str]
@@ -60,24 +60,24 @@ class Process:
             self.running = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment)
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to the process if it is running."""
+        """Send the signal *number* to the process if it is running."""
         self.running.send_signal(number)
 
     def restart(self, code: Path) -> None:
-        """Stop it cleanly, and start the version in *code* instead."""
+        """Stop the process cleanly, and start the version in *code* in its place."""
         self.environment = {**self.environment, "PYTHONPATH": str(code)}
         self.running.terminate()
         self.running.wait(END_S)
         self.start()
 
     def events(self, since: int = 0) -> Iterator[dict[str, object]]:
-        """Return the JSON lines of its log after the first *since* bytes."""
+        """Yield the JSON lines of the log of the process after the first *since* bytes."""
         for line in self.log.read_bytes()[since:].decode(errors="replace").splitlines():
             if line.startswith("{") and line.endswith("}"):
                 yield json.loads(line)
 
     def events_since_start(self) -> Iterator[dict[str, object]]:
-        """Return the events of the current process."""
+        """Yield the JSON lines of the log since the process was last started."""
         return self.events(self.began_at)
 
     def end(self) -> None:
@@ -88,7 +88,7 @@ class Process:
 
 @dataclass
 class Cluster:
-    """The processes and addresses of a cluster."""
+    """The processes of a cluster and their addresses."""
 
     folder: Path
     postgres: PostgresServer
@@ -99,7 +99,7 @@ class Cluster:
     code: Path = SOURCE
 
     def leader(self) -> str:
-        """Return the ingest that took over last."""
+        """Return the ingest process that writes: it took over last."""
         epochs = {
             name: max(
                 (
@@ -114,11 +114,11 @@ class Cluster:
         return max(epochs, key=lambda name: epochs[name])
 
     def standby(self) -> str:
-        """Return the ingest that is not the leader."""
+        """Return the ingest process that is not the leader."""
         return next(name for name in INGESTS if name != self.leader())
 
     def environment(self, **more: str) -> dict[str, str]:
-        """Return the variables that all processes have, plus *more*."""
+        """Return the environment variables of all processes, plus *more*."""
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("MINTSCOPE_")}  # noqa: TID251
         settings = {
             "STORE": f"postgresql://postgres@127.0.0.1:{self.postgres.port}/postgres",
@@ -215,7 +215,7 @@ def cluster_in(folder: Path) -> Iterator[Cluster]:
 
 
 def wait_for(url: str) -> None:
-    """Wait until *url* answers with success."""
+    """Wait until *url* answers with a success status."""
     until_s = time.monotonic() + READY_S
     while time.monotonic() < until_s:
         try:

@@ -1,4 +1,4 @@
-"""E-mails of a cluster: each is sent exactly once, whichever process sends it."""
+"""A check of the e-mails of a cluster: each is sent exactly once."""
 
 import asyncio
 import time

@@ -19,12 +19,12 @@ REPORT: Final = f"/v1/token/{WSOL}"
 PAUSE_S: Final = 0.02
 BUY_EVERY_S: Final = 0.4
 TIMEOUT_S: Final = 30.0
-WATCH_S: Final = 1.0  # short: one request to a frozen process must not end the watch
+WATCH_S: Final = 1.0  # seconds; a request to a frozen process must end before the measurement does
 
 
 @dataclass
 class Spent:
-    """Outcomes of the requests with one credit token."""
+    """The outcomes of the requests with one credit token."""
 
     token: str
     answered: int = 0
@@ -33,7 +33,7 @@ class Spent:
 
 @dataclass
 class Heard:
-    """The answers that clients have observed."""
+    """The answers that all clients have received."""
 
     spent: list[Spent]
     answers: Counter[str] = field(default_factory=Counter)
@@ -42,8 +42,8 @@ class Heard:
     lost: list[tuple[float, str]] = field(default_factory=list)
     slot: int = 0
     slot_at_s: float = field(default_factory=time.monotonic)
-    hidden_s: float = 0.0  # the longest time without a newer slot in an answer
-    wait_s: float = 0.0  # the longest time to an answer of 200, 201 or 402
+    hidden_s: float = 0.0  # the longest time in which no answer had a newer slot
+    wait_s: float = 0.0  # the longest time to an answer with status 200, 201 or 402
 
     def note(self, kind: str, response: httpx.Response, took_s: float) -> None:
         """Count an answer; an answer with a status other than 200, 201, 402 and 503 is wrong."""
@@ -63,7 +63,7 @@ class Heard:
             self.hidden_s = max(self.hidden_s, now_s - before_s)
 
     def begin(self) -> None:
-        """Reset the measurements."""
+        """Reset all measurements."""
         self.hidden_s = self.wait_s = 0.0
         self.lost.clear()
         self.unavailable.clear()
@@ -87,7 +87,8 @@ class Client:
                 )
             except httpx.ConnectError as error:
                 self.heard.lost.append((start_s, f"spend: {error!r}"))
-            except httpx.TransportError as error:  # the report may have been delivered
+            # The service may have sent the report and charged it
+            except httpx.TransportError as error:
                 self.heard.lost.append((start_s, f"spend: {error!r}"))
                 spent.unanswered += 1
             except asyncio.CancelledError:
@@ -132,7 +133,7 @@ def from_anywhere() -> dict[str, str]:
 
 @asynccontextmanager
 async def paying_load(url: str, rpc_url: str, heard: Heard) -> AsyncIterator[Shopper]:
-    """Run clients that spend, request terms and buy; at the block's end, redeem all payments."""
+    """Run clients that spend, request terms and buy; after the block, redeem all payments."""
     limits = httpx.Limits(max_connections=50, max_keepalive_connections=0)
     async with (
         httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S, limits=limits) as http,

@@ -1,4 +1,4 @@
-"""The books of payments in memory: the records of an auditor, in minimal form."""
+"""The books of payments in memory, in the minimal form that an auditor needs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class MemoryBooks:
         return Walked(0, 0, None, None)
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:  # noqa: ARG002 - it keeps none
-        """Delete nothing: the fake keeps no spends."""
+        """Delete nothing, because the fake stores no spends."""
         return False
 
     async def prove(self, *, now: UnixMs, begins: bool) -> Proven:

@@ -9,7 +9,7 @@ from mintscope.market.series.holders import Holder, HolderKind, Holders
 
 
 class FakeHolders:
-    """Implements HolderReader: half of a mint is burned; if *failure* is set, it is raised instead.
+    """A HolderReader: half of each mint is burned; if *failure* is set, a read raises it.
 
     reading_count   the number of reads
     """

@@ -1,4 +1,4 @@
-"""A ListReader in memory, obeying `market.screening.store`; it computes every answer again."""
+"""A ListReader in memory, as `market.screening.store` requires; it stores no answers."""
 
 from array import array
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from mintscope.market.timeframe import WIDTH_S, Timeframe
 
 
 class FakeListReader:
-    """A ListReader, and the methods that change its data."""
+    """A ListReader with methods that change its data."""
 
     def __init__(self) -> None:
         self.seq = 0
@@ -35,7 +35,7 @@ class FakeListReader:
         self.followed: dict[Mint, FoldedTo] = {}  # the start of tracking, by mint
         self.events: list[tuple[int, Mint]] = []
         self.facts: dict[Mint, MintFacts] = {}
-        self.standings: dict[Mint, bytes] = {}  # the pools of a mint, packed
+        self.standings: dict[Mint, bytes] = {}  # the packed pools of each mint
 
     async def append(self, slot: int, time: int, *swaps: PricedSwap) -> None:
         """Append *slot* as final and folded."""

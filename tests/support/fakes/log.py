@@ -32,7 +32,7 @@ Timed = tuple[UnixS, PricedSwap]
 
 
 class Kept:
-    """The written candles and state of one mint; every `fold` is one transaction."""
+    """The stored candles and state of one mint; each `fold` is one transaction."""
 
     def __init__(self) -> None:
         self.rows: dict[Timeframe, dict[UnixS, CandleRow]] = {t: {} for t in Timeframe}
@@ -60,7 +60,8 @@ class Kept:
     ) -> LoadedMint:
         """Return *mint* at *seq*, with the first *folded* of its *swaps* folded.
 
-        Folded swaps are kept for 15 minutes before the newest one: later swaps may be retracted.
+        Folded swaps are kept for 15 minutes before the newest folded swap; swaps that are not
+        folded can still be retracted.
         """
         final = swaps[folded - 1][0] if folded else 0
         return LoadedMint(
@@ -103,10 +104,10 @@ class FakeLog:
     """A LogReader over a list of events, and the methods that append to it.
 
     page        the maximum number of events that one read returns
-    trimmed     events up to this seq can no longer be read
-    failing     raised by every read of the tip
-    asking      awaited by every read of the tip
-    meanwhile   awaited by every load, after it has taken its snapshot
+    trimmed     the seq up to which events can no longer be read
+    failing     an error that every read of the tip raises
+    asking      a function that every read of the tip awaits
+    meanwhile   a function that every load awaits after it has taken its snapshot
     """
 
     def __init__(self) -> None:
@@ -172,7 +173,7 @@ class FakeLog:
         self._add(SlotFinalized(self.seq + 1, Slot(slot)))
 
     def retract(self) -> None:
-        """Retract the newest slot."""
+        """Append an event that retracts the newest slot."""
         dead = self.slots_at(self.seq)[-1]
         mints = dict.fromkeys(swap.mint for swap in dead.swaps)
         self._add(Retracted(self.seq + 1, dead.header.slot, tuple(mints)))
@@ -217,7 +218,7 @@ class FakeLog:
         return frozenset(found)
 
     def load_at(self, seq: int, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:
-        """Return a load at *seq*: swaps of final slots are folded, the others are the tail."""
+        """Return *mint* as loaded at *seq*: swaps of final slots are folded, later ones are not."""
         if mint not in self.tracked_at(seq):
             return None
         found = self._found(seq, mint)

@@ -35,7 +35,7 @@ def swap(  # noqa: PLR0913 - a swap has as many sides; all have names
     index: int = 0,
     inner: int = -1,
 ) -> Swap:
-    """Return a swap of *base* for *quote*."""
+    """Return a swap between *base* and *quote*."""
     quote_side = (quote, quote_amount, 9 if quote == WSOL else 6)
     base_side = (base, base_amount, base_decimals)
     received, paid = (quote_side, base_side) if is_buy else (base_side, quote_side)
@@ -117,7 +117,7 @@ def block(
     time: int | None = None,
     fork: str = "",
 ) -> Block:
-    """Return the block at *slot* on top of *parent*; *fork* changes its hash."""
+    """Return the block at *slot* after *parent*; its hash depends on *fork*."""
     indexed = (one._replace(transaction_index=index) for index, one in enumerate(swaps))
     return Block(
         slot=Slot(slot),
@@ -157,7 +157,7 @@ def random_swaps(
 def random_chain(
     seed: int, length: int, *, spread_s: int = 40, pools: Sequence[str] = ("made",)
 ) -> list[Block]:
-    """Return *length* blocks, with skipped slots, and block times that are null or go back."""
+    """Return *length* blocks, with skipped slots, and some block times that are null or go back."""
     random = Random(seed)
     blocks: list[Block] = []
     slot, time = 100, START
@@ -178,7 +178,7 @@ def random_chain(
 
 @dataclass
 class ListSource:
-    """A source that yields the blocks of a list after the tip, and then their finality."""
+    """A source that yields the blocks of a list after the tip, and then reports them as final."""
 
     blocks: Sequence[Block]
     final_every: int = 1
@@ -189,7 +189,7 @@ class ListSource:
         return None
 
     async def updates(self, after: Tip | None) -> AsyncIterator[Update]:
-        """Yield the blocks after *after*."""
+        """Yield the blocks after the slot *after*, and then their finality."""
         self.asked.append(after)
         last = None
         for number, made in enumerate(self.blocks):

@@ -1,4 +1,4 @@
-"""A real SMTP server on the loopback address, for tests, and a fake transport."""
+"""A real SMTP server on the loopback address, and a fake transport, for tests."""
 
 import asyncio
 import socket
@@ -30,7 +30,7 @@ def trusting() -> ssl.SSLContext:
 
 
 class SentEmails:
-    """A Transport that keeps e-mails in memory, or refuses them as a mail server would."""
+    """A Transport that stores e-mails in memory, or refuses them as a mail server would."""
 
     def __init__(self) -> None:
         self.arrived: list[Email] = []
@@ -51,8 +51,8 @@ class SentEmails:
 class MailRoom:
     """The commands that the server has received, and its answers.
 
-    rcpt, data   answers instead of 250
-    accepted     is called with each message before the server answers it
+    rcpt, data   the answers to these commands in place of 250
+    accepted     a function that is called with each message before the server answers
     """
 
     rcpt: str = "250 OK"
@@ -100,7 +100,7 @@ class MailRoom:
 
 @dataclass
 class Hooks:
-    """The methods that the server calls, and no others: it inspects all members for each call."""
+    """The methods that the server calls, and no others: the server inspects all at each call."""
 
     room: MailRoom
 
@@ -138,18 +138,19 @@ class Served(SMTP):
         self.event_handler.room.open.discard(self)
 
     def abort(self) -> None:
-        # Shut the socket down: a TLS transport that was closed twice can no longer be aborted.
+        # `abort` has no effect on a TLS transport that was closed twice, so shut down the socket.
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
 
 
 async def end(server: asyncio.Server, room: MailRoom) -> None:
-    """Stop serving, and wait until all sockets are closed: the event loop may end next."""
+    """Stop serving, and wait until all sockets are closed, because the event loop may end next."""
     server.close()
     for each in [*room.open]:
         each.abort()
     async with asyncio.timeout(5.0):
-        # Failed handshakes count, too; before Python 3.12, wait_closed does not wait at all.
+        # Sockets of failed handshakes count too. Before Python 3.12, wait_closed does not wait at
+        # all.
         while server._active_count:  # type: ignore[attr-defined]  # noqa: ASYNC110, SLF001 - as said
             await asyncio.sleep(0)
 

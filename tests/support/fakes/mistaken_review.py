@@ -1,4 +1,4 @@
-"""A deliberate mistake that the crash tests must find."""
+"""A deliberate mistake, which the crash tests must detect."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class WritesEmailsAfterwards(SqlAccountStore):
-    """The mistake: the e-mail is not written in the transaction of its event."""
+    """The mistake: the e-mail is written after the transaction of its event, not in it."""
 
     @override
     async def transact(self, work: Callable[[AccountRows], T]) -> T:

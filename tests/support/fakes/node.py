@@ -41,10 +41,10 @@ Fault = Callable[["FakeNode", str, list[Any]], httpx.Response | None]
 
 @dataclass
 class FakeNode:
-    """A Solana node with a chain of `blocks`, ascending, the first `final_count` of them final.
+    """A Solana node with the chain `blocks`, in ascending order; the first `final_count` are final.
 
     unlisted      slots that getBlocks omits
-    unfetchable   error codes of getBlock, by slot, for blocks that exist
+    unfetchable   the error codes that getBlock returns for existing blocks, by slot
     ghosts        orphaned blocks that are still returned at `confirmed`
     slot_s        the duration of a slot, as the node reports it
     samples       whether the node supports getRecentPerformanceSamples
@@ -52,8 +52,9 @@ class FakeNode:
     names_head    whether the node supports getLatestBlockhash
     alpenglow     whether its cluster has migrated; None: the node does not support the method
     levels        the commitments that the node supports
-    faults        spoils the answer to the n-th request; None or past the end: a correct answer
-    on_request    called before each answer; a test moves the clock here
+    faults        functions that change answers: the n-th one changes the answer to the n-th
+                  request; None, or after the last: a correct answer
+    on_request    a function that is called before each answer, where a test can move the clock
     """
 
     clock: ManualClock
@@ -103,7 +104,7 @@ class FakeNode:
         self.clock.advance(max(1, int(seconds * 1000)))
 
     async def sleep_at_once(self, seconds: float) -> None:
-        """Advance the clock to the end of this wait; waits that begin together do not add up."""
+        """Advance the clock to the end of this wait; waits that begin at the same time overlap."""
         self.sleeps.append(seconds)
         end = self.clock.now() + max(1, int(seconds * 1000))
         await asyncio.sleep(0)
@@ -225,7 +226,7 @@ def lie(number: int) -> Fault:
 
 
 def behind(blocks: int) -> Fault:
-    """Answer as a node of the same cluster that lags by *blocks* blocks."""
+    """Answer like a node of the same cluster that is *blocks* blocks behind."""
 
     def spoil(node: FakeNode, method: str, params: list[Any]) -> httpx.Response:
         keep = max(len(node.blocks) - blocks, 1)

@@ -1,6 +1,6 @@
-"""PaymentStore in memory: the required behaviour of a store, in minimal form.
+"""A PaymentStore in memory: the least code with the required behaviour.
 
-It obeys tests/contract/test_payment_store.py like every other store.
+It passes tests/contract/test_payment_store.py, like all stores.
 """
 
 from collections import Counter
@@ -43,8 +43,9 @@ class Row:
 @dataclass
 class MemoryPaymentStore:
     rows: dict[MessageHash, Row] = field(default_factory=dict)
-    balances: Counter[object] = field(default_factory=Counter)  # key: a token hash or an account
-    successors: dict[object, tuple[object, UnixMs]] = field(default_factory=dict)  # with the time
+    balances: Counter[object] = field(default_factory=Counter)  # by token hash or account
+    # The new token and the time, by old token
+    successors: dict[object, tuple[object, UnixMs]] = field(default_factory=dict)
     fund_lamports: int | None = None
     is_closed: bool = False
     acknowledged: set[Signature] = field(default_factory=set)
@@ -178,7 +179,8 @@ class MemoryPaymentStore:
             if self._is_taken(payment):
                 return KeyTaken()
             self.rows[payment.message_hash] = Row(payment, now)
-        return await self.resolve(payment.message_hash, landed, now=now, again_ms=0)  # it is final
+        # 0: the payment is final, so it is not checked again
+        return await self.resolve(payment.message_hash, landed, now=now, again_ms=0)
 
     def _is_taken(self, payment: Payment) -> bool:
         return any(

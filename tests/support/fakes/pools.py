@@ -1,4 +1,4 @@
-"""Pools of the payment token, with reserves that a test sets."""
+"""Fake pools of the payment token, whose reserves a test sets."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,7 @@ from mintscope.solana.blocks import WSOL
 
 @dataclass
 class Pools:
-    """A PoolReserves that starts with enough on both sides.
+    """A PoolReserves that begins with enough reserves on both sides.
 
     answers     whether the node answers
     is_usable   whether the pools hold the payment token

@@ -11,7 +11,7 @@ Body = Callable[[], Iterable[bytes]]
 async def raw_server(written: bytes | Body, *, says_first: bool = False) -> AsyncIterator[str]:
     """Serve *written*, bytes or a function that yields pieces, and close; yield the address.
 
-    says_first    whether the server sends before it is asked, as a mail server does
+    says_first    whether the server sends before the client does, as a mail server does
     """
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -32,6 +32,6 @@ async def raw_server(written: bytes | Body, *, says_first: bool = False) -> Asyn
 
 
 def whole(body: bytes, *headers: bytes) -> bytes:
-    """Return a 200 response with *body*."""
+    """Return an HTTP response with status 200 and *body*."""
     head = [b"HTTP/1.1 200 OK", b"Content-Length: %d" % len(body), *headers]
     return b"\r\n".join(head) + b"\r\n\r\n" + body

@@ -1,4 +1,4 @@
-"""Series in memory, obeying `market.series.store`, over a log in memory."""
+"""A SeriesReader in memory over a log in memory, as `market.series.store` requires."""
 
 from collections.abc import Collection, Iterable
 
@@ -77,7 +77,7 @@ class FakeSeries:
         )
 
     def _crowds(self, swaps: Iterable[tuple[UnixS, PricedSwap]]) -> KeptCrowds:
-        """Return the crowds of *swaps*, from one book."""
+        """Return the stored traders of *swaps*, folded as one batch."""
         book = CrowdBook()
         for time, swap in swaps:
             book.apply(time, [swap])
@@ -119,7 +119,7 @@ class FakeSeries:
         return KeptSwaps(tip=tip, swaps=shown, has_older=has_older, is_whole=not has_older)
 
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
-        """Return the book of all final swaps, folded as one batch."""
+        """Return the stored pools of *mint* from all final swaps, folded as one batch."""
         log = self._log
         if mint not in log.tracked_at(log.seq):
             return None
@@ -153,7 +153,7 @@ class FakeSeries:
     async def past(
         self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
     ) -> PastMint | OutOfReach | None:
-        """Return the mint as of *moment*, without folded swaps."""
+        """Return *mint* as of *moment*, as if no swap were folded."""
         log = self._log
         if mint not in log.tracked_at(log.seq):
             return None
@@ -202,7 +202,7 @@ class MadeUpSeries(FakeSeries):
 
     @override
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
-        """Return the book with that pool, as of the newest slot."""
+        """Return the stored pools of *mint*: its one pool, as of the newest slot."""
         kept = await super().pools(mint, since_s)
         if kept is None or kept.tip.time is None:
             return kept

@@ -24,7 +24,7 @@ def refusal(status: int, description: str, **parameters: int) -> Answer:
 
 @dataclass
 class FakeTelegram:
-    """Chats and updates; each of *answers* goes to one message; without one, it is sent."""
+    """Chats and updates; the next of *answers* answers a message; if none is left, it is sent."""
 
     url: str = ""
     sent: list[tuple[int, str]] = field(default_factory=list)
@@ -43,7 +43,7 @@ class FakeTelegram:
         self.updates.append({"update_id": number, "message": message})
 
     def getupdates(self, body: dict[str, Any]) -> Answer:
-        """Confirm all updates before the offset, and return the others."""
+        """Delete the updates before the offset, which the client confirms; return the others."""
         self.updates = [each for each in self.updates if each["update_id"] >= body["offset"]]
         return 200, {"ok": True, "result": self.updates[:100]}
 
@@ -58,7 +58,7 @@ class FakeTelegram:
         return 200, {"ok": True, "result": result}
 
     def answer(self, path: str, body: dict[str, Any]) -> Answer:
-        """Answer a request; method names are case-insensitive."""
+        """Answer a request; the case of method names does not matter."""
         _, bot, method = path.split("/")
         if bot != f"bot{TOKEN}":
             return refusal(401, "Unauthorized")

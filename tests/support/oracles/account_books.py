@@ -10,7 +10,7 @@ import apsw
 
 TABLES: Final = ("user", "application", "api_key", "session", "proof", "letter", "account_event")
 
-# The state of an application after each kind of event in the log; None: deleted.
+# The state of an application after each kind of event in the audit log; None: it is deleted.
 STATE_AFTER: Final = {
     "applied": "awaiting_confirmation",
     "approved": "approved",
@@ -67,7 +67,7 @@ def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def contradictions(path: Path) -> list[str]:
-    """Return contradictions within the tables, and between the tables, the e-mails and the log."""
+    """Return the contradictions within and between the tables, the e-mails and the log."""
     with _opened(path) as db:
         found = [
             f"{what}: {subject}"

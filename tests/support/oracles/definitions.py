@@ -1,4 +1,4 @@
-"""Definitions D1 to D8, implemented for clarity, not for speed: the oracle."""
+"""Definitions D1 to D8, implemented for clarity, not for speed: tests compare with them."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -11,7 +11,7 @@ EMAS = (9, 21, 50, 200)
 
 
 class Trade(NamedTuple):
-    """A swap; the price is None if the swap only adds volume."""
+    """A swap; its price is None if the swap counts only in the volume."""
 
     time: int
     price: float | None
@@ -152,7 +152,7 @@ def pressure(trades: Sequence[Trade], window: int, now: int) -> float:
 
 
 def report(trades: Sequence[Trade], now: int, *, is_closed: bool = False) -> dict[str, Any]:
-    """Return the `data` of the specification, without `token`.
+    """Return the `data` of a report as the specification defines it, without `token`.
 
     If *is_closed*, indicators use only candles whose interval has passed at *now*.
     """
@@ -179,13 +179,13 @@ def report(trades: Sequence[Trade], now: int, *, is_closed: bool = False) -> dic
 
 
 def disagreements(ours: Any, expected: Any, price: float, path: str = "") -> list[str]:
-    """Return differences of *ours* outside the tolerance of the definitions, with both values.
+    """Return the differences between *ours* and *expected* that exceed the tolerances.
 
-    Relative: EMA 1e-9, Fibonacci 1e-12.  Absolute: RSI 1e-7, pressure 1e-9, MACD 1e-9
-    of *price*.  Nulls, keys, prices and integers must be equal.
+    Relative tolerances: EMA 1e-9, Fibonacci 1e-12.  Absolute tolerances: RSI 1e-7, pressure 1e-9,
+    MACD 1e-9 of *price*.  Nulls, keys, prices and integers must be equal.
     """
     if isinstance(expected, dict):
-        if path.endswith(".price"):  # the evidence for the price is not defined here
+        if path.endswith(".price"):  # these definitions do not cover the evidence for the price
             ours = {key: ours[key] for key in expected}
         if not isinstance(ours, dict) or list(ours) != list(expected):
             return [f"{path}: {ours} is not {expected}"]

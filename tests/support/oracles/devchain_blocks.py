@@ -1,4 +1,4 @@
-"""Reads the output of the devchain, without its code."""
+"""Reads the output of the devchain, without using its code."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ class Node(NamedTuple):
 
 
 def shown(chain: Devchain, slot: int) -> Sequence[Entry]:
-    """Return the transactions of *slot* as a client gets them: through JSON."""
+    """Return the transactions of *slot* as a client receives them: encoded in JSON, and decoded."""
     block = chain.blockstore.block(slot)
     assert block is not None
     decoded: Sequence[Entry] = msgspec.json.decode(msgspec.json.encode(chain.entries(block)))
@@ -39,7 +39,7 @@ def everything(chain: Devchain) -> Iterator[Entry]:
 
 
 def keys(entry: Entry) -> Sequence[str]:
-    """Return the accounts of *entry* in the order that instructions index."""
+    """Return the accounts of *entry*, in the order of their indexes in instructions."""
     loaded = entry["meta"].get("loadedAddresses") or {"writable": [], "readonly": []}
     static = entry["transaction"]["message"]["accountKeys"]
     return [*static, *loaded["writable"], *loaded["readonly"]]

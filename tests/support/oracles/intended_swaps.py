@@ -1,4 +1,4 @@
-"""The intended swaps of the devchain's market, which a decoder must find."""
+"""The swaps that the market of the devchain intends, which a decoder must find."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
@@ -9,7 +9,8 @@ from mintscope_devchain.chain import Devchain
 from mintscope_devchain.market.pool import Fill, Venue
 from mintscope_devchain.transaction import Invocation
 
-# pump.fun: 95 for the protocol, 30 for the creator. PumpSwap: 20 for liquidity, 5 and 5.
+# Basis points. pump.fun: 95 for the protocol, 30 for the creator. PumpSwap: 20 for liquidity
+# providers, 5 for the protocol, 5 for the creator.
 FEE_BPS: Final = {Venue.PUMP_FUN: 125, Venue.PUMP_SWAP: 30}
 
 
@@ -19,7 +20,7 @@ def intended(chain: Devchain, slot: Slot) -> tuple[Swap, ...]:
 
 
 def with_what_is_left(swaps: Iterable[Swap], chain: Devchain, slot: Slot) -> list[Swap]:
-    """Return *swaps* of *slot* with the pool's reserves after their transaction, in raw units."""
+    """Return *swaps* of *slot*, with the reserves of their pools after the transaction."""
     after: dict[tuple[int, str], Mapping[str, int]] = {}
     for index, fill in _fills(chain, slot):
         base, quote = fill.after
@@ -76,7 +77,7 @@ def _swaps(chain: Devchain, slot: Slot) -> Iterator[Swap]:
 
 
 def _progress(fill: Fill) -> int | None:
-    """Return the millionths sold of a curve's 793.1 M tokens; its reserve starts at 1,073 M."""
+    """Return the sold millionths of the 793.1 M tokens of a curve; None for other pools."""
     if fill.pool.venue is not Venue.PUMP_FUN:
         return None
     sold = 1_073_000_000 * 10**6 - fill.after.base

@@ -1,4 +1,4 @@
-"""The content of a market that must be independent of the market's history."""
+"""Reads the content of a market that must not depend on how ingest ran."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -39,10 +39,10 @@ QUERIES = {
 
 
 def has_begun(folder: Path) -> bool:
-    """Return whether the market's tables exist: a kill before leaves an empty file, or no file.
+    """Return whether the tables of the market exist: a kill before leaves an empty or no file.
 
-    All tables are made in one transaction.  A kill within it leaves a journal, which only a
-    connection with write access rolls back.
+    All tables are created in one transaction.  A kill within it leaves a journal, which only a
+    connection with write access can roll back.
     """
     if not (folder / MARKET_FILE).exists():
         return False

@@ -1,10 +1,10 @@
-"""The report that a client merges from updates, by the rule in docs/api/streams.md."""
+"""Merges updates into a report as a client does, by the rule in docs/api/streams.md."""
 
 from typing import Any
 
 
 def merged(report: dict[str, Any], update: dict[str, Any]) -> dict[str, Any]:
-    """Return *report* after *update*."""
+    """Return *report* with the changes of *update*."""
     reported = report | update
     reported["dataSpan"] = report["dataSpan"] | update["dataSpan"]
     reported["indicators"] = report["indicators"] | {

@@ -1,8 +1,8 @@
-"""Amounts that older recorded expectations give as sent, before the mint withheld a fee.
+"""Corrects amounts of older recorded expectations, which include a fee that the mint withheld.
 
-The expectations of November 2026 define: a pool receives the gain of its vault.  One recorded
-swap of 2024, in a mint with a transfer fee, has 358,800; the balances of its vault differ by
-344,448.
+Since November 2026, the expected amount that a pool receives is the gain of its vault.  One
+recorded swap of 2024, in a mint with a transfer fee, has 358,800; the balances of its vault differ
+by 344,448.
 """
 
 from decimal import Decimal

@@ -1,7 +1,8 @@
-"""Pools that the recorded expectations do not judge: checks against a transaction's balances.
+"""Checks pools, which recorded expectations do not have, by the balances of a transaction.
 
-A pool is named by an account of the transaction, or by its two vaults, sorted, with `+` between:
-one for each mint, and neither owned by a signer, except by the maker of a quote, who signs too.
+The name of a pool is an account of the transaction, or its two vaults, sorted and joined by `+`.
+There is one vault for each mint.  No signer owns a vault, except the maker of a quote, who signs
+too.
 """
 
 from typing import Any, Final

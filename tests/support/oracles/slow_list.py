@@ -1,6 +1,6 @@
-"""The expected list, computed slowly from only the swaps.
+"""The expected list of tokens, computed slowly from the swaps alone.
 
-Shares no code with the tested list: every value is computed again from all swaps.
+This module shares no code with the tested list: every value is computed again from all swaps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,10 @@ class Expected(NamedTuple):
 
 
 def starts(now: int) -> tuple[int, int, int]:
-    """Return the starts of m5, h1 and d1: whole minutes, and 60 parts of 24 minutes for the day."""
+    """Return the starts of the windows m5, h1 and d1 at *now*.
+
+    m5 and h1 start at a whole minute, d1 at a multiple of 24 minutes.
+    """
     minute, part = now - now % 60, now - now % 1440
     return minute - 4 * 60, minute - 59 * 60, part - 59 * 1440
 

@@ -1,6 +1,6 @@
 """The expected market file, computed slowly from the definitions alone.
 
-Shares no code with the tested market: exact fractions, sorted lists, no state.
+This module shares no code with the tested market: exact fractions, sorted lists, no state.
 """
 
 from collections import defaultdict
@@ -36,7 +36,7 @@ class Sample(NamedTuple):
 
 
 def effective_times(blocks: Sequence[Block]) -> list[int]:
-    """Return the time of each block."""
+    """Return the time of each block that the market uses."""
     times: list[int] = []
     for block in blocks:
         previous = times[-1] if times else 0
@@ -57,7 +57,7 @@ def sol_price(
 ) -> float | None:
     """Return dollars per SOL at block *n*, computed from the beginning.
 
-    slack   the relative increase of half the weight: floating point may decide a tie either way
+    slack   the relative increase of half the weight, because rounding can decide a tie either way
     """
     for newest in range(n, -1, -1):
         if not samples[newest]:
@@ -86,7 +86,10 @@ class _Said(NamedTuple):
 
 
 def _sol_for_dollars(swaps: Sequence[Swap]) -> Iterator[Sample]:
-    """Yield samples of the SOL price: a transaction's last swap in a pool, if all have one side."""
+    """Yield samples of the SOL price: for each transaction and pool, the last swap.
+
+    There is no sample if the swaps are on both sides.
+    """
     by_place: dict[tuple[str, int], list[tuple[Any, ...]]] = defaultdict(list)
     first: dict[int, str] = {}
     for swap in swaps:
@@ -142,7 +145,7 @@ def _agreed(said: Sequence[_Said], slack: Fraction) -> Fraction:
 
 
 def _votes(of: Sequence[_Said]) -> list[_Vote]:
-    """Return at most three votes of a pool: one per block, of its newest signer without a vote."""
+    """Return at most three votes of a pool, one per block: of its newest signer without a vote."""
     votes: dict[str, _Vote] = {}
     for block in sorted({one.block for one in of}, reverse=True):
         new = [one for one in of if one.block == block and one.signer not in votes]
@@ -153,7 +156,7 @@ def _votes(of: Sequence[_Said]) -> list[_Vote]:
 
 
 def _at_most_a_third(shares: dict[_Vote, Fraction], whose: Sequence[str]) -> dict[_Vote, Fraction]:
-    """Return *shares*, lowered for each owner in *whose* with more than a third of all."""
+    """Return *shares*; if an owner in *whose* has over a third of all, its shares are lowered."""
     sums: dict[str, Fraction] = defaultdict(Fraction)
     for owner, share in zip(whose, shares.values(), strict=True):
         sums[owner] += share
@@ -199,7 +202,10 @@ def trades(blocks: Sequence[Block]) -> Iterator[Traded]:
 
 
 def _traded(swap: Swap, time: int, rate: Fraction, *, is_alone: bool) -> Iterator[Traded]:
-    """Yield the accepted swap; made transactions have one signer, so no trader is on both sides."""
+    """Yield the accepted swap, if it is accepted.
+
+    Made transactions have one signer, so no trader is on both sides.
+    """
     is_buy = swap.in_mint in {USDC, USDT} or (swap.in_mint == WSOL and swap.out_mint != USDC)
     if is_buy:
         base, raw, decimals = swap.out_mint, swap.out_amount, swap.out_decimals

@@ -1,8 +1,8 @@
-"""Conditions as trees: writes them as text, and evaluates them for one token, by definition.
+"""Conditions as trees: writes them as text, and evaluates them for one token.
 
-Shares no code with the tested conditions.  A tree is ("field", name), ("number", x),
-(mark, tree, tree) of + - * / or a comparison, ("negative", tree), ("not", tree),
-("and" or "or", trees), ("crosses_above" or "crosses_below", tree, tree, timeframe, candles).
+This module shares no code with the tested conditions.  A tree is ("field", name), ("number", x),
+(mark, tree, tree) of + - * / or a comparison, ("negative", tree), ("not", tree), ("and" or "or",
+trees), ("crosses_above" or "crosses_below", tree, tree, timeframe, candles).
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,10 @@ BINDS: Final = {"or": 1, "and": 2, "not": 3, "+": 5, "-": 5, "*": 6, "/": 6, "ne
 
 
 def text_of(tree: Tree, least: int = 0) -> str:
-    """Write *tree* with the fewest parentheses; operators that bind less than *least* need them."""
+    """Return *tree* as text with the fewest parentheses.
+
+    least    operators that bind less strongly than this get parentheses
+    """
     mark, *parts = tree
     if mark == "field":
         return str(parts[0])
@@ -79,7 +82,7 @@ def _aged(tree: Tree, timeframe: str, age: int) -> Tree:
 
 
 def earlier(name: str, timeframe: str, age: int) -> str:
-    """Return the key in values of *name* at *age* candles before the newest candle."""
+    """Return the key of the value of *name* at *age* candles before the newest candle."""
     return f"{name}@{timeframe}@{age}"
 
 

@@ -1,4 +1,6 @@
-"""A receiver of webhooks by the text of Standard Webhooks, without any code of the service.
+"""A receiver of webhooks, written from the text of Standard Webhooks.
+
+It uses no code of the service.
 
 Source    https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """
@@ -12,7 +14,7 @@ from typing import Any
 
 
 def verified(secret: str, headers: Mapping[str, str], body: bytes, *, now_s: int) -> Any:
-    """Return the payload.  Raises AssertionError unless *secret* signed it near *now_s*."""
+    """Return the payload.  Raises AssertionError unless *secret* signed it at about *now_s*."""
     assert secret.startswith("whsec_")
     key = base64.b64decode(secret.removeprefix("whsec_"), validate=True)
     assert 24 <= len(key) <= 64

@@ -1,4 +1,4 @@
-"""The service that the documents assume: a devchain, `mintscope serve`, a folder, a wallet."""
+"""The service that the documents assume: a devchain, `mintscope serve`, a folder and a wallet."""
 
 import json
 import shlex
@@ -28,7 +28,7 @@ READY_S: Final = 60.0
 END_S: Final = 20.0
 PASSWORD: Final = "a password that is long enough"
 GENESIS: Final = Genesis(0)
-# Enough history for every indicator of m1 in reports, and quick to make.
+# Days of history: enough for every indicator of m1 in reports, and quick to create.
 CHAIN: Final = ("--mints", "2", "--history-days", "0.2")
 
 
@@ -37,7 +37,7 @@ class DocumentedService:
     """A running service, as documents assume it.
 
     folder    the working directory of every command; it contains mintscope-data
-    node      the proxy before the chain's node, if there is one
+    node      the proxy in front of the node of the chain, if there is one
     """
 
     folder: Path
@@ -53,7 +53,7 @@ class DocumentedService:
         return result.stdout
 
     def sh(self, script: str, *, cwd: Path | None = None, **more: str) -> str:
-        """Run *script* with the additional variables *more*; return its output."""
+        """Run *script* with the additional environment variables *more*; return its output."""
         path = f"{self.folder / 'bin'}:{Path(sys.executable).parent}:/usr/bin:/bin"
         ran = subprocess.run(
             ["sh", "-euc", script],
@@ -90,7 +90,7 @@ class DocumentedService:
         return number
 
     def user(self) -> int:
-        """Return the number of an account that a test may remove."""
+        """Create an account that a test can remove; return its number."""
         self.application("removed@example.org", exchanged=True)
         users = json.loads(self.mintscope("users list --json"))
         return max(int(user["number"]) for user in users if user["kind"] == "agent")
@@ -98,9 +98,9 @@ class DocumentedService:
 
 @contextmanager
 def documented_service(folder: Path, *, is_troubled: bool = False) -> Iterator[DocumentedService]:
-    """Run the service in *folder*, with the settings of a demo, which the block's commands share.
+    """Run the service in *folder* with the settings of a demo; commands in the block use them too.
 
-    is_troubled   whether a node that can misbehave is placed before the chain
+    is_troubled   whether a proxy that can misbehave is in front of the chain
     """
     chain_port, api_port = free_port(), free_port()
     rpc_url, url = f"http://127.0.0.1:{chain_port}", f"http://127.0.0.1:{api_port}"
@@ -171,7 +171,7 @@ def _settings(rpc_url: str, api_port: int) -> Mapping[str, str]:
 
 @contextmanager
 def _wallet(folder: Path, chain: "subprocess.Popen[bytes]", rpc_url: str) -> Iterator[None]:
-    """Write the buyer's key to id.json, and give money to the buyer."""
+    """Write the key of the buyer to id.json, and give money to the buyer."""
     buyer = GENESIS.key("buyer")
     (folder / "id.json").write_text(buyer.to_json())
     (folder / "id.json").chmod(0o600)

@@ -1,4 +1,4 @@
-"""The order of a process's requests to its disk and answers to its client: one line each."""
+"""Records the order in which a process flushes to disk and answers its client: one line each."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ FLUSH = "flush"
 
 
 class FlushTrace:
-    """A file to which any thread and process adds whole lines."""
+    """A file to which all threads and processes can add whole lines."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -22,7 +22,7 @@ class FlushTrace:
 
 
 class TracedFiles(apsw.VFS):
-    """SQLite's own files, with a line in the trace after each completed flush.
+    """The files of SQLite, with a line in the trace after each completed flush.
 
     All connections that are opened later use these files while this object exists.
     """

@@ -1,4 +1,4 @@
-"""An application, such as a devchain, behind a socket, for clients that use HTTP."""
+"""Serves an application, such as a devchain, on a socket, for clients that use HTTP."""
 
 import json
 import socket
@@ -22,7 +22,7 @@ async def listening(app: ASGIApp) -> AsyncIterator[str]:
 
 
 def addresses_in(log: str) -> list[str]:
-    """Return the addresses at which the api processes of *log* serve clients."""
+    """Return the addresses at which the api processes that wrote *log* serve clients."""
     return [line["address"] for line in json_lines(log) if line["event"] == "serving"]
 
 

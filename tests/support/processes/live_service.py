@@ -1,4 +1,4 @@
-"""A service to be killed that sells everything: reports, batches, series and streams."""
+"""A service that sells everything, for tests that kill it: reports, batches, series, streams."""
 
 import asyncio
 import os
@@ -42,7 +42,7 @@ def serve_all(folder: Path, reported: Connection) -> None:
 
 
 def serve_answers(reported: Connection, folder: Path, dsn: str = "") -> None:
-    """Serve until killed, with a page of swaps that is never stale.
+    """Serve until killed; the page of swaps is never stale.
 
     dsn   the database of the credits; "" if they are in the folder
     """
@@ -50,7 +50,7 @@ def serve_answers(reported: Connection, folder: Path, dsn: str = "") -> None:
 
 
 def serve_quiet(folder: Path, reported: Connection, dsn: str = "") -> None:
-    """Serve short periods of a market without trades; die after the third period has been charged.
+    """Serve a stream of a market without trades; die when the third paid period is charged.
 
     dsn   the database of the credits; "" if they are in the folder
     """
@@ -59,7 +59,7 @@ def serve_quiet(folder: Path, reported: Connection, dsn: str = "") -> None:
 
 
 def _ledger_that_dies(dsn: str, folder: Path) -> GroupCreditLedger:
-    """Return a ledger that kills the process in the third period, before any data of it is sent."""
+    """Return a ledger that kills the process after charging the third period, before its data."""
     ledger = _ledger_on(dsn, folder)
     prepay, minutes_left = ledger.prepay, iter((2, 1, 0))
 
@@ -96,7 +96,7 @@ async def _swaps(log: FakeLog) -> None:
 
 
 async def _nothing(_log: FakeLog) -> None:
-    """Add no trades."""
+    """Add no trades to the log."""
 
 
 async def _serve(

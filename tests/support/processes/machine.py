@@ -163,13 +163,13 @@ PROGRAMS: Final[Mapping[str, str]] = {
 
 
 def _taken_from_here(line: re.Match[str]) -> str:
-    """Return the command that adds the tests' packages to the path of an environment."""
+    """Return the command in place of *line*: it adds the packages of the tests to its path."""
     where = f"{line[1]}/bin/python -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))'"
     return f"echo {SITE} > $({where})/locked.pth"
 
 
 class Machine:
-    """One machine; *environment* has additional variables for its processes.
+    """One machine; *environment* has additional environment variables for its processes.
 
     checkout   a folder of symbolic links to the repository
     """
@@ -193,7 +193,7 @@ class Machine:
         self.path = f"{folder / 'usr/local/bin'}:{programs}:/usr/bin:/bin"
 
     def here(self, block: str) -> str:
-        """Return *block* with paths below the machine's folder, and without package downloads."""
+        """Return *block* with paths below the folder of the machine, without package downloads."""
         joined = re.sub(r"\\\n\s*", "", block)
         for _, lock in LOCKED.findall(joined):
             assert " --hash=sha256:" in (ROOT / lock).read_text(), lock

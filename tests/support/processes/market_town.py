@@ -1,4 +1,4 @@
-"""A chain with a buyer, and processes that sell on it together."""
+"""A chain with a buyer, and several processes of one service that sell on it."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
@@ -24,7 +24,7 @@ def market_town(
     atoms: int = RICH,
     manner: Manner = PATIENT,
 ) -> Iterator[tuple[Chain, list[Seller]]]:
-    """Run a chain with a buyer who has *atoms*, and *processes* processes that sell together."""
+    """Run a chain with a buyer who has *atoms*, and *processes* processes of one service."""
     with chain_running(buyers={"buyer": atoms}) as chain, ExitStack() as stack:
         yield (
             chain,
@@ -56,7 +56,7 @@ def tokens_issued(folder: Path) -> int:
 
 
 def worths(folder: Path) -> list[int]:
-    """Return the stored worth of each payment in micro-USD."""
+    """Return the stored value of each payment in micro-USD."""
     found = ask_books(folder, "SELECT group_concat(worth) FROM payment")
     return [int(each) for each in str(found).split(",")]
 

@@ -1,7 +1,7 @@
-"""A chain that only handles payments, as a separate process: rich buyers, faults on request.
+"""A chain in a separate process that only handles payments, with rich buyers and with faults.
 
-At full length (STORM=full) it has the pace of mainnet.  Otherwise it is five times as fast, only
-to save time: both paces prove the same.
+At full length (STORM=full) it has the pace of mainnet.  Otherwise it is five times as fast to save
+time: the tests prove the same at both paces.
 """
 
 import asyncio
@@ -34,14 +34,14 @@ FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only at which 
 PACE: Final = slot_pace() if FULL else SlotPace(slot=40, land=40, confirm=40, finalize=800)
 SLOT_MS: Final = PACE.slot
 RICH = 10**15
-REVERTS = 5  # percent of payments, in a storm
+REVERTS = 5  # percent of payments that revert in a storm
 BUSY_MAX = 100
 BUSY_S = 0.1
 KEEP_ALIVE_S = 60  # longer than clients keep connections: none is closed during a request
 
 
 class Weather(Faults):
-    """Faults of a storm, which ends when a test sets knobs.
+    """The faults of a storm, which ends when a test sets other faults.
 
     Of a hundred payments, *reverts* revert, five are dropped and three are late; of a hundred
     sends, five lose their answer; of a hundred calls, one is refused.
@@ -86,7 +86,7 @@ class Weather(Faults):
 
 @dataclass(frozen=True)
 class Chain:
-    """The address of the chain, its parties, and a client of it."""
+    """The address of the chain, the keys of its parties, and a client for it."""
 
     url: str
     genesis: Genesis
@@ -117,7 +117,7 @@ class Chain:
             before = page[-1]["signature"]
 
     def paid_by(self, signatures: Iterable[str]) -> set[str]:
-        """Return the payers' signatures of the transactions with *signatures*."""
+        """Return the signatures of the payers in the transactions with *signatures*."""
         options = {"commitment": "confirmed", "maxSupportedTransactionVersion": 0}
         found = (self.call("getTransaction", each, options) for each in signatures)
         return {each["transaction"]["signatures"][1] for each in found}
@@ -138,7 +138,7 @@ class Chain:
 def chain_running(
     *, buyers: dict[str, int], stormy: bool = False, reverts: int = REVERTS
 ) -> Iterator[Chain]:
-    """Run a chain with the atoms of each of *buyers*, which are named by their keys."""
+    """Run a chain on which each of *buyers* has atoms: the keys of the mapping name the buyers."""
     with running(_serve, buyers, reverts if stormy else None) as (port, _):
         url = f"http://127.0.0.1:{port}"
         with httpx.Client(base_url=url, timeout=10) as http:
@@ -158,7 +158,8 @@ async def _run(reported: Connection, buyers: dict[str, int], reverts: int | None
     app = answering(Methods(vm), vm.faults)
     pulsing = asyncio.create_task(Pulse(vm, slot_ms=SLOT_MS).run())
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        # Accepted sockets inherit it; asyncio sets it only for sockets that name their protocol.
+        # Accepted sockets inherit this option; asyncio sets it only for sockets that name their
+        # protocol.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         reported.send(listener.getsockname()[1])
         config = uvicorn.Config(

@@ -1,4 +1,4 @@
-"""A service to be killed: it runs in a separate process and reports its port."""
+"""A service for tests that kill it: it runs in a separate process and reports its port."""
 
 import asyncio
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class AnswersFirst(SqliteCreditLedger):
 
     @override
     def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
-        """Do the same for a waiter."""
+        """Do the same for *waiter*."""
         left = vars(self._reading)["_database"].balance(account)
         asyncio.get_running_loop().call_later(3_600, super().spend_for, account, waiter)
         waiter.set_result(Spent(left - 1) if left else Empty())

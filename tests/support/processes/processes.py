@@ -1,4 +1,4 @@
-"""Processes to be killed, forked from a process in which all modules are already imported."""
+"""Processes for tests that kill them, forked from a process that has imported all modules."""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""A service that sells, as a separate process built as in `mintscope api`; tests kill it."""
+"""A service that sells, in a separate process and built as in `mintscope api`; tests kill it."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -45,7 +45,8 @@ class SendsFirst(RpcSettlement):
     async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
         trial = await super().simulate(envelope, source)
         await super().broadcast(envelope.sign(Genesis(7).fee_payer))
-        await asyncio.sleep(0.5)  # most kills occur here; payments with a key are found again
+        # Most kills happen here; payments with an Idempotency-Key are found again
+        await asyncio.sleep(0.5)
         return trial
 
 
@@ -74,7 +75,7 @@ CHAINS = {each.__name__: each for each in (SendsFirst, UnknownIsFailed, TrustsEv
 class Manner:
     """The options of the service.
 
-    mistake    the name of one of CHAINS, or NeverFlushes; empty if there is none
+    mistake    the name of a mistake: one of CHAINS, or NeverFlushes; empty: no mistake
     trace      the file for its flushes; None if flushes are not recorded
     """
 

@@ -55,7 +55,7 @@ class Client:
 
 @dataclass
 class Served:
-    """The address of the server."""
+    """A server that listens; its address."""
 
     port: int
     ended: asyncio.Event

@@ -29,16 +29,19 @@ SMALL: Final = (
     "max_wal_size=1GB",
 )
 NAMED: Final = ("--host=127.0.0.1", "--username=postgres")
-RANDOM_KEY: Final = re.compile(r"^\\(un)?restrict .*$", re.MULTILINE)  # differs in each dump
+# These lines differ in each dump
+RANDOM_KEY: Final = re.compile(r"^\\(un)?restrict .*$", re.MULTILINE)
 
 
 @dataclass
 class PostgresServer:
-    """A cluster in a temporary folder.
+    """A PostgreSQL cluster in a temporary folder.
 
-    installed_in   the folder of an installed version, with `bin`; None for the version of the wheel
-    shared_mb      the size of the memory for pages that its processes share
-    kept_in        the folder of its data, made if missing and not removed; None for a temporary one
+    installed_in   the folder of an installed version, which has `bin`; None: the version of the
+                   wheel
+    shared_mb      the size of the shared memory for pages, in MB
+    kept_in        the folder of its data, created if missing and not removed; None: a temporary
+                   folder
     """
 
     durable: bool = False
@@ -125,19 +128,19 @@ class PostgresServer:
             process.wait(READY_S_MAX)
 
     def pids(self) -> list[int]:
-        """Return its process ids; the first process has started the others."""
+        """Return the ids of its processes; the first process has started the others."""
         assert self._process is not None
         pid = self._process.pid
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return [pid, *map(int, children)]
 
     def dumped(self, name: str) -> str:
-        """Return the whole database *name* as the statements that create it."""
+        """Return the statements that create the whole database *name*."""
         said = self._run("pg_dump", "--create", f"--port={self.port}", *NAMED, name)
         return RANDOM_KEY.sub("", said)
 
     def remove(self) -> None:
-        """Stop the server, and remove all its files except kept data."""
+        """Stop the server, and remove all its files except those in *kept_in*."""
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 

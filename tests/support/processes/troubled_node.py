@@ -1,4 +1,4 @@
-"""A node that relays another node's answers, until a test makes it answer garbage or nothing."""
+"""A node that relays the answers of another node, or answers garbage or nothing."""
 
 import threading
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ class TroubledNode:
         self._reported = 0
 
     def answer(self, path: str, body: bytes) -> bytes | None:
-        """Return the body of the answer to *body*; None if there is no answer."""
+        """Return the body of the answer to *body*; None: do not answer."""
         if self.mood == "hang":
             self.closing.wait(HANG_S)
             return None

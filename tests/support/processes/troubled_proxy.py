@@ -14,7 +14,7 @@ class TroubledProxy:
     """A proxy of the server at *port*.
 
     origin     its URL
-    attempts   is released by each connection that the proxy does not forward
+    attempts   a semaphore, released at each connection that the proxy does not forward
     """
 
     def __init__(self, port: int) -> None:

@@ -27,7 +27,7 @@ NEVER: Final = 1 << 60
 
 
 class Watched(NamedTuple):
-    """The events that a process evaluates, and the moment at which it is killed.
+    """The events that a process evaluates, and the moment at which it kills itself.
 
     holder       the name of the process
     firings_max  the maximum number of firings of an alert in an hour
@@ -42,7 +42,7 @@ class Watched(NamedTuple):
 
 
 def watch(watched: Watched, parent: Connection) -> None:
-    """Evaluate at each time that *parent* sends, as an api does; answer with the time; end at 0."""
+    """Evaluate alerts at each time that *parent* sends, and answer with it; end at the time 0."""
     asyncio.run(_watch(watched, parent))
 
 

@@ -37,7 +37,7 @@ def signup_body(email: str = EMAIL, **fields: Any) -> dict[str, Any]:
 
 @dataclass
 class Accounts:
-    """The account services of one process, and the file that all processes share."""
+    """The account services of one process, over a file that several processes can share."""
 
     path: Path
     file: AccountConnections
@@ -53,7 +53,7 @@ class Accounts:
         rows_of(self.path, query, values)
 
     async def approve(self, signup_id: int, *scopes: Scope) -> None:
-        """Approve an application, confirmed or not, as an administrator can."""
+        """Approve an application as an administrator, whether or not its e-mail is confirmed."""
         await self.review.approve(
             SignupId(signup_id),
             scopes=frozenset(scopes),

@@ -1,4 +1,4 @@
-"""Conversations about paid answers that break: the routes, and the ways to break them."""
+"""Requests of paid answers whose connection breaks: the routes, and the ways to break it."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ OF_THE_LIST: Final = {
     "screen by body": ("POST", "/v1/screen", 1),
     "bars": ("GET", f"/v1/udf/history?symbol={WSOL}&resolution=1", 1),
 }
-# All routes that take credits for an answer in one piece, and their costs.
+# All routes that charge credits for an answer, except streams, and their costs.
 ROUTES: Final = {
     "report at once": ("GET", f"/v1/token/{TRACKED}", 1),
     "report": ("GET", f"/v1/token/{TRACKED}?candles=closed", 1),
@@ -57,7 +57,8 @@ SWAP: Final = PricedSwap(
 
 def add_swap(service: Service) -> None:
     """Add a slot with a swap that a page of swaps contains."""
-    if service.log.tip_at(service.log.seq).slot is None:  # the candle of this first swap has closed
+    # The first swap: its candle is closed by now
+    if service.log.tip_at(service.log.seq).slot is None:
         append_swap(service.log, NOW // 1000 - 2 * MINUTE_S)
     append_swap(service.log, NOW // 1000)
 
@@ -75,7 +76,7 @@ async def list_token(service: Service) -> None:
 
 
 def append_swap(log: FakeLog, at_s: int) -> None:
-    """Append a slot with such a swap to *log*."""
+    """Append a slot with a swap, which a page of swaps contains, to *log*."""
     log.append((log.tip_at(log.seq).slot or 0) + 1, at_s, SWAP)
 
 
@@ -111,7 +112,7 @@ class SlowStore:
 
 @asynccontextmanager
 async def standing_still(service: Service) -> AsyncIterator[SlowStore]:
-    """Make debits durable at once, and report their outcomes only after the store continues."""
+    """Make debits wait between their commit and the report of their outcome, until continued."""
     tables: Any = vars(service.ledger)["_writing"]
     store = SlowStore(threading.Event(), threading.Event())
     kept = {name: getattr(tables, name) for name in ("spend", "debit")}
@@ -146,7 +147,7 @@ async def half_close(client: Client) -> None:
 
 
 async def break_off(server: Served, request: bytes, random: Random) -> None:
-    """Begin a conversation, and break it at random: in the request, before the answer or in it."""
+    """Send a request, and break the connection at random: during or after the request."""
     async with server.connection() as client:
         whole = random.random() < 0.8
         await client.send(request if whole else request[: random.randrange(len(request))])
@@ -181,9 +182,9 @@ async def until_left(count: int) -> None:
 
 
 async def settled(service: Service) -> None:
-    """Wait for the requested debits, then for the commit that refunds credits of broken requests.
+    """Wait until the requested debits are committed, then until broken requests are refunded.
 
-    Several commits may write the requested debits; the balance between two commits proves nothing.
+    Several commits can write the requested debits, so a balance between two commits proves nothing.
     """
     await service.ledger.expect_writable()
     assert await service.ledger.spend(FIRST) == Empty()

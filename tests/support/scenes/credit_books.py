@@ -15,7 +15,7 @@ Book = CreditBook | PostgresCreditBook
 
 
 def open_book(folder: Path, dsn: str = "") -> Book:
-    """Open the book at *dsn*; if it is "", the book in the folder."""
+    """Open the book at *dsn*; if *dsn* is "", the book in *folder*."""
     if dsn:
         return PostgresCreditBook(dsn, pepper=PEPPER)
     return CreditBook(folder / MONEY_FILE, pepper=PEPPER)
@@ -26,7 +26,7 @@ def issue(book: Book, token: CreditToken, credit_count: int) -> None:
 
 
 def clear_up(book: Book) -> None:
-    """Refund the debits that ended processes have left open; the book must be consistent."""
+    """Refund the debits that ended processes have left open, and check the book."""
     book.rest(SystemClock().now())
     if isinstance(book, PostgresCreditBook):
         bury(book)
@@ -40,7 +40,7 @@ def left(book: Book, token: CreditToken) -> int:
 
 
 def bury(book: PostgresCreditBook) -> None:
-    """Make the database see a minute without signs of life from processes other than *book*'s."""
+    """Change the database as if processes other than that of *book* were silent for a minute."""
     batches = vars(vars(book)["_batches"])
     with closing(PostgresDatabase(vars(vars(book)["_db"])["_dsn"])) as db:
         db.execute("UPDATE credit_writer SET since = since - ?", (DEAD_MS,))

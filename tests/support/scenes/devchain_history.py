@@ -1,4 +1,4 @@
-"""A devchain with its full history, made once: the tests here do not change it."""
+"""A devchain with its full history, created once, for tests that do not change it."""
 
 import pytest
 
@@ -29,11 +29,11 @@ def meant(history: Devchain) -> Meant:
 
 @pytest.fixture
 def young() -> Devchain:
-    """Return a chain with a quarter of an hour of history, which the test may change."""
+    """Return a chain with a quarter of an hour of history, which the test can change."""
     return Devchain(seed=7, now=NOW, history_days=0.01)
 
 
 @pytest.fixture
 def tower() -> Devchain:
-    """Return `young` with mainnet's pace before Alpenglow: votes, and finality 32 slots later."""
+    """Return a chain like `young` with the pace of mainnet before Alpenglow, and with votes."""
     return Devchain(seed=7, now=NOW, history_days=0.01, slot_ms=400, finality_ms=12_800)

@@ -1,4 +1,4 @@
-"""The engine of the stores of a test: tests/spec runs on each of them."""
+"""The engine of the stores of a test: tests/spec runs on each engine."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -59,7 +59,7 @@ def payment_store(path: Path) -> SqlPaymentStore:
 
 
 def _migrated(path: Path) -> None:
-    """Put a money file at *path* if there is none: a copy takes less time than migrations."""
+    """Copy a migrated money file to *path* if there is none: this is faster than migrations."""
     if not path.exists():
         path.touch(mode=0o600)
         path.write_bytes(_migrated_file())
@@ -77,7 +77,8 @@ def rows_of(path: Path, statement: str, values: Sequence[Any] = ()) -> list[tupl
     """Run a statement over a separate connection; return its rows."""
     if is_postgresql():
         return _reported_by(database_in(path.parent, ("money",)), statement, values)
-    database = SqliteDatabase(path, "money", busy_timeout_ms=5_000)  # the file may be new
+    # Creates tables if the file is new
+    database = SqliteDatabase(path, "money", busy_timeout_ms=5_000)
     try:
         return _reported_by(database, statement, values)
     finally:

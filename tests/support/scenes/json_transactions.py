@@ -1,4 +1,4 @@
-"""A node's JSON, read by the parser of the sources and the decoder."""
+"""Reads the JSON of a node with the parser of the sources and the decoder."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""All implementations of Limits, each with an empty store: each pytest process has a schema."""
+"""All implementations of Limits, each with an empty store: a schema for each pytest process."""
 
 import atexit
 from collections.abc import AsyncGenerator, Callable
@@ -15,12 +15,12 @@ from mintscope.kit.sql.limits import LimitBatches, SharedLimits, WindowStore
 from mintscope.kit.sql.postgres_limits import PostgresWindows
 from support.scenes.postgres import dsn_in
 
-PATIENCE_S: Final = 30.0  # for tests on a busy machine
+PATIENCE_S: Final = 30.0  # seconds to wait for the store, long enough on a busy machine
 
 
 @cache
 def dsn() -> str:
-    """Return the database for the limits of this process."""
+    """Return the DSN of the database for the limits of this process."""
     return dsn_in(Path("limits"))
 
 
@@ -42,7 +42,7 @@ def empty_postgres() -> None:
 
 
 def end_connections() -> None:
-    """Close the connections of limits on the server, as a restart would."""
+    """Close the connections of limits on the server, like a restart of the server."""
     _postgres().execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE pid <> pg_backend_pid() AND query LIKE '%INSERT INTO limit_window%'"
@@ -58,7 +58,7 @@ def postgres_windows() -> int:
 
 @asynccontextmanager
 async def memory(clock: Clock) -> AsyncGenerator[Limits, None]:
-    """Yield limits in memory."""
+    """Yield limits that are stored in memory."""
     yield MemoryLimits(clock)
 
 
@@ -66,7 +66,7 @@ async def memory(clock: Clock) -> AsyncGenerator[Limits, None]:
 async def shared(
     clock: Clock, *, store_clock: Clock | None, replicas: int = 1
 ) -> AsyncGenerator[SharedLimits, None]:
-    """Yield limits in the store, with its present rows; by server time, or by *store_clock*."""
+    """Yield limits over the store as it is, with the time of the server, or of *store_clock*."""
     batches = LimitBatches(postgres_store(store_clock), clock, patience_s=PATIENCE_S)
     async with aclosing(SharedLimits(batches, clock, replicas=replicas)) as limits:
         yield limits

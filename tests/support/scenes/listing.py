@@ -1,4 +1,4 @@
-"""A market for lists, on any engine or in memory: its slots are final and folded at once."""
+"""A market for lists, on any engine or in memory, whose slots are final and folded at once."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ LIST_ENGINES: Final = ("memory", *MARKET_ENGINES)
 
 
 class ListedMarket(Protocol):
-    """The events of the market."""
+    """A market to which a test appends events."""
 
     async def append(self, slot: int, time: int, *swaps: PricedSwap) -> None:
         """Append *slot* as final and folded."""
@@ -31,11 +31,11 @@ class ListedMarket(Protocol):
     async def learn(self, mint: Mint, facts: MintFacts) -> None: ...
 
     async def trim(self) -> None:
-        """Delete all events that may be deleted."""
+        """Delete all events that are older than required."""
 
 
 class KeptMarket:
-    """Implements ListedMarket with a store."""
+    """A ListedMarket over a store."""
 
     def __init__(self, market: Market) -> None:
         self.market = market

@@ -14,11 +14,11 @@ from support.fakes.log import FakeLog
 SECOND = Mint("JUPyiwrYJFskUPiHa7hkeR8VUtAeFoSYbKedZNsDvCN")
 TRADED, TOO_NEW = (Mint(WSOL), SECOND), Mint(USDC)
 MINUTES = 12
-CAPACITY = 8  # mints in memory
+CAPACITY = 8  # the most mints that a tailer has in memory
 
 
 def traded_log(now_s: int) -> FakeLog:
-    """Return a log in which two mints traded for twelve minutes until *now_s*, and one never."""
+    """Return a log with two mints that traded for twelve minutes until *now_s*, and an idle one."""
     log = FakeLog()
     for mint in (*TRADED, TOO_NEW):
         log.track(mint)
@@ -28,7 +28,10 @@ def traded_log(now_s: int) -> FakeLog:
 
 
 def trade(log: FakeLog, *mints: Mint, at_s: int | None = None) -> None:
-    """Append a slot in which each of *mints* trades once, by default in the last slot's second."""
+    """Append a slot in which each of *mints* trades once.
+
+    at_s    the time of the slot, Unix seconds; None: the time of the slot before it
+    """
     tip, random = log.tip_at(log.seq), Random(log.seq)
     log.append(
         (tip.slot or 0) + 1,

@@ -12,7 +12,7 @@ START = 1_700_000_000
 
 
 def stream(seed: int, length: int, gap_s: float) -> list[Trade]:
-    """Return *length* trades about *gap_s* apart, in bursts; one in six has no price."""
+    """Return *length* trades in bursts, *gap_s* apart on average; one in six has no price."""
     rng = random.Random(seed)
     time, price, trades = START + rng.randrange(100_000), 10.0 ** rng.uniform(-9, 6), []
     for _ in range(length):

@@ -1,7 +1,7 @@
-"""A small transaction builder: turns a test's description into the form of getBlock.
+"""A small builder of transactions, from the description of a test to the form of getBlock.
 
-Accounts are named by words; a word that is not an address becomes one by hashing.  No code here
-comes from the decoder, so neither can hide the mistakes of the other.
+Texts name accounts; the hash of a text that is no address is its address.  No code here comes from
+the decoder, so neither can hide a mistake of the other.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ USDC = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"
 JUPITER = "JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4"
 SELF_CALL = bytes.fromhex("e445a52e51cb9a1d")
 USER = "user"
-# The same addresses occur again and again, and each takes 44 long divisions.
+# Cached, because the same addresses occur often, and each takes 44 long divisions.
 REMEMBERED = 50_000
 
 
@@ -77,15 +77,16 @@ def with_fee(source: str, mint: str, target: str, amount: int, fee: int) -> Ix:
 
 
 def batch(*calls: Ix, program: str = SPL) -> Ix:
-    """Return one instruction that contains *calls* of a token program and their inner calls."""
+    """Return one instruction that contains *calls* of a token program, with their inner calls."""
     data = b"".join(bytes([len(ix.accounts), len(ix.data)]) + ix.data for ix in calls)
     accounts = [account for ix in calls for account in ix.accounts]
     return Ix(program, accounts, b"\xff" + data, [below for ix in calls for below in ix.calls])
 
 
 def hooked(moved: Ix, *calls: Ix, hook: str = "hook program") -> Ix:
-    """Return *moved*, a transfer of Token-2022, with its hook: a program that makes *calls*."""
-    execute = bytes.fromhex("692565c54bfb661a") + moved.data[1:9]  # spl-transfer-hook-interface
+    """Return *moved*, a transfer of Token-2022, with a hook: a program that makes *calls*."""
+    # The discriminator of `Execute` in spl-transfer-hook-interface
+    execute = bytes.fromhex("692565c54bfb661a") + moved.data[1:9]
     below = Ix(hook, [*moved.accounts, "extra metas"], execute, list(calls))
     return Ix(SPL_2022, [*moved.accounts, "extra metas", hook], moved.data, [below])
 
@@ -101,8 +102,8 @@ def event(program: str, data: bytes) -> Ix:
 class Tx:
     """A transaction under construction.
 
-    has_heights   False for data from before 2023, which does not contain the callers of calls
-    loaded        words whose accounts come from lookup tables
+    has_heights   False for data from before 2023, which does not show which instruction made a call
+    loaded        the names of accounts that come from lookup tables
     """
 
     def __init__(
@@ -141,7 +142,7 @@ class Tx:
         return self
 
     def entry(self) -> dict[str, Any]:
-        """Return the entry in the form of the RPC's parsed JSON."""
+        """Return the entry in the form `jsonParsed` of the RPC."""
         static = [*self.signers]
         for word in self._mentioned():
             if word not in static and word not in self.loaded:

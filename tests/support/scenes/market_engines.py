@@ -37,7 +37,7 @@ def market_of(
 
 
 def execute_in(engine: str, folder: Path, statement: str) -> list[tuple[Any, ...]]:
-    """Run a statement beside open connections to the market; return its rows."""
+    """Run a statement while connections to the market are open; return its rows."""
     if engine == "sqlite":
         with closing(apsw.Connection(str(folder / MARKET_FILE))) as file:
             return file.execute(statement).fetchall()

@@ -33,13 +33,13 @@ from mintscope.market.report import (
 from mintscope.mcp.calls import PAYMENT
 from support.fakes.reports import TRACKED
 
-LEGACY = "legacy"  # the client sends `initialize` first, as clients before July 2026 do
+LEGACY = "legacy"  # the client first sends `initialize`, like clients from before July 2026
 AUTO = "auto"
 
 
 @asynccontextmanager
 async def mcp_beside(api: ASGIApp, clock: Clock, *, limit: Limit = OTHER) -> AsyncIterator[ASGIApp]:
-    """Yield an application that answers MCP clients of *api*; it passes on all other requests."""
+    """Yield an application that answers MCP clients of *api*, and passes other requests to it."""
     limits = AddressLimits(MemoryLimits(clock), ClientAddresses())
     async with McpService(McpConfig(), limits, limit, clock).beside(api, api) as app:
         yield app

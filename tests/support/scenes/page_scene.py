@@ -1,4 +1,4 @@
-"""A service with past events: each page has data to show."""
+"""A service with past events, so that each page has data to show."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -54,7 +54,7 @@ ALERT: Final = AlertRule(
 
 
 async def scene_at(site: Website) -> dict[str, object]:
-    """Add data for every page; return the values of the variables in page addresses."""
+    """Add data for all pages; return the values of the variables in their addresses."""
     await site.make_administrator()
     applications = await _applications(site)
     await _hours(site)
@@ -175,7 +175,7 @@ async def _changes(site: Website) -> dict[str, object]:
 
 
 async def _hours(site: Website) -> None:
-    """Add a week of requests, more by day than by night."""
+    """Add a week of requests, more by day than at night."""
     now = hour_of(site.clock.now())
 
     def write(rows: AccountRows) -> None:
@@ -232,7 +232,7 @@ async def _backfills(market: Market, now: UnixMs) -> None:
 
 
 def _covered(now: int) -> Iterator[SlotCoverage]:
-    """Yield the coverage of a week, for more programs than have a plot."""
+    """Yield the coverage of a week, for more programs than the page plots."""
     for back in range(159, -1, -3):
         calls = {
             (program, "unknown_instruction"): (back * 5 + place) % 11 * (12 - place)

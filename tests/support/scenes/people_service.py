@@ -1,4 +1,4 @@
-"""People and their keys over a real file, for tests; only the hashing is fake."""
+"""The services of users and their keys over a real file; only the password hashing is fake."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -42,7 +42,7 @@ THERE: Final = Browser("198.51.100.7", "curl")
 
 
 def proof(proof_id: int, nonce: bytes) -> EmailProof:
-    """Return a proof that is valid for an hour."""
+    """Return a proof of an e-mail address that is valid for an hour."""
     return EmailProof(
         proof_id=ProofId(proof_id),
         purpose=Purpose.RESET_PASSWORD,
@@ -60,7 +60,7 @@ async def _nothing() -> None:
 
 
 class QuickHasher:
-    """A Hasher that hides nothing, and counts calls; `meanwhile` runs during each call."""
+    """A Hasher that hides nothing, and counts its calls; `meanwhile` runs during each call."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -82,7 +82,7 @@ class QuickHasher:
 
 @dataclass(frozen=True, slots=True)
 class PeopleService:
-    """The tested service, and its stores."""
+    """The tested services, and their stores."""
 
     people: People
     keys: ApiKeys
@@ -102,7 +102,7 @@ class PeopleService:
         return self.path.read_bytes() + Path(f"{self.path}-wal").read_bytes()
 
     def link(self, purpose: Purpose) -> str:
-        """Return the link of the newest e-mail for *purpose*, as its recipient sees it."""
+        """Return the link of the newest e-mail for *purpose*, as its recipient sees the link."""
         ((proof_id, nonce),) = self.rows(
             "SELECT proof.id, nonce FROM proof JOIN letter ON proof = proof.id"
             " WHERE purpose = ? ORDER BY proof.id DESC LIMIT 1",
@@ -115,7 +115,7 @@ class PeopleService:
         return self.rows("SELECT kind, recipient FROM letter ORDER BY id")
 
     async def enter(self, cookie: str) -> Session:
-        """Return the session of a valid cookie."""
+        """Return the session of *cookie*, which must be valid."""
         session = await self.people.session(cookie)
         assert session is not None
         return session
@@ -127,7 +127,7 @@ class PeopleService:
         return await self.enter(await self.people.sign_in(email, PASSWORD, browser))
 
     async def taken_back(self) -> None:
-        """Reset Alice's password to OTHER_PASSWORD by a link in an e-mail to her."""
+        """Reset the password of Alice to OTHER_PASSWORD, with the link in an e-mail to her."""
         await self.people.request_reset(ALICE, HERE)
         assert await self.people.reset(self.link(Purpose.RESET_PASSWORD), OTHER_PASSWORD)
 

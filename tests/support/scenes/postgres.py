@@ -1,9 +1,10 @@
-"""Databases of PostgreSQL for tests: one cluster for each pytest process, one database a folder.
+"""Databases of PostgreSQL for tests: a cluster per pytest process, a database per folder.
 
-Databases with only money, of which tests/spec has thousands, are reused for the next folder, with
-the rows and sequences of a new one: to copy a database takes five times as long. A database whose
-schema or settings differ, or that has grown, is removed instead. So are databases with a market:
-in an emptied one, rows lie in another order, which would show in tests that compare engines.
+Databases with only money, of which tests/spec has thousands, are reused for the next folder, after
+their rows and sequences were reset to those of a new database: to copy a database takes five times
+as long. A database whose schema or settings differ, or that has grown, is removed instead. So are
+databases with a market: in a market that was emptied, rows are stored in another order, and tests
+that compare engines would show this.
 """
 
 import atexit
@@ -30,9 +31,10 @@ KINDS: Final = ("money", "market", "limits")
 GIVEN_AGAIN: Final = ("money",)
 OLDEST: Final = Path("/usr/lib/postgresql/15")  # the oldest supported version
 IDLE_MS: Final = served.IDLE_IN_TRANSACTION_MS
-PATIENT_MS: Final = 60_000  # half of the time limit of a test
-CONNECTED_MAX: Final = 20  # copies with a lasting connection; the server accepts 100 connections
-BYTES_MAX: Final = 4_000_000  # above this, another copy is faster than to delete the rows
+PATIENT_MS: Final = 60_000  # milliseconds: half of the time limit of a test
+# The most copies with a lasting connection; the server accepts 100 connections
+CONNECTED_MAX: Final = 20
+BYTES_MAX: Final = 4_000_000  # if a database is larger, a new copy is faster than deleting its rows
 SIZES: Final = """
 SELECT relname, pg_relation_size(oid) FROM pg_class
  WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND pg_relation_size(oid) > 0
@@ -41,8 +43,8 @@ END_OTHERS: Final = """
 SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
  WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
 """
-# Each catalog row has the number of the transaction that wrote it: any change of a schema, right
-# or setting of a database changes a number, or the count.
+# Each catalog row has the number of the transaction that wrote it, so any change of a schema, right
+# or setting of a database changes the numbers or their count.
 CATALOGS: Final = {
     "pg_attrdef": "oid",
     "pg_attribute": "attrelid",
@@ -55,7 +57,7 @@ CATALOGS: Final = {
     "pg_trigger": "oid",
     "pg_type": "oid",
 }
-FIRST_OID: Final = 16_384  # for objects that PostgreSQL itself does not create
+FIRST_OID: Final = 16_384  # the first number of objects that PostgreSQL does not create itself
 COUNTED: Final = "(SELECT ARRAY[count(*), max(xmin::text::bigint)] FROM {} WHERE {} >= {})"
 SCHEMA: Final = f"""
 SELECT jsonb_build_array(d.xmin, s.xmin, {
@@ -67,9 +69,9 @@ SELECT jsonb_build_array(d.xmin, s.xmin, {
 
 
 def be_patient() -> None:
-    """Allow long idle transactions in this process: on a busy machine, it has to wait.
+    """Allow long idle transactions in this process, which has to wait on a busy machine.
 
-    After 3 s, the server would end such a transaction, as it does if a process is frozen.
+    Otherwise, the server ends a transaction that is idle for 3 s, as if the process were frozen.
     """
     vars(served)["IDLE_IN_TRANSACTION_MS"] = PATIENT_MS
 
@@ -112,9 +114,10 @@ def url_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
 
 
 def dsn_in(folder: Path, kinds: Sequence[str] = KINDS) -> str:
-    """Return the DSN of the database of *folder*, made and migrated at the first call.
+    """Return the DSN of the database of *folder*, created and migrated at the first call.
 
-    kinds   the kinds of tables to make at the first call; code that opens others makes those
+    kinds   the kinds of tables to create at the first call; code that opens tables of another kind
+            creates those
     """
     return _dsn(_copy_of(folder, kinds).name)
 
@@ -127,7 +130,7 @@ def database_in(folder: Path, kinds: Sequence[str] = KINDS) -> PostgresDatabase:
 
 
 def forget_those_in(folder: Path) -> None:
-    """Release the databases of *folder* and its subfolders, and close connections to them."""
+    """Release the databases of *folder* and its subfolders, and close the connections to them."""
     for each in [looked_at for looked_at in _looked_at if looked_at.is_relative_to(folder)]:
         _looked_at.pop(each).close()
     for each in [made for made in _made if made.is_relative_to(folder)]:
@@ -139,11 +142,11 @@ def forget_those_in(folder: Path) -> None:
 
 
 _numbers: Final = count()
-_connected: Final[set[str]] = set()  # the names of copies with a lasting connection
+_connected: Final[set[str]] = set()  # the names of copies that have a lasting connection
 
 
 class _Template(NamedTuple):
-    """A database that is copied.
+    """A database that is copied for tests.
 
     is_given_again   whether its copies are reused
     rows      statements that fill empty tables with its rows, by table
@@ -158,9 +161,10 @@ class _Template(NamedTuple):
 
 @dataclass
 class _Copy:
-    """A copy of *template*; if it can be reused, it has a lasting connection.
+    """A copy of *template*; a copy that can be reused has a lasting connection.
 
-    A property makes a copy for each example, all at once: above CONNECTED_MAX, copies get none.
+    A property test uses a copy for each example at the same time, so after CONNECTED_MAX copies,
+    further ones have no lasting connection.
     """
 
     template: _Template
@@ -178,7 +182,7 @@ class _Copy:
             self._schema = self._connection.execute(SCHEMA.encode()).fetchall()
 
     def is_as_new(self) -> bool:
-        """End other connections and restore the rows; return whether the copy is like a new one."""
+        """End other connections and restore the rows; return whether it now equals a new copy."""
         if self._connection is None:
             return False
         with suppress(psycopg.Error):
@@ -198,7 +202,7 @@ class _Copy:
     def _restoring(self, tables: Sequence[str]) -> Composed:
         """Return the statement that restores the rows of *tables* and the sequences of a new copy.
 
-        It runs as on a replica: triggers do not fire, and foreign keys are not checked.
+        It runs in the mode of a replica: triggers do not fire, and foreign keys are not checked.
         """
         steps: list[Composable] = [SQL("BEGIN; SET LOCAL session_replication_role = replica")]
         steps += [SQL("DELETE FROM {}").format(Identifier(table)) for table in tables]
@@ -221,7 +225,7 @@ def _copy_of(folder: Path, kinds: Sequence[str]) -> _Copy:
 
 @cache
 def _template(kinds: tuple[str, ...]) -> _Template:
-    """Return a database with the tables of *kinds*: a copy takes a fifth of the time."""
+    """Return a database with the tables of *kinds*: copying is faster than migrating."""
     name = "_".join(("template", *kinds))
     _asked(f"CREATE DATABASE {name}")
     database = PostgresDatabase(_dsn(name))
@@ -235,7 +239,7 @@ def _template(kinds: tuple[str, ...]) -> _Template:
 
 
 def _rows_of(table: str, connection: psycopg.Connection[Any]) -> Composed:
-    """Return the statement that inserts the present rows of *table* into it."""
+    """Return the statement that inserts the rows that *table* has now."""
     place = Identifier(table)
     rows = SQL("SELECT json_agg(each)::text FROM {} AS each").format(place)
     ((kept,),) = connection.execute(rows).fetchall()
@@ -246,7 +250,7 @@ def _rows_of(table: str, connection: psycopg.Connection[Any]) -> Composed:
 
 
 def _numbers_of(connection: psycopg.Connection[Any]) -> Composed:
-    """Return the statement that resets each sequence to its present number."""
+    """Return the statement that resets each sequence to the number that it has now."""
     sets: list[Composable] = []
     for (name,) in connection.execute("SELECT seqrelid::regclass::text FROM pg_sequence"):
         number = SQL("SELECT last_value, is_called FROM {}").format(Identifier(name))
@@ -261,7 +265,7 @@ def _asked(statement: str) -> None:
 
 @cache
 def _connection() -> psycopg.Connection:
-    """Return a lasting connection: it creates and removes databases."""
+    """Return a lasting connection, which creates and removes databases."""
     connection = psycopg.connect(server().dsn, autocommit=True)
     atexit.register(connection.close)
     return connection

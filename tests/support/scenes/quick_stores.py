@@ -13,11 +13,11 @@ from mintscope.kit.sql import sqlite
 Migrations = tuple[tuple[int, str, str], ...]
 
 MIGRATE: Final = sqlite._migrate  # noqa: SLF001 - what the service runs
-COPYING: Final = Lock()  # only one of two connections to an empty file fills it
+COPYING: Final = Lock()  # of two connections to an empty file, only one fills it
 
 
 def migrate_quickly() -> None:
-    """Make a new money file take 2 ms in this process, instead of 27 ms for its migrations.
+    """Make a new SQLite file in this process take 2 ms, instead of 27 ms for its migrations.
 
     The migrations of each kind are run once, and again if a test replaces them; their result is
     copied.
@@ -26,7 +26,7 @@ def migrate_quickly() -> None:
 
 
 def _copied(db: apsw.Connection, kind: str, path: Path) -> None:
-    with COPYING, suppress(apsw.BusyError):  # if another process is migrating the file
+    with COPYING, suppress(apsw.BusyError):  # BusyError: another process is migrating the file
         if not db.execute("SELECT count(*) FROM sqlite_schema").get:
             template = _template(kind, tuple(sqlite.migrations(kind)))
             with db.backup("main", template, "main") as copy:

@@ -7,7 +7,7 @@ from mintscope.market.quotes import oriented
 
 
 def facts(swap: Swap) -> dict[str, Any]:
-    """Return the facts of a swap in the form of the files of expected swaps."""
+    """Return *swap* in the form of the files of expected swaps."""
     seen = oriented(swap)
     if seen is None:
         base = quote = quote_kind = side = None

@@ -1,4 +1,4 @@
-"""The made-up markets of `prove.prices` in block files, through ingest, and served by the API."""
+"""Puts the made-up markets of `prove.prices` into block files, ingests them, and serves them."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -35,13 +35,13 @@ UNLIMITED: Final = ApiConfig(rate_limit_requests=1_000_000)
 
 
 class AnsweredRule:
-    """A price rule that repeats the API's answers about the swaps of one token, in order."""
+    """A price rule that repeats the answers of the API about the swaps of one token, in order."""
 
     def __init__(self, sets: Sequence[bool]) -> None:
         self._sets: Iterator[bool] = iter(sets)
 
     def sets_price(self, _offer: Offer) -> bool:
-        """Return the API's answer about the next swap."""
+        """Return whether the next swap sets a price according to the API."""
         return next(self._sets)
 
 

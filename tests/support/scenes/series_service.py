@@ -20,7 +20,7 @@ from support.scenes.service import Service, bearer, running_service
 from support.scenes.traded import Traded, traded_on
 
 TOKEN, QUIET, UNTRACKED = WSOL, USDC, USDT
-BEGIN_S: Final = 1_750_000_020  # the start of a minute
+BEGIN_S: Final = 1_750_000_020  # Unix seconds; the start of a minute
 
 
 @dataclass
@@ -39,7 +39,7 @@ class SeriesService:
     async def trade(
         self, after_s: int, price: float | None, *, is_buy: bool = True, volume: int = 10**6
     ) -> None:
-        """Add a slot with a swap, *after_s* after the beginning."""
+        """Add a slot with a swap, *after_s* seconds after BEGIN_S."""
         self.slots += 1
         sol = None if price is None else price / 100
         swap = PricedSwap(TOKEN, 0, 0, -1, 0, is_buy, volume, price, sol, "pool")

@@ -1,4 +1,4 @@
-"""A devchain that serves its blocks by gRPC, with faults, and by JSON-RPC."""
+"""A devchain that serves its blocks by gRPC, with faults on request, and by JSON-RPC."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager

@@ -47,7 +47,7 @@ USUAL_STREAMS = StreamsConfig()
 
 
 def credit_token(number: int) -> CreditToken:
-    """Return one of many credit tokens, each made from its number."""
+    """Return the credit token with the number *number*."""
     return make_credit_token(sha224(b"%d" % number).digest())
 
 
@@ -70,7 +70,8 @@ class Service:
     log: FakeLog
     follower: LogTailer
     issued_count: int = 0
-    remembers: bool = False  # whether issued credit tokens are in memory before their first use
+    # Whether credit tokens are in memory from their issue, not from their first use
+    remembers: bool = False
 
     async def issue(self, credit_count: int) -> CreditToken:
         """Issue another credit token."""
@@ -83,7 +84,7 @@ class Service:
         return token
 
     async def left(self, token: CreditToken) -> int:
-        """Return the credits left on *token*, as the ledger has them."""
+        """Return the number of credits left on *token* in the ledger."""
         account = await self.ledger.find(token)
         assert account is not None
         return await self.ledger.balance(account)
@@ -109,7 +110,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
 ) -> AsyncIterator[Service]:
     """Open the API.
 
-    limit_clock    the clock of only the limits; None for the clock of everything else
+    limit_clock    the clock of the limits; None: *clock*
     """
     clock, fake_reports = clock or ManualClock(NOW), FakeReports()
     market = FakeListReader()

@@ -1,4 +1,4 @@
-"""A market for tests of pages: some forty tokens that have traded for a day, in a real store."""
+"""A market for tests of pages: about forty tokens that have traded for a day, in a real store."""
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -62,14 +62,14 @@ NAMES: Final = (
 
 @dataclass(frozen=True)
 class Day:
-    """The state after a day of trading: a copy of the file, the newest slot, the newest prices."""
+    """The state after a day of trading: a copy of the file, the newest slot and prices."""
 
     file: apsw.Connection
     slot: int
     prices: Mapping[Mint, float]
 
 
-DAYS: Final[dict[UnixMs, Day]] = {}  # by end: each day is traded once, then copied
+DAYS: Final[dict[UnixMs, Day]] = {}  # by the end of the day: each day is computed once, then copied
 
 
 def mint_named(symbol: str) -> Mint:
@@ -114,7 +114,7 @@ class ShownMarket:
         return Coverage(since, now, rows, 20_000, skipped_slots=4, missing_slots=0)
 
     async def _is_well(self) -> None:
-        """Pass the check."""
+        """Do nothing: the check passes."""
 
     async def trade(self, *, at_s: int | None = None, mints: Sequence[Mint] = ()) -> None:
         """Add a slot that is final at once, in which each mint trades, and update the pages."""
@@ -122,7 +122,7 @@ class ShownMarket:
         await self.catch_up()
 
     async def append(self, at_s: int | None = None, mints: Sequence[Mint] = ()) -> None:
-        """Append such a slot without updating the data of pages."""
+        """Append a final slot in which each mint trades, without updating the data of pages."""
         at = self.clock.now() // 1000 if at_s is None else at_s
         random, swaps = Random(at), []
         for n, (symbol, _, usual, volume) in enumerate(NAMES):
@@ -183,7 +183,7 @@ def _as_it_is(shown: ShownMarket, folder: Path) -> Day:
 
 
 def _copy(whole: apsw.Connection, into: str) -> apsw.Connection:
-    """Copy *whole* to the database at *into*, even if that is open; return a connection to it."""
+    """Copy *whole* to the database at *into*, which can be open; return a connection to it."""
     copied = apsw.Connection(into)
     with copied.backup("main", whole, "main") as backup:
         backup.step()

@@ -15,7 +15,7 @@ from support.scenes.streaming import PATH, PATIENCE_S, Event, Streaming
 
 
 class Socket:
-    """One WebSocket; its messages are read as events."""
+    """One WebSocket, whose messages are read as events."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self.connection = connection

@@ -1,6 +1,6 @@
-"""Attacks on the SOL/USD rate, as trades beside those of `traded_pools.sol_market`.
+"""Attacks on the SOL/USD rate: trades in addition to those of `traded_pools.sol_market`.
 
-Each varies with its seed: amounts, prices, moments, pools and signers.
+The seed of an attack determines its amounts, prices, times, pools and signers.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,14 +10,15 @@ from typing import Final
 from prove.prices.market import SOL_USD, Trade, trade
 
 SECONDS: Final = 900
-LAST_S: Final = SECONDS - 3  # the last trade of a token that is paid for in SOL
+# Seconds from START to the last trade of a token that is paid for in SOL
+LAST_S: Final = SECONDS - 3
 POOLS: Final = ("rate-0", "rate-1", "rate-2", "rate-3")
 DEPTH: Final = 1_000_000  # US dollars in each pool
 Attack = Callable[[int], Sequence[Trade]]
 
 
 def one_trade(seed: int) -> Sequence[Trade]:
-    """Return one trade of 10 to 50 SOL at 1.5 to 2.5 times the price, in a stranger's own pool."""
+    """Return one trade of 10 to 50 SOL at 1.5 to 2.5 times the price, in a new pool."""
     random = Random(seed)
     price = SOL_USD * random.uniform(1.5, 2.5)
     sol = random.uniform(10, 50)
@@ -47,7 +48,7 @@ def with_oneself(seed: int) -> Sequence[Trade]:
 
 
 def one_signer(seed: int) -> Sequence[Trade]:
-    """Return trades of one signer in the honest pools and in up to three own pools, each second."""
+    """Return trades of one signer, each second, in the honest pools and up to three of its own."""
     random = Random(seed)
     price = SOL_USD * random.uniform(0.96, 1.04)
     entered = (*POOLS, *(f"own-{number}" for number in range(random.randrange(4))))

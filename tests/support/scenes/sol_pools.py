@@ -1,4 +1,4 @@
-"""Four pools of SOL and dollars with honest signers, slot by slot, priced as in ingest."""
+"""Four pools of SOL and dollars with honest signers, slot by slot; ingest's code sets the price."""
 
 from collections.abc import Sequence
 from random import Random
@@ -25,7 +25,7 @@ def sale(  # noqa: PLR0913 - what a swap says
     sol: float = 2.0,
     at: int = 0,
 ) -> Swap:
-    """Return a sale of *sol* in transaction *at*, which leaves *depth* dollars in *pool*."""
+    """Return a sale of *sol* SOL in transaction *at*, after which *pool* has *depth* dollars."""
     left = None if depth is None else depth * 10**6
     made = sol_sale(usd, sol=sol, index=at)
     return made._replace(pool=pool, out_left=left, signer=signer)
@@ -35,7 +35,7 @@ class SolMarket:
     """The price of SOL after each slot, computed as in ingest.
 
     spread         the relative spread of the honest prices around 150 USD
-    has_standing   whether samples are compared with the pools' standings, as in ingest
+    has_standing   whether samples are compared with the standings of their pools, as in ingest
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class SolMarket:
         return None if rate is None else rate.usd
 
     def honest(self, factor: float = 1.0) -> list[Swap]:
-        """Return a trade in each honest pool; five signers take turns."""
+        """Return a trade in each honest pool, by five signers in rotation."""
         number = len(self.headers)
         return [
             sale(

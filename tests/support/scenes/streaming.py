@@ -1,4 +1,4 @@
-"""Streams over connections, of a market that trades and a clock that moves on command."""
+"""Streams over connections, with a market that trades, and a clock that moves, on command."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ class Reader:
         self._lines = response.aiter_lines()
 
     async def next(self) -> Event:
-        """Return the next event; raises StopAsyncIteration if the body has ended."""
+        """Return the next event; raise StopAsyncIteration if the body has ended."""
         fields: dict[str, str] = {}
         async with asyncio.timeout(PATIENCE_S):
             async for line in self._lines:
@@ -100,7 +100,7 @@ class Streaming:
             await self.service.follower.catch_up()
 
     def trade_now(self, *mints: Mint) -> None:
-        """Make *mints* trade in a slot of this second, which the service has not read yet."""
+        """Make *mints* trade in a new slot of this second; the service does not read it yet."""
         trade(self.service.log, *mints, at_s=self.service.clock.now() // 1000)
 
     async def pass_time(self, seconds: float) -> None:
@@ -110,7 +110,7 @@ class Streaming:
         await self.settled()
 
     async def settled(self) -> None:
-        """Wait until all pending work is done, first the payments for minutes."""
+        """Wait until the payments for minutes, and then all other pending work, are done."""
         renewing: dict[object, asyncio.Task[None]] = vars(self.service.streams)["_renewing"]
         while renewing:
             await asyncio.wait(renewing.values(), timeout=PATIENCE_S)
@@ -120,7 +120,7 @@ class Streaming:
             await asyncio.sleep(0)
 
     async def until_open(self, count: int) -> None:
-        """Wait until *count* streams receive changes."""
+        """Wait until exactly *count* streams are open and receive changes."""
         async with asyncio.timeout(PATIENCE_S):
             while len(vars(self.service.streams)["_beats"]) < count:  # noqa: ASYNC110 - nothing tells it
                 await asyncio.sleep(0.001)

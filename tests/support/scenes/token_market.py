@@ -43,7 +43,7 @@ SILENT: Final = Mint(USDC)
 UNTRACKED: Final = Mint("4k3Dyjzvzp8eMZWUXbBCjEvwSkkk59S5iCNLY3QrkX6R")
 ISSUER: Final = "7fUAJdStEuGbc3sM84cKRL6yYaaSstyLSU4ve5oovLS7"
 SPACING_S: Final = 20
-SWAPS: Final = 1_080  # six hours of swaps
+SWAPS: Final = 1_080  # the number of swaps in six hours
 BEGIN_SLOT: Final = 380_000_000
 STREAM_BOUNDS: Final = StreamBounds(streams_per_account_max=500)
 START_USD: Final = {SOL: 171.25, BONE: 0.000022584, RISKY: 0.4321}
@@ -94,7 +94,7 @@ class CountedSeries:
 async def open_token_market(
     folder: Path, config: Config, ledger: CreditLedger, limits: Limits, clock: ManualClock
 ) -> AsyncIterator[TokenMarket]:
-    """Open a market that has traded for six hours until now, with the readers of pages."""
+    """Open a market that has traded for six hours until now, with the data for pages."""
     async with market_of("sqlite", folder) as market:
         tracked = [SOL, BONE, RISKY, YOUNG, SILENT]
         await market.store.start(mints=tracked, follows_files=False)
@@ -146,7 +146,7 @@ def swap_of(
 
 
 async def _trade_until(market: Market, end_s: int) -> int:
-    """Make all tokens trade, fold all except the newest slots, and return the newest slot."""
+    """Make all tokens trade until *end_s*, fold all but the newest slots; return the newest."""
     random, prices = Random(7), dict(START_USD)
     slots, number = [], BEGIN_SLOT
     for step in range(SWAPS):

@@ -1,4 +1,4 @@
-"""Markets whose slots are made one by one, on every engine and in memory."""
+"""Markets to which a test adds slots one by one, on every engine and in memory."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -36,7 +36,7 @@ class Traded(Protocol):
         *swaps: PricedSwap,
         standings: Mapping[Mint, Standing] | None = None,
     ) -> None:
-        """Add a slot, with the price pools after it."""
+        """Add a slot; *standings* are the pools of mints after it."""
 
     async def finalize(self, number: int) -> None:
         """Make slots final up to *number*, and fold them."""
@@ -46,7 +46,7 @@ class Traded(Protocol):
 
 
 class TradedStore:
-    """Implements Traded with a store."""
+    """A Traded over a store."""
 
     def __init__(self, market: Market) -> None:
         self.market = market
@@ -78,7 +78,7 @@ class TradedStore:
 
 
 class TradedMemory:
-    """Implements Traded in memory."""
+    """A Traded in memory."""
 
     def __init__(self, mints: Sequence[Mint]) -> None:
         self.reader = FakeLog()

@@ -21,9 +21,10 @@ CPMM_AUTHORITY: Final = "GpMZbSM2GgvTKHJirzeGfMFoaZ8UR2X7F4v8vHTvxFbL"
 SWAP_BASE_INPUT: Final = hashlib.sha256(b"global:swap_base_input").digest()[:8]
 SOL_DECIMALS: Final = 9
 OTHER_DECIMALS: Final = 6
-SOL: Final = "SOL"  # the market that sets the SOL rate
+SOL: Final = "SOL"  # the name of the market that sets the SOL rate
 FIRST_SLOT: Final = 1_000
-BORROWED: Final = f"{UNNAMED}, with the vaults of "  # a fake venue names another pool's vaults
+# A fake venue that names the vaults of another pool
+BORROWED: Final = f"{UNNAMED}, with the vaults of "
 PUMPFUN: Final = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 MIGRATE: Final = hashlib.sha256(b"global:migrate").digest()[:8]
 
@@ -32,7 +33,7 @@ EMPTY: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType({})
 
 
 class Swapped(NamedTuple):
-    """A trade as a block contains it."""
+    """A trade, in the form in which a block contains it."""
 
     signature: str
     mint: str
@@ -42,8 +43,8 @@ class Swapped(NamedTuple):
 class Leg(NamedTuple):
     """One exchange of several in a transaction.
 
-    given   what the pool receives: (mint, raw units)
-    got     what the pool pays: (mint, raw units)
+    given   the amount that the pool receives: (mint, raw units)
+    got     the amount that the pool pays: (mint, raw units)
     """
 
     pool: str
@@ -57,7 +58,7 @@ class Together(NamedTuple):
 
     at_s: int
     legs: Sequence[Leg]
-    left: Mapping[str, int]  # raw units in each vault after the transaction, by mint
+    left: Mapping[str, int]  # raw units in the vaults after the transaction, by mint
 
 
 class _Side:
@@ -194,7 +195,7 @@ def _migration(market: str, curve: str, pool: str) -> dict[str, Any]:
 
 
 def _atomic(one: Together, number: int) -> dict[str, Any]:
-    """Return the transaction of *one*; the changes of its vaults are the sums of its legs."""
+    """Return the transaction of *one*; the change of each vault is the sum of the legs."""
     calls: list[Ix] = []
     moved = Counter[tuple[str, str]]()
     for pool, signer, (paid, given), (received, got) in one.legs:
@@ -231,5 +232,5 @@ def _decimals(mint: str) -> int:
 
 
 def last_second(markets: Mapping[str, Iterable[Trade]]) -> int:
-    """Return the seconds from START to the newest trade."""
+    """Return the number of seconds from START to the newest trade."""
     return max(one.offer.time for trades in markets.values() for one in trades) - START

@@ -1,4 +1,4 @@
-"""A block that contains every layout of `venue_layouts`, with the amounts of the builder."""
+"""A block with a swap for every layout of `venue_layouts`, and the amounts that tests expect."""
 
 import hashlib
 from collections.abc import Iterator, Sequence
@@ -41,14 +41,14 @@ DRESSES: Final = (
 ROUTED: Final = ("routed", "carried")
 STACK_HEIGHT_MAX: Final = 9  # a top-level instruction has height 1; eight nested calls are allowed
 EVENT_SIZE: Final = 220
-POOL_AT: Final = 112  # the offset of the pool in PumpSwap's events
+POOL_AT: Final = 112  # the offset of the pool in the events of PumpSwap
 CARRIER: Final = "what a router calls"
 HELPER: Final = "jupeiUmn818Jg1ekPURTpr4mFo29p46vygyykFJ3wZC"
 CURVE_TAIL: Final = 250
 
 
 class Expected(NamedTuple):
-    """A swap, as the builder made it."""
+    """A swap, with the values that the decoder must return."""
 
     signature: str
     program: str
@@ -61,7 +61,7 @@ class Expected(NamedTuple):
 
 @dataclass
 class Built:
-    """One transaction, its instruction and its swaps."""
+    """One transaction, with its instruction and its swaps."""
 
     layout: Layout
     head: bytes
@@ -79,7 +79,7 @@ class _Exchange:
         mints = [*coins, address(f"second token of {layout.name}")]
         self.mints = mints[hop], mints[hop + 1]
         self.amounts = 1_000_000 + 7 * number + 3 * hop, 2_000_000 + 7 * number + 3 * (hop + 1)
-        if hop:  # its input is the output of the hop before
+        if hop:  # the input of this hop is the output of the previous hop
             self.amounts = 2_000_000 + 7 * number + 3 * hop, 3_000_000 + 7 * number
         self.users = f"{self.mints[0]} of user", f"{self.mints[1]} of user"
         self.vaults = f"vault in {hop}", f"vault out {hop}"
@@ -148,10 +148,12 @@ def built(
     dresses: Sequence[str] = DRESSES,
     router: str = JUPITER,
 ) -> list[Built]:
-    """Return all instructions of *layouts* in each of the *dresses*; *mark* makes them different.
+    """Return all instructions of *layouts* in each of the *dresses*.
 
-    routed    *router* calls the venue
-    carried   the same, and the tokens pass through the router's accounts on both sides
+    Two dresses have a *router*.  "routed": it calls the venue.  "carried": it calls the venue, and
+    its accounts receive and pay the tokens of both sides.
+
+    mark    makes the accounts of these transactions differ from those with another mark
     """
     return [
         _built(instruction, dress, number, mark, router)
@@ -198,7 +200,7 @@ def _built(
 def _exchanges(
     layout: Layout, head: bytes, dress: str, number: int
 ) -> tuple[Ix, Tx, list[Expected]]:
-    """Return a call, its transaction with the balances, and its swaps: one for each hop."""
+    """Return a call, the transaction with its balances, and its swaps, one for each hop."""
     hops = range(max(1, len(layout.pools or ())))
     exchanges = [_Exchange(layout, number, hop=hop) for hop in hops]
     owned = layout.owner if isinstance(layout.owner, tuple) else ()
@@ -240,7 +242,7 @@ def _carried(call: Ix, exchanges: Sequence[_Exchange], tx: Tx) -> Ix:
 def _curve(
     layout: Layout, name: str, head: bytes, dress: str, number: int
 ) -> tuple[Ix, Tx, list[Expected]]:
-    """Return a trade on a curve: a sale moves its SOL without a transfer."""
+    """Return a trade on a curve; in a sale, SOL moves without a transfer."""
     assert layout.curve is not None
     mint_at, user_at, quote_at = layout.curve
     is_buy = name.startswith("buy")
@@ -276,7 +278,7 @@ def _curve(
 
 
 def _dressed(moved: list[Ix], exchange: _Exchange, dress: str, tx: Tx) -> list[Ix]:
-    """Return *moved* in a variant that token programs accept, chosen by *dress*."""
+    """Return the transfers *moved*, in the variant of token instructions that *dress* names."""
     coins = [one for one in moved if one.program in {SPL, SPL_2022}]
     others = [one for one in moved if one not in coins]
     match dress:
@@ -296,7 +298,7 @@ def _dressed(moved: list[Ix], exchange: _Exchange, dress: str, tx: Tx) -> list[I
 
 
 def _wrapped(call: Ix, dress: str, router: str) -> Ix:
-    """Return *call*, wrapped in the programs that call it, if *dress* has any."""
+    """Return *call*, wrapped in calls of other programs, if *dress* has such calls."""
     if dress in ROUTED:
         calls = call.calls if call.program == CARRIER else [call]
         return Ix(router, ["x"], bytes(8), calls)

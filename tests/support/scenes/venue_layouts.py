@@ -1,6 +1,6 @@
 """The layouts of swaps of every venue, written by hand from public descriptions.
 
-No data comes from the decoder's table, so neither can hide a mistake of the other.
+No data comes from the table of the decoder, so neither can hide a mistake of the other.
 """
 
 import hashlib
@@ -30,7 +30,8 @@ ROUTERS: Final = (
     "Prism8hsRo6Ww5jiN5Zeh3YDPLZHqHduCPSAV7JF7qv",
 )
 """Routers and trading bots, which call venues."""
-# In pump.fun's event: mint, SOL, tokens, whether it is a purchase, user; then the quote's mint.
+# The fields of the event of pump.fun: mint, SOL, tokens, whether it is a purchase, user, and later
+# the mint of the quote.
 TRADE_EVENT: Final = ("bddb7fd34ee661ee", 32, 40)
 RAYDIUM_AUTHORITY: Final = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 
@@ -39,18 +40,21 @@ RAYDIUM_AUTHORITY: Final = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
 class Layout:
     """One swap instruction of a venue; positions count its accounts from 0.
 
-    heads    names of Anchor instructions, or first bytes in hex
-    pools    positions of the pools, more than one if the instruction makes several hops; None if
+    heads    the names of Anchor instructions, or the first bytes of instructions in hex
+    pools    the positions of the pools, more than one if the instruction has several hops; None:
              the two vaults name the pool
-    users    positions of the trader's accounts: the paying and the receiving account
-    vaults   positions of the vaults that receive and pay
-    owner    owner of both vaults: a position, two positions or an address; "vault": each vault owns
-             itself; "pool": a pool without a position; None: an account that is not passed
+    users    the positions of the accounts of the trader: the paying and the receiving account
+    vaults   the positions of the vaults: the receiving and the paying vault
+    owner    the owner of both vaults: a position or an address, or two positions; "vault": each
+             vault owns itself; "pool": the pool, which has no position; None: an account that is
+             not in the instruction
     moves    "tokens"; "curve": buyers pay SOL as lamports, and sales are paid without a transfer;
-             "shares": the owner's fee is also minted; "through": another program moves the tokens
-    curve    for a curve: positions of the mint, the trader, and the quote's mint if it has one
-    event    first bytes of an event in hex, and the offsets of the amounts that the pool received
-             and paid
+             "shares": the fee of the owner is also minted; "through": another program moves the
+             tokens
+    curve    for a curve: the positions of the mint, of the trader, and of the mint of the quote if
+             it has one
+    event    the first bytes of an event in hex, and the offsets of the amounts that the pool
+             received and paid
     """
 
     name: str
@@ -84,7 +88,7 @@ def _token_swap(name: str, address: str) -> Layout:
 
 
 def _stabble(name: str, address: str) -> tuple[Layout, Layout]:
-    """Return both layouts of a Stabble venue: in the second version, mints precede the accounts."""
+    """Return both layouts of a Stabble venue: those of the second version begin with mints."""
     return (
         Layout(name, address, "swap", (6,), (1, 2), (3, 4)),
         Layout(name, address, "swap_v2", (8,), (3, 4), (5, 6)),
@@ -333,7 +337,7 @@ PUBLISHED: Final = (
     ),
 )
 
-# Positions of pools, users' accounts and vaults, from public decoders and trade records of 2026.
+# Positions of pools, accounts of users and vaults, from public decoders and trade records of 2026.
 # If a row has only an address, the vaults name the pool.
 BY_WHAT_MOVED: Final = (
     Layout("solfi", "SoLFiHG9TfgtdUXUjWAxi3LtvYuFyDLVhBWxdMZxyCe", "07", (1,), owner=1),

@@ -1,4 +1,4 @@
-"""A whole shop, with pages and MCP, for a directory that visits it from another thread."""
+"""A whole shop, with pages and MCP, for tests of a directory that visits it from another thread."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine

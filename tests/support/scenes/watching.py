@@ -1,4 +1,4 @@
-"""An installation whose alerts are evaluated: its accounts, its log, and its evaluators."""
+"""An installation whose alerts are evaluated: its accounts, its swap log, and its evaluators."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -30,7 +30,8 @@ from support.scenes.stores import PEPPER
 
 MINT: Final = Mint(WSOL)
 LEVEL: Final = 10.0
-TRACKS: Final = [Tracks(4), Tracks(4)]  # one per process; conditions stay compiled
+# One for each process; conditions stay compiled between tests
+TRACKS: Final = [Tracks(4), Tracks(4)]
 EMAIL: Final = EmailAddress("alice@example.org")
 
 
@@ -58,7 +59,7 @@ AT_ONCE: Final = EmailBounds(pause_ms=0)
 
 @dataclass
 class Scene:
-    """An installation: its accounts, its log, and its evaluators."""
+    """An installation: its accounts, its swap log, and its evaluators."""
 
     store: AccountStore
     log: FakeLog
@@ -112,7 +113,10 @@ class Scene:
         clock: ManualClock | None = None,
         bounds: EmailBounds = AT_ONCE,
     ) -> AlertEvaluator:
-        """Return an evaluator as in a process that has just started; *bounds* limit its e-mails."""
+        """Return a new evaluator, like that of a process that has just started.
+
+        bounds    the limits of its e-mails
+        """
         writer = AlertWriter(
             store=store or self.store,
             clock=clock or self.clock,

@@ -74,7 +74,8 @@ BOUNDS: Final = Bounds(
 )
 
 
-# The library of accessibility checks that tests load into pages, and the origins that serve it.
+# The file of the accessibility checks that tests load into pages, its path, and the origins that
+# serve it.
 AXE: Final = Path(__file__).parents[2] / "browser" / "node_modules" / "axe-core" / "axe.min.js"
 AXE_PATH: Final = "/axe.min.js"
 SERVING_AXE: Final = set[str]()
@@ -82,7 +83,7 @@ SERVING_AXE: Final = set[str]()
 
 @dataclass
 class Website:
-    """A running service; *administration* is the application of a separate listener."""
+    """A running service; *administration* is the application of the listener for administrators."""
 
     origin: str
     app: ASGIApp
@@ -97,7 +98,7 @@ class Website:
     operations: OperationParts | None = None
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Return rows of the money file, read over a separate connection."""
+        """Return the rows of *query* in the money file, over a separate connection."""
         db = apsw.Connection(str(self.folder / "money.sqlite"), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             return list(db.execute(query))
@@ -106,7 +107,7 @@ class Website:
 
     @property
     def market_parts(self) -> MarketParts | None:
-        """Return the readers of pages over the market, if there is one."""
+        """Return the parts of the market that pages read, if there is a market."""
         market = self.market or self.token_market
         return None if market is None else market.parts
 
@@ -135,7 +136,7 @@ class Website:
     async def apply(
         self, email: str, motivation: str = "To trade by myself.", *scopes: KeyScope
     ) -> SignupId:
-        """Apply as an agent; the address is not confirmed yet."""
+        """Apply as an agent; the e-mail address is not confirmed yet."""
         return (await self.apply_for_key(email, motivation, *scopes))[0]
 
     async def apply_for_key(
@@ -191,14 +192,15 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
     facts: Callable[[Mint], Awaitable[MintFacts | None]] | None = None,
     **parts: Any,
 ) -> AsyncIterator[Website]:
-    """Build the service; forms are accepted from *origin*; *parts* are sections.
+    """Build the service at *origin*; *parts* are sections of its configuration.
 
-    merchant_of   makes the seller, over the money of this service; None if nothing is for sale
-    has_market    whether pages show the tokens and status of `shown_market`; or the tokens of
+    merchant_of   a function that creates the seller over the money of this service; None: nothing
+                  is for sale
+    has_market    whether pages show the tokens and the status of `shown_market`, or the tokens of
                   `token_market`
-    status        the status on pages without a market
+    status        the status that pages show without a market
     operator      the operator of the service
-    facts         requests the facts of a mint from the chain
+    facts         reads the facts of a mint from the chain
     """
     # Passkeys belong to a host name, so the machine also has the origin "localhost".
     origins = list(dict.fromkeys([origin, origin.replace("127.0.0.1", "localhost")]))
@@ -278,7 +280,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
 
 
 async def _made_up(config: Config, clock: ManualClock) -> dict[str, Any]:
-    """Return the parts of the API over a made-up market."""
+    """Return the arguments of the API for a made-up market."""
     log = traded_log(clock.now() // 1000)
     _, broadcaster = await following(log, clock)
     return {
@@ -291,7 +293,7 @@ async def _made_up(config: Config, clock: ManualClock) -> dict[str, Any]:
 
 
 def _shown(parts: MarketParts) -> dict[str, Any]:
-    """Return the parts of the API over a market."""
+    """Return the arguments of the API for the market *parts*."""
     return {
         "reports": parts.reports,
         "series": parts.series,
@@ -323,7 +325,7 @@ async def _lister(clock: ManualClock) -> ListCache:
 async def served_website(
     folder: Path, *, alone: bool = False, **parts: Any
 ) -> AsyncIterator[Website]:
-    """Serve the service, or only the administration if *alone*, on the loopback address."""
+    """Serve the service on the loopback address; if *alone*, only the administration."""
     app: ASGIApp | None = None
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""A report as the service writes it, for clients that read all its fields."""
+"""A report in the form of the service, for tests of clients that read all fields."""
 
 import msgspec
 import numpy as np

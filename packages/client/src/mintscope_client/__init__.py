@@ -1,4 +1,4 @@
-"""Clients of a mintscope service, which read data and pay within a budget.
+"""Clients of a mintscope service: they read data, and pay within a budget.
 
     from mintscope_client import Client
 
@@ -6,8 +6,8 @@
         report = client.token("So11111111111111111111111111111111111111112")
 
 Needs httpx and msgspec; payments by a wallet (`auth`, `wallet`) need solders and x402 as well.
-The names are imported when they are first used: a program that needs one part loads no other.
-`__init__.pyi` declares them to type checkers.
+A public name is imported when it is first used, so a program loads only the parts that it uses.
+`__init__.pyi` declares the names to type checkers.
 """
 
 from importlib import import_module

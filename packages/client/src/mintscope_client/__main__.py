@@ -1,4 +1,4 @@
-"""`mintscope`: the full command line, or only the client's if it is installed alone."""
+"""`mintscope`: the full command line, or the client's if only the client is installed."""
 
 from importlib import import_module
 from importlib.util import find_spec

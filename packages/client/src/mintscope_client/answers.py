@@ -1,4 +1,4 @@
-"""Responses of a seller, which may hold any bytes, decoded as far as a buyer needs."""
+"""Decoding of responses of a seller, which may contain any bytes, as far as a buyer needs them."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ class _Purchased(msgspec.Struct, frozen=True):
 
 
 class BundleData(msgspec.Struct, frozen=True, rename="camel"):
-    """The purchased credits, which are on a credit token or in a user's account."""
+    """The purchased credits: on a credit token, or in a user's account."""
 
     credits: int
     price_paid: int
@@ -28,7 +28,7 @@ _PURCHASED: Final = msgspec.json.Decoder(_Purchased)
 
 
 def data_of(response: httpx.Response) -> dict[str, Any] | None:
-    """Return the data of *response*; None if it is an error, or cannot be read."""
+    """Return the data of *response*; None if it is an error or cannot be decoded."""
     if not response.is_success:
         return None
     try:
@@ -38,7 +38,7 @@ def data_of(response: httpx.Response) -> dict[str, Any] | None:
 
 
 def bundle_of(data: dict[str, Any] | None) -> BundleData | None:
-    """Return the credits in *data*; None if there are none."""
+    """Return the purchased credits in *data*; None if it has none."""
     try:
         bundle = msgspec.convert(data, BundleData)
     except msgspec.ValidationError:
@@ -49,7 +49,8 @@ def bundle_of(data: dict[str, Any] | None) -> BundleData | None:
 def is_delivered(path: str, response: httpx.Response, *, bearer: str = "") -> bool:
     """Return whether *response* delivers the purchase at *path*; a proxy's page does not.
 
-    Credits are delivered with their credit token, or to an account if *bearer* is an API key.
+    A purchase of credits is delivered if *response* has a credit token or, if *bearer* is the
+    `Authorization` of an API key, the bundle that the service added to the account.
     """
     data = data_of(response)
     if path.endswith(PURCHASE):

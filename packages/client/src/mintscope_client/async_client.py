@@ -77,16 +77,16 @@ class AsyncClient(Methods, PagedMethods, Async):
 
     @property
     def budget(self) -> CreditBudget:
-        """The budget, and the credits spent from it."""
+        """The budget of the client, with the credits that it has spent so far."""
         return self._session.budget
 
     @property
     def with_raw_response(self) -> AsyncRawResponses:
-        """The same calls, each of which returns `Answered`: the data with status and headers."""
+        """The same calls; each returns an `Answered`: the data, the status and the headers."""
         return AsyncRawResponses(self)
 
     async def balance(self) -> int:
-        """Return the credits left on the credential.  Free."""
+        """Return the number of credits that are left on the credential.  Free."""
         return (await self.send(purchases.balance())).data.balance
 
     async def buy_credits(self, credit_count: int, *, key: str | None = None) -> CreditPurchase:
@@ -94,7 +94,7 @@ class AsyncClient(Methods, PagedMethods, Async):
 
         The credits are added to the credential, if there is one.
 
-        key       key of a PendingError, to continue that payment
+        key    the key of a PendingError, to continue that payment; None: a new purchase
         """
         return (await self.send(purchases.purchase(credit_count), key=key)).data
 
@@ -103,9 +103,8 @@ class AsyncClient(Methods, PagedMethods, Async):
     ) -> AsyncIterator[LiveReport]:
         """Yield the report of each mint when it changes.
 
-        Each started minute costs a credit per mint.
-
-        A lost connection is opened again.  The stream ends with an error, such as NoCreditsError.
+        Each started minute costs a credit per mint.  After a lost connection, the client connects
+        again. The stream ends with an error, such as NoCreditsError.
         """
         live = LiveCall(self._session, mints, options)
         try:
@@ -138,7 +137,7 @@ class AsyncClient(Methods, PagedMethods, Async):
 
     @override
     async def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
-        """Send *call*, made by `mintscope_client.endpoints`; return the whole response."""
+        """Send *call*, the result of a function of `endpoints`; return the whole answer."""
         return await drive(converse(self._session, call, key=key), self._http)
 
 
@@ -151,7 +150,7 @@ async def drive(
 ) -> Data:
     """Send the requests of *conversation* with *http*, and return its result.
 
-    request_s_max    time limit of each request, however slowly it is answered
+    request_s_max    seconds after which a request is aborted, even if its answer is still arriving
     """
     reply: Reply = None
     try:

@@ -1,4 +1,4 @@
-"""Authentication for both clients of httpx: a credit token, or a payment for each request."""
+"""Authentication for both clients of httpx: by credit token, or by a payment per request."""
 
 import secrets
 from collections.abc import Generator, Sequence
@@ -35,11 +35,11 @@ from mintscope_client.wire import (
     is_well_formed,
 )
 
-REFUSALS: Final = frozenset({402, 409})  # statuses with which a seller rejects a payment
+REFUSALS: Final = frozenset({402, 409})  # HTTP statuses with which a seller rejects a payment
 
 
 class CreditAuth(httpx.Auth):
-    """Sends a credit token: each answered request costs a credit."""
+    """Authentication with a credit token: each answered request costs a credit."""
 
     def __init__(self, token: str) -> None:
         if not is_well_formed(CredentialKind.CREDIT_TOKEN, token):
@@ -55,14 +55,14 @@ class CreditAuth(httpx.Auth):
 class PaymentAuth(PayingAuth):
     """Answers a 402 with a payment, within the limits of the wallet.
 
-    Every request has an `Idempotency-Key`.  A request that is repeated with the same key sends the
-    same payment, so it is never paid for twice.  A payment is forgotten when its purchase has
-    arrived, or when the chain proves that it can no longer land: then its amount returns to the
-    limits of the wallet.  The seller's statement is no proof.
+    Every request has an `Idempotency-Key`.  A repeated request with the same key sends the same
+    payment, so it is never paid for twice.  A payment is forgotten when its purchase has arrived,
+    or when the chain proves that the payment can no longer land: then the wallet may spend its
+    amount again.  The seller's statement is no proof.
 
-    rpc_url    a Solana node, for the blockhash that a 402 lacks, and for the outcome of payments;
-               None: a payment without a purchase counts as spent
-    journal    stores payments without an outcome; by default in memory
+    rpc_url    the URL of a Solana node: it gives the blockhash if a 402 has none, and the outcome
+               of payments; None: a payment counts as spent even if no purchase arrives
+    journal    stores the payments whose outcome is unknown; None: they are stored in memory
     """
 
     requires_response_body = True
@@ -73,13 +73,14 @@ class PaymentAuth(PayingAuth):
         self._wallet = wallet
         self._rpc_url = rpc_url
         self._journal = Journal() if journal is None else journal
-        # Payments to look up on chain before they are sent again: refused, or of another process.
+        # Keys of payments to look up on chain before they are sent again: the seller refused the
+        # payment, or an earlier process sent it.
         self._doubted = {sent.key for sent in self._journal}
         wallet.limit.count(self._journal.atoms)
 
     @override
     def holds(self, key: str) -> bool:
-        """Return whether a payment was sent under *key* and its outcome is not known."""
+        """Return whether a payment was sent under *key* and its outcome is still unknown."""
         return self._journal.find(key) is not None
 
     @override
@@ -106,7 +107,7 @@ class PaymentAuth(PayingAuth):
         self._hear(sent, request, (yield request))  # the last answer is the one that httpx returns
 
     def _pay(self, request: httpx.Request, key: str, demand: str) -> Dialogue[Sent]:
-        """Sign a payment, and record it before it is sent."""
+        """Sign and record a payment for the offer in *demand*; return it, not sent yet."""
         if self._journal.is_full:
             yield from self._bury(list(self._journal))
         try:
@@ -115,7 +116,7 @@ class PaymentAuth(PayingAuth):
             yield from self._bury(list(self._journal))
             required, offer = self._wallet.choose(demand)
         recent = yield from self._recent(offer)
-        sent = self._journal.find(key)  # from the same request, sent twice at once
+        sent = self._journal.find(key)  # another request with this key, sent at the same time
         if sent is not None:
             return sent
         if self._journal.is_full:
@@ -135,12 +136,12 @@ class PaymentAuth(PayingAuth):
         try:
             self._journal.add(sent)
         except JournalUnusable:
-            self._wallet.limit.give_back(sent.amount)  # it was never sent
+            self._wallet.limit.give_back(sent.amount)  # the payment was not sent
             raise
         return sent
 
     def _recent(self, offer: PaymentRequirements) -> Dialogue[Recent]:
-        """Return the blockhash to sign with: from the 402 if it has one, else from the node."""
+        """Return the blockhash to sign with: from the 402, or from the node if the 402 has none."""
         blockhash = blockhash_of(offer)
         if blockhash is not None:
             return Recent(blockhash, slot=0, last_valid_height=0)
@@ -152,7 +153,7 @@ class PaymentAuth(PayingAuth):
             raise WillNotPay(str(cause)) from cause
 
     def _hear(self, sent: Sent, request: httpx.Request, response: httpx.Response) -> None:
-        """Finish a payment if *response* delivers its purchase; no other response ends it."""
+        """Finish the payment *sent* if *response* delivers its purchase; keep it otherwise."""
         bearer = request.headers.get("Authorization", "")
         if is_delivered(request.url.path, response, bearer=bearer):
             self._journal.finish(sent.key)
@@ -161,20 +162,23 @@ class PaymentAuth(PayingAuth):
             self._doubted.add(sent.key)
 
     def _bury(self, sent: Sequence[Sent]) -> Dialogue[None]:
-        """Drop the payments in *sent* that provably cannot land, and release their amounts."""
+        """Drop the payments in *sent* that provably cannot land, and count them as unspent."""
         if self._rpc_url is None:
             return
         sent = yield from self._bounded(self._rpc_url, sent)
         found = yield from fates(self._rpc_url, sent)
         for each in sent:
-            # Another request may have been quicker.
+            # Another request may have finished or dropped the payment meanwhile.
             if found[each.key] is PaymentFate.DEAD and self._journal.find(each.key) is each:
                 self._journal.drop(each.key)
                 self._doubted.discard(each.key)
                 self._wallet.limit.give_back(each.amount)
 
     def _bounded(self, rpc_url: str, sent: Sequence[Sent]) -> Dialogue[list[Sent]]:
-        """Return *sent* with the last block height of each payment, set now if it was unknown."""
+        """Return the payments of *sent*, each with the last block height at which it can land.
+
+        Set an unknown height now; it stays unknown if the node does not answer.
+        """
         if all(each.last_valid_height for each in sent):
             return list(sent)
         try:

@@ -1,6 +1,7 @@
 """The credit budget of a client, checked before each call is sent.
 
-The limit of a wallet is its own `SpendLimit`, in atoms or in USD, asked before a payment is signed.
+Payments of a wallet have another limit, its `SpendLimit`, which is checked before the wallet signs
+a payment.
 """
 
 from dataclasses import dataclass, field
@@ -13,9 +14,10 @@ from mintscope_client.errors import OverBudgetError
 class CreditBudget:
     """Limits of the credits that one call, and all calls together, may cost; thread-safe.
 
-    credits_per_call   limit of one call; None: no such limit
-    credits_in_all     limit of all calls during the life of this object
-    spent              credits of all calls that have succeeded, or may have
+    credits_per_call   the most credits that one call may cost; None: no such limit
+    credits_in_all     the most credits that all calls together may cost during the life of this
+                       object; None: no such limit
+    spent              the credits of all calls that have succeeded or may have succeeded
     """
 
     credits_per_call: int | None = None
@@ -25,11 +27,11 @@ class CreditBudget:
 
     @property
     def left(self) -> int | None:
-        """Credits that may still be spent; None without a bound."""
+        """The credits that may still be spent; None without a limit of all calls."""
         return None if self.credits_in_all is None else self.credits_in_all - self.spent
 
     def reserve(self, credit_count: int) -> None:
-        """Count *credit_count* as spent, if that is allowed.  Raises OverBudgetError."""
+        """Count *credit_count* as spent.  Raises OverBudgetError if a limit does not allow it."""
         if not credit_count:
             return
         if self.credits_per_call is not None and credit_count > self.credits_per_call:

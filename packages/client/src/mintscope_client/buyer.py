@@ -16,12 +16,12 @@ from mintscope_client.calls.opening import open_session
 from mintscope_client.endpoints import purchases, reports
 from mintscope_client.wire import CreditToken
 
-NO_PATIENCE: Final = 0.0  # a request that is not paid yet is not sent again
+NO_PATIENCE: Final = 0.0  # seconds for retries: a request that is not paid yet is not sent again
 
 
 @dataclass(frozen=True, slots=True)
 class BoughtCredits:
-    """The purchase of a bundle; the token is like a password."""
+    """The purchase of a bundle; its credit token must be stored like a password."""
 
     token: CreditToken
     credits: int
@@ -31,12 +31,12 @@ class BoughtCredits:
 class Buyer:
     """Pays for requests and bundles at the service that is the base_url of *http*.
 
-    Before anything is paid, each error is raised at once; afterwards the request is sent
-    again, with the same payment, for as long as that may land.
+    Before anything is paid, each error is raised at once.  After the payment was sent, the request
+    is repeated with the same payment until it is answered or the payment can no longer land.
 
-    request_s_max   for each sending of a request, with all that it asks the seller and the node,
-                    however slowly they answer.  A payment that was sent by then is not lost: the
-                    request is sent again, with it.  A seller may hold an answer for 60 s
+    request_s_max   seconds after which one sending of a request is aborted, including its requests
+                    to the seller and the node.  A payment that was sent before is not lost: the
+                    request is repeated with it.  A seller may take 60 s to answer
     Raises          ValueError for an invalid base_url
     """
 
@@ -58,11 +58,11 @@ class Buyer:
     async def buy_credits(self, credit_count: int, *, key: str | None = None) -> BoughtCredits:
         """Buy the bundle of *credit_count* credits.
 
-        key       key of a PendingError, to continue that payment
+        key       the key of a PendingError, to continue that payment; None: a new purchase
         Raises    WillNotPay, JournalUnusable, and the errors of `mintscope_client.errors`
         """
         bought = await self._pay(purchases.purchase(credit_count), key)
-        # Else it would not have been delivered; no API key was sent along.
+        # Without an API key in the request, `is_delivered` requires a credit token.
         assert bought.token is not None
         return BoughtCredits(CreditToken(bought.token), bought.credits, bought.price_paid)
 
@@ -79,7 +79,7 @@ class Buyer:
         return await self._pay(call, key)
 
     async def _pay(self, call: ApiCall[Data], key: str | None) -> Data:
-        """Send *call* with one payment until it is answered; use a left-over payment first."""
+        """Return the data of *call*; pay once, or continue an earlier process's payment."""
         answered = await drive(
             converse(self._session, call, key=key),
             self._http,

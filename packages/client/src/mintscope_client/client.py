@@ -35,18 +35,19 @@ Data = TypeVar("Data")
 class Client(Methods, PagedMethods, Blocking):
     """A client of the service at *url*: a context manager, usable by several threads.
 
-    credential   a credit token or an API key: pays for reads
+    credential   a credit token or an API key: a client with a credential pays for reads with it
     payer        a `mintscope_client.auth.PaymentAuth`: pays for purchases, and for reads if there
                  is no credential
-    budget       limits of the spent credits
-    patience_s   total seconds for waits and retries of a call, after which it raises
-    timeout_s    time limit of one response; at least 90 if a wallet pays for it
-    retries_max  maximum number of retries of a call; None: limited only by patience_s
+    budget       the limits of the credits that calls may spend; None: no limits
+    patience_s   the most seconds between the first sending of a call and its last retry
+    timeout_s    seconds to wait for each part of a response; at least 90 if a wallet pays for the
+                 call
+    retries_max  the largest number of retries of a call; None: only patience_s limits them
     by_websocket  whether streams use WebSocket, which needs the package websockets
-    transport    for tests and proxies
+    transport    sends the requests; for tests and proxies. None: a connection to *url*
 
-    Calls raise the errors of `mintscope_client.errors`.  A call is repeated if that can help, after
-    the time that the service requests, with the same Idempotency-Key.
+    Calls raise the errors of `mintscope_client.errors`.  A call is repeated if it may then succeed,
+    after the time that the service names, with the same Idempotency-Key.
     """
 
     def __init__(  # noqa: PLR0913 - a client has one argument for each setting
@@ -86,16 +87,16 @@ class Client(Methods, PagedMethods, Blocking):
 
     @property
     def budget(self) -> CreditBudget:
-        """The budget, and the credits spent from it."""
+        """The budget of the client, with the credits that it has spent so far."""
         return self._session.budget
 
     @property
     def with_raw_response(self) -> RawResponses:
-        """The same calls, each of which returns `Answered`: the data with status and headers."""
+        """The same calls; each returns an `Answered`: the data, the status and the headers."""
         return RawResponses(self)
 
     def balance(self) -> int:
-        """Return the credits left on the credential.  Free."""
+        """Return the number of credits that are left on the credential.  Free."""
         return self.send(purchases.balance()).data.balance
 
     def buy_credits(self, credit_count: int, *, key: str | None = None) -> CreditPurchase:
@@ -103,7 +104,7 @@ class Client(Methods, PagedMethods, Blocking):
 
         The credits are added to the credential, if there is one.
 
-        key       key of a PendingError, to continue that payment
+        key       the key of a PendingError, to continue that payment; None: a new purchase
         """
         return self.send(purchases.purchase(credit_count), key=key).data
 
@@ -112,9 +113,8 @@ class Client(Methods, PagedMethods, Blocking):
     ) -> Iterator[LiveReport]:
         """Yield the report of each mint when it changes.
 
-        Each started minute costs a credit per mint.
-
-        A lost connection is opened again.  The stream ends with an error, such as NoCreditsError.
+        Each started minute costs a credit per mint.  After a lost connection, the client connects
+        again. The stream ends with an error, such as NoCreditsError.
         """
         live = LiveCall(self._session, mints, options)
         try:
@@ -143,7 +143,7 @@ class Client(Methods, PagedMethods, Blocking):
 
     @override
     def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
-        """Send *call*, made by `mintscope_client.endpoints`; return the whole response."""
+        """Send *call*, the result of a function of `endpoints`; return the whole answer."""
         return self._drive(converse(self._session, call, key=key))
 
     def _drive(self, conversation: Conversation[Data]) -> Data:

@@ -7,7 +7,7 @@ import msgspec
 
 T = TypeVar("T")
 
-# Errors of parsing: bad JSON or shape, bad UTF-8, nesting without end.
+# Errors of parsing: invalid JSON or an unexpected shape, invalid UTF-8, nesting that is too deep.
 UNPARSABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -16,7 +16,7 @@ class Undecodable(ValueError):
 
 
 def decode_json(text: "bytes | msgspec.Raw", decoder: "msgspec.json.Decoder[T]") -> T:
-    """Return the value of *text*.  Raises only Undecodable, whatever the text is."""
+    """Return the decoded JSON *text*.  Raises no exception except Undecodable."""
     try:
         return decoder.decode(text)
     except UNPARSABLE as cause:

@@ -1,15 +1,15 @@
 """Exceptions for failed client calls, grouped by remedy and then by code.
 
 RefusedError                 the service answered, with a code; nothing was charged
-  WrongCallError             400 and the like: correct the call
+  WrongCallError             400 and other 4xx: correct the call
   CredentialRefusedError     401, 403: send another credential
   UnpaidError                402: buy credits, or pay
-  NothingThereError          404: the mint is not tracked, or has too little data yet
-  ConflictError              409
+  NothingThereError          404: the mint is not tracked, or has too little data so far
+  ConflictError              409: the call contradicts an earlier call
   TooManyRequestsError       429: wait
   NotNowError                5xx, and a request that arrived too late: try again later
-UnreachableError             no answer came; the outcome of the request is unknown
-UnreadableError              an answer came that the service does not document
+UnreachableError             no answer arrived; the outcome of the request is unknown
+UnreadableError              the answer does not have the documented form
 OverBudgetError              the call may cost more than the budget allows; it was not sent
 PendingError                 a payment was sent and its outcome is not known yet
 """
@@ -25,14 +25,14 @@ else:
     from enum import Enum
 
     class StrEnum(str, Enum):
-        """An enum of texts, each of which is shown as its text."""
+        """An enum whose members are texts; `str` of a member is its text."""
 
         __str__ = str.__str__
         __format__ = str.__format__
 
 
 class ErrorCode(StrEnum):
-    """The code of a refusal; an older or newer service may have others."""
+    """The codes of refusals; an older or newer service may have other codes."""
 
     INVALID_TOKEN_ADDRESS = "INVALID_TOKEN_ADDRESS"
     TOKEN_NOT_FOUND = "TOKEN_NOT_FOUND"
@@ -74,7 +74,7 @@ class ErrorCode(StrEnum):
     INTERNAL_ERROR = "INTERNAL_ERROR"
 
 
-UNKNOWN: Final = "UNKNOWN"  # the code of a refusal that cannot be read
+UNKNOWN: Final = "UNKNOWN"  # the code of a refusal without a readable code
 
 
 class ClientError(Exception):
@@ -85,11 +85,11 @@ class RefusedError(ClientError):
     """The service refused the call.
 
     status          HTTP status
-    code            code of the error: an `ErrorCode`, or one of a newer service
+    code            the code of the error: an `ErrorCode`, or a code of a newer service
     request_id      identifies the request for the operator
-    retry_after_s   seconds to wait before a retry, if the service names them
-    key             key of a sent payment that may still land: the same call with it sends that
-                    payment again.  None if nothing was charged
+    retry_after_s   seconds to wait before a retry; None if the service names none
+    key             the key of a sent payment that may still land: repeat the call with this key to
+                    send the payment again. None: there is no such payment
     """
 
     codes: ClassVar[frozenset[ErrorCode]] = frozenset()
@@ -130,7 +130,7 @@ class InvalidBundleError(WrongCallError, code=ErrorCode.INVALID_BUNDLE):
 
 
 class InvalidPaymentError(WrongCallError, code=ErrorCode.INVALID_PAYMENT):
-    """The payment header cannot be read."""
+    """The header with the payment is not valid."""
 
 
 class CredentialRefusedError(RefusedError):
@@ -150,7 +150,7 @@ class MissingScopeError(CredentialRefusedError, code=ErrorCode.INSUFFICIENT_SCOP
 
 
 class UnpaidError(RefusedError):
-    """This costs a credit or a payment."""
+    """The call costs a credit or a payment, which the request lacked."""
 
 
 class PaymentRequiredError(UnpaidError, code=ErrorCode.PAYMENT_REQUIRED):
@@ -166,7 +166,7 @@ class KeyCapError(UnpaidError, code=ErrorCode.KEY_CAP_REACHED):
 
 
 class PaymentRefusedError(UnpaidError, code=ErrorCode.PAYMENT_FAILED):
-    """The payment is refused, or failed on chain."""
+    """The service refused the payment, or it failed on chain."""
 
 
 class NothingThereError(RefusedError):
@@ -178,7 +178,7 @@ class NotTrackedError(NothingThereError, code=ErrorCode.TOKEN_NOT_FOUND):
 
 
 class TooLittleDataError(NothingThereError, code=ErrorCode.INSUFFICIENT_DATA):
-    """The mint has too few trades yet: ask again in some minutes."""
+    """The mint has too few trades yet: try again in a few minutes."""
 
 
 class ConflictError(RefusedError):
@@ -206,17 +206,18 @@ class NoPriceError(NotNowError, code=ErrorCode.PRICE_UNAVAILABLE):
 
 
 class OutcomeUnknownError(NotNowError, code=ErrorCode.PAYMENT_PENDING):
-    """A payment was sent and it is not known yet whether it arrives: do not pay again."""
+    """A payment was sent, and its outcome is not known yet: do not pay again."""
 
 
 class NoPaymentsError(NotNowError, code=ErrorCode.PAYMENT_UNAVAILABLE):
-    """The service can take no payment now; paying with credits still works."""
+    """The service cannot accept payments now; paying with credits still works."""
 
 
 class UnreachableError(ClientError):
     """No response arrived.
 
-    may_be_charged    the request may have arrived, and a credit may have been spent on it
+    may_be_charged    whether the request may have arrived, so that a credit may have been spent on
+                      it
     """
 
     def __init__(self, message: str, *, may_be_charged: bool = False) -> None:
@@ -240,7 +241,7 @@ class OverBudgetError(ClientError):
 
 
 class PendingError(ClientError):
-    """A payment was sent and its outcome is still unknown; *key* redeems it later."""
+    """A payment was sent and its outcome is still unknown; *key* continues it later."""
 
     def __init__(self, key: str) -> None:
         super().__init__("the payment is still pending; its key redeems it")

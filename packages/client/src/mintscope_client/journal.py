@@ -1,7 +1,7 @@
-"""The journal of payments that were sent and may still land.
+"""The journal of signed payments that may still land.
 
-A payment leaves the journal when its purchase has arrived, or when the chain proves that it can no
-longer land.
+A payment is removed from the journal when its purchase has arrived, or when the chain proves that
+the payment can no longer land.
 """
 
 import fcntl
@@ -23,21 +23,24 @@ SUFFIX: Final = ".payment.json"
 
 
 class JournalUnusable(Exception):
-    """The folder cannot store payments, for the reason in the message.  Nothing was paid."""
+    """The folder of the journal cannot store payments; the message has the reason.
+
+    Nothing was paid.
+    """
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """A signed payment, which may land.
+    """A signed payment, which can still land.
 
-    key                its redelivery key, a secret
+    key                the Idempotency-Key of its request, a secret: it redeems the purchase
     request            the request that it pays for, such as "POST https://api.example/v1/..."
-    header             the PAYMENT-SIGNATURE
-    amount             amount in atoms
-    memo               memo of its transaction
-    source             token account of the payer
-    slot               confirmed slot before it was signed; 0 if unknown
-    last_valid_height  last block height at which it can land; 0 if unknown, because its blockhash
-                       is from the seller
+    header             the value of its PAYMENT-SIGNATURE header
+    amount             the amount in atoms
+    memo               the memo of its transaction
+    source             the token account of the payer
+    slot               a confirmed slot before it was signed; 0 if unknown
+    last_valid_height  the last block height at which it can land; 0 if unknown, as for a blockhash
+                       from a 402
     """
 
     key: str
@@ -54,18 +57,19 @@ _SENT: Final = msgspec.json.Decoder(Sent)
 
 
 class Journal:
-    """The payments without an outcome, oldest first.  Raises JournalUnusable.
+    """The payments whose outcome is unknown, oldest first.  Raises JournalUnusable.
 
-    folder    stores a file for each payment before it is sent, so that another process can
-              continue it; readable only by its owner, because a key redeems the purchase.  Running
-              purchases of other processes are left to them.  None: in memory
+    folder    the folder with a file for each payment, written before the payment is sent, so that
+              another process can continue it.  Only the owner can read the files, because a key
+              redeems the purchase.  Payments of other processes that are running are ignored.
+              None: payments are stored in memory only
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._sent: dict[str, Sent] = {}
-        self._files: dict[str, int] = {}  # open and locked, by key
-        self._left: list[str] = []  # by an earlier process, oldest first
+        self._files: dict[str, int] = {}  # descriptors of open, locked files, by key
+        self._left: list[str] = []  # keys of payments of earlier processes, oldest first
         self._finished: list[str] = []
         if folder is not None:
             try:
@@ -90,15 +94,15 @@ class Journal:
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for another payment."""
+        """Whether the journal has no room for another payment."""
         return len(self._sent) >= SENT_MAX
 
     def find(self, key: str) -> Sent | None:
-        """Return the payment that was sent under *key*, if its outcome is not known."""
+        """Return the payment that was sent under *key* and whose outcome is unknown, if any."""
         return self._sent.get(key)
 
     def adopt(self, request: str) -> Sent | None:
-        """Claim the oldest payment for *request* that an earlier process left; return it."""
+        """Claim and return the oldest payment for *request* of an earlier process, if any."""
         for key in self._left:
             if self._sent[key].request == request:
                 self._left.remove(key)
@@ -106,7 +110,7 @@ class Journal:
         return None
 
     def add(self, sent: Sent) -> None:
-        """Store *sent*, durably if there is a folder.  Raises JournalUnusable."""
+        """Store *sent*, on disk if there is a folder.  Raises JournalUnusable."""
         assert sent.key not in self._sent
         if self._folder is not None:
             try:
@@ -116,9 +120,10 @@ class Journal:
         self._sent[sent.key] = sent
 
     def bound(self, key: str, last_valid_height: int) -> Sent:
-        """Record that the payment of *key* can land until *last_valid_height*; return it.
+        """Record *last_valid_height* in the payment with the key *key*; return the payment.
 
-        A file that cannot be written keeps its content: the next process asks again.
+        If its file cannot be written, the file stays unchanged: the next process asks the node
+        again.
         """
         sent = self._sent[key] = replace(self._sent[key], last_valid_height=last_valid_height)
         if self._folder is not None:
@@ -129,17 +134,17 @@ class Journal:
         return sent
 
     def finish(self, key: str) -> None:
-        """Mark the payment of *key* as answered; its file stays until `tidy`."""
+        """Remove the answered payment with the key *key*; its file stays until `tidy`."""
         if self._forget(key) and self._folder is not None:
             self._finished.append(key)
 
     def drop(self, key: str) -> None:
-        """Delete the payment of *key*, which can no longer land."""
+        """Delete the payment with the key *key*, which can no longer land."""
         if self._forget(key) and self._folder is not None:
             self._unlink(key)
 
     def tidy(self) -> None:
-        """Remove the files of answered payments; call this once the purchase is safe."""
+        """Remove the files of answered payments; call this when the purchase is stored."""
         while self._finished:
             self._unlink(self._finished.pop())
 
@@ -181,7 +186,7 @@ class Journal:
 
 
 def _write(path: Path, content: bytes) -> int:
-    """Write *content* durably to *path*; return the file, open and locked."""
+    """Write *content* to *path* on disk; return the descriptor of the open, locked file."""
     new = path.with_suffix(".new")
     file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -206,7 +211,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _lock(path: Path) -> int | None:
-    """Return the file at *path*, open and locked; None if it is gone or locked by another."""
+    """Open and lock the file at *path*; None if it is missing, or another process locks it."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -15,7 +15,7 @@ class UnusableKeypair(ValueError):
 
 
 def parse_keypair(text: str) -> Keypair:
-    """Return the key that *text* holds.  Raises UnusableKeypair."""
+    """Return the keypair in *text*.  Raises UnusableKeypair."""
     try:
         if text.lstrip().startswith("["):
             return Keypair.from_bytes(bytes(msgspec.json.decode(text, type=list[int])))
@@ -25,7 +25,7 @@ def parse_keypair(text: str) -> Keypair:
 
 
 def read_keypair(path: Path) -> Keypair:
-    """Return the key in the file at *path*.  Raises UnusableKeypair."""
+    """Return the keypair in the file at *path*.  Raises UnusableKeypair."""
     where = f"expected a Solana keypair file at {path}"
     try:
         with path.open(encoding="utf-8") as file:

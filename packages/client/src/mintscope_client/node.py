@@ -1,7 +1,7 @@
-"""Requests of a buyer to a Solana node: a blockhash to sign with, and the outcome of a payment.
+"""Requests of a buyer to a Solana node, for a blockhash and for the outcome of payments.
 
-Each is a dialogue: it yields requests and is sent their answers, so that
-it serves `httpx.Client` and `httpx.AsyncClient` alike.
+Each function is a generator that yields requests and is sent the answers, so that `httpx.Client`
+and `httpx.AsyncClient` can both use it.
 """
 
 from collections import defaultdict
@@ -18,22 +18,22 @@ from mintscope_client.journal import Sent
 from mintscope_client.wire import BLOCKHASH_BLOCKS, CONFIRMED, FINALIZED, INVALID_PARAMS
 
 Answer = TypeVar("Answer")
-Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # of slots and blocks
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # the number of a slot or block
 Dialogue = Generator[httpx.Request, httpx.Response, Answer]
 
-# How far a node may be behind the one of a seller's blockhash.
+# The most blocks that the node is assumed to be behind the node of the seller.
 NODES_APART_BLOCKS: Final = 32
-TIP: Final = "processed"  # the newest level, which every node knows
+TIP: Final = "processed"  # the newest level of commitment; every node knows it
 PAGE: Final = 1_000  # the largest number of signatures in one answer of a node
 PAGES_MAX: Final = 20
 
 
 class PaymentFate(Enum):
-    """The outcome of a payment, as far as the chain proves it."""
+    """The outcome of a payment that the chain proves."""
 
-    OPEN = auto()  # nothing: it may still land
-    PAID = auto()  # it landed, and is final
-    DEAD = auto()  # it did not land, and can no longer land
+    OPEN = auto()  # the chain proves nothing: the payment may still land
+    PAID = auto()  # the payment landed, and is final
+    DEAD = auto()  # the payment did not land, and can no longer land
 
 
 class NodeSilent(Exception):
@@ -42,7 +42,10 @@ class NodeSilent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """A blockhash to sign with, and its last valid block height."""
+    """A blockhash to sign with, and the last block height at which it is valid.
+
+    slot    a slot that was confirmed before; slot and height are 0 if unknown
+    """
 
     blockhash: str
     slot: int
@@ -91,27 +94,27 @@ _ANSWERED: Final = msgspec.json.Decoder(_Answered)
 
 
 def latest(url: str) -> Dialogue[Recent]:
-    """Ask for a recent blockhash.  Raises NodeSilent."""
+    """Ask the node at *url* for a recent blockhash.  Raises NodeSilent."""
     found = yield from _ask(url, "getLatestBlockhash", {"commitment": CONFIRMED}, kind=_Latest)
     value = found.value
     return Recent(value.blockhash, found.context.slot, value.last_valid_block_height)
 
 
 def last_height(url: str) -> Dialogue[int]:
-    """Ask for the last block height at which a transaction signed until now can land.
+    """Return the last block height at which a transaction that was signed before can land.
 
-    It is the height for the newest blockhash of the node; `fates` allows for a newer block.
-    Raises NodeSilent.
+    It is 150 blocks after the newest block of the node; `fates` adds a margin for nodes that are
+    ahead. Raises NodeSilent.
     """
     height = yield from _ask(url, "getBlockHeight", {"commitment": TIP}, kind=int)
     return height + BLOCKHASH_BLOCKS
 
 
 def fates(url: str, sent: Iterable[Sent]) -> Dialogue[dict[str, PaymentFate]]:
-    """Return the fates of the payments *sent* by key, OPEN if nothing is proven.
+    """Return the fate of each of the payments *sent*, by key; OPEN if nothing is proven.
 
-    The finalized height is read first: a payment that is then missing from the finalized history of
-    a node at that height has died.
+    The finalized height is read first.  A payment whose last valid height is below it, and that is
+    missing from the finalized history of a node at that height or above, can no longer land.
     """
     by_source: defaultdict[str, list[Sent]] = defaultdict(list)
     for each in sent:
@@ -138,10 +141,10 @@ def _fate(sent: Sent, height: int, history: Sequence[_AccountTransaction]) -> Pa
 def _history(
     url: str, account: str, since_slot: int, until_slot: int
 ) -> Dialogue[list[_AccountTransaction]]:
-    """Return the final transactions of *account*, at least from *since_slot* to *until_slot*.
+    """Return the final transactions of *account*: all from *since_slot* to *until_slot*, or more.
 
-    Nodes behind one address may be at different heights: a lower node refuses.
-    Raises NodeSilent.
+    If several nodes share an address, a node that has not reached *until_slot* refuses. Raises
+    NodeSilent.
     """
     lines: list[_AccountTransaction] = []
     for _ in range(PAGES_MAX):
@@ -161,7 +164,7 @@ def _history(
 
 
 def _ask(url: str, method: str, *params: object, kind: type[Answer]) -> Dialogue[Answer]:
-    """Return the result of *method*, at `finalized` if the node does not know `confirmed`."""
+    """Return the result of *method*; use `finalized` if the node does not know `confirmed`."""
     asked = list(params)
     final = [_as_final(each) for each in params]
     try:

@@ -1,4 +1,4 @@
-"""Transports for httpx that read no more of an answer than a client can use."""
+"""Transports for httpx that limit the size of answers."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
@@ -6,20 +6,20 @@ from typing import Final
 import httpx
 from typing_extensions import override
 
-ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024  # a thousand signatures of a node are a tenth of it
+ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024  # 1,000 signatures of a node take a tenth of this
 PLAIN: Final = "identity"
-ENDLESS: Final = "mintscope_endless"  # an extension of requests: the answer may be of any length
+ENDLESS: Final = "mintscope_endless"  # the extension of a request whose answer may have any length
 
 
 class AnswerTooLarge(httpx.ReadError):
-    """A response is longer than ANSWER_BYTES_MAX, or compressed and may become longer."""
+    """A response is longer than ANSWER_BYTES_MAX, or is compressed."""
 
 
 class BoundedTransport(httpx.AsyncBaseTransport):
     """Sends requests with *inner*, and aborts responses longer than ANSWER_BYTES_MAX bytes.
 
-    Responses are requested without compression, because httpx decompresses to any length.
-    Raises AnswerTooLarge, a httpx.RequestError: the outcome of the request is unknown.
+    Requests ask for answers without compression, because httpx decompresses without a limit. Raises
+    AnswerTooLarge, a httpx.RequestError: the outcome of the request is unknown.
     """
 
     def __init__(self, inner: httpx.AsyncBaseTransport | None = None) -> None:
@@ -43,7 +43,7 @@ class BoundedTransport(httpx.AsyncBaseTransport):
 
 
 class BoundedSyncTransport(httpx.BaseTransport):
-    """BoundedTransport for `httpx.Client`."""
+    """The version of BoundedTransport for `httpx.Client`."""
 
     def __init__(self, inner: httpx.BaseTransport | None = None) -> None:
         self._inner = httpx.HTTPTransport() if inner is None else inner

@@ -23,9 +23,10 @@ from mintscope_client.wire import AMOUNT_MAX, SCHEME, TOKEN_PROGRAM
 
 COMPUTE_BUDGET: Final = Pubkey.from_string("ComputeBudget111111111111111111111111111111")
 MEMO: Final = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
-COMPUTE_UNITS: Final = 60_000  # the transfer and a memo of 32 bytes, with room for either program
-MICRO_LAMPORTS: Final = 1  # for a unit
-TRANSFER_CHECKED: Final = 12  # of the token programs
+# Enough for the transfer, by either token program, and a memo of 32 bytes
+COMPUTE_UNITS: Final = 60_000
+MICRO_LAMPORTS: Final = 1  # the price of a compute unit
+TRANSFER_CHECKED: Final = 12  # the number of this instruction of the token programs
 MEMO_CHARACTERS_MAX: Final = 256
 RANDOM_MEMO_BYTES: Final = 16
 
@@ -35,15 +36,15 @@ class WillNotPay(Exception):
 
 
 class OverSpendLimit(WillNotPay):
-    """The spend limit has too little left, unless payments counted as spent prove dead."""
+    """Too little of the spend limit is left, counting the payments that may still land."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """The only asset and payee that are ever paid, learned from a trusted source.
+    """The only asset and payee of a wallet's payments, from a trusted source.
 
-    usd_per_token    upper bound for the value of a whole token in USD: 1 for USDC.
-                     A limit in USD needs it; a price stated by the seller is never used
+    usd_per_token    the most that a whole token is worth, in USD: 1 for USDC. A limit in USD needs
+                     this value; a price from the seller is never used
     """
 
     network: str
@@ -54,12 +55,15 @@ class Pin:
     usd_per_token: Decimal | None = None
 
     def token_account(self, owner: Pubkey) -> Pubkey:
-        """Return the account in which *owner* holds the asset."""
+        """Return the token account of *owner* for the asset."""
         program = Pubkey.from_string(self.token_program)
         return get_associated_token_address(owner, Pubkey.from_string(self.asset), program)
 
     def atoms_of(self, usd: Decimal) -> int:
-        """Return the atoms that *usd* buys, rounded down.  Raises ValueError."""
+        """Return the atoms that are worth *usd*, at usd_per_token, rounded down.
+
+        Raises ValueError if usd_per_token is unknown, or *usd* is negative.
+        """
         if self.usd_per_token is None or not self.usd_per_token > 0 or not usd >= 0:
             raise ValueError("expected an amount in USD, and usd_per_token of the asset")
         atoms = (usd / self.usd_per_token).scaleb(self.decimals)
@@ -70,9 +74,9 @@ class Pin:
 class SpendLimit:
     """The limits of one payment and of all payments together; thread-safe.
 
-    atoms_per_payment   limit of one payment
-    atoms_in_all        limit of all payments during the life of this object
-    spent               atoms of all signed payments that have landed or may land
+    atoms_per_payment   the most atoms of one payment
+    atoms_in_all        the most atoms of all payments together during the life of this object
+    spent               the atoms of all signed payments that have landed or can still land
     """
 
     atoms_per_payment: int
@@ -82,14 +86,14 @@ class SpendLimit:
 
     @classmethod
     def in_usd(cls, pin: Pin, *, per_payment: Decimal, in_all: Decimal) -> Self:
-        """Return the limit for amounts in USD, at the token price in *pin*.
+        """Return the limits of *per_payment* and *in_all*, in USD, at the token price in *pin*.
 
         Raises ValueError.
         """
         return cls(atoms_per_payment=pin.atoms_of(per_payment), atoms_in_all=pin.atoms_of(in_all))
 
     def expect_room(self, amount: int) -> None:
-        """Check that a payment of *amount* is allowed now.  Raises WillNotPay, OverSpendLimit."""
+        """Raise WillNotPay or OverSpendLimit if the limits do not allow a payment of *amount*."""
         if amount > self.atoms_per_payment:
             raise WillNotPay(
                 f"expected at most {self.atoms_per_payment} atoms a payment; was {amount}"
@@ -101,25 +105,25 @@ class SpendLimit:
             )
 
     def spend(self, amount: int) -> None:
-        """Count *amount* as spent if it is allowed.  Raises WillNotPay, OverSpendLimit."""
+        """Count *amount* as spent.  Raises WillNotPay or OverSpendLimit if it is not allowed."""
         with self._lock:  # another thread may have spent since `expect_room`
             self.expect_room(amount)
             self.spent += amount
 
     def count(self, amount: int) -> None:
-        """Count *amount* as spent by an earlier process's payment, which may still land."""
+        """Count *amount* as spent: a payment of an earlier process can still land."""
         with self._lock:
             self.spent += amount
 
     def give_back(self, amount: int) -> None:
-        """Count *amount* as unspent, because its payment provably cannot land."""
+        """Count *amount* as unspent: the chain proves that its payment cannot land."""
         with self._lock:
             self.spent -= amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayerWallet:
-    """A wallet that pays small amounts, to one payee, up to a limit."""
+    """A wallet that pays one asset to one payee, up to a limit."""
 
     keypair: Keypair = field(repr=False)
     pin: Pin
@@ -131,7 +135,10 @@ class PayerWallet:
         return str(self.pin.token_account(self.keypair.pubkey()))
 
     def choose(self, header: str) -> tuple[PaymentRequired, PaymentRequirements]:
-        """Return the demand in *header* and the offer to pay.  Raises WillNotPay if none fits."""
+        """Return the demand in *header*, and the offer in it that the wallet can pay.
+
+        Raises WillNotPay or OverSpendLimit if there is none, or the limit does not allow it.
+        """
         required = _read(header)
         offers = [offer for offer in required.accepts if self._is_pinned(offer)]
         if not offers:
@@ -152,7 +159,8 @@ class PayerWallet:
     ) -> str:
         """Return the PAYMENT-SIGNATURE that pays *offer*; the amount counts as spent.
 
-        memo      the result of `memo_of`, if the caller has to know it.  Raises WillNotPay.
+        memo      the result of `memo_of`, if the caller needs it; None: a memo that the caller does
+                  not see
         """
         signed = self._transaction(offer, memo or memo_of(offer), blockhash)
         self.limit.spend(amount_of(offer))
@@ -167,7 +175,7 @@ class PayerWallet:
         return found == (SCHEME, pin.network, pin.asset, pin.pay_to)
 
     def _transaction(self, offer: PaymentRequirements, memo: str, blockhash: str) -> bytes:
-        """Return the payment, signed by the wallet but not yet by the fee payer."""
+        """Return the transaction of the payment, signed by the wallet but not by the fee payer."""
         fee_payer = offer.extra.get("feePayer")
         if not isinstance(fee_payer, str):
             raise WillNotPay("expected a fee payer in the demand")
@@ -187,7 +195,7 @@ class PayerWallet:
 
 
 def _instructions(pin: Pin, payer: Pubkey, *, amount: int, memo: str) -> list[Instruction]:
-    """Return the instructions of a payment of *amount* atoms, in the order of scheme `exact`.
+    """Return the instructions of a payment of *amount* atoms, in the order of the scheme `exact`.
 
     Source    x402, specs/schemes/exact/scheme_exact_svm.md
     """
@@ -213,12 +221,12 @@ def _read(header: str) -> PaymentRequired:
     try:
         text = b64decode(header, validate=True)
         return PaymentRequired.model_validate_json(text, by_alias=True, by_name=False)
-    except ValueError as cause:  # pydantic's ValidationError is one
+    except ValueError as cause:  # the ValidationError of pydantic is a ValueError
         raise WillNotPay("expected PAYMENT-REQUIRED of x402 version 2") from cause
 
 
 def blockhash_of(offer: PaymentRequirements) -> str | None:
-    """Return the blockhash in *offer* to sign with; None if it is missing or invalid."""
+    """Return the blockhash in *offer*; None if it is missing or invalid."""
     blockhash = (offer.extra or {}).get("recentBlockhash")
     try:
         return None if not isinstance(blockhash, str) else str(Hash.from_string(blockhash))
@@ -240,7 +248,7 @@ def amount_of(offer: PaymentRequirements) -> int:
 def memo_of(offer: PaymentRequirements) -> str:
     """Return the memo that *offer* asks for, or a random one if it asks for none.
 
-    A payment is found on chain by its memo, so the memo must be plain text.
+    The memo identifies the payment on chain, so it must be plain text.
     Raises    WillNotPay
     """
     memo = offer.extra.get("memo") or secrets.token_hex(RANDOM_MEMO_BYTES)

@@ -4,8 +4,8 @@
     svc_app_    + 64 hex     an application secret
     svc_live_   + 80 hex     an API key
 
-The last 8 hex digits of these bearer strings are the CRC-32 (ISO 3309, as in zlib) of everything
-before them. All hex is lower case.
+The last 8 hex digits of each credential are the CRC-32 (ISO 3309, as in zlib) of everything before
+them. All hex is lower case.
 """
 
 import re
@@ -16,10 +16,11 @@ from typing import Final, NewType
 PAYMENT_REQUIRED: Final = "PAYMENT-REQUIRED"  # header of a 402: the demand
 PAYMENT_SIGNATURE: Final = "PAYMENT-SIGNATURE"  # header of a request: the payment
 SCHEME: Final = "exact"
-AMOUNT_MAX: Final = 2**63 - 1  # atoms; the limit of a service, half of the chain's own
+AMOUNT_MAX: Final = 2**63 - 1  # atoms; the limit of a service, half of the limit of the chain
 TOKEN_PROGRAM: Final = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"  # noqa: S105 - an address
 BLOCKHASH_BLOCKS: Final = 150  # MAX_PROCESSING_AGE: a blockhash is valid for 150 blocks
-INVALID_PARAMS: Final = -32602  # of JSON-RPC: the code with which a node refuses an unknown level
+# The JSON-RPC code with which a node refuses an unknown level of commitment
+INVALID_PARAMS: Final = -32602
 CONFIRMED: Final = "confirmed"
 FINALIZED: Final = "finalized"
 CHECKSUM_LENGTH: Final = 8
@@ -28,7 +29,7 @@ CreditToken = NewType("CreditToken", str)
 
 
 class CredentialKind(Enum):
-    """The three kinds of credentials, as (prefix, number of hex digits)."""
+    """The kinds of credentials, as (prefix, number of hex digits)."""
 
     CREDIT_TOKEN = ("svc_credit_", 64)
     APPLICATION_SECRET = ("svc_app_", 64)

@@ -1,1 +1,1 @@
-"""A local Solana with a market that trades: for demos, tests and benchmarks."""
+"""A local Solana with a simulated market, for demos, tests and benchmarks."""

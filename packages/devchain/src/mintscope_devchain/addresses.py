@@ -1,4 +1,4 @@
-"""Addresses that every cluster has, and generated ones that never change."""
+"""Addresses that every cluster has, and generated addresses, the same in every run."""
 
 from functools import lru_cache
 from hashlib import sha256
@@ -54,17 +54,17 @@ PAIRS: Final = [first + second for first in ALPHABET for second in ALPHABET]
 
 
 def address(*parts: object) -> str:
-    """Return the generated address named by *parts*."""
+    """Return the generated address for the name *parts*."""
     return text(sha256("/".join(map(str, parts)).encode()).digest())
 
 
 def text(data: bytes) -> str:
-    """Return *data* as base58; data up to a signature's length uses the native encoder."""
+    """Return *data* as base58, up to the length of a signature with the native encoder."""
     return b58encode(data).decode() if len(data) <= SHORT_MAX else _in_steps(data)
 
 
 def _in_steps(data: bytes) -> str:
-    """Return *data* as base58, ten digits per step, which is faster for long data."""
+    """Return *data* as base58, ten digits per step: fast for long data."""
     steps = []
     number = int.from_bytes(data, "big")
     while number:

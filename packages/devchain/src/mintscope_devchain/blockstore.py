@@ -8,21 +8,22 @@ from typing import Final, Literal, NamedTuple
 from mintscope.kit.primitives import Slot, UnixS
 from mintscope_devchain.transaction import MarketTransaction
 
-SLOT_MS: Final = 200  # of mainnet since October 2026
-FINALITY_MS: Final = 150  # of Alpenglow
-ALPENGLOW_MS_MAX: Final = 1_000  # no chain with votes is final so soon
+SLOT_MS: Final = 200  # the duration of a slot of mainnet since October 2026
+FINALITY_MS: Final = 150  # the time from a block to its finality under Alpenglow
+ALPENGLOW_MS_MAX: Final = 1_000  # a chain with votes on chain takes longer to finality
 
 CommitmentLevel = Literal["processed", "confirmed", "finalized"]
 
 
 class SlotPace(NamedTuple):
-    """The durations of the chain, in milliseconds; the defaults are mainnet's.
+    """The durations of the chain, in milliseconds; the defaults are those of mainnet.
 
     slot       from one slot to the next
     land       from the arrival of a transaction until a block may contain it
-    confirm    from the block to `confirmed`
-    finalize   from the block to `finalized`
-    finality   the requested one, which sets the kind of chain: `finalize` is at least two slots
+    confirm    from a block until it is `confirmed`
+    finalize   from a block until it is `finalized`
+    finality   the requested time from a block until it is `finalized`: it decides `is_alpenglow`.
+               `finalize` is the same time, but at least two slots
     """
 
     slot: int = SLOT_MS
@@ -33,7 +34,7 @@ class SlotPace(NamedTuple):
 
     @property
     def is_alpenglow(self) -> bool:
-        """Whether a chain with this pace has migrated to Alpenglow."""
+        """Whether a chain with this pace uses Alpenglow, without votes on chain."""
         return self.finality <= ALPENGLOW_MS_MAX
 
     def lag(self, commitment: CommitmentLevel) -> int:
@@ -50,8 +51,9 @@ class SlotPace(NamedTuple):
 def slot_pace(slot_ms: int = SLOT_MS, finality_ms: int = FINALITY_MS) -> SlotPace:
     """Return the pace of a chain that is final *finality_ms* after each block.
 
-    A block is confirmed by the next one, and final a block later at the earliest: 400 and 12,800
-    are mainnet before Alpenglow.  With *finality_ms* 0, every confirmed block is final.
+    A block is confirmed by the next block, and final one block later at the earliest.  *slot_ms*
+    400 and *finality_ms* 12,800 are the pace of mainnet before Alpenglow.  With *finality_ms* 0,
+    every confirmed block is final.
     """
     final_ms = max(2 * slot_ms, finality_ms) if finality_ms else slot_ms
     return SlotPace(
@@ -60,7 +62,7 @@ def slot_pace(slot_ms: int = SLOT_MS, finality_ms: int = FINALITY_MS) -> SlotPac
 
 
 class ChainBlock(NamedTuple):
-    """One block; its JSON is rendered on request."""
+    """A block; its JSON is rendered on request."""
 
     slot: Slot
     parent_slot: Slot
@@ -72,7 +74,7 @@ class ChainBlock(NamedTuple):
 
 
 class Blockstore:
-    """The newest *kept* blocks, oldest first, of a chain with *pace*."""
+    """The newest blocks of a chain with *pace*, at least *kept* of them, oldest first."""
 
     def __init__(self, kept: int, pace: SlotPace = SlotPace()) -> None:  # noqa: B008  # immutable
         assert kept > pace.lag("finalized")
@@ -84,7 +86,7 @@ class Blockstore:
 
     @property
     def tip(self) -> Slot:
-        """The newest slot that had a block; a fork never lowers it."""
+        """The newest slot that ever had a block; a fork does not lower it."""
         return self._tip
 
     @property
@@ -99,7 +101,7 @@ class Blockstore:
 
     @property
     def slots(self) -> Sequence[Slot]:
-        """Every slot that has a block."""
+        """The slots of all stored blocks."""
         return self._slots
 
     def append(self, block: ChainBlock) -> None:
@@ -107,7 +109,7 @@ class Blockstore:
         self._blocks.append(block)
         self._slots.append(block.slot)
         self._tip = max(self._tip, block.slot)
-        # Forgetting in strides keeps appending cheap.
+        # Many blocks are dropped at a time, so that `append` stays fast.
         if len(self._blocks) > self._kept + self._kept // 10:
             del self._blocks[: -self._kept], self._slots[: -self._kept]
 
@@ -118,7 +120,7 @@ class Blockstore:
         return dropped
 
     def reached(self, commitment: CommitmentLevel) -> Slot:
-        """Return the newest slot with a block at *commitment*."""
+        """Return the newest slot whose block has reached *commitment*."""
         newest = bisect_right(self._slots, self._tip - self._pace.lag(commitment)) - 1
         return self._slots[max(newest, 0)]
 

@@ -41,7 +41,7 @@ HISTORY_DAYS_MAX: Final = 90
 MINTS_MAX: Final = 1_000
 FIRST_SLOT: Final = 380_000_000
 FIRST_HEIGHT: Final = 358_000_000
-SKIPPED: Final = 0.03  # share of the leaders that miss their slots
+SKIPPED: Final = 0.03  # the share of leaders that miss their slots
 LEADER_SLOTS: Final = 4
 KEPT_BLOCKS: Final = 10_000
 
@@ -50,9 +50,10 @@ class Devchain:
     """A chain in memory; call `tick` for its next block.
 
     slot_ms, finality_ms   see `slot_pace`
-    has_votes              whether blocks contain votes; None: as before Alpenglow
-    has_story              whether tokens launch, leave their curve and imitate others, with as many
-                           trades a minute as in the history
+    has_votes              whether blocks contain votes; None: they do unless the pace is that of
+                           Alpenglow
+    has_story              whether tokens launch, leave their curve and imitate others; the number
+                           of trades a minute is then the same as in the history
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each thing that can be set
@@ -78,7 +79,8 @@ class Devchain:
         pace = slot_pace(slot_ms, finality_ms)
         self._slot_ms = slot_ms
         self.blockstore = Blockstore(kept_blocks, pace)
-        # Until a clock is set, a transaction that is sent is due in the next block.
+        # This clock stands still: until another one is set, a sent transaction is due in the next
+        # block.
         self.vm = Vm(
             clock=ManualClock(now),
             seed=seed,
@@ -97,7 +99,7 @@ class Devchain:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The tokens of the market: SOL, then the others, busiest first."""
+        """The tokens of the market: SOL, then the others, the token with the most swaps first."""
         return (SOL, *(listed.token for listed in self.world.listed))
 
     @property
@@ -106,7 +108,10 @@ class Devchain:
         return answering(Methods(self.vm, self), self.vm.faults)
 
     def tick(self, now: UnixMs | None = None) -> Slot:
-        """Make the next block, at *now* or one slot later; leaders may skip slots before it."""
+        """Make the next block, with the time *now*; leaders may skip slots before it.
+
+        None: the time is one slot after the last block, and later by each skipped slot.
+        """
         depth = self.vm.fork_depth()
         if depth:
             self.fork(depth)
@@ -121,7 +126,7 @@ class Devchain:
     def fork(self, depth: int) -> None:
         """Replace the newest *depth* blocks with as many others, in later slots.
 
-        Raises ValueError if one of them is final.
+        Raises ValueError if one of these blocks is final.
         """
         if not 0 < depth <= self.blockstore.unfinalized():
             raise ValueError(
@@ -135,19 +140,19 @@ class Devchain:
             self.tick()
 
     def entries(self, block: ChainBlock) -> list[Json]:
-        """Return the transactions of *block* as getBlock shows them."""
+        """Return the transactions of *block* in the form of getBlock."""
         landed = (each.entry for each in self.vm.held(block.slot))
         return [*(self._rendered(block, at) for at in range(len(block.transactions))), *landed]
 
     def entry(self, block: ChainBlock, at: int) -> Json:
-        """Return the transaction of *block* at index *at*, as getBlock shows it."""
+        """Return the transaction of *block* at index *at*, in the form of getBlock."""
         made = len(block.transactions)
         if at >= made:
             return self.vm.held(block.slot)[at - made].entry
         return self._rendered(block, at)
 
     def named(self, block: ChainBlock) -> list[Named]:
-        """Return error and keys of each transaction of the market in *block*."""
+        """Return the error and keys of each transaction in *block*."""
         return [named(each, self.world) for each in block.transactions]
 
     def _rendered(self, block: ChainBlock, at: int) -> Json:
@@ -198,9 +203,11 @@ class Devchain:
 
 
 def lines(chain: Devchain, blocks: int, *, after: int = 0) -> Iterator[bytes]:
-    """Yield *blocks* lines of a block file, oldest first, making those that are missing.
+    """Yield the lines of a block file with *blocks* blocks, oldest first.
 
-    after   how many of the oldest to leave out
+    Make the blocks that the chain does not have yet.
+
+    after   the number of the oldest blocks to leave out
     """
     blockstore = chain.blockstore
     made = list(blockstore.slots[:blocks])
@@ -212,7 +219,7 @@ def lines(chain: Devchain, blocks: int, *, after: int = 0) -> Iterator[bytes]:
 
 
 def _history(opens: UnixS, days: float) -> set[UnixS]:
-    """Return the block times of the last *days*, ending at *opens*."""
+    """Return the block times of the history: the *days* before *opens*."""
     times = {opens}
     span = int(days * DAY_S)
     reached = 0

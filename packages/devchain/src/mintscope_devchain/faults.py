@@ -1,6 +1,6 @@
 """Faults to inject into transactions, calls and streams.
 
-`Knobs` has all faults that are set at a time, so `Knobs()` ends all of them.
+`Knobs` has all faults that are set, so setting `Knobs()` ends all faults.
 """
 
 from collections import Counter
@@ -20,11 +20,11 @@ class Landing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Faults of a transaction between the node and a block.
 
     late      it lands *ms* later than without the fault
-    failed    it lands, but only pays its fee
+    failed    it lands as failed, and only pays its fee
     never     it is accepted and never lands, however often it is sent
-    dropped   this send is lost; sent again, it lands
+    dropped   a send of it is lost; if it is sent again, it lands
     vanish    it lands, and disappears *ms* after it was confirmed
-    times     how many transactions (of `dropped`: sends) it happens to; None: all
+    times     the number of transactions (of `dropped`: of sends) that have the fault; None: all
     """
 
     kind: Literal["late", "failed", "never", "dropped", "vanish"]
@@ -35,11 +35,11 @@ class Landing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Answering(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Faults of the calls of a method.
 
-    http    refused with HTTP *status*
-    rpc     refused with JSON-RPC *code* and *message*
-    hang    never answered
-    lost    executed, but the answer is lost: the connection closes
-    times   how many calls it happens to; None: all
+    http    the call is refused with HTTP *status*
+    rpc     the call is refused with JSON-RPC *code* and *message*
+    hang    the call is never answered
+    lost    the call is executed, but the connection closes without the answer
+    times   the number of calls that have the fault; None: all
     """
 
     kind: Literal["http", "rpc", "hang", "lost"]
@@ -67,18 +67,21 @@ StreamFault = Literal[
 class Streaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Faults of subscriptions over gRPC.
 
-    cut            the connection ends within a slot
+    cut            the connection ends after half of the messages of a slot
     lagged         the server ends the connection, with the reason that the client is slow
     out_of_range   `from_slot` is refused
     internal       every subscription is refused, as after a restart
-    silent         nothing more is sent
-    duplicates     the newest blocks are sent again
-    dead           a slot is reported as dead before its block is sent
+    silent         the server sends nothing more
+    duplicates     the server sends the newest blocks again
+    dead           half of the messages of a slot are sent, then it is reported as dead, then they
+                   are all sent
     head           `from_slot` is ignored: the newest block is the first
-    banks          a slot has two interleaved banks: the first dies, the second is confirmed
-    both_dead      two banks die, of the skipped slot before a block if there is one
+    banks          the messages of two banks of a slot alternate: the first bank dies, the second is
+                   confirmed
+    both_dead      two banks of a slot die: of the skipped slot before the block if there is one,
+                   otherwise of the slot of the block
     unnamed        every second message of a slot has no bank id
-    times          number of times; None: always
+    times          the number of times that the fault occurs; None: always
     """
 
     kind: StreamFault
@@ -88,9 +91,11 @@ class Streaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The faults that are currently set.
 
-    calls, latency_ms   by method; "*" is every method without an entry
-    blind               methods that do not find any transaction
-    confirmed           whether the level `confirmed` is refused, or means `finalized`
+    calls, latency_ms   the fault, and the delay of answers in milliseconds, by method; "*" is every
+                        method without an entry
+    blind               the methods that find no transaction
+    confirmed           "refused": calls with the level `confirmed` are refused; "finalized": that
+                        level means `finalized`
     """
 
     landing: Landing | None = None
@@ -108,13 +113,13 @@ class Faults:
         self.set(Knobs())
 
     def set(self, knobs: Knobs) -> None:
-        """Replace every knob; faults already applied to a transaction remain."""
+        """Replace all knobs; a transaction keeps a fault that it already has."""
         self.knobs = knobs
         self._struck: Counter[str] = Counter()
 
     @property
     def on_wire(self) -> bool:
-        """Whether a fault may affect any call."""
+        """Whether a fault of calls or a latency is set."""
         return bool(self.knobs.calls or self.knobs.latency_ms)
 
     def landing(self) -> Landing | None:
@@ -123,7 +128,7 @@ class Faults:
         return landing if landing and self._strikes("landing", landing.times) else None
 
     def answering(self, method: str) -> Answering | None:
-        """Return the fault for this call of *method*."""
+        """Return the fault for the next call of *method*."""
         row = method if method in self.knobs.calls else EVERY_METHOD
         answering = self.knobs.calls.get(row)
         return answering if answering and self._strikes(f"call {row}", answering.times) else None
@@ -138,7 +143,7 @@ class Faults:
         return method in self.knobs.blind
 
     def streaming(self, *kinds: StreamFault) -> StreamFault | None:
-        """Return the current fault of a subscription if it is one of *kinds*, else None."""
+        """Return the fault of subscriptions that is due now, if it is one of *kinds*."""
         stream = self.knobs.stream
         if stream is None or stream.kind not in kinds or not self._strikes("stream", stream.times):
             return None

@@ -1,4 +1,4 @@
-"""Runs the chain in real time, with its server and a block every slot."""
+"""Runs the chain in real time: serves it, and adds a block every slot."""
 
 import asyncio
 import socket
@@ -44,11 +44,11 @@ async def serve(
 
 @asynccontextmanager
 async def _streaming(chain: Devchain, address: str | None) -> AsyncIterator[None]:
-    """Serve the stream of *chain* too, if *address* is given."""
+    """Serve the gRPC stream of *chain* at *address*; None: serve none."""
     if address is None:
         yield
         return
-    # Only here: grpcio and protobuf are an extra that others need not have.
+    # This import is not at the top because grpcio and protobuf are an optional extra.
     from mintscope_devchain.stream.service import GeyserServer  # noqa: PLC0415 - see above
 
     stream = GeyserServer(chain, chain.vm.faults)
@@ -64,7 +64,7 @@ async def _produce(chain: Devchain, clock: Clock, slot_s: float) -> None:
     before = chain.blockstore.tip
     slots = 1
     while True:
-        # A slot that its leader misses takes its time as well.
+        # A skipped slot takes as long as a slot with a block.
         due = max(due + slots * slot_s, clock.monotonic_s())
         await asyncio.sleep(due - clock.monotonic_s())
         slots = chain.tick(clock.now()) - before

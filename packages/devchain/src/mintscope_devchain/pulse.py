@@ -10,7 +10,7 @@ FIRST_SLOT: Final = 1
 
 
 class Pulse:
-    """Closes a block of *vm* every *slot_ms*, each time that `tick` finds one due."""
+    """Closes a block of *vm* every *slot_ms*, when `tick` is called."""
 
     def __init__(self, vm: Vm, *, slot_ms: int = SLOT_MS) -> None:
         self._vm = vm
@@ -21,7 +21,7 @@ class Pulse:
         self._close()
 
     def tick(self) -> None:
-        """Close every block that is due by now."""
+        """Close all blocks that are due."""
         behind = (self._vm.clock.now() - self._start_ms) // self._slot_ms
         while self._slot - FIRST_SLOT < behind:
             depth = self._vm.fork_depth()
@@ -31,7 +31,7 @@ class Pulse:
             self._close()
 
     async def run(self) -> None:
-        """Tick by the clock, until cancelled."""
+        """Call `tick` at the time of each block, until cancelled."""
         while True:
             await asyncio.sleep(self._slot_ms / 1_000)
             self.tick()

@@ -1,7 +1,7 @@
 """The getBlock form of a transaction.
 
-It turns instruction trees into keys, index lists, balances before and after, logs and flat inner
-instructions.
+It converts the instructions of a transaction into keys and indexes, balances before and after,
+logs, and flat lists of inner instructions.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -85,10 +85,10 @@ def render(
 
 
 class Named(NamedTuple):
-    """The part of a transaction that lists need.
+    """The parts of a transaction that lists show.
 
-    error   None if it succeeded
-    keys    every account it names
+    error   its error; None if it succeeded
+    keys    all accounts that it names
     """
 
     error: object
@@ -96,14 +96,14 @@ class Named(NamedTuple):
 
 
 def named(transaction: MarketTransaction, world: World) -> Named:
-    """Return error and keys of *transaction*, in a third of the time that its whole entry takes."""
+    """Return the error and keys of *transaction*, in a third of the time of `render`."""
     envelope = transaction.envelope
     keys = _keys(transaction.build(), envelope, world)
     return Named(_outcome(envelope)["err"], frozenset(keys.all))
 
 
 class _Keys(NamedTuple):
-    """The account keys in the order a message has them."""
+    """The account keys of a message, in its order."""
 
     static: list[str]
     loaded_writable: list[str]

@@ -29,7 +29,7 @@ HANG_S: Final = 600
 
 
 class _Call(msgspec.Struct):
-    """One request object."""
+    """One call, a JSON-RPC request object."""
 
     jsonrpc: str
     method: str
@@ -38,14 +38,14 @@ class _Call(msgspec.Struct):
 
 
 class _Named(msgspec.Struct):
-    """The parts of a request object that faults need; the rest may be invalid."""
+    """The parts of a call that faults need; the other parts can be invalid."""
 
     method: str = ""
     id: str | int | float | None = None
 
 
 class Calls(Protocol):
-    """The methods that answer calls."""
+    """The JSON-RPC methods."""
 
     def call(self, method: str, params: Sequence[object]) -> object:
         """Return the result of *method*, or raise RpcError."""
@@ -53,8 +53,8 @@ class Calls(Protocol):
 
 
 def answering(calls: Calls, faults: Faults) -> Starlette:
-    """Return the application that answers POST / with *calls* and *faults*, and GET /health."""
-    # Wallets call from any page, as they may with a public node.
+    """Return the application for POST / and GET /health, with the methods *calls* and *faults*."""
+    # Pages of any origin can call it, as they can call a public node.
     cors = Middleware(
         CORSMiddleware, allow_origins=["*"], allow_methods=["POST"], allow_headers=["*"]
     )
@@ -65,7 +65,7 @@ def answering(calls: Calls, faults: Faults) -> Starlette:
 class RpcRoute:
     """Reads bodies and writes answers.
 
-    A batch suffers the first fault of any of its calls, and its longest latency.
+    A batch has the first fault among its calls, and the longest latency of them.
     """
 
     def __init__(self, calls: Calls, faults: Faults) -> None:
@@ -77,7 +77,7 @@ class RpcRoute:
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await _body(request)
-        except (TimeoutError, ClientDisconnect):  # a client that has left gets no answer
+        except (TimeoutError, ClientDisconnect):  # the client was too slow, or has disconnected
             return Response(status_code=408)
         if body is None:
             return Response(status_code=413)
@@ -148,7 +148,7 @@ def _error(call_id: object, code: int, message: str, data: object = None) -> dic
 
 
 def _named(body: bytes) -> list[_Named]:
-    """Return the calls of a body; empty if it is invalid, which its reader reports."""
+    """Return the calls in *body*; empty if it is invalid: `_answer` then reports the error."""
     try:
         named = msgspec.json.decode(body, type=_Named | list[_Named])
     except UNPARSABLE:
@@ -179,7 +179,7 @@ class _Silence(Response):
 
 
 class _Cut(Response):
-    """A response that is announced but not sent, so that the server closes the connection."""
+    """A response without the announced body: the server closes the connection."""
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -21,9 +21,9 @@ class Holding(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A transfer from one account to another: tokens between token accounts, else lamports.
+    """A transfer from one account to another: tokens between token accounts, lamports otherwise.
 
-    With an empty source it mints, with an empty target it burns.
+    With an empty source it is a mint of tokens, with an empty target a burn.
     """
 
     source: str
@@ -34,10 +34,10 @@ class Move(NamedTuple):
 class Invocation(NamedTuple):
     """One instruction, with the inner instructions of its program.
 
-    says     log lines before those of its inner calls
-    moves    transfers of the instruction itself
-    log      log lines after those of its inner calls
-    fill     the swap of an instruction of an AMM
+    says     the log lines before the lines of its inner instructions
+    moves    the transfers that the instruction itself makes
+    log      the log lines after the lines of its inner instructions
+    fill     the swap that it executes, if it is an instruction of an AMM
     """
 
     program: str
@@ -51,11 +51,12 @@ class Invocation(NamedTuple):
 
 
 class Submission(NamedTuple):
-    """The envelope of a transaction.
+    """The properties of a transaction other than its instructions.
 
     version      None for a legacy transaction
     uses_table   whether its pools and mints are in a lookup table
-    failed_at    the instruction that fails, so that only the fee is paid
+    failed_at    the index of the instruction that fails, so that only the fee is paid; None: none
+                 fails
     """
 
     payer: str
@@ -68,8 +69,8 @@ class Submission(NamedTuple):
 class MarketTransaction(NamedTuple):
     """A transaction of the market, which is rendered on request.
 
-    build    returns its instructions, the same at every call
-    before   balances before it of the accounts in its transfers
+    build    a function that returns its instructions, the same at every call
+    before   the balances, before the transaction, of the accounts in its transfers
     """
 
     build: Callable[[], tuple[Invocation, ...]]

@@ -1,4 +1,4 @@
-"""All findings of an audit in books: in new entries, and in the full walk."""
+"""Runs an audit of the books: of new entries, and of all entries."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -8,11 +8,11 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.payments.audit import AuditBooks
 
 PARTS_MAX: Final = 10_000
-LATER: Final = UnixMs(2**52)  # every entry is settled by then
+LATER: Final = UnixMs(2**52)  # a time at which every entry is settled
 
 
 async def violations_of(books: AuditBooks, *, now: UnixMs = LATER) -> Sequence[Violation]:
-    """Return the contradictions in *books*, found by a walk that starts now."""
+    """Return the contradictions that a full audit of *books* finds, with its start at *now*."""
     found = [*(await books.check(after_entry=None)).violations]
     while not (await books.prove(now=now, begins=False)).is_finished:
         pass

@@ -1,4 +1,4 @@
-"""Modules of npm packages for a browser, without a bundler: by import map, from another origin.
+"""Serves modules of npm packages to a browser without a bundler, with an import map.
 
 Source    https://html.spec.whatwg.org/#import-maps; Node's `exports` and their conditions
 """
@@ -30,7 +30,7 @@ def import_map(packages: Path) -> dict[str, Any]:
         inside = manifest.parent.relative_to(packages)
         outer, _, name = str(inside).rpartition("node_modules/")
         if inside.name != name.split("/")[-1] or len(name.split("/")) != 1 + name.startswith("@"):
-            continue  # a subfolder of a package
+            continue  # a package.json in a subfolder of a package
         base = f"/{packages.name}/"
         names = found["imports"] if not outer else found["scopes"].setdefault(base + outer, {})
         for export, file in _exports(json.loads(manifest.read_text())):
@@ -49,7 +49,7 @@ def _exports(manifest: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _chosen(choice: Any) -> str | None:
-    """Return the file that *choice* has for browsers, if there is one."""
+    """Return the file for browsers in *choice*, a value of `exports`, if there is one."""
     if isinstance(choice, str):
         return choice
     for condition, inner in (choice or {}).items() if isinstance(choice, dict) else ():

@@ -1,4 +1,4 @@
-"""The official x402 client in tests: its warnings, and the connections that it leaves open."""
+"""Handles warnings of the official x402 client, and connections that it leaves open."""
 
 import warnings
 from collections.abc import Iterator
@@ -10,9 +10,10 @@ import pytest
 
 @pytest.fixture
 def official_client() -> Iterator[None]:
-    """Close after a test all connections to nodes that the x402 client has opened.
+    """After the block, close all connections to nodes that the x402 client has opened.
 
-    The client cannot close them.  If the garbage collector closed them, a later test would fail.
+    The client cannot close these connections.  If the garbage collector did, a later test would
+    fail.
     """
     provider: Any = import_module("solana.rpc.providers.http").HTTPProvider
     begin, opened = provider.__init__, []

@@ -25,7 +25,7 @@ UPDATE payment SET state = ?, paid = ?, reason = ?, final = ?, resolved = ?, res
 
 @dataclass(frozen=True, kw_only=True)
 class PaidRow:
-    """A payment; *account* is the account of its credits, or 0 if it bought an answer."""
+    """A payment; *account* has its credits; 0: it bought an answer."""
 
     number: int
     begun_at: int
@@ -48,7 +48,7 @@ class PaidRow:
 
 
 def insert(folder: Path, *rows: PaidRow) -> None:
-    """Add *rows* to the money file of *folder*, while the service has the file open."""
+    """Add *rows* to the money file of *folder*, which a running service can have open."""
     db = apsw.Connection(str(folder / "money.sqlite"))
     db.set_busy_timeout(5_000)
     for row in rows:

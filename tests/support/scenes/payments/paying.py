@@ -1,4 +1,4 @@
-"""A chain that only handles payments, on a clock that tests move; and payments to send to it."""
+"""A chain that only handles payments, with a clock that tests move; and payments for it."""
 
 from base64 import b64encode
 from collections.abc import AsyncIterator
@@ -27,11 +27,11 @@ from support.processes.listening import listening
 MEMO = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
 START = UnixMs(1_800_000_000_000)
 PRICE = 2_500
-TOWER = slot_pace(400, 12_800)  # mainnet before Alpenglow
+TOWER = slot_pace(400, 12_800)  # the pace of mainnet before Alpenglow
 
 
 class PayingChain:
-    """A Vm, its pulse, and a buyer with one SOL and 1,000 payment tokens."""
+    """A chain without a market, with a buyer who has one SOL and 1,000 payment tokens."""
 
     def __init__(self, seed: int = 7, pace: SlotPace = SlotPace()) -> None:  # noqa: B008
         self.clock = ManualClock(START)
@@ -47,7 +47,7 @@ class PayingChain:
         return self.methods.call(method, list(params))
 
     def slots(self, count: int) -> None:
-        """Move the chain on by *count* slots."""
+        """Move the chain forward by *count* slots."""
         self.clock.advance(count * self.vm.pace.slot)
         self.pulse.tick()
 
@@ -84,7 +84,7 @@ class PayingChain:
         return self.call("getSignatureStatuses", [signature])["value"][0]
 
     def received(self, commitment: str = "processed") -> int:
-        """Return the atoms of the treasury at *commitment*."""
+        """Return the number of payment tokens, in atoms, that the treasury has at *commitment*."""
         tokens = str(self.vm.genesis.treasury_tokens)
         found = self.call("getTokenAccountBalance", tokens, {"commitment": commitment})
         return int(found["value"]["amount"])
@@ -105,7 +105,7 @@ def payment(
     blockhash: Hash,
     amount: int = PRICE,
 ) -> VersionedTransaction:
-    """Return a payment as the official clients build it, with both signatures."""
+    """Return a payment as official clients build it, signed by payer and fee payer."""
     transfer = Instruction(
         TOKEN,
         bytes([12]) + amount.to_bytes(8, "little") + bytes([6]),

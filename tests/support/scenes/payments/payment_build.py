@@ -1,4 +1,4 @@
-"""Payments as a client builds them, with one deviation at a time."""
+"""Payments as a client builds them, for tests that change one part of them."""
 
 import base64
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from mintscope.payments.protocol.headers import Presented
 
 
 def keypair(name: str) -> Keypair:
-    """Return the key of *name*, always the same one."""
+    """Return the keypair for *name*, the same at every call."""
     return Keypair.from_seed(name.encode().ljust(32, b"."))
 
 
@@ -43,7 +43,7 @@ def meta(key: Pubkey, *, signer: bool = False, writable: bool = False) -> Accoun
 
 @dataclass(kw_only=True)
 class Recipe:
-    """The transaction of the official client; change a field to deviate."""
+    """The parts of the transaction of the official client; a test can change each field."""
 
     amount: int
     memo: bytes
@@ -95,7 +95,7 @@ class Recipe:
 
 
 def sign(message: Message | MessageV0, payer: Keypair) -> bytes:
-    """Return the transaction with the payer's signature, without the fee payer's."""
+    """Return the transaction with the payer's signature, without the signature of the fee payer."""
     count = message.header.num_required_signatures
     theirs = payer.sign_message(to_bytes_versioned(message))
     signatures = [Ed25519.default()] * (count - 1) + [theirs]
@@ -105,7 +105,7 @@ def sign(message: Message | MessageV0, payer: Keypair) -> bytes:
 def present(
     requirement: Requirement, transaction: bytes, *, identifier: str | None = None
 ) -> Presented:
-    """Return *transaction* as `decode_payment` would return it in answer to *requirement*."""
+    """Return *transaction* as `decode_payment` returns it if it pays *requirement*."""
     return Presented(
         transaction=transaction,
         scheme="exact",

@@ -1,6 +1,6 @@
-"""The scene of every PaymentStore: the store, and the actions of a ledger beside it.
+"""Every PaymentStore for contract tests, with actions of the credit ledger in the same database.
 
-Add an engine to `ENGINES`.
+To test another engine, add it to `ENGINES`.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -30,11 +30,11 @@ from support.scenes.postgres import dsn_in
 
 
 class Store(PaymentStore, AdoptionStore, Buyers, Protocol):
-    """All ports of payments, over one store."""
+    """The interfaces of payments that one store implements."""
 
 
 class Engine(Protocol):
-    """A store, and the state and actions of a ledger beside it."""
+    """A store, with state and actions of the credit ledger in the same database."""
 
     @property
     def store(self) -> Store: ...

@@ -28,7 +28,7 @@ CREDIT_ATOMS: Final = 2_250
 
 
 class Shop:
-    """Sells reports at 2,500 atoms and credits at 2,250 each."""
+    """A shop that sells reports at 2,500 atoms and credits at 2,250 atoms each."""
 
     def __init__(self, facilitator: Facilitator) -> None:
         self._facilitator = facilitator

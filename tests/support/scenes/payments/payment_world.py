@@ -1,6 +1,7 @@
-"""Selling in one process: the devchain, the settlement over it, the store, the facilitator.
+"""A seller in this process: devchain, settlement, store and facilitator.
 
-The chain's clock moves one slot with each request for a transaction's status, so no test waits.
+The clock of the chain moves one slot with each request for the status of a transaction, so no test
+waits.
 """
 
 import asyncio
@@ -57,12 +58,13 @@ RESOURCE: Final = Resource("/v1/credits/purchase?bundle=10")
 AMOUNT: Final = 25_000
 CREDITS: Final = Credits(10)
 KEY: Final = "the-secret-of-the-buyer"
-PATIENCE_S: Final = 2.0  # in real time: several hundred requests, so several hundred slots
-EXPIRY_SLOTS: Final = 230  # the life of a blockhash, the slack, and finality
+PATIENCE_S: Final = 2.0  # seconds of real time: several hundred requests, so several hundred slots
+# The time in which a blockhash is valid, a margin, and the time to finality
+EXPIRY_SLOTS: Final = 230
 
 
 class MovingTransport(httpx.AsyncBaseTransport):
-    """Calls the devchain in this process; each call of a method in `moving` takes a slot."""
+    """A transport to the devchain in this process; a call of a method in `moving` takes a slot."""
 
     def __init__(self, world: "World", app: Starlette) -> None:
         self._world = world
@@ -82,14 +84,15 @@ class MovingTransport(httpx.AsyncBaseTransport):
         return httpx.Response(200, content=spoil(await answer.aread()))
 
 
-TODAY: Final = slot_pace()  # mainnet since October 2026
-TOWER: Final = slot_pace(400, 12_800)  # mainnet before Alpenglow: many blocks are not final
-# For tests with the fixture `world`: on this chain, a fork can undo many blocks.
+TODAY: Final = slot_pace()  # the pace of mainnet since October 2026
+# The pace of mainnet before Alpenglow: many blocks are not final
+TOWER: Final = slot_pace(400, 12_800)
+# The parameter of the fixture `world` for tests of forks, which can undo many blocks of this chain.
 on_older_chain = pytest.mark.parametrize("world", [TOWER], ids=["older"], indirect=True)
 
 
 class World:
-    """One chain, with today's pace unless *pace* is given, and one database file.
+    """One chain, with the pace TODAY unless *pace* is given, and one database file.
 
     Any number of facilitators sell on it.
     """
@@ -117,8 +120,9 @@ class World:
         self.stores: list[SqlPaymentStore] = []
         self.chains: list[RpcSettlement] = []
         self.unreadable: list[tuple[Signature, str]] = []
-        self.moving = {"getSignatureStatuses"}  # each call of these methods takes a slot
-        self.spoil: dict[str, Callable[[bytes], bytes]] = {}  # changes of answers, by method
+        self.moving = {"getSignatureStatuses"}  # methods of which each call takes a slot
+        # Functions that change answers, by method
+        self.spoil: dict[str, Callable[[bytes], bytes]] = {}
         self.secrets = SECRETS
         self.entropy = 0
         self.ahead_ms = 0
@@ -134,7 +138,7 @@ class World:
         return key
 
     def facilitator(self, **changes: Any) -> Facilitator:
-        """Return a facilitator as in another process."""
+        """Return a new facilitator, like that of another process."""
         self.stores.append(payment_store(self.path))
         self.chains.append(self.chain())
         parts: dict[str, Any] = {
@@ -163,7 +167,7 @@ class World:
         )
 
     def reconciler(self) -> Reconciler:
-        """Return a reconciler with a later clock than the last one's: all leases have expired."""
+        """Return a reconciler with a clock so late that all earlier leases have expired."""
         self.ahead_ms += 3_600_000
         ahead = ManualClock(UnixMs(self.clock.now() + self.ahead_ms))
         return Reconciler(
@@ -177,7 +181,7 @@ class World:
     async def audit(
         self, *, full: bool = False, is_start: bool = False, is_usdc_taken: bool = False
     ) -> list[Violation]:
-        """Audit as the service does, but each time with a new auditor."""
+        """Return the findings of a new auditor, which audits like the auditor of the service."""
         async with money_in(self.path.parent, clock=self.clock) as money:
             auditor = Auditor(
                 books=money.books,
@@ -191,7 +195,7 @@ class World:
             return list(await auditor.audit(full=full, is_start=is_start))
 
     async def recognise(self, wire: bytes) -> Recognised | None:
-        """Recognise a payment by its quote, as the service does."""
+        """Return the purchase of a payment, recognised by its quote as in the service."""
         sold = [*bundle_offers(), *report_offers([TRACKED])]
         found = (
             recognise(wire, sold, terms=each, quote_key=self.secrets.quote)
@@ -200,7 +204,7 @@ class World:
         return next((each for each in found if each is not None), None)
 
     def adopter(self) -> Adopter:
-        """Return the adopter of payments, over the store and the chain of the last facilitator."""
+        """Return the adopter of payments over the store and chain of the last facilitator."""
         chain, store = self.chains[-1], self.stores[-1]
         return Adopter(
             records=chain,
@@ -226,7 +230,7 @@ class World:
             self.pulse.tick()
 
     async def miss(self) -> None:
-        """Let pending payments expire, and reconcile twice, with some blocks between."""
+        """Wait until pending payments expire, and reconcile twice, with some blocks in between."""
         self.slots(EXPIRY_SLOTS)
         await self.reconciler().once()
         self.slots(MISSED_BLOCKS)
@@ -270,12 +274,12 @@ class World:
         return 10 * 10**9 - account.lamports
 
     def sql(self, statement: str) -> Any:
-        """Run a statement as another process would; return the only value or row."""
+        """Run a statement on a connection of its own; return the only value or row."""
         rows = rows_of(self.path, statement)
         return None if not rows else rows[0][0] if len(rows[0]) == 1 else rows[0]
 
     def ledger(self) -> dict[str, int]:
-        """Return the balances of all credit tokens, by hint."""
+        """Return the balances of all credit tokens, by the hint of the token."""
         return dict(rows_of(self.path, "SELECT hint, balance FROM credit_account"))
 
 

@@ -1,4 +1,4 @@
-"""Pending payments as a facilitator writes them to a store, and the evidence that resolves them."""
+"""Pending payments as a facilitator stores them, and the evidence that decides their outcome."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -11,7 +11,7 @@ from mintscope.payments.protocol.envelope import MessageHash, Resource
 
 NOW: Final = UnixMs(1_700_000_000_000)
 AMOUNT: Final = 1_000
-AGAIN_MS: Final = 15_000  # from a resolution to the next check of its finality
+AGAIN_MS: Final = 15_000  # the time from an outcome to the next check whether it is final
 LANDED: Final = Landed(paid=AMOUNT, final=False)
 LANDED_FOR_GOOD: Final = Landed(paid=AMOUNT, final=True)
 REVERTED: Final = Reverted(final=True)

@@ -1,7 +1,7 @@
 """Virtual machines that load a program when a transaction first names it.
 
-A LiteSVM loads all programs when it is made, which takes 20 ms, in each of thousands of tests
-that open a world; most of them need three programs.
+A LiteSVM loads all programs when it is created, which takes 20 ms.  Thousands of tests open a
+world, and most of them need only three programs.
 """
 
 from functools import cache
@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from mintscope_devchain.svm import bank
 
-LAMPORTS: Final = 1_000_000 * 10**9  # the lamports of a full machine
+LAMPORTS: Final = 1_000_000 * 10**9  # the lamports with which a full machine begins
 PROGRAMS: Final = tuple(
     map(
         Pubkey.from_string,
@@ -35,7 +35,7 @@ PROGRAMS: Final = tuple(
 
 
 class QuickMachine(LiteSVM):
-    """A LiteSVM with the content of a full machine; each program is loaded at its first use."""
+    """A LiteSVM with the content of a full machine, which loads each program at its first use."""
 
     @override
     def __init__(self) -> None:
@@ -82,5 +82,5 @@ def _of_whole_machine() -> list[tuple[Pubkey, Account]]:
 
 
 def make_machines_quickly() -> None:
-    """Make each devchain of this process build its machine in 3 ms instead of 20 ms."""
+    """Make each devchain of this process use a QuickMachine: it is ready in 3 ms, not in 20 ms."""
     vars(bank)["LiteSVM"] = QuickMachine

@@ -1,4 +1,4 @@
-"""A service that is backed up while it sells, loses its disk, and is restored from the copy."""
+"""A service that is backed up while it sells, loses its disk, and is restored."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import SellingApi, decoded, opened
 
 FORGOTTEN: Final = ("payment", "credit_entry", "credit_account", "account_event")
-FINAL_S: Final = 30  # after this time, all landed payments are final
+FINAL_S: Final = 30  # seconds after which all landed payments are final
 
 
 def back_up(world: World) -> Path:
@@ -32,7 +32,7 @@ def back_up(world: World) -> Path:
 async def restored(
     world: World, copy: Path, *, after_s: int = FINAL_S, **changes: Any
 ) -> AsyncIterator[SellingApi]:
-    """Lose the disk, restore *copy*, and open the service *after_s* later.
+    """Delete the money file, restore *copy*, and open the service *after_s* seconds later.
 
     The previous service must be closed; *changes* apply to the facilitator.
     """
@@ -47,14 +47,14 @@ async def restored(
 
 
 async def paid_with_key(shop: SellingApi, method: str, path: str, key: str, **changes: Any) -> str:
-    """Request with an Idempotency-Key, as our client does; return the PAYMENT-SIGNATURE."""
+    """Pay for a request with the Idempotency-Key *key*; return the PAYMENT-SIGNATURE."""
     asked = await shop.client.request(method, path, headers={"Idempotency-Key": key})
     assert asked.status_code == 402, asked.text
     return shop.pay(decoded(asked, "payment-required"), **changes)
 
 
 def forget_everything(world: World) -> None:
-    """Delete all rows of payments and credits, like a restore of an empty file."""
+    """Delete all rows of payments and credits, as if an empty file were restored."""
     if is_postgresql():
         rows_of(world.path, f"TRUNCATE {', '.join(FORGOTTEN)} CASCADE")
         return

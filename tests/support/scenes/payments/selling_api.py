@@ -1,4 +1,4 @@
-"""The whole API over a real facilitator, store and chain in this process, and its buyers."""
+"""The whole API over a real facilitator, store and chain in this process, with its buyers."""
 
 import json
 from base64 import b64decode, b64encode, urlsafe_b64encode
@@ -36,7 +36,7 @@ PURCHASE: Final = "/v1/credits/purchase?bundle=10"
 
 
 class MovablePrice:
-    """A price that a test changes or removes."""
+    """A price of the payment token, which a test changes or removes."""
 
     def __init__(self) -> None:
         self.usd: Decimal | None = Decimal(1)
@@ -71,7 +71,7 @@ class MovableSol:
 
 @dataclass
 class SellingApi:
-    """One process that sells; several may share a world."""
+    """One process that sells; several of them can share a world."""
 
     world: World
     service: Service
@@ -86,7 +86,7 @@ class SellingApi:
         return self.service.client
 
     async def demand(self, method: str, path: str) -> dict[str, Any]:
-        """Request without paying; return the decoded PAYMENT-REQUIRED header."""
+        """Send a request without a payment; return the decoded PAYMENT-REQUIRED header."""
         response = await self.client.request(method, path)
         assert response.status_code == 402, response.text
         return demanded(response)
@@ -115,7 +115,7 @@ class SellingApi:
         return signature_header(demand, self.transaction(demand, payer, **changes))
 
     async def paid(self, method: str, path: str, **changes: Any) -> str:
-        """Request, and return a PAYMENT-SIGNATURE for the demand."""
+        """Send a request without a payment; return a PAYMENT-SIGNATURE for its demand."""
         return self.pay(await self.demand(method, path), **changes)
 
     async def send(
@@ -141,7 +141,7 @@ def decoded(response: httpx.Response, header: str) -> dict[str, Any]:
 
 
 def settlement(response: httpx.Response) -> dict[str, Any]:
-    """Return PAYMENT-RESPONSE without its receipt, whose date is unknown to a restored store."""
+    """Return PAYMENT-RESPONSE without its receipt: a restored store lacks the date of it."""
     return {name: value for name, value in decoded(response, "payment-response").items()
             if name != "extensions"}  # fmt: skip
 
@@ -216,7 +216,7 @@ async def opened(
     series: FakeSeries | None = None,
     **changes: Any,
 ) -> AsyncIterator[SellingApi]:
-    """Open another process of the shop; *changes* apply to its facilitator."""
+    """Open a seller on *world*, like another process; *changes* apply to its facilitator."""
     facilitator, price, sol = world.facilitator(**changes), MovablePrice(), MovableSol()
     usdc_price = MovablePrice()
     tokens = payment_tokens(facilitator, [price, usdc_price], sol)

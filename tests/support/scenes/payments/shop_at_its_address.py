@@ -1,4 +1,4 @@
-"""A shop behind a real server, with its own address as its origin."""
+"""A shop behind a real server, whose origin is the address of the server."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ from support.scenes.payments.selling_api import SellingApi, opened
 async def shop_at_its_address(
     world: World, **changes: Any
 ) -> AsyncIterator[tuple[str, SellingApi]]:
-    """Serve a shop with its own address as its origin; *changes* apply to its facilitator."""
+    """Serve a shop whose origin is its address; *changes* apply to its facilitator."""
     app: ASGIApp | None = None
 
     async def door(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,6 +1,6 @@
-"""The pages that sell, over a chain in this process; and a wallet of the Wallet Standard.
+"""The pages that sell, over a chain in this process, and a wallet as in the Wallet Standard.
 
-The browser has the wallet that its script registers; the wallet signs here, with a real key.
+A script registers the wallet in the browser; the wallet signs in this process, with a real key.
 """
 
 import asyncio
@@ -76,11 +76,12 @@ SCRIPT: Final = """
 
 @dataclass
 class BrowserWallet:
-    """Signs the requests of a page according to its *manner*.
+    """A wallet that answers the requests of a page according to its *manner*.
 
-    key       the key that signs
-    shows     the key whose address the page gets; None for *key*
-    manner    "signs", "refuses", "closes", or "waits" until *goes_on*; "strange" does not connect
+    key       the keypair that signs
+    shows     the keypair whose address the page receives; None: *key*
+    manner    "signs"; "refuses"; "closes"; "waits" until the event *goes_on*; "strange": does not
+              connect
     signed    all transactions that it has signed
     """
 
@@ -140,15 +141,15 @@ class Shopfront:
     pause: Pause
 
     def wallet(self, name: str = "buyer", **changes: Any) -> BrowserWallet:
-        """Return the wallet of *name*, with 1,000 tokens unless *changes* set another amount."""
+        """Return the wallet of *name*, with 1,000 tokens, or the amount in *changes*."""
         return BrowserWallet(self.world.fund(name, **changes))
 
     def payments(self) -> list[tuple[Any, ...]]:
-        """Return the state and amount of all payments in the books."""
+        """Return the state and the amount of each payment in the books."""
         return self.site.rows("SELECT state, amount FROM payment ORDER BY begun_at")
 
     def credits_issued(self) -> int:
-        """Return the sum of all balances."""
+        """Return the sum of all balances of credits."""
         return sum(row[0] for row in self.site.rows("SELECT balance FROM credit_account"))
 
 
@@ -163,7 +164,8 @@ async def shopfront(
 ) -> AsyncIterator[Shopfront]:
     """Open the pages that sell, on the loopback address unless *served* is False.
 
-    trials_max   the number of payments that may fail in a minute; None if it is unlimited
+    trials_max   the number of payments that can fail in a minute before others are refused; None:
+                 no limit
     parts        sections of the configuration
     """
     async with world_at(folder) as world:
@@ -196,5 +198,5 @@ async def shopfront(
 
 
 def behind_tls(folder: Path, **parts: Any) -> AbstractAsyncContextManager[Website]:
-    """Open the website with an https origin, as cookies require, for people without a browser."""
+    """Open the website with an https origin, which cookies need, for tests without a browser."""
     return website(folder, origin="https://shop.example", **parts)

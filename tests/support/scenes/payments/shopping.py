@@ -1,4 +1,4 @@
-"""A buyer that buys step by step, and records every step."""
+"""A buyer that buys step by step and records each step."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 
 PURCHASE = "/v1/credits/purchase?bundle=10"
 CREDITS = 10
-TIMEOUT_S = 90  # an answer may be held for a minute
+TIMEOUT_S = 90  # seconds; the service can take a minute to answer
 PENDING_S = 0.05
 PENDING_MAX = 600
 UNSENT_S = 2.0
@@ -77,11 +77,11 @@ class Shopper:
         )
 
     async def prepare(self, shop: httpx.AsyncClient, key: str | None) -> Paid:
-        """Request terms with *key*, as our client does, and sign a payment; do not send it."""
+        """Request terms with the Idempotency-Key *key*, and sign a payment; do not send it."""
         headers = {} if key is None else {"Idempotency-Key": key}
         for _ in range(PENDING_MAX):
             demand = await shop.post(PURCHASE, headers=headers)
-            if demand.status_code != 503:  # no price yet
+            if demand.status_code != 503:  # 503: there is no price yet
                 break
             await asyncio.sleep(PENDING_S)
         assert demand.status_code == 402, demand.text
@@ -99,7 +99,7 @@ class Shopper:
         params = [{"commitment": "confirmed"}]
         call = {"jsonrpc": "2.0", "id": 1, "method": "getLatestBlockhash", "params": params}
         answer: Any = {}
-        for _ in range(20):  # a node may refuse a call
+        for _ in range(20):  # try again, because a node can refuse a call
             response = await self.rpc.post("/", json=call)
             if response.is_success and "result" in (answer := response.json()):
                 break
@@ -107,7 +107,7 @@ class Shopper:
 
 
 async def send(shop: httpx.AsyncClient, paid: Paid, *, key: str | None = None) -> httpx.Response:
-    """Send the payment once, with its own key or with *key*."""
+    """Send the payment once, with *key*; None: with the key of *paid*."""
     given = key or paid.key
     headers = {"PAYMENT-SIGNATURE": paid.header}
     headers |= {} if given is None else {"Idempotency-Key": given}
@@ -117,7 +117,7 @@ async def send(shop: httpx.AsyncClient, paid: Paid, *, key: str | None = None) -
 async def redeem(shop: httpx.AsyncClient, paid: Paid) -> None:
     """Send the payment again until its outcome is known.
 
-    If the shop reports for two seconds that it has not sent the payment, it will not send it.
+    If the shop answers for two seconds that it has not sent the payment, assume that it never will.
     """
     unsent_since_s: float | None = None
     for _ in range(PENDING_MAX):

@@ -1,4 +1,4 @@
-"""An agent as its developer would write it, only from the specification."""
+"""An agent, written only from the specification, as by its developer."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ from support.scenes.service import Service
 
 @dataclass
 class Agent:
-    """One application; it has a separate client address if one is given."""
+    """One application of an agent; if an address is given, its requests come from it."""
 
     service: Service
     email: str = EMAIL

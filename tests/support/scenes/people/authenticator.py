@@ -1,4 +1,4 @@
-"""A device with passkeys, written from WebAuthn Level 3: ES256 keys, CBOR by hand."""
+"""A device with passkeys, written from WebAuthn Level 3, with ES256 keys and its own CBOR."""
 
 import json
 import os
@@ -40,7 +40,7 @@ class HeldPasskey:
 class Authenticator:
     """A device, and the browser that uses it at *origin*.
 
-    verifies   whether it checks the PIN or the fingerprint of its user
+    verifies   whether it verifies its user, by a PIN or fingerprint
     """
 
     host: str
@@ -69,7 +69,7 @@ class Authenticator:
     def sign(self, question: str, **changes: Any) -> str:
         """Answer `navigator.credentials.get` with the newest requested passkey.
 
-        changes   values that another browser would send: `challenge`, `origin`
+        changes   values of `challenge` or `origin` to send in place of the true ones
         """
         asked = json.loads(question)
         assert asked["rpId"] == self.host

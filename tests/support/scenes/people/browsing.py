@@ -35,7 +35,7 @@ CHROMIUM_ARGUMENTS: Final = (
     "--disable-sync",
 )
 
-# A script for each page: records elements that moved without input, from and to which place.
+# A script in each page, which records elements that moved without input, with both places.
 MOVED: Final = """
   window.moved = [];
   const shown = (node) => (node?.outerHTML ?? node?.parentElement?.outerHTML ?? "").slice(0, 120);
@@ -55,7 +55,7 @@ MOVED: Final = """
 async def chromium() -> AsyncIterator[Browser]:
     """Yield the machine's Chromium; without one, skip the test, except in CI.
 
-    The headless version is preferred: its pages are the same, and it takes half of the time.
+    The headless version is preferred, because it shows the same pages in half of the time.
     """
     path = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if path is None or not AXE.exists():
@@ -73,7 +73,7 @@ async def chromium() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def lasting_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
-    """Yield one service for all browser tests; each test has separate people."""
+    """Yield one service for all browser tests; each test uses its own accounts."""
     async with served_website(tmp_path_factory.mktemp("site")) as site:
         await site.make_administrator()
         yield site
@@ -81,14 +81,14 @@ async def lasting_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def live_site(lasting_site: Website) -> Website:
-    """Return the service after enough time that limits do not count the test before."""
+    """Return the service, at a time at which limits no longer count the previous test."""
     lasting_site.clock.advance(6 * MINUTE_MS)
     return lasting_site
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def visitor(chromium: Browser, live_site: Website) -> AsyncIterator["Visitor"]:
-    """Yield a visitor without an account, at a wide window."""
+    """Yield a visitor without an account, with a wide window."""
     async with visiting(chromium, live_site.origin) as visitor:
         yield visitor
 
@@ -97,7 +97,8 @@ async def visitor(chromium: Browser, live_site: Website) -> AsyncIterator["Visit
 class Visitor:
     """A person who uses a separate browser.
 
-    mishaps   faults of pages: errors in scripts, violations of the policy, missing files
+    mishaps   faults of pages: errors in scripts, violations of the content security policy, missing
+              files
     """
 
     page: Page
@@ -144,7 +145,7 @@ class Visitor:
         await self.press("Create the account")
 
     async def sign_in(self, email: str, path: str = "/") -> None:
-        """Open *path*, and sign in with PASSWORD on the way."""
+        """Open *path*, which needs a session, and sign in with PASSWORD."""
         await self.open(f"/sign-in?next={path}")
         await self.fill(E_mail_address=email, Password=PASSWORD)
         await self.press("Sign in")
@@ -155,7 +156,7 @@ class Visitor:
         return self.page.url.removeprefix(self.origin)
 
     def _hear(self, message: ConsoleMessage) -> None:
-        # Chromium logs a line for each answer of 400 or more: the tests check those themselves.
+        # Chromium logs a line for each answer with status 400 or more; tests check these answers.
         if message.type in {"error", "warning"} and "Failed to load resource" not in message.text:
             self.mishaps.append(f"console: {message.text}")
 

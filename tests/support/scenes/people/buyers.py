@@ -1,4 +1,4 @@
-"""Actions of a buyer on the pages of a purchase, the texts of these pages, and faults."""
+"""Actions of a buyer on the pages of a purchase, with their texts, and faults of the connection."""
 
 import httpx
 from playwright.async_api import Route, expect
@@ -35,7 +35,7 @@ async def balance(shop: Shopfront, secret: str) -> int:
 
 
 async def lose(route: Route) -> None:
-    """Deliver a payment, and lose the answer."""
+    """Deliver the request of *route* with its payment, and lose the answer."""
     if route.request.method == "POST":
         await route.fetch()
         await route.abort("aborted")
@@ -44,7 +44,7 @@ async def lose(route: Route) -> None:
 
 
 async def lose_before(route: Route) -> None:
-    """Lose a payment before it arrives."""
+    """Lose the request of *route* with its payment before it arrives."""
     if route.request.method == "POST":
         await route.abort("aborted")
     else:
@@ -52,7 +52,7 @@ async def lose_before(route: Route) -> None:
 
 
 def forgive(visitor: Visitor, *statuses: int) -> None:
-    """Require that the page got answers with *statuses*, and remove these mishaps."""
+    """Check that the page received answers with *statuses*, and remove these mishaps."""
     for status in statuses:
         reported = [each for each in visitor.mishaps if each.startswith(f"{status}: ")]
         assert reported, f"expected an answer of {status}; there were {visitor.mishaps}"

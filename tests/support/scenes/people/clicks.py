@@ -13,12 +13,12 @@ COUNT: Final = """
 
 
 class Clicks:
-    """Counts the clicks of a visitor, and the seconds, since `begin`."""
+    """Counts the clicks of a visitor and the seconds since `begin`."""
 
     def __init__(self, visitor: Visitor) -> None:
         self.visitor = visitor
         self.count = 0
-        self.token = ""  # the page of the top mover
+        self.token = ""  # the path of the page of the top mover
         self._began_s = 0.0
 
     @property

@@ -1,4 +1,4 @@
-"""Checks of every page: axe, no overflow, the keyboard, a screenshot."""
+"""Checks of every page: axe, overflow, the keyboard, and a screenshot."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ PICTURES_WANTED: Final = "SCREENSHOTS" in os.environ  # noqa: TID251 - they take
 WIDTHS: Final = {"wide": (1280, 900), "narrow": (360, 780)}
 NARROWEST: Final = (320, 640)
 TABLET: Final = (820, 1180)
-# In this order, the window is resized least often.
+# This order needs the fewest changes of the window size.
 VIEWS: Final[tuple[tuple[Literal["light", "dark"], str], ...]] = (
     ("light", "wide"),
     ("dark", "wide"),
@@ -53,8 +53,8 @@ MARK_STOPS: Final = """() => {
   }
   return count;
 }"""
-# Start at the top, and record the look of each focused element when the next key is pressed,
-# because the page has scrolled to the element by then.
+# Starts at the top, and records the look of a focused element only when the next key is pressed,
+# because the page has then scrolled to the element.
 WATCH_FOCUS: Final = """() => {
   document.body.tabIndex = -1;
   document.body.focus();
@@ -94,8 +94,8 @@ BROKEN_ROWS: Final = """() => [...document.querySelectorAll(".bar-nav")]
   .map((row) => row.outerHTML.slice(0, 120))
 """
 
-# The look of each element, wherever it is: its visibility, its colours, and if it is large.
-# Keeps visible elements that look different from before; returns whether all look the same.
+# Compares the look of each element (visibility, colours, and whether it is large) with its look in
+# the first view. Stores visible elements that look different; returns whether there are none.
 LOOKS: Final = """() => {
   const before = window.looks ?? [];
   const elements = [...document.querySelectorAll("body *")];
@@ -110,7 +110,8 @@ LOOKS: Final = """() => {
   return window.looks.join(";") === before.join(";");
 }"""
 
-# Loaded from the service itself, if the service has the file: Chromium caches compiled scripts.
+# The script is loaded from the service if it has the file, because Chromium caches the compiled
+# script.
 LOAD_AXE: Final = """(path) => new Promise((done, failed) => {
   const script = document.createElement("script");
   script.src = path;
@@ -119,7 +120,7 @@ LOAD_AXE: Final = """(path) => new Promise((done, failed) => {
   document.head.append(script);
 })"""
 
-# The violations are filtered in the page: to transfer all findings takes longer than axe does.
+# The page filters the violations, because the transfer of all findings takes longer than axe.
 VIOLATIONS: Final = """async ([rules, changedAlone]) => {
   const where = changedAlone ? { include: window.changed } : document;
   if (changedAlone && !window.changed.length) return [];
@@ -130,15 +131,15 @@ VIOLATIONS: Final = """async ([rules, changedAlone]) => {
 
 
 SHIFT_MAX: Final = 0.02
-# Wait until two frames were painted: scripts have run, and layout shifts have been reported.
+# Waits until two frames are painted: by then, scripts have run and layout shifts are reported.
 PAINTED: Final = """() => new Promise((done) => requestAnimationFrame(() =>
   requestAnimationFrame(() => setTimeout(done))))"""
 
 
-A4: Final = (718, 1050)  # without margins of 1 cm
-# The bar must be as wide as the window: a class on the root element once made the page a grid.
+A4: Final = (718, 1050)  # pixels of a page without its margins of 1 cm
+# The header must be as wide as the window: once, a class on the root element made the page a grid.
 NARROWED: Final = """() => document.querySelector(".bar")?.clientWidth < innerWidth - 1"""
-# On paper, menus have no use, and readers cannot scroll to cut-off content.
+# On paper, menus must be hidden, and no content cut off, because a reader cannot scroll.
 CUT_ON_PAPER: Final = """() => [...document.querySelectorAll(".bar-nav, .site-search, .scrolling")]
   .filter((each) => each.checkVisibility()
     && (!each.matches(".scrolling") || getComputedStyle(each).overflowX !== "visible"))
@@ -202,7 +203,7 @@ async def _broken_rows(page: Page, where: str) -> list[Fault]:
 
 
 async def open_still(visitor: Visitor, path: str, name: str) -> list[Fault]:
-    """Open *path* on a phone, then wide; return the faults if the page moves while it loads.
+    """Open *path* in a narrow and a wide window; return faults if the page moves while it loads.
 
     The page must have MOVED as a script.
     """
@@ -220,7 +221,7 @@ async def open_still(visitor: Visitor, path: str, name: str) -> list[Fault]:
 
 
 async def look_elsewhere(page: Page, name: str) -> list[Fault]:
-    """Return the faults of the page on paper, and with forced colours."""
+    """Return the faults of the page when printed, and with forced colours."""
     faults = []
     await page.emulate_media(media="print")
     await _resize(page, A4)
@@ -237,9 +238,10 @@ async def look_elsewhere(page: Page, name: str) -> list[Fault]:
 
 
 def _rules(scheme: str, width: str, *, looks_the_same: bool) -> list[str]:
-    """Return the rules of axe that can find new faults on a page.
+    """Return the rules of axe that can find faults which earlier views of the page did not show.
 
-    looks_the_same   whether each element visible here is visible when wide, in the same colours
+    looks_the_same   whether each visible element was also visible in the wide view, in the same
+                     colours
     """
     if scheme == "dark":  # only colours differ between the schemes
         return OF_COLOURS
@@ -274,7 +276,8 @@ async def _keyboard(page: Page) -> list[str]:
 async def _tab(page: Page, count: int) -> None:
     """Press Tab *count* times, without waiting for the answer to each press."""
     session = SESSIONS.get(page)
-    if session is None:  # kept open: if it ends, Chromium removes the page's authenticators
+    # The session stays open: when it ends, Chromium removes the authenticators of the page
+    if session is None:
         session = SESSIONS[page] = await page.context.new_cdp_session(page)
     await asyncio.gather(
         *(

@@ -1,4 +1,4 @@
-"""Quick password hashes, for all tests except those of the hashing."""
+"""Quick password hashes for all tests except tests of hashing."""
 
 from typing import Final
 

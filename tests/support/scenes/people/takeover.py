@@ -1,4 +1,4 @@
-"""An account with all kinds of content, and the changes of a thief with its password."""
+"""An account with all kinds of content, and the changes that a thief with its password makes."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -34,7 +34,7 @@ RULE: Final = AlertRule(
 
 @dataclass(frozen=True)
 class AccountContents:
-    """A key, its id, an alert whose webhook must continue, and one whose webhook may change."""
+    """The key, its id, an alert whose webhook must stay, and one whose webhook can change."""
 
     key: str
     key_id: KeyId
@@ -42,7 +42,7 @@ class AccountContents:
 
 
 async def session_of(site: Website, email: str) -> Session:
-    """Return a new session of the person with *email*, who has no second factor."""
+    """Return a new session of the person with *email*, who signs in without a second factor."""
     people = site.accounts.people
     session = await people.session(await people.sign_in(EmailAddress(email), PASSWORD, HERE))
     assert session is not None
@@ -61,7 +61,7 @@ async def move_in(site: Website, email: str) -> AccountContents:
 
 
 async def break_in(site: Website, session: Session, found: AccountContents) -> str:
-    """Make and change everything that the thief in *session* can; return the thief's key."""
+    """Create and change all that a thief with *session* can; return the API key of the thief."""
     assert await site.accounts.keys.cap(session, found.key_id, None)
     user_id = session.user.user_id
     await site.accounts.credits.set_spend_level(user_id, None)
@@ -90,7 +90,7 @@ async def add_app(site: Website, session: Session) -> None:
 
 
 async def _make_key(site: Website, session: Session, wallet: Wallet) -> tuple[str, KeyId]:
-    """Make a key, and link a wallet with it."""
+    """Create an API key, and link *wallet* with it."""
     accounts = site.accounts
     issued = await accounts.keys.create(session, name="bot", scopes=OPEN_SCOPES, lifetime_ms=None)
     holder = await accounts.keys.find(issued.api_key)
@@ -107,7 +107,7 @@ async def _alert(site: Website, user_id: UserId, hook: str) -> SignalId:
 
 
 def expect_the_owners_alone(site: Website) -> None:
-    """Expect that only the owner's objects and values are left."""
+    """Check that only objects and values of the owner are left."""
     assert site.rows("SELECT name FROM passkey") == []
     assert site.rows("SELECT count(*) FROM authenticator_app") == [(0,)]
     assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]

@@ -27,7 +27,7 @@ async def stranger(shown_site: Website) -> AsyncIterator[Person]:
 
 
 async def give_credits(site: Website, email: str, credit_count: int) -> None:
-    """Move credits from a new credit token into the account of a person."""
+    """Move credits from a new credit token into the account with *email*."""
     token = credit_token(7)
     granted = await site.ledger.issue(token, credit_count, "")
     users = await site.accounts.review.users(limit=50)
@@ -36,7 +36,7 @@ async def give_credits(site: Website, email: str, credit_count: int) -> None:
 
 
 async def balance(site: Website, email: str) -> int:
-    """Return the credits of a person."""
+    """Return the credits of the account with *email*."""
     users = await site.accounts.review.users(limit=50)
     user = next(each for each in users if each.email == EmailAddress(email))
     return (await site.accounts.credits.summary(user.user_id)).balance

@@ -1,4 +1,4 @@
-"""A person at a browser without scripts, who requests pages and sends their forms."""
+"""A person whose browser runs no scripts, who requests pages and sends their forms."""
 
 import re
 from collections.abc import AsyncIterator, Mapping
@@ -34,7 +34,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Website]:
 
 @pytest.fixture
 async def alice(site: Website) -> AsyncIterator["Person"]:
-    """Yield a person who has signed up, in the session that sign-up started."""
+    """Yield a person who has signed up and is still signed in."""
     async with Person(site) as person:
         await person.sign_up()
         yield person
@@ -43,7 +43,7 @@ async def alice(site: Website) -> AsyncIterator["Person"]:
 class Person:
     """One browser, at *address*; it does not follow redirects.
 
-    app   a listener other than the public one
+    app   the application of another listener than the public one
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Person:
     async def send(
         self, path: str, fields: Mapping[str, Any] | None = None, **headers: str | None
     ) -> httpx.Response:
-        """Send a form as a page of the site would, unless *headers* or `csrf` override it."""
+        """Send a form like a page of the site; *headers* and `csrf` replace parts of it."""
         data = dict(fields or {})
         if "csrf" not in data and (csrf := await self.csrf()):
             data["csrf"] = csrf
@@ -126,7 +126,7 @@ def tags(response: httpx.Response) -> list[tuple[str, dict[str, str]]]:
 
 
 def expect_harmless(response: httpx.Response) -> None:
-    """Expect that a page loads and runs only files of the site."""
+    """Check that a page loads and runs only files of the site."""
     for tag, attributes in tags(response):
         assert tag not in {"img", "iframe", "object", "style", "base"}
         assert tag != "script" or attributes["src"].startswith("/static/")

@@ -1,4 +1,4 @@
-"""Calls as methods of clients: one row for each call, which serves all kinds of client."""
+"""Descriptors that make a call a method of every kind of client."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
@@ -28,7 +28,7 @@ class Blocking(ABC):
 
 
 class Async(ABC):
-    """Blocking for asyncio."""
+    """The asyncio version of Blocking."""
 
     @abstractmethod
     async def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
@@ -40,7 +40,7 @@ class Async(ABC):
 
 
 class Raw:
-    """The methods of a client that return the whole answer: status, headers, credits left."""
+    """A client whose methods return the whole answer, with status, headers and credits left."""
 
     def __init__(self, client: Blocking) -> None:
         self._client = client
@@ -53,7 +53,7 @@ class Raw:
 
 
 class AsyncRaw:
-    """Raw for asyncio."""
+    """The asyncio version of Raw."""
 
     def __init__(self, client: Async) -> None:
         self._client = client
@@ -66,7 +66,7 @@ class AsyncRaw:
 
 
 class Method(Generic[Given, Data]):
-    """A descriptor that turns the function *call* into a method, which sends the returned call."""
+    """A descriptor: its method calls the function *call* and sends the call that it returns."""
 
     def __init__(self, call: Callable[Given, ApiCall[Data]]) -> None:
         self._call = call
@@ -97,7 +97,7 @@ class Method(Generic[Given, Data]):
 
 
 class PagedMethod(Generic[Given, PageData, Line]):
-    """Method for a call with a paged result, whose pages are fetched when they are read."""
+    """The Method for a call with a paged result: its method fetches each page when it is read."""
 
     def __init__(self, call: Callable[Given, PagedCall[PageData, Line]]) -> None:
         self._call = call

@@ -9,17 +9,18 @@ Data = TypeVar("Data")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiCall(Generic[Data]):
-    """One request.
+    """One request, and how to read its answer.
 
-    name          of the endpoint; calls of one name share a rate limit
-    kind          the type that `data` of the answer is decoded to
-    query         in the order in which it is sent
-    body          JSON, or empty
-    credits_max   the most that an answer may cost, in credits; 0 if it is free
-    credits_of    returns the cost of an answer; by default `credits_max`
-    is_purchase   a wallet pays for it, whatever credential there is
-    takes_key     a lost answer is returned again for its Idempotency-Key
-    is_enveloped  the result is in `data` of the body; else it is the whole body
+    name          the name of the endpoint; calls with the same name share a rate limit
+    kind          the type to which `data` of the answer is decoded
+    query         names and values, in the order in which they are sent
+    body          JSON; empty: the request has no body
+    credits_max   the most credits that the answer can cost; 0 if it is free
+    credits_of    a function from the data to its cost in credits; None: it costs `credits_max`
+    is_purchase   whether a wallet pays for the call even if the client has a credential
+    takes_key     whether the request has an `Idempotency-Key`, for which the service repeats an
+                  answer that was lost, even if the call is free
+    is_enveloped  whether the result is `data` of the body; otherwise it is the whole body
     """
 
     name: str
@@ -46,16 +47,16 @@ class ApiCall(Generic[Data]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered(Generic[Data]):
-    """The answer to a call.
+    """The answer to a call; None is an unknown value.
 
-    credits_left    on the credential, if it paid
+    credits_left    the number of credits left on the credential, if it paid
     data_slot       the last Solana slot in the data
-    data_age_ms     age of the data, in milliseconds
-    is_degraded     the data is older than the service's limit for live data
-    is_idle         the data is live, and the token does not trade
-    request_id      to quote to the operator
-    receipt         the signed receipt of its payment, a JWS; None if it was not paid for on its own
-    status          of HTTP
+    data_age_ms     the age of the data, in milliseconds
+    is_degraded     whether the data is older than the service's limit for live data
+    is_idle         whether the data is live, but the token does not trade
+    request_id      identifies the request for the operator
+    receipt         the signed receipt of the payment for this call, a JWS; None: no such payment
+    status          the HTTP status
     headers         all headers, by name in lower case
     """
 

@@ -1,4 +1,4 @@
-"""Time as an argument; only `SystemClock` reads the machine's clocks."""
+"""Clocks that functions take as an argument; only `SystemClock` reads the machine's clocks."""
 
 import time
 from typing import Protocol
@@ -8,14 +8,14 @@ class Clock(Protocol):
     """The source of "now"."""
 
     def now(self) -> int:
-        """Return the wall time in Unix milliseconds; it may step."""
+        """Return the wall time in Unix milliseconds; it may jump forward or back."""
 
     def monotonic_s(self) -> float:
-        """Return seconds that never step, for durations and limits."""
+        """Return the seconds of a clock that never jumps, to measure durations."""
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The clocks of the machine."""
 
     def now(self) -> int:
         """Return the wall time in Unix milliseconds."""

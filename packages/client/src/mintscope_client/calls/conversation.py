@@ -28,13 +28,14 @@ from mintscope_client.errors import (
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 KEY_BYTES: Final = 24
 PATIENCE_S: Final = 30.0
-# After this time the chain rejects the payment: a blockhash is valid for 150 blocks, which must be
-# final, so this assumes slots of less than about 0.9 s.  With slower slots the wait ends too early,
-# with a PendingError; nothing is lost, because the payment is stored and its key continues it.
+# After these seconds the chain has proven the outcome: a blockhash is valid for 150 blocks, which
+# must become final; this assumes slots of less than about 0.9 s. If slots are slower, the wait ends
+# before that with a PendingError; nothing is lost, because the payment is stored and its key
+# continues it.
 PAYMENT_PATIENCE_S: Final = 180.0
 RETRY_AFTER_S: Final = 2.0
 TIMEOUT_S: Final = 30.0
-PAID_TIMEOUT_S: Final = 90.0  # for each read; a seller may hold a payment's answer for a minute
+PAID_TIMEOUT_S: Final = 90.0  # for each read; a seller may take a minute to answer a payment
 ASKED_TO_WAIT: Final = frozenset({408, 425, 429})
 NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -42,25 +43,29 @@ Data = TypeVar("Data")
 
 
 class PayingAuth(httpx.Auth):
-    """Answers a demand for payment with a payment, and records payments that may still land.
+    """Authentication that answers a 402 with a payment and records payments that may still land.
 
-    spends_credits    it spends credits other than by a purchase, so the budget counts them
+    spends_credits    whether it can pay with credits that a wallet has bought earlier: the credit
+                      budget then counts each call
     """
 
     spends_credits = False
 
     @abstractmethod
     def holds(self, key: str) -> bool:
-        """Return whether a payment was sent under *key* and its outcome is not known."""
+        """Return whether a payment was sent under *key* and its outcome is still unknown."""
 
     @abstractmethod
     def adopt(self, method: str, url: httpx.URL) -> str | None:
-        """Claim the payment that an earlier process left for this request; return its key."""
+        """Claim the payment that an earlier process left for this request.
+
+        Return its key; None if there is none.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A step that sends *request*; *auth* pays for it if needed."""
+    """A step that sends *request*; if *auth* is not None, it pays for the request if needed."""
 
     request: httpx.Request
     auth: httpx.Auth | None
@@ -68,7 +73,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A step that waits."""
+    """A step that waits for *seconds*."""
 
     seconds: float
 
@@ -82,12 +87,13 @@ Conversation: TypeAlias = Generator[Step, Reply, Data]
 class CallSession:
     """The settings that the calls of a client share.
 
-    origin       origin of the service, such as https://api.example
-    credential   a credit token or an API key; None for none
-    payer        pays for calls without a credential; None: nothing pays
-    patience_s   total seconds for waits and retries of a call
-    timeout_s    time limit of one response; PAID_TIMEOUT_S if a wallet pays for it
-    retries_max  maximum number of retries of a call; None: limited only by patience_s
+    origin       the origin of the service, such as https://api.example
+    credential   a credit token or an API key; None: requests have no credential
+    payer        pays for purchases, and for all calls if there is no credential; None: nothing does
+    patience_s   the most seconds between the first sending of a call and its last retry
+    timeout_s    seconds to wait for each part of a response; at least PAID_TIMEOUT_S if a wallet
+                 pays
+    retries_max  the largest number of retries of a call; None: only patience_s limits them
     chance       returns random numbers from 0 to 1
     """
 
@@ -108,7 +114,7 @@ class CallSession:
         return self.payer if by_wallet else None
 
     def credits_at_stake(self, call: ApiCall[Data]) -> int:
-        """Return the most credits that *call* may cost, as the budget counts them."""
+        """Return the most credits that *call* may cost; 0 if it is paid for with money."""
         payer = self.payer_of(call)
         if payer is not None:
             return call.credits_max if payer.spends_credits else 0
@@ -145,9 +151,9 @@ def converse(
 ) -> Conversation[Answered[Data]]:
     """Return the answer to *call*.
 
-    All its requests have the same `Idempotency-Key`, so that nothing is paid twice.
+    All requests of a call have the same `Idempotency-Key`, so that nothing is paid twice.
 
-    key       key of an earlier call with a pending payment, to continue it
+    key       the key of an earlier call with a pending payment, to continue that payment
     Raises    RefusedError, UnreachableError, UnreadableError, OverBudgetError, PendingError;
               WillNotPay and JournalUnusable if a wallet pays
     """
@@ -169,10 +175,10 @@ def converse(
 def _once(
     session: CallSession, call: ApiCall[Data], key: str, payer: PayingAuth | None
 ) -> Conversation[Answered[Data] | ClientError]:
-    """Send *call* once; return its response, or the error that prevented one."""
+    """Send *call* once; return its answer, or the error in place of the answer."""
     credit_count = session.credits_at_stake(call)
     session.budget.reserve(credit_count)
-    spent = credit_count  # an unknown cost is counted as spent
+    spent = credit_count  # until the cost is known, the most is counted
     try:
         reply = yield Send(session.build(call, key), payer)
         if isinstance(reply, httpx.RequestError):
@@ -236,7 +242,10 @@ class _Patience:
 
 
 def _may_change(failure: ClientError, *, is_held: bool) -> bool:
-    """Return whether a retry may help.  An unreadable response is retried only if *is_held*."""
+    """Return whether the call may succeed if it is sent again.
+
+    An unreadable answer is retried only if *is_held*: a payment for the call may still land.
+    """
     match failure:
         case UnreachableError():
             return True

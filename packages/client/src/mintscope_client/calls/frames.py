@@ -11,17 +11,17 @@ import msgspec
 
 Library: TypeAlias = Literal["pandas", "polars"]
 LIBRARIES: Final[tuple[Library, ...]] = ("pandas", "polars")
-MOMENTS: Final = frozenset({"t", "time", "at"})  # in Unix seconds
+MOMENTS: Final = frozenset({"t", "time", "at"})  # names of fields that are Unix seconds
 
 
 def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None) -> Any:
-    """Return *lines* as a DataFrame: a column for each field, `sol_c` for `c` of `sol`.
+    """Return *lines* as a DataFrame: one column per field; `sol_c` is the field `c` of `sol`.
 
     Columns of indicators with parameters are named like `sma(50)` and `adx(14)_plusDi`.  Unix
-    seconds become times in UTC.  A field without values has no column.
+    seconds become times in UTC.  A field with only None has no column.
 
-    library   see `choose_library`
-    Raises    ImportError
+    library   "pandas" or "polars"; None: `choose_library` chooses
+    Raises    ImportError if the library is not installed
     """
     chosen = choose_library(library)
     rows = [dict(_flat(type(line), line)) for line in lines]
@@ -31,8 +31,9 @@ def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None
 
 
 def choose_library(library: Library | None = None) -> Library:
-    """Return *library*, or, if None, an imported library, else an installed one.
+    """Return the name of the library to use: *library*, if it is given.
 
+    Otherwise return a library that the program has imported, or else an installed one.
     Raises ImportError if there is none.
     """
     if library is not None:
@@ -46,7 +47,7 @@ def choose_library(library: Library | None = None) -> Library:
 
 
 def _flat(shape: type[msgspec.Struct], line: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each field of *line*; all are None if it is None."""
+    """Yield the name and value of each field of *line*; if *line* is None, all values are None."""
     for field in msgspec.structs.fields(shape):
         value = None if line is None else getattr(line, field.name)
         inner = _struct_in(field.type)
@@ -61,7 +62,7 @@ def _flat(shape: type[msgspec.Struct], line: Any, before: str = "") -> Iterator[
 
 
 def _of_names(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield each number of the indicators with parameters, with its name."""
+    """Yield the name and value of each number of indicators with parameters."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from ((f"{name}_{part}", number) for part, number in value.items())
@@ -70,7 +71,7 @@ def _of_names(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _struct_in(kind: Any) -> type[msgspec.Struct] | None:
-    """Return the struct type that *kind* is or contains as an option; None if there is none."""
+    """Return the struct type in *kind*, which may be a union; None if it has none."""
     for each in get_args(kind) or (kind,):
         if isinstance(each, type) and issubclass(each, msgspec.Struct):
             return each

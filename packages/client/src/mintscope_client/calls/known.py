@@ -1,4 +1,4 @@
-"""Checks of keyword arguments before anything is sent."""
+"""Checks of the keyword arguments of a call."""
 
 from collections.abc import Iterable
 from typing import Any

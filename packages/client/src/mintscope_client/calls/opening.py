@@ -23,7 +23,10 @@ def open_session(  # noqa: PLR0913 - one argument for each setting
     timeout_s: float = TIMEOUT_S,
     retries_max: int | None = None,
 ) -> CallSession:
-    """Return the session of a client of the service at *url*.  Raises ValueError."""
+    """Return the session of a client of the service at *url*.
+
+    Raises ValueError for an invalid argument.
+    """
     origin = httpx.URL(url)
     if origin.scheme not in {"http", "https"} or not origin.host:
         raise ValueError(f"expected a URL as in https://api.example; was {url[:100]!r}")

@@ -1,17 +1,17 @@
-"""The wait before a client's next request: from the response, or by default."""
+"""The wait before a client's next request: from the response, or computed without it."""
 
 import re
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-BACKOFF_S: Final = 0.5  # before the first repetition; doubled for each later one
+BACKOFF_S: Final = 0.5  # the pause before the first retry; doubled for each later retry
 BACKOFF_S_MAX: Final = 8.0
 ROOM: Final = re.compile(r'"([^"]{1,64})"\s*;\s*r=(\d{1,9})\s*;\s*t=(\d{1,6})')
 
 
 def retry_after_s(headers: Mapping[str, str], *, now_ms: int) -> float | None:
-    """Return the seconds in `Retry-After`, or until its date; None without the header."""
+    """Return the seconds in `Retry-After`, or until its date; None if there is neither."""
     text = headers.get("Retry-After", "")
     if text.isascii() and text.isdigit():
         return float(text[:9])
@@ -23,23 +23,25 @@ def retry_after_s(headers: Mapping[str, str], *, now_ms: int) -> float | None:
 
 
 def backoff_s(repetition: int, share: float) -> float:
-    """Return the seconds to wait before *repetition*, counted from 0.
+    """Return the seconds to wait before the retry *repetition*, counted from 0.
 
-    share    random, 0 to 1, so that clients that failed together do not return together
+    share    a random number from 0 to 1, so that clients that failed at the same time do not retry
+             at the same time
     """
     return float(min(BACKOFF_S * 2**repetition, BACKOFF_S_MAX) * (1 + share) / 2)
 
 
 class Pacing:
-    """The times at which rate limits have room again, from the `RateLimit` headers.
+    """The times at which rate limits allow a request again, from the `RateLimit` headers.
 
-    Each answer names its limit, how many requests fit and when the next one does.  Which limit an
-    endpoint has is known after its first answer; endpoints that share one have the same name.
+    Each answer has the name of its rate limit, the number of requests that it still allows, and the
+    seconds until it allows more.  The limit of an endpoint is known after its first answer; several
+    endpoints may share a limit.
     """
 
     def __init__(self) -> None:
-        self._limits: dict[str, str] = {}  # by endpoint
-        self._free_at_s: dict[str, float] = {}  # by limit
+        self._limits: dict[str, str] = {}  # name of the limit, by endpoint
+        self._free_at_s: dict[str, float] = {}  # when it allows a request, by limit
 
     def hear(self, name: str, headers: Mapping[str, str], *, now_s: float) -> None:
         """Store the rate limit in a response of the endpoint *name*."""

@@ -1,4 +1,4 @@
-"""Requests page by page."""
+"""Calls whose result comes in pages."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from mintscope_client.calls.call import ApiCall
 
 
 class EndsSomewhere(Protocol):
-    """A page with the cursor of the next page."""
+    """A page that has the cursor of the next page."""
 
     @property
     def next_cursor(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Pages that are fetched when they are read, for blocking and asyncio clients."""
+"""Results in pages, each fetched when it is read, for blocking and asyncio clients."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Generic
@@ -11,9 +11,10 @@ from mintscope_client.calls.paged import Line, PageData, PagedCall
 
 
 class PagedLines(Generic[PageData, Line]):
-    """Every line of a listing: iterate over it, or over its `pages`.
+    """All lines of a listing, page by page: iterate over this object, or over its `pages`.
 
-    A page is requested, and paid, when its first line is needed; a budget bounds how many.
+    A page is requested, and paid for, when its first line is needed; the budget of the client
+    limits the cost.
     """
 
     def __init__(
@@ -29,7 +30,7 @@ class PagedLines(Generic[PageData, Line]):
             yield from self._listing.lines(page)
 
     def pages(self, cursor: str | None = None) -> Iterator[PageData]:
-        """Yield each page from *cursor* on, a `next_cursor`, or from the first page if None."""
+        """Yield the pages from the one at *cursor*, a `next_cursor`; None: from the first page."""
         while True:
             page = self._send(self._listing.call_at(cursor)).data
             yield page
@@ -44,14 +45,14 @@ class PagedLines(Generic[PageData, Line]):
     def to_dataframe(self, library: Library | None = None) -> Any:
         """Fetch all lines, and return them as a DataFrame of pandas or polars.
 
-        Raises ImportError, before anything is paid.
+        Raises ImportError before any request if the library is not installed.
         """
         chosen = choose_library(library)
         return to_dataframe(_structs(list(self)), chosen)
 
 
 class AsyncPagedLines(Generic[PageData, Line]):
-    """PagedLines for asyncio."""
+    """The asyncio version of PagedLines."""
 
     def __init__(
         self,
@@ -67,7 +68,7 @@ class AsyncPagedLines(Generic[PageData, Line]):
                 yield line
 
     async def pages(self, cursor: str | None = None) -> AsyncIterator[PageData]:
-        """Yield each page from *cursor* on, a `next_cursor`, or from the first page if None."""
+        """Yield the pages from the one at *cursor*, a `next_cursor`; None: from the first page."""
         while True:
             page = (await self._send(self._listing.call_at(cursor))).data
             yield page
@@ -80,7 +81,10 @@ class AsyncPagedLines(Generic[PageData, Line]):
         return await anext(self.pages())
 
     async def to_dataframe(self, library: Library | None = None) -> Any:
-        """Return the lines as a DataFrame, as PagedLines.to_dataframe does."""
+        """Fetch all lines, and return them as a DataFrame of pandas or polars.
+
+        Raises ImportError before any request if the library is not installed.
+        """
         chosen = choose_library(library)
         return to_dataframe(_structs([line async for line in self]), chosen)
 

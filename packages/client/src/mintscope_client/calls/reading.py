@@ -1,4 +1,4 @@
-"""Conversion of responses, which may hold any bytes, to data or exceptions."""
+"""Conversion of responses, which may contain any bytes, to data or exceptions."""
 
 from collections.abc import Hashable
 from functools import cache
@@ -12,8 +12,8 @@ from mintscope_client.calls.pacing import retry_after_s
 from mintscope_client.decoding import Undecodable, decode_base64, decode_json
 from mintscope_client.errors import UNKNOWN, RefusedError, UnreadableError, refusal_kind
 
-PAYMENT_RESPONSE: Final = "PAYMENT-RESPONSE"  # of x402, which need not be installed
-SAID_MAX: Final = 500  # characters of a service's message that are shown
+PAYMENT_RESPONSE: Final = "PAYMENT-RESPONSE"  # a header of x402; that package may be missing
+SAID_MAX: Final = 500  # the most characters of a service's message in an exception
 
 Data = TypeVar("Data")
 
@@ -79,7 +79,7 @@ def _bare_decoder(kind: Hashable) -> Any:
 def read_answer(call: ApiCall[Data], response: httpx.Response, *, now_ms: int) -> Answered[Data]:
     """Return the data of *response*.
 
-    Raises    RefusedError, and UnreadableError for a success that is not as documented
+    Raises    RefusedError; UnreadableError if a successful answer is not as documented
     """
     if not response.is_success:
         raise refusal(response, now_ms=now_ms)
@@ -127,7 +127,7 @@ def refusal(response: httpx.Response, *, now_ms: int, key: str | None = None) ->
 
 
 def _of_exchange(response: httpx.Response) -> _Reason:
-    """Return the reason of a refusal whose code is in a header, as for key exchanges."""
+    """Return the reason of a refusal from its header `X-Error-Code`, as key exchanges send it."""
     code = response.headers.get("X-Error-Code")
     if code is None:
         return _Reason(UNKNOWN, "the answer cannot be read")
@@ -147,7 +147,7 @@ def _integer(text: str | None) -> int | None:
 
 
 def _receipt(header: str | None) -> str | None:
-    """Return the signed receipt in PAYMENT-RESPONSE; None if there is none."""
+    """Return the signed receipt in *header*, a PAYMENT-RESPONSE; None if it has none."""
     try:
         settled = decode_json(decode_base64(header or ""), _SETTLEMENT)
     except Undecodable:

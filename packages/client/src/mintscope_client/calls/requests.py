@@ -22,7 +22,10 @@ def call_of(  # noqa: PLR0913 - the parts of a call
     query: tuple[tuple[str, str], ...] = (),
     takes_key: bool = False,
 ) -> ApiCall[Data]:
-    """Return a free call of *path*, whose answer has an envelope; *body* becomes JSON."""
+    """Return a free call of *path*, whose answer has an envelope.
+
+    body    the fields of the JSON body; None: no body
+    """
     return ApiCall(
         name=f"{method} {path}",
         method=method,
@@ -37,7 +40,7 @@ def call_of(  # noqa: PLR0913 - the parts of a call
 def bare_call(
     path: str, kind: type[Data], body: Mapping[str, Any], *, takes_key: bool = False
 ) -> ApiCall[Data]:
-    """Return a call under /api, whose answers have no envelope and need no credential."""
+    """Return a call of a path under /api: it needs no credential; its answer has no envelope."""
     return ApiCall(
         name=path,
         method="POST",
@@ -55,7 +58,7 @@ def segment(text: str) -> str:
 
 
 def query_of(fields: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
-    """Return the fields that have a value, as text; `from_` is sent as `from`."""
+    """Return *fields* without None as query text; `from_` is sent as `from`."""
     return tuple(
         (name.rstrip("_"), text_of(value)) for name, value in fields.items() if value is not None
     )
@@ -64,7 +67,7 @@ def query_of(fields: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
 def text_of(value: object) -> str:
     """Return *value* as query text; a time becomes Unix seconds.
 
-    Raises ValueError for a datetime without a time zone, which names no certain time.
+    Raises ValueError for a datetime without a time zone, because it is ambiguous.
     """
     if not isinstance(value, datetime):
         return str(value)
@@ -74,13 +77,13 @@ def text_of(value: object) -> str:
 
 
 def page_of(limit: int, cursor: str | None) -> tuple[tuple[str, str], ...]:
-    """Return the query of the page at *cursor*, of *limit* lines; None: the first page."""
+    """Return the query for *limit* lines from *cursor*; None: from the first line."""
     at = () if cursor is None else (("cursor", cursor),)
     return (("limit", str(limit)), *at)
 
 
 def camel(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *fields* with the names that the API uses."""
+    """Return *fields* with their names in camelCase, as the API has them."""
     return {_camel_name(name): value for name, value in fields.items()}
 
 

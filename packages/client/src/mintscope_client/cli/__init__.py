@@ -1,1 +1,1 @@
-"""Commands that read from any service; their arguments never hold the credential."""
+"""Commands that read from any service; the credential is never an argument."""

@@ -1,4 +1,4 @@
-"""`mintscope batch`: the reports of several tokens."""
+"""`mintscope batch`: prints the reports of several tokens."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""`mintscope candles`: the candles of a token."""
+"""`mintscope candles`: prints the candles of a token."""
 
 from typing import Annotated, Final
 

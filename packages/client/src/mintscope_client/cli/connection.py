@@ -90,7 +90,7 @@ TIMEFRAME: Final = typer.Option(
 
 
 def credential_of(file: Path | None) -> str | None:
-    """Return the credential in the file or the environment.  Raises ValueError."""
+    """Return the credential in *file*, or in the environment if None.  Raises ValueError."""
     if file is None:
         # A client has no other configuration: it reads no settings file.
         return os.environ.get(CREDENTIAL_VARIABLE, "").strip() or None  # noqa: TID251
@@ -105,7 +105,7 @@ def credential_of(file: Path | None) -> str | None:
 def connected(
     url: str, credential_file: Path | None, max_credits: int | None, patience_s: float = PATIENCE_S
 ) -> Iterator[Client]:
-    """Yield a client; its exceptions end the command, with one line on stderr."""
+    """Yield a client; an exception of its calls ends the command, with one line on stderr."""
     try:
         credential = credential_of(credential_file)
         budget = CreditBudget(credits_in_all=max_credits)
@@ -118,7 +118,7 @@ def connected(
         except errors.ClientError as failure:
             typer.echo(f"mintscope: {visible(str(failure))}", err=True)
             raise typer.Exit(exit_of(failure)) from None
-        except BrokenPipeError:  # the reader of the output has closed it
+        except BrokenPipeError:  # the program that read the output has closed the pipe
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise typer.Exit(Exit.FAILED) from None
 

@@ -1,4 +1,4 @@
-"""`mintscope get`: the report of a token."""
+"""`mintscope get`: prints the report of a token."""
 
 import msgspec
 import typer

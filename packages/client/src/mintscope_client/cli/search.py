@@ -1,4 +1,4 @@
-"""`mintscope search`: the tokens that a service follows."""
+"""`mintscope search`: lists the tokens that a service follows."""
 
 from typing import Annotated, Final, get_args
 

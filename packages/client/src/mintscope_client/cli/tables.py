@@ -18,7 +18,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a ta
 
 
 def print_rows(columns: Sequence[str], rows: Sequence[Sequence[Cell]], *, as_json: bool) -> None:
-    """Print *rows* as a table, or as a JSON list of objects; *columns* are its camelCase keys."""
+    """Print *rows* as a table, or as a JSON list of objects; *columns* are the camelCase keys."""
     if as_json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
         return
@@ -44,7 +44,7 @@ def print_json(value: object) -> None:
 def visible(text: str) -> str:
     """Return *text*, which may be untrusted, as one line that is safe on a terminal.
 
-    Control characters, and characters that hide or reverse text, are shown by number.
+    Control characters, and characters that hide or reverse text, are replaced by their numbers.
     """
     encoding = sys.stdout.encoding or "utf-8"
     return escaped(text).encode(encoding, "backslashreplace").decode(encoding)

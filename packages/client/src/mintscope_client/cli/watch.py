@@ -1,4 +1,4 @@
-"""`mintscope watch`: reports as they change."""
+"""`mintscope watch`: prints reports when they change."""
 
 import json
 from typing import Annotated
@@ -30,9 +30,9 @@ def watch(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Print the price and RSI of tokens as they change; each minute costs a credit per token.
+    """Print the price and RSI of tokens when they change; each minute costs a credit per token.
 
-    With --json, a line of JSON for each change: slot, and the whole report.
+    With --json, print a line of JSON for each change, with the slot and the whole report.
     """
     with connected(url, credential_file, max_credits, patience_s) as client:
         for number, live in enumerate(client.stream(mints), 1):
@@ -42,7 +42,7 @@ def watch(
 
 
 def _json(live: LiveReport) -> str:
-    """Return one line in ASCII, so that no text in it can command a terminal."""
+    """Return *live* as one line of JSON in ASCII, so that no text in it can command a terminal."""
     return json.dumps({"slot": live.slot, "report": msgspec.to_builtins(live.report)})
 
 

@@ -1,5 +1,6 @@
-"""The endpoints, a file for each group: results, options and calls.
+"""The endpoints: a module for each group of them, with results, options and calls.
 
 Results have the fields that `GET /openapi.json` describes; fields that a newer service adds are
-ignored.  A call is data until a client sends it; `methods` names the calls that clients have.
+ignored.  A function of these modules returns a call, which a client then sends.  `methods` lists
+the methods of clients.
 """

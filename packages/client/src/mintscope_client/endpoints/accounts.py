@@ -39,7 +39,7 @@ class KeyOwner(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RotatedKey(msgspec.Struct, frozen=True, rename="camel"):
-    """The key that replaces another key, which expires at `before_ends_at`."""
+    """The key that replaces another key, which is valid until `before_ends_at`."""
 
     api_key: str
     key_id: int
@@ -56,14 +56,14 @@ class RevokedKey(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ScopesAsked(msgspec.Struct, frozen=True, rename="camel"):
-    """Scopes that are requested, and the next step in words."""
+    """The requested scopes, and a text that describes the next step."""
 
     scopes_asked_for: list[str]
     message: str
 
 
 class KeyUse(msgspec.Struct, frozen=True, rename="camel"):
-    """An active key, its spending of this month, and its cap."""
+    """An active key, the credits that it has spent in this month, and its cap."""
 
     key_id: int
     name: str
@@ -74,7 +74,7 @@ class KeyUse(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AccountHoldings(msgspec.Struct, frozen=True, rename="camel"):
-    """The credits of an account, and the spending of each of its keys."""
+    """The credits of an account, and the credits that each of its keys has spent."""
 
     user_id: int
     username: str
@@ -84,7 +84,7 @@ class AccountHoldings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CappedKey(msgspec.Struct, frozen=True, rename="camel"):
-    """A key and its limits; without networks it is accepted from any address."""
+    """A key and its limits; if *networks* is empty, it is accepted from any address."""
 
     key_id: int
     month_credits_max: int | None
@@ -92,7 +92,7 @@ class CappedKey(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CreditDeposit(msgspec.Struct, frozen=True, rename="camel"):
-    """Credits that were moved into the account, and those left."""
+    """The number of credits moved into the account, and the numbers left on both sides."""
 
     credits: int
     balance: int
@@ -100,7 +100,7 @@ class CreditDeposit(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CreditWithdrawal(msgspec.Struct, frozen=True):
-    """The credit token that was created; *token* is like a password."""
+    """The credit token that was created; store *token* like a password."""
 
     token: str
     credits: int
@@ -149,7 +149,7 @@ def me() -> ApiCall[KeyOwner]:
 
 
 def rotate_key(overlap: Literal["1h", "24h", "7d"] = "1h") -> ApiCall[RotatedKey]:
-    """Return the call that rotates this key; the old one ends after *overlap*."""
+    """Return the call that rotates this key; the old key is valid for *overlap* more."""
     body = {"overlap": overlap}
     return call_of("POST", "/v1/me/key/rotate", RotatedKey, body, takes_key=True)
 
@@ -166,7 +166,7 @@ def ask_for_scopes(scopes: Sequence[Scope], motivation: str = "") -> ApiCall[Sco
 
 
 def account() -> ApiCall[AccountHoldings]:
-    """Return the call for the credits of the account, and the spending of each key."""
+    """Return the call for the credits of the account, and the spent credits of each key."""
     return call_of("GET", "/v1/account", AccountHoldings)
 
 
@@ -177,7 +177,7 @@ def cap_key(
 ) -> ApiCall[CappedKey]:
     """Return the call that tightens the limits of a key; None leaves a limit unchanged.
 
-    networks    addresses, or networks in CIDR notation, that the key is accepted from
+    networks    the addresses, or networks in CIDR notation, from which the key is accepted
     """
     body: dict[str, Any] = {}
     if month_credits_max is not None:
@@ -188,14 +188,20 @@ def cap_key(
 
 
 def deposit(credit_token: str, credit_count: int | None = None) -> ApiCall[CreditDeposit]:
-    """Return the call that moves credits of *credit_token* into the account; None: all."""
+    """Return the call that moves credits from *credit_token* into the account.
+
+    credit_count    the number of credits; None: all credits of the token
+    """
     body = {"creditToken": credit_token} | _counted(credit_count)
     path = "/v1/account/credits/deposit"
     return call_of("POST", path, CreditDeposit, body, takes_key=True)
 
 
 def withdraw(credit_count: int | None = None) -> ApiCall[CreditWithdrawal]:
-    """Return the call that moves credits of the account to a new credit token; None: all."""
+    """Return the call that moves credits from the account to a new credit token.
+
+    credit_count    the number of credits; None: all credits of the account
+    """
     path = "/v1/account/credits/withdraw"
     body = _counted(credit_count)
     return call_of("POST", path, CreditWithdrawal, body, takes_key=True)
@@ -213,7 +219,7 @@ def wallet_challenge(wallet: str) -> ApiCall[WalletChallenge]:
 
 
 def link_wallet(wallet: str, challenge: str, signature: str) -> ApiCall[LinkedWallets]:
-    """Return the call that links *wallet* by its *signature* of *challenge*, in base58."""
+    """Return the call that links *wallet*; *signature* is its base58 signature of *challenge*."""
     body = {"wallet": wallet, "challenge": challenge, "signature": signature}
     return call_of("POST", "/v1/account/wallets", LinkedWallets, body)
 
@@ -264,7 +270,7 @@ def watchlists() -> ApiCall[WatchlistLines]:
 
 
 def make_watchlist(name: str) -> ApiCall[FilledWatchlist]:
-    """Return the call that creates a watchlist."""
+    """Return the call that creates a watchlist with the name *name*."""
     return call_of("POST", "/v1/groups", FilledWatchlist, {"name": name}, takes_key=True)
 
 
@@ -279,7 +285,7 @@ def rename_watchlist(group_id: int, name: str) -> ApiCall[FilledWatchlist]:
 
 
 def delete_watchlist(group_id: int) -> ApiCall[WatchlistLines]:
-    """Return the call that deletes a watchlist and returns the others."""
+    """Return the call that deletes a watchlist and returns the other watchlists."""
     return call_of("DELETE", f"/v1/groups/{group_id}", WatchlistLines)
 
 

@@ -1,4 +1,4 @@
-"""Signals, which are alerts over one number of a report, and their firings."""
+"""Signals, as the API calls alerts over one number of a report, and their firings."""
 
 from typing import Final, Literal, TypeAlias, TypedDict
 
@@ -44,7 +44,7 @@ class SignalRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class MadeSignal(SignalRule, frozen=True, kw_only=True, rename="camel"):
-    """A signal, and the secret that signs its webhooks; keep it."""
+    """A signal, and the secret that signs its webhooks, which is shown only now."""
 
     webhook_secret: str
 
@@ -98,7 +98,7 @@ class SignalEvent(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SignalEventsPage(msgspec.Struct, frozen=True, rename="camel"):
-    """Events, newest first."""
+    """Firings, newest first."""
 
     events: list[SignalEvent]
     next_cursor: str | None
@@ -107,14 +107,19 @@ class SignalEventsPage(msgspec.Struct, frozen=True, rename="camel"):
 class SignalParts(TypedDict, total=False):
     """The settings of a signal other than its name, mint, field and kind.
 
-    level, margin       of above, below and crosses
-    percent, window_s   of changes_by
-    compared_with, direction   of crosses_field, beside margin: the other field; "up" or "down"
-    fires               "once", "hourly" or "each", which is the default of the API
-    message             a text of your own, in its e-mails and webhooks
-    expires_at          when it ends, Unix seconds; None: never
-    candles             "closed": evaluated as each minute ends
-    least_confidence    "low", "medium" or "high": reports below it are not evaluated
+    level, margin       of `above`, `below` and `crosses`: the level, and the distance that the
+                        value must move back before the signal can fire again
+    percent, window_s   of `changes_by`: the change, and the span over which it is measured, in
+                        seconds
+    compared_with, direction   of `crosses_field`, which has `margin` too: the other field; "up" or
+                               "down", None for both
+    fires               how often it can fire: "once", "hourly" or "each" (the default)
+    message             a text of yours that its e-mails and webhooks contain
+    expires_at          the time at which the signal ends, Unix seconds; None: never
+    candles             "all" (the default): evaluated after every slot; "closed": when a minute
+                        ends, without open candles
+    least_confidence    "low", "medium" (the default) or "high": reports whose price has less
+                        confidence are not evaluated
     webhook_url         the URL that firings are sent to; None: no webhook
     email               whether firings are sent by e-mail
     telegram            whether firings are sent to the Telegram chat of the account
@@ -137,7 +142,7 @@ class SignalParts(TypedDict, total=False):
 
 
 class SignalChanges(SignalParts, total=False):
-    """Changes to a signal; fields that are not named stay as they are."""
+    """Changes to a signal; settings that are left out do not change."""
 
     name: str
     is_active: bool
@@ -162,7 +167,8 @@ def make_signal_of(
 ) -> ApiCall[MadeSignal]:
     """Return the call that creates a signal on a condition, in the syntax of screens.
 
-    where    one comparison of a report's numbers, or a crossing: "crosses_below(rsi_h1, 30)"
+    where    one comparison of two numbers of a report or of a number and a level, or one crossing,
+             for example "crosses_below(rsi_h1, 30)"
     """
     expect_known(parts, SignalParts)
     body = {"name": name, "mint": mint, "kind": "condition", "where": where} | camel(parts)
@@ -170,7 +176,7 @@ def make_signal_of(
 
 
 def signal(signal_id: int) -> ApiCall[SignalRule]:
-    """Return the call for a signal."""
+    """Return the call for one signal."""
     return call_of("GET", f"/v1/signals/{signal_id}", SignalRule)
 
 
@@ -181,7 +187,7 @@ def change_signal(signal_id: int, **changes: Unpack[SignalChanges]) -> ApiCall[S
 
 
 def delete_signal(signal_id: int) -> ApiCall[SignalRules]:
-    """Return the call that deletes a signal and returns the others."""
+    """Return the call that deletes a signal and returns the other signals."""
     return call_of("DELETE", f"/v1/signals/{signal_id}", SignalRules)
 
 
@@ -196,7 +202,7 @@ def signal_events(signal_id: int) -> PagedCall[SignalEventsPage, SignalEvent]:
 
 
 def renew_signal_secret(signal_id: int) -> ApiCall[MadeSignal]:
-    """Return the call that rotates the webhook secret; both secrets sign for 24 hours."""
+    """Return the call that creates a new webhook secret; the old one also signs for 24 hours."""
     return call_of("POST", f"/v1/signals/{signal_id}/secret", MadeSignal)
 
 

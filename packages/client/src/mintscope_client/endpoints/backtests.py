@@ -13,12 +13,16 @@ from mintscope_client.calls.requests import Moment, query_of, segment, text_of
 from mintscope_client.endpoints.reports import WhyNot
 
 TestedTimeframe: TypeAlias = Literal["m1", "m5", "m15", "m30", "h1", "h4", "d1"]
-CANDLES_A_CREDIT: Final = 10_000  # of a backtest
-CREDITS_A_TOKEN: Final = 4  # of a backtest, at most: one for each stored timeframe
+CANDLES_A_CREDIT: Final = 10_000  # candles that a backtest reads for each credit
+# The most credits for a token of a backtest: one for each stored timeframe
+CREDITS_A_TOKEN: Final = 4
 
 
 class ReturnsOfFiring(msgspec.Struct, frozen=True):
-    """Returns of a purchase sold after 5 minutes, 1 or 4 hours, or a day; None until then."""
+    """Returns of a purchase that is sold after 5 minutes, 1 hour, 4 hours or a day.
+
+    A return is None until that time has passed.
+    """
 
     m5: float | None
     h1: float | None
@@ -27,9 +31,11 @@ class ReturnsOfFiring(msgspec.Struct, frozen=True):
 
 
 class RuleFiring(msgspec.Struct, frozen=True):
-    """One time at which the condition became true: the end of a candle, and its close in USD.
+    """One time at which the condition became true, with the close of the candle that ended then.
 
-    best, worst    changes to the highest and lowest price within a day so far, as fractions
+    t              Unix seconds; price: the close in USD
+    best, worst    the changes to the highest and the lowest price of the following day, so far, as
+                   fractions
     """
 
     t: int
@@ -40,9 +46,9 @@ class RuleFiring(msgspec.Struct, frozen=True):
 
 
 class RuleHorizon(msgspec.Struct, frozen=True, rename="camel"):
-    """Returns after one horizon: of the firings, and of all times as the chance baseline.
+    """Returns after one horizon: of the firings, and (`all_...`) of all evaluations for comparison.
 
-    hit_rate    the part above 0
+    hit_rate    the share of the returns that are above 0, 0 to 1
     """
 
     after: str
@@ -55,7 +61,7 @@ class RuleHorizon(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BacktestedToken(msgspec.Struct, frozen=True):
-    """One token of a backtest of several: its results, or the reason why there are none."""
+    """One token of a backtest of several tokens: its results, or the reason why it has none."""
 
     token: str
     first: int | None
@@ -72,11 +78,13 @@ class TokenFiring(RuleFiring, frozen=True, kw_only=True):
 
 
 class TokensBacktest(msgspec.Struct, frozen=True):
-    """The firings of a condition in the past of several tokens, and their returns together.
+    """The firings of a condition in the past of several tokens, and the returns of all of them.
 
-    candles     that were read: one credit for each 10,000, if there was an evaluation
-    looks       candles at whose end the condition was evaluated, of all tokens
-    fired       how often it became true; *firings* are the newest 500, oldest first
+    candles     the number of candles that were read; each 10,000 cost one credit, if there was an
+                evaluation
+    looks       the number of evaluations of the condition, of all tokens together
+    fired       the number of times that the condition became true; *firings* has the newest 500,
+                oldest first
     """
 
     tf: str
@@ -91,9 +99,10 @@ class TokensBacktest(msgspec.Struct, frozen=True):
 class TokenBacktest(msgspec.Struct, frozen=True, rename={"from_": "from"}):
     """The firings of a condition; times are Unix seconds.
 
-    from_, to   the first and last evaluation; None: there was none
-    looks       candles at whose end the condition was evaluated
-    fired       how often it became true; *firings* are the newest 500, oldest first
+    from_, to   the times of the first and last evaluation; None: there was no evaluation
+    looks       the number of evaluations of the condition
+    fired       the number of times that the condition became true; *firings* has the newest 500,
+                oldest first
     """
 
     token: str
@@ -109,12 +118,15 @@ class TokenBacktest(msgspec.Struct, frozen=True, rename={"from_": "from"}):
 class BacktestQuery(TypedDict, total=False):
     """The period and settings of a backtest.
 
-    tf          the candles at whose ends the condition is evaluated, "m5" by default
-    from_, to   the first and last evaluation, Unix seconds or a datetime with a time zone: by
-                default as far back as 10,000 candles reach, until now
-    fee_bps     loss of a purchase, and of a sale, basis points, 30 by default
-    trade_usd   size of a trade, dollars, whose price impact lowers the returns; 0 by default
-    candles     "all": fields of wider candles include the candle then open; "closed" by default
+    tf          the timeframe: the condition is evaluated at the end of each of its candles; "m5" by
+                default
+    from_, to   the times of the first and last evaluation, Unix seconds or a datetime with a time
+                zone; by default the newest 10,000 candles
+    fee_bps     the loss of each purchase and each sale by fees, in basis points; 30 by default
+    trade_usd   the size of a trade in US dollars, whose price impact lowers the returns; 0 by
+                default
+    candles     "closed" (the default): fields of wider timeframes have the values of the newest
+                closed candle; "all": those of the candle that was open then
     """
 
     tf: TestedTimeframe
@@ -128,7 +140,7 @@ class BacktestQuery(TypedDict, total=False):
 def backtest(mint: str, where: str, **asked: Unpack[BacktestQuery]) -> ApiCall[TokenBacktest]:
     """Return the call for the past firings of *where* for *mint*.  Costs one credit.
 
-    where    a condition, as GET /v1/screen describes it: "crosses_below(rsi_m5, 30)"
+    where    a condition, in the syntax of GET /v1/screen: "crosses_below(rsi_m5, 30)"
     """
     expect_known(asked, BacktestQuery)
     names = {"fee_bps": "feeBps", "trade_usd": "tradeUsd"}
@@ -152,7 +164,7 @@ def backtest_tokens(
 
     It costs one credit for each 10,000 candles that are read.
 
-    where    a condition, as GET /v1/screen describes it: "crosses_below(rsi_m5, 30)"
+    where    a condition, in the syntax of GET /v1/screen: "crosses_below(rsi_m5, 30)"
     """
     expect_known(asked, BacktestQuery)
     names = {"fee_bps": "feeBps", "from_": "from", "trade_usd": "tradeUsd"}

@@ -1,4 +1,4 @@
-"""Lists of tokens: by name, or by a condition; and the on-chain metadata of one token."""
+"""Lists of tokens, found by name or by a condition; and the on-chain metadata of one token."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, TypedDict
@@ -19,9 +19,9 @@ Sort: TypeAlias = Literal[
 
 
 class ChangeOfPrice(msgspec.Struct, frozen=True):
-    """Price changes as fractions: 0.05 is five percent up; None if the token is too young.
+    """Price changes as fractions: 0.05 is five percent up; None if there is no earlier price.
 
-    d1   of a token younger than a day since its first price
+    d1   the change within a day; of a token with its first price less than a day ago, since then
     """
 
     m5: float | None
@@ -36,12 +36,13 @@ class TokenLine(msgspec.Struct, frozen=True, rename="camel"):
     volume_usd_d1       USD bought and sold within a day
     swaps_d1            the swaps of a day that set the price
     market_cap_usd      price times supply
-    ready_timeframes    those with enough candles for all indicators
-    tracked_since       Unix seconds; age_s: seconds from then until the list was made
-    ui_multiplier       how many tokens wallets show for one (ScaledUiAmount of Token-2022)
-    change_since        when the first price was, Unix seconds, if that is younger than a day:
-                        change.d1 is since then
-    name_cleaned        name or symbol held characters that are never shown
+    ready_timeframes    the timeframes with enough candles for all indicators
+    tracked_since       Unix seconds; age_s: the seconds from then until the list was made
+    ui_multiplier       the number of tokens that wallets show for each token that the mint counts
+                        (ScaledUiAmount of Token-2022)
+    change_since        the time of the first price, Unix seconds, if it is less than a day ago:
+                        change.d1 counts from then
+    name_cleaned        whether the name or symbol had characters that are never shown
     look_alike_of       the mint of a larger token whose symbol or name looks the same
     """
 
@@ -64,7 +65,7 @@ class TokenLine(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokensPage(msgspec.Struct, frozen=True, rename="camel"):
-    """Tokens as of a final slot, whose time is *as_of*, in Unix seconds."""
+    """Tokens as of the final slot *slot*; *as_of* is the time of that slot in Unix seconds."""
 
     tokens: list[TokenLine]
     slot: int | None
@@ -73,14 +74,15 @@ class TokensPage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokenMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """The facts of a mint on chain; `GET /openapi.json` describes each field.
+    """The data of a mint on chain; `GET /openapi.json` describes each field.
 
-    supply       in the smallest unit, as text: it may need 64 bits
-    in_words     the powers of its owners, in sentences
-    read_at      time of the read from the chain, Unix seconds
-    ui_multiplier   how many tokens wallets show for one; new_ui_multiplier: its replacement,
-                    at new_ui_multiplier_at, Unix seconds
-    name_cleaned    name or symbol held characters that are never shown
+    supply       in the smallest unit, as text, because it can exceed the integers of JSON in other
+                 languages
+    in_words     sentences that describe what the authorities of the mint can do
+    read_at      the time at which the data was read from the chain, Unix seconds
+    ui_multiplier   the number of tokens that wallets show for each token that the mint counts;
+                    new_ui_multiplier replaces it at new_ui_multiplier_at, Unix seconds
+    name_cleaned    whether the name or symbol had characters that are never shown
     look_alike_of   the mint of a larger token whose symbol or name looks the same
     """
 
@@ -106,9 +108,9 @@ class TokenMetadata(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ScreenedToken(msgspec.Struct, frozen=True):
-    """One token that was found.
+    """One token of a screen.
 
-    values    the fields that are shown, by their names; None: not known, or too few candles yet
+    values    the fields that were requested, by name; None: unknown, or too few candles yet
     """
 
     mint: str
@@ -118,7 +120,7 @@ class ScreenedToken(msgspec.Struct, frozen=True):
 
 
 class ScreenPage(msgspec.Struct, frozen=True, rename="camel"):
-    """Tokens that were found, as of a final slot, whose time is *as_of*, in Unix seconds.
+    """Tokens of a screen as of the final slot *slot*; *as_of* is its time in Unix seconds.
 
     matches    the number of tokens on all pages
     """
@@ -133,8 +135,9 @@ class ScreenPage(msgspec.Struct, frozen=True, rename="camel"):
 class TokenQuery(TypedDict, total=False):
     """The options of a list of tokens.
 
-    sort     the sort key, as GET /v1/tokens lists them; of a day if no other span is named
-    order    "asc": the smallest first
+    sort     the sort key, one of those that GET /v1/tokens describes; a key without a span means
+             that of a day
+    order    "asc": the smallest value first
     limit    the number of tokens on a page, up to 100
     """
 
@@ -144,9 +147,9 @@ class TokenQuery(TypedDict, total=False):
 
 
 def tokens(text: str = "", **asked: Unpack[TokenQuery]) -> PagedCall[TokensPage, TokenLine]:
-    """Return pages of tokens whose name or symbol has *text* or whose mint starts with it.
+    """Return the pages of tokens that match *text*.  Free.
 
-    Free.
+    text    a part of the name or symbol, or the beginning of the mint; None: all tokens
     """
     expect_known(asked, TokenQuery)
     fields = {"query": text or None, **asked}
@@ -167,9 +170,11 @@ class ScreenQuery(TypedDict, total=False):
     """The options of a screen.
 
     sort     the field to sort by, "volume_d1" by default
-    order    "asc": the smallest first
-    fields   that are shown: by default price, those of the condition, and that of *sort*
-    limit    the number of tokens on a page, 100 by default and at most: each page costs the same
+    order    "asc": the smallest value first
+    fields   the fields in the answer: by default the price, the fields of the condition and the
+             field *sort*
+    limit    the number of tokens on a page, up to 100, the default; a page costs the same with
+             fewer
     """
 
     sort: str
@@ -179,9 +184,11 @@ class ScreenQuery(TypedDict, total=False):
 
 
 def screen(where: str = "", **asked: Unpack[ScreenQuery]) -> PagedCall[ScreenPage, ScreenedToken]:
-    """Return the pages of tokens for which *where* is true.  A page costs a credit unless empty.
+    """Return the pages of tokens for which *where* is true.
 
-    where    a condition, as GET /v1/screen describes it: "liquidity > 100000 and rsi_h1 < 30"
+    A page costs one credit, an empty page nothing.
+
+    where    a condition, in the syntax of GET /v1/screen: "liquidity > 100000 and rsi_h1 < 30"
     """
     expect_known(asked, ScreenQuery)
     fields = {"where": where or None, **asked}

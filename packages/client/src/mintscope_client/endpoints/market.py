@@ -8,7 +8,7 @@ from mintscope_client.endpoints.series import AmountOfToken, PriceOfSwap
 
 
 class PoolTraded(msgspec.Struct, frozen=True, rename="camel"):
-    """Volume of a pool within a span: USD, swaps, and distinct signers."""
+    """The volumes of a pool within a span, in USD, and the numbers of swaps and traders."""
 
     volume_usd: float
     buy_volume_usd: float
@@ -17,7 +17,7 @@ class PoolTraded(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PoolMove(msgspec.Struct, frozen=True):
-    """The fraction by which a buy of *usd* raises the price, and a sell lowers it."""
+    """The fractions by which a buy of *usd* raises the price of a pool, and a sell lowers it."""
 
     usd: int
     buy: float
@@ -25,9 +25,10 @@ class PoolMove(msgspec.Struct, frozen=True):
 
 
 class PoolSpans(msgspec.Struct, frozen=True, rename="camel"):
-    """Volume of a pool within whole spans of five minutes: USD and swaps.
+    """The trades of a pool within whole spans of five minutes: the volumes in USD and the swaps.
 
-    since   from when on swaps are counted, Unix seconds; None: an older server
+    since   the time from which swaps are counted, Unix seconds; None: the server is older than this
+            field
     """
 
     volume_usd: float
@@ -37,7 +38,7 @@ class PoolSpans(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PoolMigration(msgspec.Struct, frozen=True, rename={"from_": "from"}):
-    """The curve, the pool that replaced it, and the slot of the migration."""
+    """A migration: the bonding curve, the pool that replaced it, and the slot."""
 
     from_: str
     to: str
@@ -47,17 +48,18 @@ class PoolMigration(msgspec.Struct, frozen=True, rename={"from_": "from"}):
 class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
     """One pool; unknown values are None.
 
-    venue, quote    its program, and the mint that the token is traded for
+    venue, quote    the name of its program, and the mint that the token is traded for
     last_swap_at    Unix seconds
-    weight          its weight in the price, 0 to 1
-    agrees          its price is within 2 % of the price
-    quote_usd, token_usd    reserves of each side, USD
-    m5, kept        of the last 5 minutes, and since `swaps_since`
-    h1, d1          of the newest 12 and 288 spans of 5 minutes
-    since           time of its first swap since tracking began, Unix seconds
-    fee             of a swap, 0.0025 is 0.25 %; None: not known
-    progress        of a curve: the part of the way to its pool, 0 to 1
-    moves           price impact of 100, 1,000 and 10,000 USD; is_estimate: approximate
+    weight          its share of the weight of all pools that decide the price, 0 to 1
+    agrees          whether its price is within 2 % of the price of the token
+    quote_usd, token_usd    the value of the quote and of the tokens in the pool, USD
+    m5, kept        its trades of the last 5 minutes, and of all swaps since `swaps_since`
+    h1, d1          its trades of the newest 12 and 288 spans of 5 minutes
+    since           the time of its first swap since tracking began, Unix seconds
+    fee             the fee of a swap as a fraction: 0.0025 is 0.25 %; None: not known
+    progress        of a bonding curve: how much of the way to its migration is done, 0 to 1
+    moves           the price impact of trades of 100, 1,000 and 10,000 USD; is_estimate: it is
+                    approximate
     """
 
     pool: str
@@ -82,7 +84,7 @@ class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokenPools(msgspec.Struct, frozen=True, rename="camel"):
-    """The pools of a token as of a final slot, the heaviest first; times are Unix seconds."""
+    """The pools of a token as of a final slot, the greatest weight first, in Unix seconds."""
 
     token: str
     pools: list[TokenPool]
@@ -103,12 +105,12 @@ def pools(mint: str) -> ApiCall[TokenPools]:
 
 
 class TokenHolder(msgspec.Struct, frozen=True):
-    """One of the largest accounts.
+    """One of the largest token accounts of a token.
 
-    owner   None if the account could not be read
-    share   of the supply, 0 to 1; None for a supply of 0
+    owner   the address that can move the tokens; None if the account could not be read
+    share   the part of the supply that it holds, 0 to 1; None if the supply is 0
     kind    "burned", "locked", "pool" or "other"
-    name    of the burn address, locker or exchange
+    name    the name of the burn address, locker or exchange; None if `kind` is "other"
     """
 
     account: str
@@ -129,9 +131,9 @@ NAMES = {
 class TokenHolders(msgspec.Struct, frozen=True, rename=NAMES):
     """The 20 largest accounts of a token, the largest first.
 
-    burned        held by these accounts at burn addresses
+    burned        the amount in those of the accounts that are burn addresses
     top20_share   the share of `supply_without_burned` in those accounts whose kind is "other"
-    read_at       when the node was asked, Unix seconds
+    read_at       the time at which the node was queried, Unix seconds
     """
 
     token: str
@@ -156,7 +158,12 @@ def holders(mint: str) -> ApiCall[TokenHolders]:
 
 
 class TraderCounts(msgspec.Struct, frozen=True, rename="camel"):
-    """The number of traders within a span; shares of the traders with the most flow, 0 to 1."""
+    """The traders within a span: their numbers and their trades.
+
+    flow_usd    US dollars that changed hands
+    top_share, top10_share    the share of `flow_usd` of the largest trader and of the ten largest
+                              traders, 0 to 1
+    """
 
     buyers: int
     sellers: int
@@ -168,10 +175,11 @@ class TraderCounts(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SpanTraderCounts(TraderCounts, frozen=True, rename="camel"):
-    """The number of traders within whole spans of five minutes.
+    """The traders within whole spans of five minutes: their numbers and their trades.
 
-    since       from when on swaps are counted, Unix seconds
-    is_capped   a span had more traders than are kept: others count only in swaps and flow
+    since       the time from which swaps are counted, Unix seconds
+    is_capped   whether a span had more traders than the service records: the others count only in
+                `swaps` and `flow_usd`
     """
 
     since: int
@@ -181,8 +189,9 @@ class SpanTraderCounts(TraderCounts, frozen=True, rename="camel"):
 class TokenTrader(msgspec.Struct, frozen=True, rename="camel"):
     """One trader; times are Unix seconds.
 
-    trader          the beginning of the address that signs
-    realised_usd    gained on tokens that were bought and sold; None without both
+    trader          the first 8 characters of the signer's address
+    realised_usd    the gain in USD on tokens that were both bought and sold; None without a
+                    purchase and a sale
     """
 
     trader: str
@@ -197,11 +206,13 @@ class TokenTrader(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TradingShares(msgspec.Struct, frozen=True, rename="camel"):
-    """Parts of all that changed hands, 0 to 1; None if nothing did.
+    """Shares of the trades of a token, 0 to 1; None if there was no trade.
 
-    round_trips   bought and sold by one signer in one transaction
-    sandwiches    two swaps of a signer around a swap of another
-    each_slot     of traders in at least half of the slots with a trade; None below 20 such slots
+    round_trips   the part of the flow of swaps whose signer bought and sold the token in one
+                  transaction
+    sandwiches    the part of the flow of pairs of swaps of a signer around a swap of another signer
+    each_slot     the part of the flow of traders that traded in at least half of the slots with a
+                  trade; None if fewer than 20 slots have one
     """
 
     round_trips: float | None
@@ -210,7 +221,7 @@ class TradingShares(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class FirstBuyer(msgspec.Struct, frozen=True, rename="camel"):
-    """The first purchase of a trader, at a time in Unix seconds."""
+    """The first purchase of a trader; times are Unix seconds."""
 
     trader: str
     at: int
@@ -219,7 +230,7 @@ class FirstBuyer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokenLaunch(msgspec.Struct, frozen=True, rename="camel"):
-    """Purchases of the first three slots with a trade, and the holdings of their buyers."""
+    """The purchases in the first three slots with a trade, and their buyers' balance now."""
 
     buyers: int
     bought: AmountOfToken
@@ -227,10 +238,10 @@ class TokenLaunch(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TokenTraders(msgspec.Struct, frozen=True, rename="camel"):
-    """Traders of a token: of the last 5 minutes, and of all swaps since *swaps_since*.
+    """The traders of a token, of the last 5 minutes (`m5`) and of all swaps since *swaps_since*.
 
-    h1, d1                 of the newest 12 and 288 spans of 5 minutes; None: not booked yet, or an
-                           older server
+    h1, d1                 of the newest 12 and 288 spans of 5 minutes; None: no swap is recorded
+                           yet, or the server is older than these fields
     first_buyers, launch   None if not all swaps since tracking began were read
     """
 
@@ -247,7 +258,9 @@ class TokenTraders(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def traders(mint: str, *, limit: int | None = None) -> ApiCall[TokenTraders]:
-    """Return the call for the traders of *mint*.  Costs one credit, or none without any of a day.
+    """Return the call for the traders of *mint*.
+
+    It costs one credit, or nothing if the token was not traded within a day.
 
     limit    the number of traders, up to 100
     """

@@ -1,4 +1,4 @@
-"""The methods of clients: one row for each call, in the order of the documentation."""
+"""The methods of clients: one row per call, in the order of the documentation."""
 
 from mintscope_client.calls.bound import AsyncRaw, Method, PagedMethod, Raw
 from mintscope_client.endpoints import (
@@ -80,12 +80,12 @@ class PagedMethods:
 
 
 class RawResponses(Methods, Raw):
-    """The same calls, each of which returns the whole answer: status, headers, credits left."""
+    """The methods that return whole answers: the data with status, headers and credits left."""
 
     balance = Method(purchases.balance)
 
 
 class AsyncRawResponses(Methods, AsyncRaw):
-    """RawResponses for asyncio."""
+    """The asyncio version of RawResponses."""
 
     balance = Method(purchases.balance)

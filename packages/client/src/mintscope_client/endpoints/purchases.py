@@ -7,14 +7,14 @@ from mintscope_client.calls.requests import call_of, query_of
 
 
 class WalletChallenge(msgspec.Struct, frozen=True, rename="camel"):
-    """A text that a wallet signs to prove itself."""
+    """A text that the owner of a wallet signs with it, to prove that the wallet is theirs."""
 
     challenge: str
     expires_at: int
 
 
 class PaymentToken(msgspec.Struct, frozen=True):
-    """The token that bundles are paid in; *asset* is its mint."""
+    """The token with which bundles are paid; *asset* is its mint."""
 
     asset: str
     name: str
@@ -24,7 +24,7 @@ class PaymentToken(msgspec.Struct, frozen=True):
 
 
 class BundleOffer(msgspec.Struct, frozen=True, rename="camel"):
-    """One bundle: prices in atoms of the payment token, `price_usd` as exact text."""
+    """One bundle: the prices are in atoms of the payment token; `price_usd` is exact text."""
 
     credits: int
     price: int
@@ -34,14 +34,14 @@ class BundleOffer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BundlesIn(msgspec.Struct, frozen=True):
-    """The same bundles, priced in another accepted token."""
+    """The prices of the bundles in another accepted token."""
 
     currency: PaymentToken
     bundles: list[BundleOffer]
 
 
 class BundleList(msgspec.Struct, frozen=True):
-    """The bundles for sale now; *also* has their prices in other accepted tokens."""
+    """The bundles that are for sale now; *also* has their prices in other accepted tokens."""
 
     bundles: list[BundleOffer]
     currency: PaymentToken
@@ -51,9 +51,11 @@ class BundleList(msgspec.Struct, frozen=True):
 class CreditPurchase(msgspec.Struct, frozen=True, rename="camel"):
     """The purchase of a bundle.
 
-    price_paid    in atoms of the token that was paid with
-    token         the credit token that holds it, like a password; None if an account does
-    user_id       the user of the API key in the request, whose account holds the credits
+    price_paid    the price that was paid, in atoms of the payment token
+    token         the credit token with the credits, to be stored like a password; None if an
+                  account has them
+    user_id       the user of the API key in the request, whose account has the credits; None if a
+                  token has them
     """
 
     credits: int
@@ -63,13 +65,13 @@ class CreditPurchase(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CreditBalance(msgspec.Struct, frozen=True):
-    """Credits left."""
+    """The number of credits left."""
 
     balance: int
 
 
 class CreditEntry(msgspec.Struct, frozen=True):
-    """An entry of a balance, other than a spend; *at* in Unix seconds."""
+    """A change of a balance other than a spend; *at* is its time in Unix seconds."""
 
     kind: str
     credits: int
@@ -78,14 +80,14 @@ class CreditEntry(msgspec.Struct, frozen=True):
 
 
 class DayOfUse(msgspec.Struct, frozen=True):
-    """Credits that requests spent on one day (UTC); *day* is its start in Unix seconds."""
+    """The credits that requests spent on one day (UTC); *day* is its start in Unix seconds."""
 
     day: int
     credits: int
 
 
 class CreditHistory(msgspec.Struct, frozen=True):
-    """The sources and uses of credits: the newest entries first, spends as one sum and by day."""
+    """The changes of a balance, newest first, and the spent credits: their sum, and by day."""
 
     balance: int
     spent: int
@@ -94,7 +96,7 @@ class CreditHistory(msgspec.Struct, frozen=True):
 
 
 class RotatedCredits(msgspec.Struct, frozen=True):
-    """The credit token that the credits were moved to; *token* is like a password."""
+    """The credit token to which the credits were moved; store *token* like a password."""
 
     token: str
     credits: int
@@ -111,7 +113,7 @@ def balance() -> ApiCall[CreditBalance]:
 
 
 def history() -> ApiCall[CreditHistory]:
-    """Return the call for the sources and uses of the credits of the credential.  Free."""
+    """Return the call for the changes and spends of the balance of the credential.  Free."""
     return ApiCall(name="history", method="GET", path="/v1/credits/history", kind=CreditHistory)
 
 
@@ -141,7 +143,10 @@ def claim_challenge(purchase: str, wallet: str) -> ApiCall[WalletChallenge]:
 def claim_credits(
     purchase: str, wallet: str, challenge: str, signature: str
 ) -> ApiCall[RotatedCredits]:
-    """Return the call that moves the credits of *purchase* to a new token, by *signature*."""
+    """Return the call that moves the credits of *purchase* to a new credit token.
+
+    signature    the signature of *challenge* by *wallet*, in base58
+    """
     proof = {"challenge": challenge, "signature": signature}
     body = {"purchase": purchase, "wallet": wallet} | proof
     return call_of("POST", "/v1/credits/rotate", RotatedCredits, body, takes_key=True)

@@ -1,4 +1,4 @@
-"""The keys that sign receipts."""
+"""The keys with which a service signs receipts."""
 
 from typing import Any
 
@@ -20,10 +20,10 @@ class _Method(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class DidDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The keys of a service, `/.well-known/did.json`.
+    """The public keys of a service, as in `/.well-known/did.json`.
 
-    id                    did:web: and the host of the service
-    verification_method   keys of receipts; those of replaced secrets are among them
+    id                    "did:web:" and the host of the service
+    verification_method   the keys of receipts, including keys of secrets that were replaced
     """
 
     id: str

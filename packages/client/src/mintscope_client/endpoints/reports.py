@@ -1,4 +1,4 @@
-"""Reports of one token now or in the past, of several at once; and prices of the past."""
+"""Reports of one token, now or in the past, or of several tokens; and past prices."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias, TypedDict
@@ -12,14 +12,14 @@ from mintscope_client.calls.requests import Moment, query_of, segment, text_of
 
 
 class TokenPrice(msgspec.Struct, frozen=True, rename="camel"):
-    """The price of one whole token at its newest accepted swap; None if the service omits it.
+    """The price of one whole token at its newest accepted swap; fields are None if unknown.
 
     pool            the pool whose swap set the price
-    age_ms          from that swap to the newest block that the service has read
-    liquidity_usd   USD in the pools that agree, available to buy the token
+    age_ms          milliseconds from that swap to the newest block in the report
+    liquidity_usd   the value in USD of the quote tokens in the pools that agree on the price
     pools           the number of pools that agree on the price
     confidence      "high", "medium" or "low"
-    rejected_share_h1   part of the volume of an hour that was traded at rejected prices
+    rejected_share_h1   the share of the volume of the last hour whose price was rejected, 0 to 1
     """
 
     usd: float
@@ -33,7 +33,7 @@ class TokenPrice(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class MacdValues(msgspec.Struct, frozen=True):
-    """MACD(12, 26, 9)."""
+    """The values of MACD(12, 26, 9), in USD."""
 
     line: float
     signal: float
@@ -41,7 +41,11 @@ class MacdValues(msgspec.Struct, frozen=True):
 
 
 class FibonacciLevels(msgspec.Struct, frozen=True, rename="camel"):
-    """Levels over the newest 100 candles, retracements measured down from the high."""
+    """Fibonacci levels between the highest and lowest price of the newest 100 candles, in USD.
+
+    level...    retracements, measured down from the high ext...      extensions, measured up from
+    the low
+    """
 
     swing_high: float
     swing_low: float
@@ -57,7 +61,7 @@ class FibonacciLevels(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TimeframeReport(msgspec.Struct, frozen=True):
-    """The indicators of one timeframe; None if history is too short."""
+    """The indicators of one timeframe; an indicator is None if the history is too short for it."""
 
     ema9: float | None = None
     ema21: float | None = None
@@ -69,7 +73,7 @@ class TimeframeReport(msgspec.Struct, frozen=True):
 
 
 class BuySellPressure(msgspec.Struct, frozen=True):
-    """Buy volume over total volume, 0 to 1; 0 if nothing was traded."""
+    """The share of buys in the volume of each window, 0 to 1; 0 if nothing was traded."""
 
     m1: float
     m5: float
@@ -80,7 +84,7 @@ class BuySellPressure(msgspec.Struct, frozen=True):
 
 
 class IndicatorReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """All timeframes and the pressure windows; s15, m30, h4 and d1 if they were requested."""
+    """The indicators of each timeframe, and the pressure; s15, m30, h4 and d1 only if requested."""
 
     m1: TimeframeReport
     m5: TimeframeReport
@@ -94,7 +98,7 @@ class IndicatorReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults
 
 
 class CandleTotals(msgspec.Struct, frozen=True):
-    """Candles since tracking began, the open one included."""
+    """The numbers of candles since tracking began, including the open ones."""
 
     m1: int
     m5: int
@@ -105,7 +109,11 @@ class CandleTotals(msgspec.Struct, frozen=True):
 class SpanOfData(
     msgspec.Struct, frozen=True, rename={"from_": "from", "candle_counts": "candleCounts"}
 ):
-    """The span of the data in Unix seconds: first m1 candle to last applied slot."""
+    """The time span of the data, in Unix seconds.
+
+    from_    the start of the first m1 candle
+    to       the block time of the newest slot in the data
+    """
 
     from_: int
     to: int
@@ -113,9 +121,11 @@ class SpanOfData(
 
 
 class PartRead(msgspec.Struct, frozen=True, rename="camel"):
-    """The share of exchange calls that was read, 0 to 1, rounded down; None without calls.
+    """The share of the program calls that exchange tokens that the service has read.
 
-    by_volume   the share by volume, of calls whose volume is known
+    Shares are from 0 to 1 and rounded down; None if there was no such call.
+
+    by_volume   the share by volume, of the calls whose volume is known
     """
 
     by_calls: float | None
@@ -127,12 +137,14 @@ class CoverageOfData(
     frozen=True,
     rename={"from_": "from", "missing_slots": "missingSlots", "skipped_slots": "skippedSlots"},
 ):
-    """The share that was read from *from_*, the hour before the hour of *to*, until *to*.
+    """The share of the exchanges of tokens that the service has read from *from_* until *to*.
 
-    token           of calls that name an account of this token
-    overall         of all calls
-    missing_slots   that no node could deliver
-    skipped_slots   proven to hold no block
+    *from_* is the beginning of the hour before the hour of *to*; both are Unix seconds.
+
+    token           the share of the calls that name an account of this token
+    overall         the share of all calls
+    missing_slots   the number of slots that no node could deliver
+    skipped_slots   the number of slots that are proven to have no block
     """
 
     from_: int
@@ -154,7 +166,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WhyNot(msgspec.Struct, frozen=True):
-    """The reason for a missing report: a code of docs/api.md, and a message."""
+    """The reason for a missing report: one of the codes in docs/api.md, and a message."""
 
     code: str
     message: str
@@ -169,14 +181,18 @@ class ReportOrNot(msgspec.Struct, frozen=True):
 
 
 class BatchReports(msgspec.Struct, frozen=True):
-    """A line for each mint, in the order of the request; *delivered* of them have a report."""
+    """A line for each mint, in the order of the request; *delivered* is the number of reports."""
 
     delivered: int
     results: list[ReportOrNot]
 
 
 class PastPrice(msgspec.Struct, frozen=True, rename="camel"):
-    """A price: the close of the newest *tf* candle closed by then, which ended at *closed_at*."""
+    """A past price: the close of the newest candle that had ended by the requested time.
+
+    closed_at   the time at which the candle ended, Unix seconds
+    tf          the timeframe of the candle
+    """
 
     usd: float
     sol: float | None
@@ -194,7 +210,7 @@ class PriceOrNot(msgspec.Struct, frozen=True):
 
 
 class PastPrices(msgspec.Struct, frozen=True):
-    """A line for each token and time, in the order of the request; *found* have a price."""
+    """A line for each token and time, in the order of the request; *found* counts the prices."""
 
     found: int
     prices: list[PriceOrNot]
@@ -206,9 +222,10 @@ AskedTimeframe: TypeAlias = Literal["s15", "m30", "h4", "d1"]
 class ReportOptions(TypedDict, total=False):
     """The options of a report.
 
-    candles      "closed": indicators without the candle that is still open
-    partial      a report from the first priced swap on, None for numbers that need more candles
-    timeframes   indicators of these, beside those of m1, m5, m15 and h1
+    candles      "closed": indicators leave out candles that are still open
+    partial      True: a report is available from the first priced swap on; numbers that need more
+                 candles are None
+    timeframes   timeframes whose indicators the report has in addition to m1, m5, m15 and h1
     """
 
     candles: Literal["all", "closed"]
@@ -217,16 +234,16 @@ class ReportOptions(TypedDict, total=False):
 
 
 class TokenOptions(ReportOptions, total=False):
-    """The options of a report, and the time that it is for.
+    """The options of a report, and the time of a past report.
 
-    at    the report as it was: Unix seconds, a datetime with a time zone, or "slot:312345678"
+    at    the time: Unix seconds, a datetime with a time zone, or "slot:312345678" for after a slot
     """
 
     at: Moment | str
 
 
 def token(mint: str, **options: Unpack[TokenOptions]) -> ApiCall[Report]:
-    """Return the call for the report of *mint*: one credit."""
+    """Return the call for the report of *mint*.  Costs one credit."""
     expect_known(options, TokenOptions)
     at = options.pop("at", None)
     query = (*report_query(options), *query_of({"at": at}))
@@ -241,7 +258,7 @@ def token(mint: str, **options: Unpack[TokenOptions]) -> ApiCall[Report]:
 
 
 def trial(mint: str, **options: Unpack[ReportOptions]) -> ApiCall[Report]:
-    """Return the call for a free report of *mint*, limited per day and client address."""
+    """Return the call for a free report of *mint*; each client address has a daily limit."""
     return ApiCall(
         name="trial",
         method="GET",
@@ -277,7 +294,7 @@ def batch(mints: Sequence[str], **options: Unpack[ReportOptions]) -> ApiCall[Bat
 def past_prices(asked: Sequence[tuple[str, Moment]]) -> ApiCall[PastPrices]:
     """Return the call for up to 100 past prices.  Costs one credit, or none if no price is found.
 
-    asked    mints, each with a time: Unix seconds, or a datetime with a time zone
+    asked    pairs of a mint and a time: Unix seconds, or a datetime with a time zone
     """
     pairs = [{"mint": mint, "t": int(text_of(at))} for mint, at in asked]
     return ApiCall(

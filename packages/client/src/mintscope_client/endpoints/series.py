@@ -1,4 +1,4 @@
-"""Series of a token: candles, indicators and swaps, the newest page first."""
+"""Series of a token in pages, the newest page first: candles, indicators and swaps."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, TypedDict
@@ -14,7 +14,7 @@ from mintscope_client.endpoints.reports import TimeframeReport
 
 Timeframe: TypeAlias = Literal["s15", "m1", "m5", "m15", "m30", "h1", "h4", "d1"]
 PriceUnit: TypeAlias = Literal["usd", "sol", "marketcap"]
-LINES_MAX: Final = 1_000  # of a page; a page has one price for any length
+LINES_MAX: Final = 1_000  # the most lines of a page; a page costs the same with fewer
 SWAPS_MAX: Final = 500
 
 
@@ -30,11 +30,11 @@ class PricesInSol(msgspec.Struct, frozen=True):
 class CandleLine(msgspec.Struct, frozen=True, rename="camel"):
     """One candle: prices in USD per whole token, volumes in USD.
 
-    t              when it begins, Unix seconds
-    sol            None if prices in SOL were not kept
+    t              the time at which it begins, Unix seconds
+    sol            the prices in SOL; None if they were not stored
     buy_volume, sell_volume, swaps    None in imported candles
-    imported       it comes from a provider, wholly or in part
-    is_open        it has not ended, and may change
+    imported       whether all or a part of it comes from a provider of history
+    is_open        whether it has not ended yet; its values can still change
     """
 
     t: int
@@ -52,7 +52,7 @@ class CandleLine(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SupplyUsed(msgspec.Struct, frozen=True, rename="camel"):
-    """The supply of market capitalisations in whole tokens, and when it was read, Unix seconds."""
+    """The supply in whole tokens that market caps are computed with, and the time of its read."""
 
     tokens: str
     read_at: int
@@ -67,7 +67,7 @@ PAGE_NAMES: Final = {
 
 
 class ProfileBin(msgspec.Struct, frozen=True, rename="camel"):
-    """Volume between two prices, USD."""
+    """The volume that was traded between two prices, in USD."""
 
     low: float
     high: float
@@ -75,7 +75,12 @@ class ProfileBin(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class VolumeProfile(msgspec.Struct, frozen=True, rename="camel"):
-    """Volume by price, USD: equal bins, the middle of the largest, and the area of 70 %."""
+    """The volume of a page by price, in USD.
+
+    bins               spans of prices of the same width
+    point_of_control   the middle of the bin with the most volume
+    value_area_low, value_area_high    the prices that enclose 70 % of the volume
+    """
 
     bins: list[ProfileBin]
     point_of_control: float
@@ -84,12 +89,12 @@ class VolumeProfile(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CandlesPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
-    """Candles of a token, oldest first; the next page has those before them.
+    """Candles of a token, oldest first; the next page has the candles before them.
 
-    in_      the unit of prices
-    supply   of market capitalisations
-    pool     the pool, if `pool` requested one
-    volume_profile    of the page, if `profile` requested it; None if nothing was traded
+    in_      the unit of the prices: "usd", "sol" or "marketcap"
+    supply   the supply by which prices were multiplied; None unless in_ is "marketcap"
+    pool     the pool of the candles, if `pool` was requested
+    volume_profile    the profile of the page, if it was requested; None if nothing was traded
     """
 
     token: str
@@ -103,7 +108,7 @@ class CandlesPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
 
 
 class BollingerBands(msgspec.Struct, frozen=True):
-    """20 candles, 2 standard deviations, USD."""
+    """Bollinger bands in USD: the mean of 20 closes, and 2 standard deviations above and below."""
 
     upper: float
     middle: float
@@ -111,14 +116,14 @@ class BollingerBands(msgspec.Struct, frozen=True):
 
 
 class StochasticValues(msgspec.Struct, frozen=True):
-    """Stochastic RSI (14, 14, 3, 3), 0 to 100; `d` is None until there are three `k`."""
+    """Stochastic RSI (14, 14, 3, 3), 0 to 100; `d` is None until there are three values of `k`."""
 
     k: float
     d: float | None
 
 
 class PointCandle(msgspec.Struct, frozen=True):
-    """The candle of a point: open, high, low, close and volume, in dollars."""
+    """The candle of a point: open, high, low, close and volume, in USD."""
 
     o: float
     h: float
@@ -131,8 +136,8 @@ class IndicatorLine(TimeframeReport, frozen=True, rename="camel", kw_only=True):
     """The values after the candle that begins at *t*, Unix seconds.
 
     Values are None if they were not requested, or if the history is too short.
-    is_open    the candle has not ended, and its values may change
-    values     indicators with parameters, by the names under which they were requested
+    is_open    whether the candle has not ended yet; its values can still change
+    values     the indicators with parameters, by their names in the request
     candle     the candle itself, if `candle` was among the names
     """
 
@@ -147,11 +152,12 @@ class IndicatorLine(TimeframeReport, frozen=True, rename="camel", kw_only=True):
 
 
 class IndicatorsPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
-    """Indicators candle by candle, oldest first; the next page has those before them.
+    """The indicators of each candle, oldest first; the next page has the candles before them.
 
-    exact_from    the time of the first exact values; older candles were dropped
-    in_           the unit of prices
-    supply        of market capitalisations
+    exact_from    the time of the first point, because values before it cannot be exact: older
+                  candles are no longer kept
+    in_           the unit of the prices: "usd", "sol" or "marketcap"
+    supply        the supply by which prices were multiplied; None unless in_ is "marketcap"
     """
 
     token: str
@@ -164,14 +170,14 @@ class IndicatorsPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
 
 
 class AmountOfToken(msgspec.Struct, frozen=True):
-    """An amount: *raw* in the smallest unit, *decimal* in whole tokens, exact."""
+    """An exact amount: *raw* is in the smallest unit, *decimal* in whole tokens."""
 
     raw: str
     decimal: str | None
 
 
 class PriceOfSwap(msgspec.Struct, frozen=True):
-    """The price of a whole token in one swap, in dollars and in SOL."""
+    """The price of a whole token in one swap, in USD and in SOL."""
 
     usd: float
     sol: float
@@ -180,18 +186,19 @@ class PriceOfSwap(msgspec.Struct, frozen=True):
 class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
     """One swap: one trade against one pool.
 
-    t             Unix seconds
+    t             the block time, Unix seconds
     side          "buy" or "sell", of the token
-    quote         the mint that it was traded for
-    price         of this swap alone; None if the amount is too small, or decimals are not known
-    sets_price    it is in a candle
-    is_final      its block is final; else it is confirmed
-    recognised_by "table", or "transfers" if its transfers made it a swap
+    quote         the mint for which the token was traded
+    price         the price of this swap alone; None if the amount is too small, or decimals are not
+                  known
+    sets_price    whether it sets the price, and so is in a candle
+    is_final      True: its block is final; False: its block is confirmed
+    recognised_by "table": by its program, which is listed; "transfers": by its transfers
     reason        why it sets no price: "otherPool", "roundTrip" or "noPrice"; None if it does, or
                   if the service is older
-    excluded_volume   traded USD that count in no volume; None: the swap counts
-    excluded_reason   "otherPool", "roundTrip" or "noPrice" as in *reason*, or "quote" if it was
-                  paid for with a token whose trades count no volume
+    excluded_volume   the USD of the swap that no volume includes; None: volumes include the swap
+    excluded_reason   "otherPool", "roundTrip" or "noPrice" as in *reason*, or "quote" if the token
+                      was paid for with a token whose trades count in no volume
     """
 
     slot: int
@@ -213,7 +220,7 @@ class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SwapsPage(msgspec.Struct, frozen=True, rename="camel"):
-    """Swaps of a token, newest first; the next page has those before them."""
+    """Swaps of a token, newest first; the next page has the swaps before them."""
 
     token: str
     swaps: list[SwapRecord]
@@ -223,13 +230,17 @@ class SwapsPage(msgspec.Struct, frozen=True, rename="camel"):
 class CandleRange(TypedDict, total=False):
     """The range, unit and form of the requested candles.
 
-    from_, to   their start times: Unix seconds, or a datetime with a time zone
-    limit       candles of a page, at most 1,000, the default: each page costs the same
+    from_, to   limits of the start times: Unix seconds, or a datetime with a time zone
+    limit       the number of candles on a page, up to 1,000, the default; a page costs the same
+                with fewer
     candles     "closed": without the candle that is still open
     fill        "previous": spans without a trade get a candle at the previous close
-    in_         the unit of prices: SOL as exchanged, or USD times the newest supply
-    pool        candles of this pool alone, as `pools` names it: m5 or wider, of two days
-    profile     bins of the volume profile of each page, at most 200; 0, the default: none
+    in_         the unit of prices: "usd"; "sol", as exchanged; or "marketcap", USD times the newest
+                supply
+    pool        the address of a pool, as in `pools`: candles of this pool alone, m5 or wider, of
+                the last two days
+    profile     the number of bins of the volume profile of each page, up to 200; 0, the default: no
+                profile
     """
 
     from_: Moment
@@ -243,14 +254,17 @@ class CandleRange(TypedDict, total=False):
 
 
 class IndicatorRange(TypedDict, total=False):
-    """The selection of indicators.
+    """The requested indicators, and the range, unit and form of their candles.
 
-    names       by default the averages, RSI and MACD; with parameters: "sma(50)", "adx"
-    from_, to   the start times of their candles: Unix seconds, or a datetime with a time zone
-    limit       values of a page, at most 1,000, the default: each page costs the same
+    names       the names of indicators, with parameters or without: "sma(50)", "adx"; by default
+                the EMAs, RSI and MACD
+    from_, to   limits of the start times: Unix seconds, or a datetime with a time zone
+    limit       the number of points on a page, up to 1,000, the default; a page costs the same with
+                fewer
     candles     "closed": without the candle that is still open
     fill        "previous": spans without a trade count as a candle at the previous close
-    in_         the unit of prices: SOL as exchanged, or USD times the newest supply
+    in_         the unit of prices: "usd"; "sol", as exchanged; or "marketcap", USD times the newest
+                supply
     """
 
     names: Sequence[str]
@@ -265,9 +279,11 @@ class IndicatorRange(TypedDict, total=False):
 def candles(
     mint: str, tf: Timeframe = "m1", **within: Unpack[CandleRange]
 ) -> PagedCall[CandlesPage, CandleLine]:
-    """Return the pages of candles of *mint*, newest first.  A page costs a credit unless empty.
+    """Return the pages of candles of *mint*, newest first.
 
-    tf    the width of the candles
+    A page costs one credit, an empty page nothing.
+
+    tf    the timeframe of the candles
     """
     expect_known(within, CandleRange)
     fields = {"tf": tf, "limit": LINES_MAX, **within}
@@ -277,9 +293,11 @@ def candles(
 def indicators(
     mint: str, tf: Timeframe = "m1", **within: Unpack[IndicatorRange]
 ) -> PagedCall[IndicatorsPage, IndicatorLine]:
-    """Return the pages of indicators of *mint*, newest first.  A page costs a credit unless empty.
+    """Return the pages of indicators of *mint*, newest first.
 
-    tf    the width of their candles
+    A page costs one credit, an empty page nothing.
+
+    tf    the timeframe of the candles
     """
     expect_known(within, IndicatorRange)
     fields = {"tf": tf, "limit": LINES_MAX, **within}
@@ -289,9 +307,11 @@ def indicators(
 
 
 def swaps(mint: str, *, limit: int | None = None) -> PagedCall[SwapsPage, SwapRecord]:
-    """Return the pages of swaps of *mint*, newest first.  A page costs a credit unless empty.
+    """Return the pages of swaps of *mint*, newest first.
 
-    limit    the number of swaps on a page, 500 by default and at most: each page costs the same
+    A page costs one credit, an empty page nothing.
+
+    limit    the number of swaps on a page, up to 500, the default; a page costs the same with fewer
     """
     return _series(
         "swaps",

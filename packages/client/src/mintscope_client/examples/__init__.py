@@ -1,1 +1,1 @@
-"""Example programs to copy; each needs httpx but no mintscope package."""
+"""Example programs to copy; they need httpx but no mintscope package."""

@@ -2,9 +2,9 @@
 
     python -m mintscope_client.examples.agent_signup http://127.0.0.1:8402
 
-Copy it: it needs httpx and nothing of mintscope.  `mintscope demo` starts a service to try it on.
-There the code is read from the mailbox page, and you approve the application at /admin, or with
-`--approve-with "mintscope applications approve {id}"` the script runs a command that does.
+Copy this file: it needs httpx and no mintscope package.  `mintscope demo` starts a service to try
+it with.  There the script reads the code from the mailbox page.  You approve the application at
+/admin, or the script does, with `--approve-with "mintscope applications approve {id}"`.
 """
 
 import argparse
@@ -21,7 +21,7 @@ APPROVAL_S = 48 * 3600
 
 
 class Agent:
-    """An agent with a mailbox, on its way to an API key."""
+    """An agent with a mailbox, which signs up for an API key."""
 
     def __init__(self, service: httpx.Client, email: str, poll_s: float) -> None:
         self.service = service
@@ -38,15 +38,15 @@ class Agent:
                 "userType": "trader",
                 "motivation": "I trade by myself and want to read signals and place orders.",
             },
-            key=secrets.token_urlsafe(24),  # a lost answer is requested again with this key
+            key=secrets.token_urlsafe(24),  # with this key, a lost answer can be requested again
         )
         if answer.status_code != 201:
             raise SystemExit(f"expected 201, was {reported(answer)}")
-        self.secret = answer.json()["applicationSecret"]  # shown only here: keep it safe
+        self.secret = answer.json()["applicationSecret"]  # returned only here: store it safely
         return int(answer.json()["signupId"])
 
     def read_code(self) -> str:
-        """Return the code in the e-mail, read from the demo's mailbox page; elsewhere use IMAP."""
+        """Return the code from the e-mail on the demo's mailbox page; in your copy, use IMAP."""
         page = self.service.get("/mailbox", params={"to": self.email})
         number = re.search(r'href="/mailbox/(\d+)"', page.raise_for_status().text)
         if number is None:
@@ -58,19 +58,19 @@ class Agent:
         return code[1]
 
     def confirm(self, code: str) -> httpx.Response:
-        """Prove that we own the mailbox."""
+        """Send the code of the e-mail, to prove that the agent owns the mailbox."""
         return self.post("/api/auth/confirm-email", self.credentials() | {"code": code})
 
     def status(self) -> httpx.Response:
-        """Ask for the state of the application; this uses up no exchange attempt."""
+        """Request the status of the application; this does not count as an exchange attempt."""
         return self.post("/api/auth/application-status", self.credentials())
 
     def exchange(self, key: str | None = None) -> httpx.Response:
-        """Ask for the API key: 401 until the application is approved, 429 if asked too often."""
+        """Request the API key: 401 until the application is approved, 429 if too many came."""
         return self.post("/api/auth/exchange-secret", self.credentials(), key=key)
 
     def wait_for_key(self) -> dict[str, Any]:
-        """Ask until the key is issued; return the response, which is sent only once."""
+        """Request the API key until it is issued; return the answer, which has it only once."""
         key = secrets.token_urlsafe(24)
         waited_until = time.monotonic() + APPROVAL_S
         while time.monotonic() < waited_until:
@@ -85,7 +85,7 @@ class Agent:
         raise SystemExit("the application was not approved within 48 hours")
 
     def me(self, api_key: str) -> httpx.Response:
-        """Ask for the owner of the key."""
+        """Request the owner of the API key."""
         return self.service.get("/v1/me", headers={"authorization": f"Bearer {api_key}"})
 
     def credentials(self) -> dict[str, str]:
@@ -97,7 +97,7 @@ class Agent:
 
 
 def reported(answer: httpx.Response) -> str:
-    """Return an answer in words: its status, its code and its message."""
+    """Return the status, the code and the message of *answer* as one line."""
     body = answer.json()
     if answer.is_success:
         return f"{answer.status_code} {body.get('state') or body.get('message', '')}"
@@ -112,7 +112,7 @@ def show(what: str, outcome: object) -> None:
 
 
 def run(command: str, **values: object) -> None:
-    """Run an administrator command."""
+    """Run *command*, a command of an administrator."""
     words = [word.format(**values) for word in shlex.split(command)]
     show("  an administrator", " ".join(words[-4:]))
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
@@ -133,7 +133,7 @@ def main() -> None:
 
 
 def walk(agent: Agent, approve_with: str | None, remove_with: str | None) -> None:
-    """Go through the whole sign-up, and print each result."""
+    """Sign up, use the API key, and print the result of each step."""
     number = agent.sign_up()
     show("sign up", f"201 application {number} of {agent.email}, secret {agent.secret[:12]}...")
     show("exchange, not approved", reported(agent.exchange()))

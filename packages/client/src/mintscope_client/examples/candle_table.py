@@ -1,10 +1,10 @@
-"""A month of candles as a pandas table, or as a file that freqtrade reads.
+"""Writes candles as a pandas table, or as a file that freqtrade reads.
 
     python -m mintscope_client.examples.candle_table URL MINT --tf m5 --days 30
     python -m mintscope_client.examples.candle_table URL MINT --tf m5 --freqtrade SOL_USDC-5m.json
 
-Copy it: it needs pandas and nothing of mintscope.  The credit token, or API key, is in the
-environment: MINTSCOPE_CREDENTIAL.  It costs a credit for each 1,000 candles.
+Copy this file: it needs pandas and no mintscope package.  It reads the credit token or API key from
+the environment variable MINTSCOPE_CREDENTIAL.  It costs a credit for each 1,000 candles.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def freqtrade_rows(table: pd.DataFrame) -> list[list[float]]:
 
 
 def main() -> None:
-    """Print the newest candles, or write the file."""
+    """Print the newest candles, or write the file for freqtrade."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url")
     parser.add_argument("mint")

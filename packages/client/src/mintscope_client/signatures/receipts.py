@@ -19,17 +19,17 @@ ALGORITHM: Final = "EdDSA"
 
 
 class ForgedReceipt(ValueError):
-    """The receipt is not from the service, for the reason in the message."""
+    """The receipt is not from the service; the message has the reason."""
 
 
 class ReceiptClaims(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The claims of a receipt.
 
-    network        CAIP-2
-    resource_url   of the bought resource
-    payer          the wallet
-    issued_at      Unix seconds
-    transaction    its signature, base58
+    network        the identifier of the network, CAIP-2
+    resource_url   the URL of the purchased resource
+    payer          the address of the wallet that paid
+    issued_at      the time of the receipt, Unix seconds
+    transaction    the signature of the payment's transaction, base58
     """
 
     version: int
@@ -50,7 +50,7 @@ _CLAIMS: Final = msgspec.json.Decoder(ReceiptClaims)
 
 
 def check_receipt(receipt: str, document: DidDocument) -> ReceiptClaims:
-    """Return the claims of *receipt*, if the service of *document* has signed it.
+    """Return the claims of *receipt* if the service with *document* has signed it.
 
     receipt     `Answered.receipt`, a JWS
     document    the result of `Client.receipt_keys`; store it to verify receipts for years
@@ -71,7 +71,7 @@ def check_receipt(receipt: str, document: DidDocument) -> ReceiptClaims:
         raise ForgedReceipt(f"expected a key of {document.id}; was {header.kid[:100]!r}")
     try:
         is_signed = signed.verify(Pubkey(_plain(key)), f"{head}.{body}".encode())
-    except ValueError:  # not 32 bytes
+    except ValueError:  # the key does not have 32 bytes
         is_signed = False
     if not is_signed:
         raise ForgedReceipt("expected the signature of the service; was another one")

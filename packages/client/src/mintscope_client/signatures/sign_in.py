@@ -1,4 +1,4 @@
-"""Spending the credits that a wallet has bought by signing, without a credit token.
+"""Sign-in with a wallet: its signature spends the credits that it has bought.
 
 Source    x402 v2, specs/extensions/sign-in-with-x.md; Sign-In With Solana; CAIP-122
 """
@@ -23,8 +23,9 @@ from mintscope_client.wire import PAYMENT_REQUIRED
 HEADER: Final = "SIGN-IN-WITH-X"
 TYPE: Final = "ed25519"
 VERSION: Final = "1"
-SIGNED_MAX: Final = 1_000  # signatures that are kept for calls without an answer yet
-_LINE: Final = re.compile(r"[ -~]{1,500}")  # no field may write a line of the text by itself
+SIGNED_MAX: Final = 1_000  # the most stored signatures of calls that have no answer yet
+# No line breaks: a field must not add a line to the signed text
+_LINE: Final = re.compile(r"[ -~]{1,500}")
 _CHAIN: Final = re.compile(r"solana:([1-9A-HJ-NP-Za-km-z]{32})")
 
 
@@ -70,13 +71,14 @@ _BODY: Final = msgspec.json.Decoder(_Body)
 
 
 class WalletSignIn(PayingAuth):
-    """Spends the credits that *keypair* has bought: it signs the challenge of a 402.
+    """Authentication that spends the credits of a wallet: it signs the challenge of a 402.
 
-    A signature takes credits once.  A call that is sent again has the same signature and
-    `Idempotency-Key`, so a lost answer is not charged twice.  Only a challenge of the
-    service that was called, for the path that was called, is signed: WillNotPay for any other.
+    A signature spends credits once.  A repeated call has the same signature and `Idempotency-Key`,
+    so a lost answer is not charged twice.  The wallet signs only a challenge of the called service
+    for the called path; any other raises WillNotPay.
 
-    otherwise    pays for purchases, and for a call that costs more than the credits
+    otherwise    pays for purchases, and for calls that cost more credits than are left; None:
+                 nothing does
     """
 
     requires_response_body = True
@@ -85,11 +87,11 @@ class WalletSignIn(PayingAuth):
     def __init__(self, keypair: Keypair, *, otherwise: PayingAuth | None = None) -> None:
         self._keypair = keypair
         self._otherwise = otherwise
-        self._signed: dict[str, str] = {}  # by Idempotency-Key, until there is an answer
+        self._signed: dict[str, str] = {}  # signatures by Idempotency-Key, until there is an answer
 
     @override
     def holds(self, key: str) -> bool:
-        """Return whether a payment was sent under *key* and its outcome is not known."""
+        """Return whether a payment was sent under *key* and its outcome is still unknown."""
         return self._otherwise is not None and self._otherwise.holds(key)
 
     @override
@@ -112,7 +114,7 @@ class WalletSignIn(PayingAuth):
     def _sign_in(
         self, request: httpx.Request, key: str
     ) -> Generator[httpx.Request, httpx.Response, bool]:
-        """Send *request* signed; return False if it still needs a payment."""
+        """Send *request*, signing the challenge of a 402; return False if `_otherwise` must pay."""
         if key in self._signed:
             request.headers[HEADER] = self._signed[key]
         response = yield request
@@ -124,7 +126,8 @@ class WalletSignIn(PayingAuth):
             request.headers[HEADER] = self._signed[key]
             response = yield request
         is_refused = response.status_code == httpx.codes.PAYMENT_REQUIRED
-        if not response.is_server_error:  # its answer may arrive later
+        # After a server error, the call is sent again with the same signature
+        if not response.is_server_error:
             self._signed.pop(key, None)
         if is_refused:
             request.headers.pop(HEADER, None)
@@ -132,7 +135,7 @@ class WalletSignIn(PayingAuth):
 
 
 def challenge_of(response: httpx.Response) -> Challenge | None:
-    """Return the challenge of a 402, in its header or else in its body; None if it has none."""
+    """Return the challenge in the header or, without that header, the body of a 402, if any."""
     if response.status_code != httpx.codes.PAYMENT_REQUIRED:
         return None
     try:
@@ -147,7 +150,7 @@ def challenge_of(response: httpx.Response) -> Challenge | None:
 def sign_challenge(challenge: Challenge, keypair: Keypair, url: httpx.URL) -> str:
     """Return the SIGN-IN-WITH-X header for a request to *url*.
 
-    Raises    WillNotPay, unless the challenge is one of the host of *url* for its path
+    Raises    WillNotPay unless the challenge names the host and the path of *url*
     """
     info = challenge.info
     expected = str(url.copy_with(query=None, fragment=None))

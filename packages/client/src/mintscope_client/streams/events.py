@@ -1,4 +1,4 @@
-"""Incremental parsing of server-sent events.
+"""Parsing of server-sent events from a stream of bytes.
 
 Source    WHATWG HTML, section 9.2, "Server-sent events"
 """
@@ -9,22 +9,23 @@ from typing import Final
 
 from mintscope_client.errors import UnreadableError
 
-EVENT_BYTES_MAX: Final = 256 * 1024  # a report has a few thousand bytes
+# The most bytes of an event; a report has a few thousand
+EVENT_BYTES_MAX: Final = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """One event; its name is "message" if the stream gives none."""
+    """One event; its name is "message" if the stream names none."""
 
     name: str
     data: bytes
 
 
 class EventReader:
-    """Parses a stream of bytes into complete events.
+    """Splits a stream of bytes into events.
 
-    last_id    the Last-Event-ID to send after a lost connection; None: do not send one
-    retry_s    seconds to wait before that; None: the service has not set it
+    last_id    the value of Last-Event-ID to send after a lost connection; None: send none
+    retry_s    seconds to wait before connecting again; None: the service has not set them
     """
 
     def __init__(self) -> None:
@@ -35,13 +36,16 @@ class EventReader:
         self._data: list[bytes] = []
 
     def restart(self) -> None:
-        """Drop the incomplete part of a lost connection."""
+        """Drop the incomplete event of a lost connection."""
         self._unread = b""
         self._name = ""
         self._data = []
 
     def note(self, event_id: str | None, retry_ms: int | None) -> None:
-        """Store the position and pause in a message of a WebSocket, for the next connection."""
+        """Store the id and the pause of a WebSocket message for the next connection.
+
+        None leaves the value unchanged.
+        """
         self.last_id = self.last_id if event_id is None else event_id
         self.retry_s = self.retry_s if retry_ms is None else retry_ms / 1000
 
@@ -75,5 +79,5 @@ class EventReader:
             case b"retry" if value.isdigit() and len(value) < 9:  # noqa: PLR2004 - a day
                 self.retry_s = int(value) / 1000
             case _:
-                pass  # a comment, which keeps the connection alive, or a newer field
+                pass  # a comment, which keeps the connection alive, or a field that is not known
         return None

@@ -1,4 +1,4 @@
-"""Events of a stream: reports as they change."""
+"""The events of a stream of reports."""
 
 import msgspec
 
@@ -6,9 +6,9 @@ from mintscope_client.endpoints.reports import Report
 
 
 class LiveReport(msgspec.Struct, frozen=True):
-    """The whole report of a token, as of *slot*; at most four a second for each token.
+    """The whole report of a token, as of *slot*; a stream has at most four a second per token.
 
-    credits_left    on the credential at the start of the current minute
+    credits_left    the number of credits left on the credential at the start of the current minute
     """
 
     slot: int
@@ -17,14 +17,14 @@ class LiveReport(msgspec.Struct, frozen=True):
 
 
 class StartedMinute(msgspec.Struct, frozen=True, rename="camel"):
-    """Data of the event `minute`: the credits charged for it, and the credits left."""
+    """The data of the event `minute`: the credits charged for the minute, and the credits left."""
 
     credits: int
     credits_remaining: int
 
 
 class StreamEnd(msgspec.Struct, frozen=True, rename="camel"):
-    """Data of the event `end`: the reason, and the number of credits returned."""
+    """The data of the event `end`: the reason, and the number of credits given back."""
 
     reason: str
     message: str

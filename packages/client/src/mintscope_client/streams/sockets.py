@@ -13,9 +13,9 @@ from mintscope_client.streams.events import EVENT_BYTES_MAX
 from mintscope_client.streams.live import LiveReport
 from mintscope_client.streams.streaming import LiveCall
 
-LOOK_S: Final = 5.0  # between two checks of the budget on a quiet stream
+LOOK_S: Final = 5.0  # seconds between two checks of the budget while no message arrives
 OPEN_S_MAX: Final = 30.0
-# A connection whose pings are not answered is lost: websockets sends one every 20 s.
+# The package websockets sends a ping every 20 s, and closes a connection that does not answer.
 OPTIONS: Final[dict[str, Any]] = {
     "open_timeout": OPEN_S_MAX,
     "max_size": EVENT_BYTES_MAX,
@@ -25,7 +25,10 @@ LOST: Final = (ConnectionClosed, InvalidHandshake, asyncio.TimeoutError, OSError
 
 
 def reports(live: LiveCall) -> Iterator[LiveReport]:
-    """Yield the reports of one connection of *live* until it is lost.  Raises its final error."""
+    """Yield the reports of one connection of *live* until the connection is lost.
+
+    Raises the error that ends the stream.
+    """
     address, first = live.opening()
     try:
         with websockets.sync.client.connect(address, **OPTIONS) as socket:
@@ -50,7 +53,7 @@ async def reports_later(live: LiveCall) -> AsyncGenerator[LiveReport, None]:
             while True:
                 try:
                     message = await asyncio.wait_for(socket.recv(), LOOK_S)
-                except asyncio.TimeoutError:  # another one than TimeoutError in Python 3.10
+                except asyncio.TimeoutError:  # not the same as TimeoutError in Python 3.10
                     live.expect_time()
                     continue
                 for report in live.feed_message(message):
@@ -60,7 +63,8 @@ async def reports_later(live: LiveCall) -> AsyncGenerator[LiveReport, None]:
 
 
 def _lose(live: LiveCall, trouble: Exception) -> None:
-    if isinstance(trouble, InvalidStatus):  # for example, a proxy has answered
+    # The answer is not a WebSocket, for example a proxy's page
+    if isinstance(trouble, InvalidStatus):
         reported = trouble.response
         live.refuse(httpx.Response(reported.status_code, content=bytes(reported.body or b"")))
     else:

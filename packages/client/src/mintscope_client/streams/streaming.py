@@ -1,4 +1,4 @@
-"""A stream of reports, which reconnects after a lost connection until it is closed."""
+"""A stream of reports, which is opened again after a lost connection until it is closed."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeVar
@@ -26,15 +26,18 @@ from mintscope_client.streams.events import EventReader, ServerEvent
 from mintscope_client.streams.live import LiveReport, StartedMinute, StreamEnd
 from mintscope_client.transport import ENDLESS
 
-SILENCE_S_MAX: Final = 45.0  # there is a heartbeat every 15 s
-LEAVE_AFTER_S: Final = 40.0  # of a minute after which none may be taken; then comes a heartbeat
+# Without data, the connection is lost; the service sends a heartbeat every 15 s
+SILENCE_S_MAX: Final = 45.0
+# If the budget has no room for the next minute, leave after these seconds of the current one, at a
+# heartbeat
+LEAVE_AFTER_S: Final = 40.0
 ENDS: Final = {
     "insufficient_credits": (402, "INSUFFICIENT_CREDITS"),
     "key_cap_reached": (402, "KEY_CAP_REACHED"),
     "credential_refused": (401, "INVALID_TOKEN"),
     "not_tracked": (404, "TOKEN_NOT_FOUND"),
     "insufficient_data": (404, "INSUFFICIENT_DATA"),
-}  # any other reason is temporary
+}  # status and code by reason; after any other reason, the stream is opened again
 
 Shape = TypeVar("Shape")
 
@@ -45,7 +48,7 @@ class _Problem(msgspec.Struct, frozen=True):
 
 
 class _Message(msgspec.Struct, frozen=True, rename="camel"):
-    """A message of a WebSocket: an event, or a refusal as in an HTTP response."""
+    """A message of a WebSocket: an event, or a refusal with the fields of an HTTP refusal."""
 
     type: str
     data: msgspec.Raw = msgspec.Raw(b"{}")
@@ -62,11 +65,12 @@ _MESSAGE: Final = msgspec.json.Decoder(_Message)
 class LiveCall:
     """One stream of several mints.
 
-    Open it with `request`, pass it the received data, and the reason when a connection ends; then
-    wait for `wait_s`, and open it again.  Each method raises the error that ends the stream.
+    Send `request` to open a connection, and pass its data to `feed`.  When it ends, pass the reason
+    to `refuse` or `lose`, wait for `wait_s`, and send `request` again.  Each method raises the
+    error that ends the stream.
 
-    The credits of a minute are reserved before it begins.  If the budget has no room for the next
-    minute, the stream ends up to 20 s before it, with OverBudgetError.
+    The credits of a minute are reserved before the minute begins.  If the budget has no room for
+    the next minute, the stream ends up to 20 s before that minute, with OverBudgetError.
     """
 
     def __init__(
@@ -100,7 +104,7 @@ class LiveCall:
         self._leave_at_s = None
         self._reader.restart()
         request = self._session.build(self._call, "", "text/event-stream")
-        del request.headers["Idempotency-Key"]  # the same minute is not returned twice
+        del request.headers["Idempotency-Key"]  # each connection begins a new paid minute
         if self._reader.last_id is not None:
             request.headers["Last-Event-ID"] = self._reader.last_id
         timeout = httpx.Timeout(SILENCE_S_MAX).as_dict()
@@ -108,7 +112,7 @@ class LiveCall:
         return request
 
     def opening(self) -> tuple[str, str]:
-        """Return the WebSocket address and the first message, which replace `request`.
+        """Return the WebSocket address and the first message, to use in place of `request`.
 
         Raises OverBudgetError.
         """
@@ -123,7 +127,10 @@ class LiveCall:
         return address, msgspec.json.encode(first).decode()
 
     def refuse(self, response: httpx.Response) -> None:
-        """Record that *response*, which was read, is no stream.  Raises RefusedError."""
+        """Record that the service sent *response*, already read, in place of a stream.
+
+        Raises RefusedError if a retry cannot help.
+        """
         self._release()
         self._failure = failure = refusal(response, now_ms=self._session.clock.now())
         if not isinstance(failure, NotNowError | TooManyRequestsError):
@@ -136,8 +143,8 @@ class LiveCall:
     def feed(self, chunk: bytes) -> Iterator[LiveReport]:
         """Yield the reports that *chunk* completes.
 
-        Raises RefusedError if the stream has ended for a reason that stays, OverBudgetError,
-        UnreadableError.
+        Raises RefusedError if the stream has ended for a reason that a retry does not change,
+        OverBudgetError or UnreadableError.
         """
         for event in self._reader.feed(chunk):
             report = self._hear(event)
@@ -169,7 +176,7 @@ class LiveCall:
         self.expect_time()
 
     def expect_time(self) -> None:
-        """Check that another minute may begin.  Raises OverBudgetError if it may not."""
+        """Raise OverBudgetError if the next minute is near and the budget has no room for it."""
         if self._leave_at_s is not None and self._session.clock.monotonic_s() >= self._leave_at_s:
             raise OverBudgetError("expected credits for another minute in the budget; none is left")
 
@@ -200,11 +207,11 @@ class LiveCall:
             case "end":
                 self._end(_decoded(event, StreamEnd))
             case _:
-                pass  # of a newer service
+                pass  # an event of a newer service
         return None
 
     def _begin(self, minute: StartedMinute) -> None:
-        """Count the minute that begins, and check whether another one may follow."""
+        """Count the credits of *minute*, and reserve those of the next minute if allowed."""
         self._session.budget.give_back(self._reserved - minute.credits)
         self._reserved = 0
         self._credits_left = minute.credits_remaining
@@ -250,7 +257,7 @@ def _decoded(event: ServerEvent, kind: type[Shape]) -> Shape:
 
 
 def _merged(before: dict[str, Any], reported: dict[str, Any]) -> dict[str, Any]:
-    """Return *before* merged with *reported*, whose fields replace those of *before*."""
+    """Return *before* with the fields of *reported* in place of its own, at every depth."""
     whole = dict(before)
     for name, value in reported.items():
         old = whole.get(name)

@@ -1,7 +1,7 @@
-"""The accounts of the market, as JSON-RPC shows them: vaults, mints and their names, wallets.
+"""The accounts of the market in the form of JSON-RPC: vaults, mints with names, and wallets.
 
-Their present state is shown at every commitment.  Transactions of the virtual machine cannot use
-them: only the market changes them.
+Each commitment shows their present state.  Only the market changes these accounts: transactions of
+the virtual machine cannot use them.
 """
 
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def _mint(world: World, token: Token) -> Account:
 
 @lru_cache(maxsize=4)
 def _places_of_names(tokens: tuple[Token, ...]) -> dict[str, Token]:
-    """Return *tokens* by the addresses of the Metaplex accounts that hold their names."""
+    """Return *tokens* by the address of the Metaplex account with their name."""
     program = Pubkey.from_string(METAPLEX)
     seeds = {each: [b"metadata", bytes(program), keys(each.mint)] for each in tokens}
     return {
@@ -66,7 +66,7 @@ def _places_of_names(tokens: tuple[Token, ...]) -> dict[str, Token]:
 
 
 def _name(token: Token) -> Account:
-    """Return the Metaplex account of *token*: its key, its authority, the mint and two texts."""
+    """Return the Metaplex account of *token*: key, authority, mint, name and symbol."""
     symbol = token.called or token.symbol
     name = NAMES.get(symbol, symbol.capitalize())
     data = u8(METADATA_V1) + keys(token.mint, token.mint) + string(name) + string(symbol)

@@ -1,4 +1,4 @@
-"""The tokens of the market and their trading parameters, busiest first."""
+"""The tokens of the market and how they are traded, the token with the most swaps first."""
 
 from random import Random
 from typing import Final, NamedTuple
@@ -13,16 +13,18 @@ SOL_USD: Final = 162.0
 
 
 class Listing(NamedTuple):
-    """The parameters of a token's trade.
+    """A token of the market, and how it is traded.
 
-    price          US dollars at the start; the price is drawn back to it
-    venues         the programs that trade it, and whether the quote is dollars
-    history, live  swaps expected in a block of the history, and in a live one
-    buys           share of buys among the swaps that do not follow the price
-    volatility     standard deviation of the logarithm of the price over a day
-    born, died     seconds before the history ends; None: it always existed, or never ends
-    called         its symbol on chain, if different from *symbol*
-    graduates      seconds before the history ends at which it leaves its curve for the next venue
+    price          the price at the start, in US dollars; later prices tend to return to it
+    venues         its pools: the program and the quote token of each
+    history, live  the expected number of swaps in a block of the history, and in a live block
+    buys           the share of buys among the swaps that are not made to reach the price
+    volatility     the standard deviation of the logarithm of the price over a day
+    born, died     when it begins and stops to trade, in seconds before the end of the history;
+                   None: it has always traded, or never stops
+    called         its symbol on chain; "": the same as *symbol*
+    graduates      when it leaves its curve for the next venue, in seconds before the end of the
+                   history; None: never
     """
 
     symbol: str
@@ -72,8 +74,9 @@ LISTINGS: Final = (
 )
 
 
-# After the others, in a market with a story: one that leaves its curve, one whose symbol looks like
-# BONE (its O is Cyrillic), one with the symbol of MOON, and launches of the next hour.
+# The further tokens of a market with a story: a token that leaves its curve, a token whose symbol
+# looks like BONE (its O is Cyrillic), one with the symbol of MOON, and launches within the first
+# hour.
 STORY: Final = (
     Listing("GRAD", 6, 0.00006, (_CURVE, _SWAP), 2.4, 0.5, 0.6, 0.2, graduates=-180),
     Listing("TWIN", 5, 0.0000019, (_V4,), 0.2, 0.01, called="B\N{CYRILLIC CAPITAL LETTER O}NE"),
@@ -86,7 +89,7 @@ STORY: Final = (
 
 
 def numbered(number: int) -> Listing:
-    """Return the listing of token *number*; past the last listing, calmer copies follow."""
+    """Return the listing of token *number*; after the last one, a copy with fewer swaps."""
     again, which = divmod(number, len(LISTINGS))
     listing = LISTINGS[which]
     if not again:

@@ -1,4 +1,4 @@
-"""Transactions other than swaps: payments, liquidity changes, votes before Alpenglow."""
+"""Transactions other than swaps: payments, changes of liquidity, and votes."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -34,7 +34,7 @@ class Noise:
         self._shared_pools = [each for each in world.pools() if each.venue is Venue.PUMP_SWAP]
 
     def transactions(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[MarketTransaction]:
-        """Yield the transactions; the votes are for the block with the hash *bank*."""
+        """Yield the transactions of *slot*; votes are for the block with the hash *bank*."""
         yield from self._votes(slot, at, bank)
         if self._random.random() < PAID:
             yield self._payment()
@@ -95,7 +95,7 @@ class Noise:
 
 
 def _tower_sync(accounts: tuple[str, str], slot: Slot, at: UnixS, bank: bytes) -> Invocation:
-    """Return the vote for the slots up to *slot*, whose bank has the hash *bank*."""
+    """Return a vote for the slots up to *slot*; *bank* is the bank hash of that slot."""
     tower = b"".join(u8(1, LOCKOUTS - number) for number in range(LOCKOUTS))
     voted = u32(TOWER_SYNC) + u64(slot - LOCKOUTS) + u8(LOCKOUTS) + tower
     return Invocation(VOTE, accounts, voted + bank + u8(1) + u64(at) + bank)

@@ -11,7 +11,7 @@ BASIS_POINTS = 10_000
 
 
 class Venue(StrEnum):
-    """The programs this market trades on."""
+    """The programs whose pools the market has."""
 
     PUMP_FUN = "pumpfun"
     PUMP_SWAP = "pumpswap"
@@ -22,14 +22,14 @@ class Venue(StrEnum):
 
 
 FEE_BPS = {
-    Venue.PUMP_FUN: 0,  # taken in addition to the curve's amount, not from it
+    Venue.PUMP_FUN: 0,  # its fee is charged in addition to the amount that the curve receives
     Venue.PUMP_SWAP: 20,
     Venue.RAYDIUM_V4: 25,
     Venue.RAYDIUM_CLMM: 4,
     Venue.WHIRLPOOL: 4,
     Venue.METEORA_DLMM: 10,
 }
-# A bonding curve also prices with virtual reserves, which it does not hold.
+# Virtual reserves, in raw units: a bonding curve adds them to its balances to compute a price.
 VIRTUAL_BASE = {Venue.PUMP_FUN: 73_000_000_000_000}
 VIRTUAL_QUOTE = {Venue.PUMP_FUN: 30_000_000_000}
 
@@ -37,7 +37,7 @@ VIRTUAL_QUOTE = {Venue.PUMP_FUN: 30_000_000_000}
 class Token(NamedTuple):
     """A mint and its properties in the market.
 
-    called   its symbol on chain, if different from *symbol*, which is unique
+    called   its symbol on chain; "": the same as *symbol*.  Only *symbol* is unique
     """
 
     mint: Mint
@@ -48,7 +48,7 @@ class Token(NamedTuple):
 
 
 class Reserves(NamedTuple):
-    """The reserves that price a pool, in raw units."""
+    """The reserves from which the price of a pool follows, in raw units."""
 
     base: int
     quote: int
@@ -57,7 +57,7 @@ class Reserves(NamedTuple):
 class Pool(NamedTuple):
     """A constant-product pool that looks like a pool of *venue*.
 
-    parts   its other accounts, in no particular order: order books, tick arrays, oracles
+    parts   the addresses of its other accounts, whose meaning depends on *venue*
     """
 
     venue: Venue
@@ -69,26 +69,26 @@ class Pool(NamedTuple):
     parts: tuple[str, ...]
 
     def reserves(self, balances: Mapping[str, int]) -> Reserves:
-        """Return the reserves that price a trade at *balances*."""
+        """Return the reserves for a trade if the vaults have *balances*."""
         return Reserves(
             balances[self.base_vault] + VIRTUAL_BASE.get(self.venue, 0),
             balances[self.quote_vault] + VIRTUAL_QUOTE.get(self.venue, 0),
         )
 
     def amount_out(self, reserves: Reserves, amount_in: int, *, is_buy: bool) -> int:
-        """Return the amount that the pool pays for *amount_in*: base if *is_buy*, else quote."""
+        """Return the amount that the pool pays for *amount_in*: base for a buy, otherwise quote."""
         net = amount_in * (BASIS_POINTS - FEE_BPS[self.venue]) // BASIS_POINTS
         have, want = (reserves.quote, reserves.base) if is_buy else reserves
         return want * net // (have + net)
 
 
 class Fill(NamedTuple):
-    """A trade of the market, which a decoder must find.
+    """A trade of the market, as a decoder must find it; amounts are in raw units.
 
-    is_buy     the base leaves the pool
-    amount_in  amount that the vaults receive, amount_out amount that they pay
-    reserves   before it
-    source     the trader's account that pays, target the one that receives
+    is_buy     whether the trader buys the base with the quote
+    amount_in  the amount that the pool receives; amount_out: the amount that it pays
+    reserves   the reserves before the trade
+    source     the account of the trader that pays; target: the account that receives
     """
 
     pool: Pool
@@ -103,27 +103,27 @@ class Fill(NamedTuple):
 
     @property
     def received(self) -> Token:
-        """The amount that the pool receives."""
+        """The token that the pool receives."""
         return self.pool.quote if self.is_buy else self.pool.base
 
     @property
     def paid(self) -> Token:
-        """The amount that the pool pays."""
+        """The token that the pool pays."""
         return self.pool.base if self.is_buy else self.pool.quote
 
     @property
     def vault_in(self) -> str:
-        """The vault that receives."""
+        """The address of the vault that receives the payment of the trader."""
         return self.pool.quote_vault if self.is_buy else self.pool.base_vault
 
     @property
     def vault_out(self) -> str:
-        """The vault that pays."""
+        """The address of the vault that pays the trader."""
         return self.pool.base_vault if self.is_buy else self.pool.quote_vault
 
     @property
     def held(self) -> tuple[str, str]:
-        """The trader's accounts of base and quote."""
+        """The accounts of the trader for base and quote."""
         return (self.target, self.source) if self.is_buy else (self.source, self.target)
 
     @property

@@ -1,4 +1,4 @@
-"""Target prices, which wander and are drawn back to their start."""
+"""Target prices, which move at random and tend to return to their start."""
 
 from math import exp, sqrt
 from random import Random
@@ -10,8 +10,8 @@ from mintscope_devchain.market.pool import Token
 from mintscope_devchain.market.world import World
 
 SOL_VOLATILITY: Final = 0.04
-REVERSION_S: Final = DAY_S / 2  # time in which most of a deviation from the start is reversed
-DRIFT_MAX: Final = 0.5  # of the logarithm of a price
+REVERSION_S: Final = DAY_S / 2  # seconds in which most of a deviation from the start is reversed
+DRIFT_MAX: Final = 0.5  # the largest deviation of the logarithm of a price from its start
 
 
 class Prices:
@@ -39,6 +39,6 @@ class Prices:
         return self._home[token.mint] * exp(self._drift.get(token.mint, 0.0))
 
     def raw(self, base: Token, quote: Token) -> float:
-        """Return the price of the smallest unit of *base* in that of *quote*."""
+        """Return the price of the smallest unit of *base*, in smallest units of *quote*."""
         unit: float = 10.0 ** (quote.decimals - base.decimals)
         return self.usd(base) / self.usd(quote) * unit

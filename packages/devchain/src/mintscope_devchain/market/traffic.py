@@ -22,23 +22,27 @@ from mintscope_devchain.shapes import order, pumpfun
 from mintscope_devchain.shapes.pumpfun import RESERVED_BASE
 from mintscope_devchain.transaction import OTHER_RENT, MarketTransaction, Submission
 
-NOISE: Final = 0.0012  # share of the reserves that a random trade moves
+NOISE: Final = 0.0012  # the usual share of the reserves that a random trade exchanges
 SHARE_MIN = 0.0004
 SHARE_MAX = 0.03
-GAP_MIN: Final = 0.006  # no trade follows a smaller deviation from the price
+GAP_MIN: Final = 0.006  # if the pool deviates less from the target price, trades are random
 DUST: Final = 0.002
 DUST_AMOUNTS: Final = (200, 1_000)
-PAID_MIN: Final = 10  # raw units: fees, rounded up, would exceed smaller amounts
+# The least amount paid, in raw units: fees, rounded up, would exceed smaller amounts
+PAID_MIN: Final = 10
 ROUTED: Final = 0.18
-FAILED: Final = 0.3  # failed routes in a block, on average
+FAILED: Final = 0.3  # the average number of failed routes in a block
 WRAPPED: Final = 0.3
 TIPPED: Final = 0.2
 TIPS: Final = (1_000, 2_000_000)
 UNIT_PRICES: Final = (1_000, 200_000)
-AFFORDABLE: Final = 0.9  # of what a trader holds; the rest is for fees
-EVEN: Final = 4.0  # swaps a minute of a market of even pace, for each of a block of the history
-MOST: Final = 2  # swaps of a token in a block of even pace; further volume makes them larger
-SOL_SIZE_MIN: Final = 1 / 60  # size of a swap of SOL in such a block, enough for a dollar rate
+AFFORDABLE: Final = 0.9  # the share of its balance that a trader can spend; the rest is for fees
+# In a market of even pace: swaps a minute for each expected swap in a block of the history
+EVEN: Final = 4.0
+# The most swaps of a token in a block, in a market of even pace; more volume makes them larger
+MOST: Final = 2
+# The least size of a swap of SOL in such a block: enough to set the rate of SOL
+SOL_SIZE_MIN: Final = 1 / 60
 
 
 class Traffic:
@@ -53,7 +57,7 @@ class Traffic:
         has_votes: bool,
         is_even: bool = False,
     ) -> None:
-        """Trade in *world*; at *opens* the history ends and the market goes live.
+        """Trade in *world*; at *opens* the history ends and live blocks begin.
 
         is_even   whether the volume of a minute is the same after *opens* as before
         """
@@ -83,7 +87,7 @@ class Traffic:
         return tuple(transaction for intent in intents for transaction in intent())
 
     def _pace(self, listed: Listed, at: UnixS, after_s: float) -> tuple[int, float]:
-        """Return the number of swaps in a block, and the size of each, times the usual."""
+        """Return the number of swaps in a block, and their size as a multiple of the usual."""
         listing = listed.listing
         age = self._opens - at
         if listing.born is not None and age > listing.born:
@@ -99,7 +103,7 @@ class Traffic:
         return int(expected) + (self._random.random() < expected % 1), size
 
     def _graduate(self, listed: Listed, at: UnixS) -> Iterator[MarketTransaction]:
-        """Yield the transaction that moves a token from its curve to its pool, at its price."""
+        """Yield the transaction, if due, that moves a token from its curve to its pool."""
         listing = listed.listing
         world = self._world
         if listing.graduates is None or self._opens - at > listing.graduates:
@@ -115,7 +119,7 @@ class Traffic:
         yield world.transact(lambda: (build(),), Submission(payer))
 
     def _trade_sol(self, at: UnixS, size: float) -> Iterator[MarketTransaction]:
-        """Yield the swap that gives every block a rate of SOL in dollars."""
+        """Yield a swap of SOL for dollars, so that each block has a rate of SOL."""
         fill = None
         while fill is None:
             fill = self._fill(self._random.choice(self._world.sol_pools), 0.5, at, size, dust=0)
@@ -129,7 +133,7 @@ class Traffic:
         yield self._direct(fill) if legs is None else self._route(legs)
 
     def _fail(self, at: UnixS) -> Iterator[MarketTransaction]:
-        """Yield a route that ends below its minimum, and so pays only its fee."""
+        """Yield a route that fails because its output is too small, and pays only its fee."""
         listed = self._random.choice(self._world.listed)
         fill = self._fill(self._choose(listed), listed.listing.buys, at, 1.0)
         legs = None if fill is None else self._legs(fill)
@@ -137,7 +141,7 @@ class Traffic:
             yield self._route(legs, failed_at=order.ROUTE_POSITION)
 
     def _choose(self, listed: Listed) -> Pool:
-        """Return a random pool of *listed*; deeper pools are likelier."""
+        """Return a random pool of *listed*; a pool with more liquidity is more likely."""
         if listed.listing.graduates is not None:
             return listed.pools[0 if listed.is_on_curve(self._world.balances) else 1]
         return self._random.choices(listed.pools, weights=range(len(listed.pools), 0, -1))[0]
@@ -147,7 +151,7 @@ class Traffic:
     ) -> Fill | None:
         """Return a trade that moves *pool* towards its target price, or a random trade.
 
-        size   of a random trade, times the usual
+        size   the size of a random trade, as a multiple of the usual
         """
         random = self._random
         base, quote = pool.reserves(self._world.balances)
@@ -155,7 +159,7 @@ class Traffic:
         share = NOISE * size * random.lognormvariate(0, 1)
         is_buy = random.random() < buys
         if abs(gap) > GAP_MIN:
-            # If most trades are buys, few large sells balance many small buys.
+            # If most trades of a token are buys, few large sells balance many small buys.
             part = 2 * (1 - buys) if gap > 0 else 2 * buys
             pull = abs(exp(gap / 2) - 1) * random.uniform(0.4, 1) * part
             if pull > share or is_buy is not (gap > 0):
@@ -175,7 +179,7 @@ class Traffic:
     def _settle(
         self, pool: Pool, amount_in: int, at: UnixS, trader: str, *, is_buy: bool
     ) -> Fill | None:
-        """Return the fill of *trader* for *amount_in*; None if a party cannot pay."""
+        """Return the trade of *trader* that pays *amount_in*; None if trader or pool cannot pay."""
         world = self._world
         reserves = pool.reserves(world.balances)
         amount_out = pool.amount_out(reserves, amount_in, is_buy=is_buy)
@@ -190,7 +194,7 @@ class Traffic:
         return fill if _possible(fill) else None
 
     def _legs(self, fill: Fill) -> tuple[Fill, Fill] | None:
-        """Return *fill* as a route of two hops, between dollars and its token by way of SOL."""
+        """Return *fill* as a route of two trades: the token for SOL, SOL for dollars, or back."""
         pool = fill.pool
         trader = fill.trader
         at = fill.at
@@ -233,7 +237,7 @@ class Traffic:
 
 
 def _possible(fill: Fill) -> bool:
-    """Return whether the pool can pay *fill*; part of a bonding curve is not for sale."""
+    """Return whether the pool can pay *fill*; a curve does not sell all of its tokens."""
     if fill.pool.venue is not Venue.PUMP_FUN:
         return True
     base, quote = fill.after

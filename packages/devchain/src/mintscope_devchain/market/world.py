@@ -1,6 +1,6 @@
-"""The market: tokens, wallets, pools, and all holdings.
+"""The market: its tokens, wallets and pools, and the balances of all accounts.
 
-All of it follows from the seed, so a token has the same address in every run.
+All addresses and first balances depend only on the seed, so they are the same in every run.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,12 +24,13 @@ from mintscope_devchain.transaction import (
 )
 
 WALLETS: Final = 40
-PROVIDERS: Final = 3  # wallets that deposit liquidity in pools and withdraw it
+PROVIDERS: Final = 3  # the number of wallets that deposit liquidity in pools and withdraw it
 WALLET_SOL: Final = 50_000
 WALLET_DOLLARS: Final = 5_000_000
 PARTS: Final = 9
-DEPTH_USD: Final = 90_000  # on either side of the first pool of a token
-CURVE_PRODUCT: Final = 30 * 1_073_000_000  # SOL x tokens of every bonding curve
+DEPTH_USD: Final = 90_000  # the value on each side of the first pool of a token
+# SOL times tokens, the constant product of every bonding curve
+CURVE_PRODUCT: Final = 30 * 1_073_000_000
 
 
 class Listed(NamedTuple):
@@ -40,7 +41,7 @@ class Listed(NamedTuple):
     pools: tuple[Pool, ...]
 
     def is_on_curve(self, balances: Mapping[str, int]) -> bool:
-        """Return whether it is yet to leave its curve for its next pool."""
+        """Return whether the token has not left its curve for its next pool yet."""
         return self.listing.graduates is not None and not balances[self.pools[1].base_vault]
 
 
@@ -48,7 +49,7 @@ class World:
     """The balances of all accounts, and the only code that changes them."""
 
     def __init__(self, *, seed: int, mints: int, has_story: bool = False) -> None:
-        """List *mints* tokens, and those of the STORY after them if *has_story*."""
+        """Create *mints* tokens and, if *has_story*, the tokens of STORY after them."""
         self._address: Callable[..., str] = partial(address, seed)
         self.wallets = tuple(self._address("wallet", number) for number in range(WALLETS))
         self.providers = self.wallets[:PROVIDERS]
@@ -78,17 +79,17 @@ class World:
         self.balances |= {voter: 30 * LAMPORTS_PER_SOL for voter, _ in self.validators}
 
     def held(self, owner: str, token: Token) -> str:
-        """Return the token account of *owner*."""
+        """Return the account of *owner* for *token*; for SOL, its wallet."""
         return self._held[owner, token.mint]
 
     def lp_account(self, owner: str, pool: Pool) -> str:
-        """Return the account in which *owner* holds the pool token of *pool*."""
+        """Return the account of *owner* for the LP token of *pool*."""
         return self._held[owner, Mint(pool.parts[LP_MINT])]
 
     def transact(
         self, build: Callable[[], tuple[Invocation, ...]], envelope: Submission
     ) -> MarketTransaction:
-        """Apply the transaction that *build* returns, and record the balances before it."""
+        """Apply the transaction whose instructions *build* returns; return it."""
         moved = list(moves(build()))
         balances = self.balances
         before = {envelope.payer: balances[envelope.payer]}
@@ -112,7 +113,7 @@ class World:
                 balances[target] = balances.get(target, 0) + amount
 
     def undo(self, transactions: Iterable[MarketTransaction]) -> None:
-        """Undo *transactions*, which must be the newest ones and sorted newest first."""
+        """Undo *transactions*, which must be the newest transactions, newest first."""
         for transaction in transactions:
             self.balances |= transaction.before
             self._forget_closed(transaction.before)
@@ -132,7 +133,7 @@ class World:
                 place,
                 token,
                 price=listing.price,
-                # The pool of a token that leaves its curve gets what the curve holds.
+                # The pool of a token that leaves its curve receives the balances of the curve.
                 depth=0.0 if rank and listing.graduates else DEPTH_USD / (1 + rank),
             )
             for rank, place in enumerate(listing.venues)
@@ -151,7 +152,7 @@ class World:
         return account
 
     def _pool(self, place: tuple[Venue, Token], base: Token, *, price: float, depth: float) -> Pool:
-        """Return a pool that holds *depth* US dollars on either side at *price*."""
+        """Return a pool with *depth* US dollars on each side at *price*."""
         venue, quote = place
         where = self._address("pool", venue, base.mint, quote.mint)
         parts = tuple(self._address("part", where, number) for number in range(PARTS))
@@ -185,7 +186,7 @@ class World:
         return account
 
     def _furnish(self, pool: Pool) -> None:
-        """Open the fee accounts of *pool*, and a pool-token account for each provider."""
+        """Open the fee accounts of *pool*, and the account of each provider for its LP token."""
         if pool.venue is Venue.PUMP_FUN:
             self.balances[pool.parts[0]] = OTHER_RENT
         if pool.venue is Venue.PUMP_SWAP:

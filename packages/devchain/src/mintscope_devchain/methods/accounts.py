@@ -66,7 +66,7 @@ class AccountMethods:
         addresses: Annotated[list[Pubkey], msgspec.Meta(max_length=ADDRESSES_MAX)],
         options: AccountOptions | None = None,
     ) -> Json:
-        # The default here is base64, unlike everywhere else.
+        # The default of this method is base64; other methods have another default.
         options = options or AccountOptions()
         if options.encoding is None:
             options = msgspec.structs.replace(options, encoding="base64")
@@ -134,7 +134,7 @@ class AccountMethods:
 def show(
     account: Account | None, options: AccountOptions, read: Callable[[Pubkey], Account | None]
 ) -> Json | None:
-    """Return *account* in the form of *options*; *read* finds the mint of a token account."""
+    """Return *account* in the form of *options*; *read* returns the account of a mint."""
     if account is None:
         return None
     return {
@@ -171,7 +171,8 @@ def _data(
 
 
 def _parsed(account: Account, read: Callable[[Pubkey], Account | None]) -> Json | None:
-    if len(account.data) > ACCOUNT_BYTES:  # extensions, which only the raw data shows
+    # The account has extensions, which only its raw data shows
+    if len(account.data) > ACCOUNT_BYTES:
         return None
     mint = read_mint(account)
     if mint is not None:

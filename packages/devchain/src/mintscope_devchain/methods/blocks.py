@@ -1,6 +1,6 @@
 """JSON-RPC: the blocks of a market's chain, with the answers and refusals of a real node.
 
-Clients distinguish skipped slots from faults by the codes.
+By the error codes, clients distinguish skipped slots from faults.
 """
 
 from collections.abc import Sequence
@@ -34,8 +34,8 @@ SAMPLES_MAX: Final = 720
 _Slot = Natural
 
 
-# One implementation, Devchain, whose module imports the methods: without the protocol, the two
-# would import each other.
+# Devchain is the only implementation. Its module imports the methods, so without this protocol both
+# modules would import each other.
 class Chain(Protocol):
     """The chain that the methods read."""
 
@@ -45,15 +45,15 @@ class Chain(Protocol):
     vm: Vm
 
     def entries(self, block: ChainBlock) -> Sequence[Json]:
-        """Return the transactions of *block* as getBlock shows them."""
+        """Return the transactions of *block* in the form of getBlock."""
         ...
 
     def entry(self, block: ChainBlock, at: int) -> Json:
-        """Return the transaction of *block* at index *at*, as getBlock shows it."""
+        """Return the transaction of *block* at index *at*, in the form of getBlock."""
         ...
 
     def named(self, block: ChainBlock) -> Sequence[Named]:
-        """Return error and keys of each transaction of the market in *block*."""
+        """Return the error and keys of each transaction in *block*."""
         ...
 
     def signatures(self, block: ChainBlock) -> Sequence[Signature]:
@@ -81,7 +81,7 @@ class BlockMethods:
         )
 
     def _samples(self, limit: Natural | None = None) -> Sequence[Json]:
-        """Return the slots of each of the last minutes, newest first; fewer on a young chain."""
+        """Return the number of slots in each of the last minutes, newest first."""
         count = min(SAMPLES_MAX if limit is None else limit, SAMPLES_MAX)
         newest = self._blockstore.last
         samples = list[Json]()
@@ -129,7 +129,7 @@ class BlockMethods:
         return self._blockstore.reached(confirmed(options.commitment if options else None))
 
     def _block(self, slot: _Slot, options: BlockOptions | str | None = None) -> Json:
-        if isinstance(options, str):  # the older form: the encoding alone
+        if isinstance(options, str):  # the older form of the parameter: only the encoding
             options = BlockOptions(encoding=options)
         options = options or BlockOptions()
         commitment = confirmed(options.commitment)

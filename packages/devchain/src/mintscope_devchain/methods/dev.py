@@ -34,7 +34,7 @@ class DevMethods:
 
     def __init__(self, vm: Vm) -> None:
         self._vm = vm
-        self._gifts = count(1)  # makes two equal gifts different transactions
+        self._gifts = count(1)  # a number in each gift makes two equal gifts different transactions
         self.by_name = table(
             {
                 "requestAirdrop": self._airdrop,
@@ -94,7 +94,7 @@ class DevMethods:
 
 
 def _mint_to(genesis: Genesis, owner: Pubkey, mint: Pubkey, atoms: int) -> list[Instruction]:
-    """Return the instructions that open *owner*'s account if needed, and mint *atoms* into it."""
+    """Return the instructions that create the account of *owner* if needed, and mint into it."""
     faucet = genesis.faucet.pubkey()
     tokens = genesis.tokens_of(owner, mint)
     payer = AccountMeta(faucet, is_signer=True, is_writable=True)

@@ -1,4 +1,4 @@
-"""JSON-RPC: transactions that landed."""
+"""JSON-RPC: transactions in blocks."""
 
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ RECENT_BLOCKS: Final = 300
 
 
 class LandedMethods:
-    """Answers calls about landed transactions, including those of a market if there is one."""
+    """Answers calls about transactions in blocks, including those of the market if there is one."""
 
     def __init__(self, vm: Vm, past: ChainPast | None = None) -> None:
         self._vm = vm
@@ -131,7 +131,7 @@ class LandedMethods:
 
 
 def _between(history: Iterator[Done], options: HistoryOptions) -> Iterator[Done]:
-    """Yield transactions older than `before` and newer than `until`, if these are given."""
+    """Yield transactions older than `before` and newer than `until`, if these options are given."""
     if options.before is not None:
         before = str(options.before)
         for one in history:
@@ -142,7 +142,7 @@ def _between(history: Iterator[Done], options: HistoryOptions) -> Iterator[Done]
 
 
 def _expect_readable(shown: Json, options: TransactionOptions) -> None:
-    """Remove the version for an old client; raise RpcError if the transaction is versioned."""
+    """Remove the version for an old client; raise RpcError if *shown* is versioned."""
     old_client = options.max_supported_transaction_version is None
     if old_client and shown.pop("version") != "legacy":
         raise unsupported_version()

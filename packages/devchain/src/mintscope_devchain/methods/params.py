@@ -36,9 +36,9 @@ class RpcError(Exception):
 
 
 def table(answers: Mapping[str, Callable[..., object]]) -> Mapping[str, Answer]:
-    """Return *answers* by method, wrapped to check their parameters.
+    """Return *answers* by method, each wrapped in a check of its parameters.
 
-    The signature of an answer has the types of its parameters.
+    The types of the parameters are those in the Python signature of an answer.
     """
     return {name: _checked(answer) for name, answer in answers.items()}
 
@@ -58,7 +58,7 @@ def _checked(answer: Callable[..., object]) -> Answer:
 def _convert(params: Sequence[object], kind: type[T]) -> T:
     """Return *params* as *kind*.
 
-    Raises RpcError, which names the place and the expected value.
+    Raises RpcError, whose message names the invalid part and the expected value.
     """
     try:
         return msgspec.convert([_said(each) for each in params], kind, dec_hook=_from_text)
@@ -67,7 +67,7 @@ def _convert(params: Sequence[object], kind: type[T]) -> T:
 
 
 def _said(value: object) -> object:
-    """Return *value* without its null options, which clients send to omit them."""
+    """Return *value* without options that are null: clients send null for a missing option."""
     if isinstance(value, dict):
         return {name: _said(each) for name, each in value.items() if each is not None}
     return value
@@ -86,9 +86,9 @@ def _from_text(kind: type, value: object) -> object:
 def final_params(
     params: Sequence[object], fault: Literal["refused", "finalized"]
 ) -> Sequence[object]:
-    """Return *params* with `finalized` for `confirmed`; refuse them if *fault* is "refused".
+    """Return *params* with `finalized` for `confirmed`; raise if *fault* is "refused".
 
-    Raises RpcError in the words in which a node refuses a level that it does not know.
+    Raises RpcError with the message that a node sends for a level that it does not know.
     """
     levels = "commitment", "preflightCommitment"
     changed: list[object] = []
@@ -112,7 +112,7 @@ def confirmed(level: CommitmentLevel | None) -> CommitmentLevel:
 
 
 def unsupported_version() -> RpcError:
-    """Return the refusal to show a versioned transaction to an old client."""
+    """Return the error for an old client that requests a versioned transaction."""
     return RpcError(
         UNSUPPORTED_VERSION,
         "Transaction version (0) is not supported by the requesting client. Please try the"
@@ -126,7 +126,7 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ContextOptions(_Options, frozen=True, kw_only=True):
-    """The block that the caller asks about."""
+    """The commitment and the least slot that the caller requests."""
 
     commitment: CommitmentLevel | None = None
     min_context_slot: Natural | None = None
@@ -191,7 +191,7 @@ class SimulateOptions(ContextOptions, frozen=True, kw_only=True):
 
 
 class StatusOptions(_Options, frozen=True, kw_only=True):
-    """The scope of a search for a signature."""
+    """The options of a search for signatures."""
 
     search_transaction_history: bool = False
 

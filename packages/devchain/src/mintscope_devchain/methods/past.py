@@ -12,9 +12,9 @@ from mintscope_devchain.transaction import Json
 
 
 class Done(NamedTuple):
-    """A transaction in a block, in the form of a list entry.
+    """A transaction in a block, with the parts that lists show.
 
-    keys   every account it names, those of lookup tables too
+    keys   all accounts that it names, including those of lookup tables
     """
 
     signature: str
@@ -26,7 +26,7 @@ class Done(NamedTuple):
 
 
 def done(landed: LandedTransaction) -> Done:
-    """Return the landed transaction as a Done."""
+    """Return the transaction *landed* as a Done."""
     keys = frozenset(map(str, landed.outcome.keys.all))
     at = landed.block
     shown = memo(landed.transaction)
@@ -34,7 +34,7 @@ def done(landed: LandedTransaction) -> Done:
 
 
 class ChainPast:
-    """The transactions in a chain's stored blocks, the keys of each found once."""
+    """The transactions in the stored blocks of a chain; keys are computed once per block."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
@@ -42,7 +42,7 @@ class ChainPast:
         self._slots: dict[str, int] = {}
 
     def newest_first(self) -> Iterator[Done]:
-        """Yield every transaction still known, newest first."""
+        """Yield all transactions in stored blocks, newest first."""
         blockstore = self._chain.blockstore
         vm = self._chain.vm
         slots = list(blockstore.slots)
@@ -50,14 +50,14 @@ class ChainPast:
         return joined(joined.from_iterable(map(self._of, reversed(slots))), older)
 
     def entry(self, signature: str) -> tuple[ChainBlock, Json] | None:
-        """Return the block of a transaction, and its entry in getBlock."""
+        """Return the block of a transaction, and its entry in getBlock, if it is stored."""
         if signature not in self._slots:
             all(each.signature != signature for each in self.newest_first())
         block = self._chain.blockstore.block(self._slots.get(signature, -1))
         if block is None:
             return None
         signatures = self._chain.signatures(block)
-        if signature not in signatures:  # of a fork that died
+        if signature not in signatures:  # the entry is of a block that a fork replaced
             return None
         at = [str(each) for each in signatures].index(signature)
         return block, self._chain.entry(block, at)
@@ -82,7 +82,7 @@ class ChainPast:
         return known
 
     def _forget(self) -> None:
-        """Drop blocks that the chain no longer stores, once they are half of all known blocks."""
+        """Drop blocks that the chain no longer stores, if they are half of all known blocks."""
         blockstore = self._chain.blockstore
         if len(self._blocks) <= 2 * len(blockstore.slots):
             return

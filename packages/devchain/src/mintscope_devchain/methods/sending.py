@@ -1,4 +1,4 @@
-"""JSON-RPC: blockhashes and fees, and transactions before they land."""
+"""JSON-RPC: blockhashes, fees, and transactions that have not landed yet."""
 
 import binascii
 from base64 import b64decode
@@ -37,7 +37,7 @@ NODE_BEHIND: Final = -32005
 FEE_ACCOUNTS_MAX: Final = 128
 SLOTS_IN_EPOCH: Final = 432_000
 ALPENGLOW_SLOT: Final = 1
-SIGNATURE_PARTS: Final = 6  # of 32 bytes: an aggregate BLS signature has 192
+SIGNATURE_PARTS: Final = 6  # parts of 32 bytes: an aggregate BLS signature has 192 bytes
 TRANSACTION_BYTES_MAX: Final = 1_232
 TRANSACTION_TEXT_MAX: Final = 1_700  # characters; 1,232 bytes in base64 are 1,644
 
@@ -47,7 +47,7 @@ _Encoding = Literal["base58", "base64"]
 
 
 class SendMethods:
-    """Answers calls about transactions before they land."""
+    """Answers calls about transactions that have not landed yet."""
 
     def __init__(self, vm: Vm) -> None:
         self._vm = vm
@@ -85,7 +85,7 @@ class SendMethods:
         }
 
     def _alpenglow(self) -> Json | None:
-        """Return the certificate of the last block before Alpenglow; None without Alpenglow."""
+        """Return the certificate of the genesis of Alpenglow; None on a chain without Alpenglow."""
         if not self._vm.pace.is_alpenglow:
             return None
         name = list(sha256(b"devchain %d" % self._vm.genesis.seed).digest())
@@ -168,7 +168,7 @@ class SendMethods:
         transaction: VersionedTransaction,
         outcome: Execution | None,
     ) -> list[Json | None]:
-        """Return the *wanted* accounts after *transaction*; None for each if it fails."""
+        """Return the *wanted* accounts after *transaction*; all are None if it fails."""
         most = len(transaction.message.account_keys)
         if len(wanted.addresses) > most:
             raise RpcError(INVALID_PARAMS, f"Too many accounts provided; max {most}")
@@ -213,7 +213,7 @@ def _words(error: object) -> str:
 
 
 def _read_transaction(text: str, encoding: _Encoding) -> VersionedTransaction:
-    """Return the transaction in *text*, whose indices and counts fit; signatures unchecked."""
+    """Return the transaction in *text*; check its indexes and counts, not its signatures."""
     data = _read(text, encoding)
     most = TRANSACTION_BYTES_MAX
     if len(data) > most:

@@ -1,4 +1,4 @@
-"""The chain as of a commitment, which every answer with a context refers to."""
+"""The chain as of a commitment; the answers that have a `context` use it."""
 
 from typing import Final
 
@@ -14,7 +14,7 @@ API_VERSION: Final = "4.3.1"
 
 
 class View:
-    """*vm* at the commitment in *options*, by default `finalized`."""
+    """The chain *vm* as of the commitment in *options*, by default `finalized`."""
 
     def __init__(self, vm: Vm, options: ContextOptions | None) -> None:
         options = options or ContextOptions()
@@ -33,5 +33,5 @@ class View:
         return self._vm.account(address, self.commitment)
 
     def answer(self, value: object) -> Json:
-        """Return *value* with its slot as the context."""
+        """Return *value* with the slot of this view in its `context`."""
         return {"context": {"apiVersion": API_VERSION, "slot": self.block.slot}, "value": value}

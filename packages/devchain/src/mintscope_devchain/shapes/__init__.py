@@ -1,1 +1,1 @@
-"""The instructions of each program, byte for byte as on the chain."""
+"""The instructions of each program, with the same bytes as on mainnet."""

@@ -1,4 +1,4 @@
-"""Little-endian fields, and the instructions and events of Anchor programs."""
+"""Encoders of little-endian fields, and of instructions and events of Anchor programs."""
 
 from collections.abc import Callable
 from functools import cache
@@ -21,7 +21,7 @@ i32 = _integers(4, signed=True)
 
 
 def keys(*public_keys: str) -> bytes:
-    """Return *public_keys* in 32 bytes each."""
+    """Return *public_keys* as bytes, 32 for each."""
     return b"".join(map(raw, public_keys))
 
 
@@ -44,7 +44,7 @@ def event(name: str) -> bytes:
 
 
 def emit(program: str, authority: str, data: bytes) -> Invocation:
-    """Return the call by which *program* sends itself an event."""
+    """Return the call with which *program* sends itself an event."""
     return Invocation(program, (authority,), SELF_CALL + data)
 
 

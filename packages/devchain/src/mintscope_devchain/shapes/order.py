@@ -1,4 +1,4 @@
-"""Transactions of a wallet that trades: fees, accounts, the swap or a route of Jupiter, a tip."""
+"""Transactions of traders: fees, accounts, one swap or a route of Jupiter, and a tip."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -18,20 +18,20 @@ SWAP: Final[Mapping[Venue, Callable[[Fill], Invocation]]] = {
     Venue.WHIRLPOOL: vaults.whirlpool,
     Venue.METEORA_DLMM: vaults.meteora_dlmm,
 }
-ROUTED: Final = {  # Jupiter's own number for the kind of swap
+ROUTED: Final = {  # Jupiter's number for a swap on each venue
     Venue.RAYDIUM_V4: 0x07,
     Venue.RAYDIUM_CLMM: 0x1A,
     Venue.METEORA_DLMM: 0x26,
     Venue.WHIRLPOOL: 0x2F,
 }
 UNITS: Final = 300_000
-ROUTE_POSITION: Final = 2  # of the route among the instructions of `routed`
+ROUTE_POSITION: Final = 2  # the index of the route among the instructions of `routed`
 SLIPPAGE_BPS: Final = 50
 PERCENT: Final = 100
 
 
 def fee(price: int) -> int:
-    """Return the cost of a transaction at *price* micro-lamports a compute unit."""
+    """Return the fee of a transaction in lamports, at *price* micro-lamports a compute unit."""
     return SIGNATURE_FEE + -(-price * UNITS // 1_000_000)
 
 
@@ -41,7 +41,8 @@ def direct(fill: Fill, *, wrapped: bool, tip: int, price: int) -> tuple[Invocati
     if wrapped:
         calls += _wrapped(fill)
     else:
-        if fill.target != fill.trader:  # a bonding curve pays lamports
+        # The target is no wallet: a bonding curve pays lamports to the wallet
+        if fill.target != fill.trader:
             calls.append(spl.ensure_account(fill.target, fill.trader, fill.paid))
         calls.append(SWAP[fill.pool.venue](fill))
     if tip:
@@ -50,7 +51,7 @@ def direct(fill: Fill, *, wrapped: bool, tip: int, price: int) -> tuple[Invocati
 
 
 def routed(fills: Sequence[Fill], *, price: int) -> tuple[Invocation, ...]:
-    """Return one Jupiter route, in which the output of each of *fills* pays for the next."""
+    """Return one Jupiter route through *fills*: the output of each fill pays for the next."""
     first = fills[0]
     last = fills[-1]
     hops = [SWAP[fill.pool.venue](fill) for fill in fills]
@@ -77,7 +78,7 @@ def _reported(fill: Fill, hop: Invocation) -> bytes:
 
 
 def _variant(fill: Fill) -> bytes:
-    """Return Jupiter's own number for the kind of swap, with its arguments."""
+    """Return Jupiter's number for the swap of *fill*, with its arguments."""
     number = u8(ROUTED[fill.pool.venue])
     if fill.pool.venue is Venue.WHIRLPOOL:
         return number + u8(vaults.starts_with_base(fill.pool) is not fill.is_buy, 0)
@@ -86,7 +87,7 @@ def _variant(fill: Fill) -> bytes:
 
 def _wrapped(fill: Fill) -> tuple[Invocation, ...]:
     account = address("wrapped", fill.trader, fill.amount_in, *fill.reserves)
-    # PumpSwap takes its fees of the quote in addition to the amount that the pool moves.
+    # PumpSwap charges its fees in the quote, in addition to the amount that the vaults exchange.
     fees = 2 * pumpswap.taken(fill) if fill.pool.venue is Venue.PUMP_SWAP else 0
     if fill.received.mint == WSOL:
         opened = fill.amount_in + fees

@@ -1,4 +1,4 @@
-"""The pump.fun bonding curve: SOL moves as lamports, and in a sell without any instruction."""
+"""The pump.fun bonding curve: SOL moves as lamports, in a sell without an instruction."""
 
 from mintscope_devchain.addresses import (
     PUMP_FEE_PROGRAM,
@@ -23,11 +23,11 @@ from mintscope_devchain.transaction import Invocation, Move, logged
 
 PROTOCOL_FEE_BPS = 95
 CREATOR_FEE_BPS = 30
-RESERVED_BASE = 206_900_000_000_000  # held by the curve, not for sale
+RESERVED_BASE = 206_900_000_000_000  # raw units of the base that the curve holds but does not sell
 
 
 def swap(fill: Fill) -> Invocation:
-    """Return a buy or a sell."""
+    """Return the instruction of *fill*: a buy or a sell."""
     curve = fill.pool
     trader = fill.trader
     reported = _trade_event(fill)
@@ -68,7 +68,7 @@ def swap(fill: Fill) -> Invocation:
 
 
 def migrate(curve: Pool, pool: Pool, payer: str, amounts: tuple[int, int]) -> Invocation:
-    """Return the move of *amounts*, tokens and lamports, of a curve to its pool on PumpSwap."""
+    """Return the migration that moves *amounts*, tokens and lamports, from *curve* to *pool*."""
     tokens, lamports = amounts
     accounts = (
         *(PUMP_FUN_GLOBAL, PUMP_FUN_FEES, curve.base.mint, curve.address, curve.base_vault),

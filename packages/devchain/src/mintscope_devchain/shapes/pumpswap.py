@@ -1,4 +1,4 @@
-"""PumpSwap: base and quote vaults, fees of protocol and creator in addition."""
+"""PumpSwap: pools with two vaults; fees of the protocol and the creator are added."""
 
 from typing import NamedTuple
 
@@ -20,25 +20,25 @@ from mintscope_devchain.shapes.bytes import anchor, emit, event, keys, string, u
 from mintscope_devchain.transaction import Invocation, logged
 
 LP_FEE_BPS = FEE_BPS[Venue.PUMP_SWAP]
-OTHER_FEE_BPS = 5  # the protocol's, and the creator's
-FEE_VAULT, CREATOR_VAULT, CREATOR_AUTHORITY, CREATOR = range(4)  # in Pool.parts
+OTHER_FEE_BPS = 5  # the fee of the protocol, and also the fee of the creator
+FEE_VAULT, CREATOR_VAULT, CREATOR_AUTHORITY, CREATOR = range(4)  # indexes of Pool.parts
 FEE_CONFIG, VOLUME, USER_VOLUME, LP_MINT = range(4, 8)
 
 _move = spl.transfer_checked
 
 
 def swap(fill: Fill) -> Invocation:
-    """Return a buy or a sell."""
+    """Return the instruction of *fill*: a buy or a sell."""
     return _buy(fill) if fill.is_buy else _sell(fill)
 
 
 def taken(fill: Fill) -> int:
-    """Return the amount of quote that the protocol and the creator each take."""
+    """Return the fee of the protocol, in raw units of the quote; the creator's is the same."""
     return -(-_quote(fill) * OTHER_FEE_BPS // BASIS_POINTS)
 
 
 def _quote(fill: Fill) -> int:
-    """Return the quote before any fee."""
+    """Return the amount of quote of *fill* before all fees."""
     if fill.is_buy:
         return fill.amount_in * BASIS_POINTS // (BASIS_POINTS + LP_FEE_BPS)
     return fill.amount_out * BASIS_POINTS // (BASIS_POINTS - LP_FEE_BPS)
@@ -115,11 +115,11 @@ def _parties(fill: Fill) -> bytes:
 
 
 class LiquidityChange(NamedTuple):
-    """A deposit of all three amounts, or a withdrawal if not *adds*.
+    """A change of a pool's liquidity: a deposit if *adds*, otherwise a withdrawal.
 
-    held       the accounts of the owner: base, quote and the pool's own token
-    amounts    in the same order
-    reserves   before it
+    held       the accounts of the owner for the base, the quote and the LP token of the pool
+    amounts    the amounts in the same order, in raw units
+    reserves   the reserves before the change
     """
 
     pool: Pool
@@ -132,7 +132,7 @@ class LiquidityChange(NamedTuple):
 
 
 def change_liquidity(change: LiquidityChange) -> Invocation:
-    """Return a deposit or a withdrawal."""
+    """Return the instruction of *change*: a deposit or a withdrawal."""
     pool = change.pool
     owner = change.owner
     reserves = change.reserves
@@ -174,6 +174,6 @@ def _telling(
     inner: tuple[Invocation, ...],
     reported: bytes,
 ) -> Invocation:
-    """Return the instruction *name*, which sends the event *reported* to itself and the log."""
+    """Return the instruction *name*, which sends the event *reported* by a call and by the log."""
     inner = (*inner, emit(PUMP_SWAP, PUMP_SWAP_EVENTS, reported))
     return anchor(PUMP_SWAP, name, accounts, data)._replace(inner=inner, log=(logged(reported),))

@@ -8,7 +8,7 @@ from mintscope_devchain.transaction import TOKEN_ACCOUNT_RENT, Invocation, Move
 
 
 def budget(units: int, micro_lamports: int) -> tuple[Invocation, Invocation]:
-    """Return the limit and the price of compute units."""
+    """Return the instructions that set the limit and the price of compute units."""
     return (
         Invocation(COMPUTE_BUDGET, (), u8(2) + u32(units)),
         Invocation(COMPUTE_BUDGET, (), u8(3) + u64(micro_lamports)),
@@ -37,7 +37,7 @@ def transfer_checked(source: str, target: str, amount: int, owner: str, token: T
 
 
 def exchange(fill: Fill) -> tuple[Invocation, Invocation]:
-    """Return the transfers of the trader of *fill* to the pool, and of the pool to the trader."""
+    """Return the two transfers of *fill*: from the trader to the pool, and back."""
     return (
         transfer_checked(fill.source, fill.vault_in, fill.amount_in, fill.trader, fill.received),
         transfer_checked(
@@ -61,13 +61,13 @@ def burn(mint: str, source: str, amount: int, owner: str) -> Invocation:
 
 
 def ensure_account(account: str, owner: str, token: Token) -> Invocation:
-    """Return a CreateIdempotent of an account that exists already."""
+    """Return a CreateIdempotent for an account that exists already."""
     accounts = (owner, account, owner, token.mint, SYSTEM, token.program)
     return _named("CreateIdempotent", ASSOCIATED, accounts, u8(1))
 
 
 def wrap(account: str, owner: str, lamports: int) -> tuple[Invocation, ...]:
-    """Return the calls that make the temporary *account* of wrapped SOL, made with a seed."""
+    """Return the calls that create *account*, a temporary account of wrapped SOL."""
     seed = address("seed", account)[:32].encode()
     named = u32(3) + raw(owner) + u64(len(seed)) + seed
     create = named + u64(TOKEN_ACCOUNT_RENT + lamports, 165) + raw(SPL)
@@ -78,7 +78,7 @@ def wrap(account: str, owner: str, lamports: int) -> tuple[Invocation, ...]:
 
 
 def unwrap(account: str, owner: str, lamports: int) -> Invocation:
-    """Return the CloseAccount that pays out the lamports of *account*."""
+    """Return the CloseAccount that pays the lamports of *account* to *owner*."""
     moved = Move(account, owner, lamports)
     return _named("CloseAccount", SPL, (account, owner, owner), u8(9), moved)
 
@@ -86,5 +86,5 @@ def unwrap(account: str, owner: str, lamports: int) -> Invocation:
 def _named(
     name: str, program: str, accounts: tuple[str, ...], data: bytes, *moved: Move
 ) -> Invocation:
-    """Return the call of an instruction that logs its *name*."""
+    """Return the call of an instruction that writes its *name* to the log."""
     return Invocation(program, accounts, data, says=f"Instruction: {name}", moves=moved)

@@ -1,6 +1,7 @@
 """The programs whose pools hold both tokens in vaults: Raydium, Orca and Meteora.
 
-Concentrated pools publish numbers; here they follow from the reserves of a constant product.
+Events of concentrated pools have prices and liquidity; here these are computed from the reserves of
+a constant product.
 """
 
 from base64 import b64encode
@@ -85,7 +86,7 @@ def raydium_clmm(fill: Fill) -> Invocation:
 
 
 def whirlpool(fill: Fill) -> Invocation:
-    """Return a swap_v2 of an Orca Whirlpool, published in the log since 2025."""
+    """Return a swap_v2 of an Orca Whirlpool, with its event in the log, as since 2025."""
     pool = fill.pool
     is_from_first = u8(_is_from_first(fill))
     a, b = _ordered(pool, pool.base, pool.quote)
@@ -129,7 +130,7 @@ def meteora_dlmm(fill: Fill) -> Invocation:
 
 
 def starts_with_base(pool: Pool) -> bool:
-    """Return whether the base is token 0 (or A): the mint with the lower bytes."""
+    """Return whether the base is token 0 (or A): the mint whose bytes are lower."""
     return raw(pool.base.mint) < raw(pool.quote.mint)
 
 
@@ -148,11 +149,11 @@ def _minimum(fill: Fill) -> int:
 
 
 def _sqrt_price_x64(pool: Pool, reserves: Reserves) -> int:
-    """Return the square root of token 1 per token 0, times 2**64."""
+    """Return the square root of the price of token 0 in token 1, times 2**64."""
     zero, one = _ordered(pool, *reserves)
     return isqrt((one << 128) // zero)
 
 
 def _bin_id(reserves: Reserves) -> int:
-    """Return the bin of the price of the base in the quote."""
+    """Return the number of the bin with the price of the base in the quote."""
     return floor(log(reserves.quote / reserves.base) / log(BIN_STEP))

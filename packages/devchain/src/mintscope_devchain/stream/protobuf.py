@@ -9,7 +9,7 @@ from mintscope.solana.yellowstone import geyser_pb2, solana_storage_pb2
 
 
 def to_protobuf(entry: Mapping[str, Any], index: int) -> geyser_pb2.SubscribeUpdateTransactionInfo:
-    """Return *entry* as transaction *index* of its block."""
+    """Return *entry* as the message of transaction *index* of its block."""
     signed = entry["transaction"]
     meta = entry["meta"]
     message = signed["message"]
@@ -66,5 +66,5 @@ def _fill(made: solana_storage_pb2.TransactionStatusMeta, meta: Mapping[str, Any
 
 
 def key_bytes(text: object) -> bytes:
-    """Return the bytes of base58 *text*."""
+    """Return the bytes of *text*, which is base58."""
     return b58decode(str(text).encode())

@@ -1,4 +1,4 @@
-"""Serves Subscribe and GetVersion as Yellowstone does, with the faults that are set."""
+"""Serves Subscribe and GetVersion like a Yellowstone server, with the faults that are set."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -29,17 +29,17 @@ Context = grpc.aio.ServicerContext[Request, Update]
 
 
 class StreamedChain(Protocol):
-    """The chain that is streamed."""
+    """The chain that the server streams."""
 
     blockstore: Blockstore
 
     def entries(self, block: ChainBlock) -> Sequence[Json]:
-        """Return the transactions of *block* as getBlock shows them."""
+        """Return the transactions of *block* in the form of getBlock."""
         ...
 
 
 class GeyserServer:
-    """A gRPC server on one address, as a context manager; *port* is its assigned port.
+    """A gRPC server of the stream on one address.
 
     addresses_max   the largest number of addresses in a filter; providers have such a limit
     x_token         the token that clients must send; "": they send none
@@ -84,7 +84,7 @@ class GeyserServer:
         await self._server.start()
 
     async def stop(self) -> None:
-        """End every subscription, and the server."""
+        """End all subscriptions, and stop the server."""
         await self._server.stop(STOP_S)
 
     async def _version(
@@ -127,7 +127,7 @@ class GeyserServer:
         return self._blockstore.reached("confirmed")
 
     async def _begin(self, request: Request, context: Context) -> Slot:
-        """Return the slot after which the subscription begins, or refuse it."""
+        """Return the slot after which the subscription begins, or refuse the subscription."""
         if self._faults.streaming("internal"):
             await _abort(context, grpc.StatusCode.INTERNAL, "the plugin has not started")
         named = max((len(each.account_include) for each in request.blocks.values()), default=0)
@@ -171,7 +171,7 @@ class GeyserServer:
         request: Request,
         messages: Sequence[Update],
     ) -> Iterator[Update]:
-        """Yield *messages*, changed as *fault* requires for the banks of the slot."""
+        """Yield *messages*, with the changes of *fault* to the banks of the slot."""
         match fault:
             case "banks":
                 yield from interleaved(self._dying(block, request, block.slot, 1), messages)
@@ -192,9 +192,10 @@ class GeyserServer:
     def _dying(
         self, block: ChainBlock, request: Request, slot: Slot, bank: int
     ) -> Iterator[Update]:
-        """Yield the messages of another bank at *slot*, with another hash, until it is dead.
+        """Yield the messages of another bank of *slot*, with another hash, up to its death.
 
-        It is never sent as a complete block, because only confirmed banks are.
+        The bank is never sent as a complete block, because servers do this only with confirmed
+        banks.
         """
         other = block._replace(slot=slot, blockhash=f"{bank}{block.blockhash[1:]}")
         bank_id = bank_of(slot, bank)
@@ -213,7 +214,7 @@ class GeyserServer:
         return Update(slot=geyser_pb2.SubscribeUpdateSlot(slot=slot, status=status, bank_id=named))
 
     def _messages(self, block: ChainBlock, request: Request, bank: int = 0) -> Iterator[Update]:
-        """Yield the messages of one bank of a slot for this subscription."""
+        """Yield the messages of one bank of *block* that *request* subscribes to."""
         infos = [to_protobuf(entry, at) for at, entry in enumerate(self._chain.entries(block))]
         bank_id = bank_of(block.slot, bank)
         named = bank_id if self._names_banks else 0
@@ -259,7 +260,7 @@ def bank_of(slot: int, bank: int) -> int:
 
 
 def interleaved(one: Iterable[Update], other: Iterable[Update]) -> Iterator[Update]:
-    """Yield the first items of all, then the second items, and so on."""
+    """Yield the messages of *one* and *other* in alternation."""
     for pair in zip_longest(one, other):
         yield from (message for message in pair if message is not None)
 
@@ -272,7 +273,7 @@ def unname(message: Update) -> None:
 
 
 def _touches(info: Info, addresses: Sequence[str]) -> bool:
-    """Return whether *info* names one of *addresses*; an empty list matches everything."""
+    """Return whether *info* names one of *addresses*; if *addresses* is empty, all match."""
     if not addresses:
         return True
     keys = {
@@ -284,7 +285,7 @@ def _touches(info: Info, addresses: Sequence[str]) -> bool:
 
 
 async def _end(fault: StreamFault | None, context: Context) -> None:
-    """End a subscription within a slot, if *fault* is one that does so."""
+    """End a subscription within a slot if *fault* does this."""
     if fault == "cut":
         await _abort(context, grpc.StatusCode.UNAVAILABLE, "connection reset")
     if fault == "lagged":

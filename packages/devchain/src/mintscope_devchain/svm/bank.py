@@ -1,7 +1,7 @@
 """Accounts after the newest block, and the effect of a transaction on them.
 
-The real virtual machine (LiteSVM) does the work.  Two things that it lacks are done here: the
-priority fee, and undoing transactions.  BlockhashQueue checks blockhashes, and the caller checks
+The real virtual machine (LiteSVM) does the work.  This module adds what LiteSVM lacks: priority
+fees, and undoing of transactions.  BlockhashQueue checks blockhashes, and the caller checks
 signatures.
 """
 
@@ -43,11 +43,11 @@ class Inner(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """The effect of a transaction, done or simulated.
+    """The effect of a transaction, executed or simulated.
 
-    landed   it becomes part of a block: it succeeded, or failed and paid its fee
-    before   every account it may write; `after` has the same ones
-    inner    one list per instruction
+    landed   whether it becomes part of a block: it succeeded, or failed and paid its fee
+    before   the accounts that it can write, before it ran; after: the same accounts after it ran
+    inner    the inner instructions, one list for each instruction
     """
 
     keys: Keys
@@ -65,7 +65,8 @@ class Execution:
 class Bank:
     """The accounts after the newest block.
 
-    token_accounts   every address that was ever a token account; LiteSVM cannot list them
+    token_accounts   all addresses that have ever been token accounts, because LiteSVM cannot list
+                     them
     """
 
     def __init__(self) -> None:
@@ -84,7 +85,7 @@ class Bank:
         return account if account is not None and account.lamports else None
 
     def put(self, address: Pubkey, account: Account | None) -> None:
-        """Write an account without any checks, for genesis and rollbacks."""
+        """Write *account* without any checks, for genesis and undoing."""
         self._svm.set_account(address, NOTHING if account is None else account)
         self._note({address: account})
 
@@ -93,20 +94,20 @@ class Bank:
         return self._svm.minimum_balance_for_rent_exemption(data_bytes)
 
     def tell_time(self, *, slot: int, time_s: int) -> None:
-        """Set the clock sysvar, which programs read."""
+        """Set the sysvar Clock, which programs read."""
         clock = self._svm.get_clock()
         clock.slot = slot
         clock.unix_timestamp = time_s
         self._svm.set_clock(clock)
 
     def simulate(self, transaction: VersionedTransaction) -> Execution:
-        """Return the outcome that *transaction* would have now, and change nothing."""
+        """Return the outcome of *transaction* on the present accounts, without changing them."""
         outcome = self.execute(transaction)
         self.undo(outcome)
         return outcome
 
     def execute(self, transaction: VersionedTransaction) -> Execution:
-        """Run *transaction* and store its effects."""
+        """Run *transaction*, store its effects, and return them."""
         case = self._open(transaction)
         if case.error is not None:
             return case
@@ -117,13 +118,13 @@ class Bank:
         if isinstance(result, TransactionMetadata):
             return replace(_reported(case, result), landed=True, after=self._now(case))
         failed = replace(_reported(case, result.meta()), error=_error(result))
-        if self.account(payer) == taken:  # no fee was paid, so no block holds it
+        if self.account(payer) == taken:  # no fee was paid, so no block contains the transaction
             self.put(payer, case.before[payer])
             return failed
         return replace(failed, landed=True, after=self._now(case))
 
     def fail(self, transaction: VersionedTransaction) -> Execution:
-        """Land *transaction* as failed for lack of funds, so that it only pays its fee."""
+        """Execute *transaction* as one that fails for lack of funds: it only pays its fee."""
         case = self._open(transaction)
         if case.error is not None:
             return case
@@ -190,7 +191,7 @@ class _ReturnData(msgspec.Struct):
 
 
 class _ReturningMeta(msgspec.Struct):
-    """The parts of the machine's own JSON that the types of solders leave out."""
+    """The parts of the JSON of LiteSVM that the types of solders lack."""
 
     return_data: _ReturnData
 
@@ -204,7 +205,7 @@ def _error(result: FailedTransactionMetadata) -> TransactionError:
 
 
 def _reported(case: Execution, meta: TransactionMetadata) -> Execution:
-    """Return *case* with the logs and results in *meta*."""
+    """Return *case* with the logs and results that are in *meta*."""
     returned = msgspec.json.decode(meta.to_json(), type=_ReturningMeta).return_data
     return replace(
         case,
@@ -223,7 +224,7 @@ def _inner(call: InnerInstruction) -> Inner:
 
 
 def _transfer(transaction: VersionedTransaction) -> tuple[int, Pubkey]:
-    """Return the place and program of the first token instruction, else of the last one."""
+    """Return the index and program of the first token instruction, or of the last instruction."""
     message = transaction.message
     programs = [message.account_keys[call.program_id_index] for call in message.instructions]
     place = programs.index(TOKEN) if TOKEN in programs else max(len(programs) - 1, 0)

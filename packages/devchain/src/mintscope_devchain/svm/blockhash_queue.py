@@ -1,4 +1,4 @@
-"""The blockhashes that a transaction may name, and the messages processed under each."""
+"""The blockhashes that transactions may name, and the messages that were processed with each."""
 
 from itertools import takewhile
 from typing import Final, Literal
@@ -14,10 +14,11 @@ Refusal = Literal["BlockhashNotFound", "AlreadyProcessed"]
 
 
 class BlockhashQueue:
-    """The newest blockhashes, each with the messages processed under it.
+    """The newest blockhashes, each with the messages that were processed with it.
 
     LiteSVM accepts only its newest blockhash.  The chain accepts a blockhash for 150 blocks, and
-    remembers a message while its blockhash is valid: after that, its age refuses it.
+    stores a message while its blockhash is valid: after that, the message is refused because of its
+    blockhash.
     """
 
     def __init__(self) -> None:
@@ -25,17 +26,18 @@ class BlockhashQueue:
         self._processed: dict[Hash, set[Hash]] = {}
 
     def open(self, blockhash: Hash, *, height: int) -> None:
-        """Accept *blockhash*, of the block at *height*, from now on."""
+        """Accept *blockhash*, the hash of the block at *height*, from now on."""
         self._heights[blockhash] = height
         self._processed[blockhash] = set()
-        # A fork lowers the height, and then older ones are valid again; it closes those above, so
-        # that the oldest are always the lowest.
+        # A fork lowers the height, so older blockhashes become valid again and are kept for a
+        # while. A fork closes the blockhashes above its height, so the first ones here are always
+        # the lowest.
         horizon = height - BLOCKHASH_AGE_MAX - FORK_DEPTH_MAX
         for old in list(takewhile(lambda known: self._heights[known] < horizon, self._heights)):
             self.close(old)
 
     def close(self, blockhash: Hash) -> None:
-        """Refuse *blockhash*, whose block is gone or too old."""
+        """Refuse *blockhash* from now on: its block was replaced or is too old."""
         del self._heights[blockhash], self._processed[blockhash]
 
     def last_valid_height(self, blockhash: Hash) -> int | None:
@@ -44,7 +46,7 @@ class BlockhashQueue:
         return None if height is None else height + BLOCKHASH_AGE_MAX
 
     def refusal(self, message: AnyMessage, *, height: int) -> Refusal | None:
-        """Return the reason to refuse *message* in the block at *height*, or None."""
+        """Return the reason to refuse *message* in the block at *height*, None if there is none."""
         last = self.last_valid_height(message.recent_blockhash)
         if last is None or not last - BLOCKHASH_AGE_MAX < height <= last:
             return "BlockhashNotFound"
@@ -53,9 +55,9 @@ class BlockhashQueue:
         return None
 
     def remember(self, message: AnyMessage) -> None:
-        """Refuse *message* from now on."""
+        """Record *message* as processed: refuse it from now on."""
         self._processed[message.recent_blockhash].add(message.hash())
 
     def forget(self, message: AnyMessage) -> None:
-        """Accept *message* again, because the block that held it is gone."""
+        """Accept *message* again, because its block was replaced."""
         self._processed.get(message.recent_blockhash, set()).discard(message.hash())

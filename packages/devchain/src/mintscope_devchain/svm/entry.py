@@ -1,4 +1,4 @@
-"""A transaction that landed, as getBlock and getTransaction show it."""
+"""The form of a landed transaction in getBlock and getTransaction."""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ def entry(
     outcome: Execution,
     account: Callable[[Pubkey], Account | None],
 ) -> Json:
-    """Return *transaction* and its effects; *account* reads the accounts it did not change."""
+    """Return *transaction* with its effects; *account* reads accounts that it did not change."""
     return {
         "transaction": {
             "signatures": [str(signature) for signature in transaction.signatures],
@@ -41,7 +41,7 @@ def entry(
 
 
 def memo(transaction: VersionedTransaction) -> str | None:
-    """Return the texts of the memo instructions of *transaction*, each after its length."""
+    """Return the memos of *transaction*, each after its length; None if there are none."""
     message = transaction.message
     texts = [
         bytes(call.data)
@@ -105,7 +105,7 @@ def _meta(outcome: Execution, account: Callable[[Pubkey], Account | None]) -> Js
 
 
 def inner_instructions(outcome: Execution) -> list[Json]:
-    """Return the inner instructions, by their outer instruction."""
+    """Return the inner instructions of *outcome*, in a list for each outer instruction."""
     return [
         {"index": index, "instructions": [_instruction(*call) for call in calls]}
         for index, calls in enumerate(outcome.inner)

@@ -1,6 +1,6 @@
-"""Accounts of a devchain before its first block, always the same for one seed.
+"""Accounts of a devchain before its first block; they depend only on the seed.
 
-None of these keys is a secret: all follow from the seed.
+None of these keys is a secret, because the seed determines all of them.
 """
 
 from hashlib import sha256
@@ -27,14 +27,14 @@ FEE_PAYER_LAMPORTS: Final = 10 * 10**9
 
 
 class Genesis:
-    """The keys of a devchain, and the accounts it starts with.
+    """The keys of a devchain, and its first accounts.
 
-    mint       of the payment token: classic SPL, it has no freeze authority, and the one
-               that the market of the same seed trades under PAYMENT_SYMBOL
-    usdc       mint of USDC, at the address that it has on mainnet
-    treasury   receives payments, in the token account `treasury_tokens`, and in one of USDC
+    mint       the mint of the payment token, of the classic token program and without a freeze
+               authority; the market with the same seed trades it with the symbol PAYMENT_SYMBOL
+    usdc       the mint of USDC, at its address on mainnet
+    treasury   receives payments, in the token account `treasury_tokens` and in its account of USDC
     fee_payer  pays the fees of payments, and starts with 10 SOL
-    faucet     mints the payment token and USDC, and gives SOL away
+    faucet     mints the payment token and USDC, and gives away SOL
     """
 
     def __init__(self, seed: int) -> None:
@@ -47,7 +47,7 @@ class Genesis:
         self.treasury_tokens = self.tokens_of(self.treasury.pubkey())
 
     def key(self, role: str) -> Keypair:
-        """Return the key of *role*, which may be any text, such as "buyer"."""
+        """Return the keypair of *role*, which can be any text, such as "buyer"."""
         return Keypair.from_seed(self._digest(role))
 
     def blockhash(self, number: int) -> Hash:
@@ -55,11 +55,11 @@ class Genesis:
         return Hash(self._digest(f"block {number}"))
 
     def tokens_of(self, owner: Pubkey, mint: Pubkey | None = None) -> Pubkey:
-        """Return the account in which *owner* holds tokens of *mint*; None: payment tokens."""
+        """Return the token account of *owner* for *mint*; None: for the payment token."""
         return get_associated_token_address(owner, mint or self.mint)
 
     def apply(self, bank: Bank) -> None:
-        """Write the first accounts."""
+        """Write the first accounts into *bank*."""
         mint = Mint(self.faucet.pubkey(), 0, PAYMENT_DECIMALS, is_initialized=True)
         for each in (self.mint, self.usdc):
             bank.put(each, Account(bank.rent_exempt(MINT_BYTES), bytes(mint), TOKEN))
@@ -81,7 +81,7 @@ class Genesis:
 
         A missing token account is created unless *atoms* is None.
 
-        mint    of the atoms; None: of the payment token
+        mint    the token of the atoms; None: the payment token
         """
         mint = mint or self.mint
         wallet = bank.account(owner) or Account(0, b"", SYSTEM)

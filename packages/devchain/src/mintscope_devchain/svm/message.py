@@ -23,7 +23,7 @@ SET_UNIT_PRICE: Final = 3
 class Keys(NamedTuple):
     """The account keys of a transaction.
 
-    writable   those it may write, fee payer first
+    writable   the keys of accounts that it may write, the fee payer first
     """
 
     static: Sequence[Pubkey]
@@ -33,14 +33,14 @@ class Keys(NamedTuple):
 
     @property
     def all(self) -> list[Pubkey]:
-        """Every key, as instructions index them."""
+        """All keys, in the order of their indexes in instructions."""
         return [*self.static, *self.loaded_writable, *self.loaded_readonly]
 
 
 def resolve(message: AnyMessage, account: Callable[[Pubkey], Account | None]) -> Keys:
     """Return the keys of *message*, following its lookup tables.
 
-    A key that its table does not have is left out: the machine refuses such a transaction.
+    A key that its table does not have is left out: LiteSVM refuses such a transaction.
     """
     loaded_writable: list[Pubkey] = []
     loaded_readonly: list[Pubkey] = []

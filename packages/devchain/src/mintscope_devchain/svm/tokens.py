@@ -1,4 +1,4 @@
-"""Token accounts and mints, as the token programs write them."""
+"""Token accounts and mints in the format of the token programs."""
 
 from typing import Final
 
@@ -34,7 +34,7 @@ def read_mint(account: Account | None) -> Mint | None:
 
 
 def _data(account: Account | None, size: int, mark: bytes) -> bytes | None:
-    """Return the first *size* bytes if the account is of the kind *mark*.
+    """Return the first *size* bytes of *account*, if its kind is *mark*.
 
     Token-2022 pads every account with extensions to the length of a token account, and writes the
     kind of the account after that.
@@ -47,7 +47,7 @@ def _data(account: Account | None, size: int, mark: bytes) -> bytes | None:
 
 
 def ui_amount(atoms: int, decimals: int) -> Json:
-    """Return *atoms* the way RPC shows them."""
+    """Return *atoms* in the form of JSON-RPC."""
     digits = f"{atoms:0{decimals + 1}}"
     split = len(digits) - decimals
     fraction = digits[split:].rstrip("0")

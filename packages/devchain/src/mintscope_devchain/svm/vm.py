@@ -1,8 +1,8 @@
 """Pending and landed transactions, and their outcomes.
 
 The source of blocks, the chain of the market or a Pulse, calls `close_block` for each block, and
-`rewind` for the blocks that a fork replaces.  The time is that of the newest block; the clock is
-used only for the arrival of transactions.
+`rewind` for the blocks that a fork replaces.  The time is the time of the newest block; the clock
+gives only the time at which a transaction arrives.
 """
 
 from collections import deque
@@ -28,13 +28,13 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 BLOCKS_KEPT: Final = 600
-LANDED_KEPT: Final = 10_000  # about 17 kB each
+LANDED_KEPT: Final = 10_000  # stored transactions, about 17 kB each
 PENDING_MAX: Final = 10_000
 ON_TIME: Final = Landing("late")
 
 
 class Closed(NamedTuple):
-    """The facts of a block that transactions need."""
+    """The parts of a block that transactions need."""
 
     slot: int
     height: int
@@ -58,11 +58,13 @@ class Busy(Exception):
 
 
 class Vm:
-    """A simulated Solana: accounts, blockhashes, transactions and their status.
+    """A simulated Solana: its accounts, blockhashes, and transactions with their status.
 
-    reached          returns the slot at a commitment; by default from the *pace*
-    elsewhere        finds the accounts of a market, which no transaction here can change
-    held_elsewhere   returns the token accounts of a mint among them
+    reached          a function from a commitment to its newest slot; None: it is computed from
+                     *pace*
+    elsewhere        a function that returns an account of the market; no transaction here can
+                     change it
+    held_elsewhere   a function that returns the token accounts of a mint in the market
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
@@ -92,7 +94,7 @@ class Vm:
         self._held: dict[int, Sequence[LandedTransaction]] = {}
 
     def close_block(self, block: Closed) -> Sequence[LandedTransaction]:
-        """Run the transactions due in *block*, make its hash valid, and return the landed ones."""
+        """Run the transactions due in *block*, accept its hash, and return those that landed."""
         self.bank.tell_time(slot=block.slot, time_s=block.at_ms // 1_000)
         due = [each for each in self._pending.values() if each.due_ms <= block.at_ms]
         landed = []
@@ -137,7 +139,7 @@ class Vm:
             self._held.pop(block.slot, None)
 
     def send(self, transaction: VersionedTransaction) -> None:
-        """Accept *transaction* as pending; ignore it if it is known or forged.
+        """Accept *transaction* as pending; ignore it if it is known or its signature is invalid.
 
         Raises Busy if too many transactions are pending.
         """
@@ -159,7 +161,10 @@ class Vm:
     def refusal(
         self, transaction: VersionedTransaction, *, after: Closed | None = None
     ) -> Refusal | None:
-        """Return the reason to refuse *transaction* after the block *after*, or the newest one."""
+        """Return the reason to refuse *transaction* after the block *after*, if any.
+
+        after    None: the newest block
+        """
         height = (after or self._blocks[-1]).height + 1
         return self._blockhashes.refusal(transaction.message, height=height)
 
@@ -187,15 +192,15 @@ class Vm:
         return account or self._elsewhere(address)
 
     def landed(self, signature: str) -> LandedTransaction | None:
-        """Return the transaction of *signature*, if a block holds it."""
+        """Return the transaction with *signature* if it is in a block that is still known."""
         return self._landed.get(signature)
 
     def held(self, slot: int) -> Sequence[LandedTransaction]:
-        """Return the transactions in the block of *slot*, in its order."""
+        """Return the transactions in the block of *slot*, in order."""
         return self._held.get(slot, ())
 
     def history(self) -> Iterator[LandedTransaction]:
-        """Yield every transaction still known, newest first."""
+        """Yield all landed transactions that are still known, newest first."""
         return reversed(self._landed.values())
 
     def _land(self, pending: "_Pending", block: Closed) -> LandedTransaction | None:
@@ -229,7 +234,7 @@ class Vm:
         return takewhile(lambda landed: landed.block.slot > slot, self.history())
 
     def _aged(self, commitment: CommitmentLevel) -> int:
-        """Return the newest slot old enough for *commitment*; the first block always is."""
+        """Return the newest slot that is old enough for *commitment*, at least the first one."""
         age_ms = {"processed": 0, "confirmed": self.pace.confirm, "finalized": self.pace.finalize}
         before = self._blocks[-1].at_ms - age_ms[commitment]
         aged = (block.slot for block in reversed(self._blocks) if block.at_ms <= before)
