@@ -312,7 +312,7 @@ class AlertRoutes:
         """The firings of an alert, newest first.
 
         Returns the firings of an alert in the last 30 days, newest first, and the outcome of
-        webhook and e-mail. Costs nothing.
+        webhook, e-mail and Telegram. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         signal_id = _signal_id(request)

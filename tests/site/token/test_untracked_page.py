@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from mintscope.accounts.signups.reviews import DECLINED, MINT, REQUESTS_READ_MAX
 from mintscope.app.config.config import WebConfig
+from mintscope.kit.audit import COMMAND_LINE
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint
 from mintscope.market.mint_facts import MintFacts
@@ -82,6 +84,19 @@ async def test_one_is_tracked_at_once_and_the_next_is_a_request(
     assert await site.operations.tracking.one(OTHER) is None
     assert "This token is tracked now" in words(await alice.open(f"/token/{UNTRACKED}"))
     assert set(await site.accounts.review.asked_tokens()) == {OTHER}
+
+
+async def test_a_declined_request_stays_declined_after_many_other_decisions(
+    site: Website, alice: Person
+) -> None:
+    review = site.accounts.review
+    await verify(site, alice)
+    for mint in (UNTRACKED, OTHER):
+        await alice.send(f"/token/{mint}/track")
+    for name in (OTHER, *map(str, range(REQUESTS_READ_MAX))):
+        await review.record(DECLINED, f"{MINT}{name}", actor=COMMAND_LINE)
+
+    assert set(await review.asked_tokens()) == set()
 
 
 @pytest.mark.parametrize("decision", ["track", "decline"])

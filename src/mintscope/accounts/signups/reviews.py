@@ -267,22 +267,19 @@ class Reviews:
     async def asked_tokens(self) -> Mapping[Mint, Event]:
         """Return the newest request to track each mint, newest first; omit declined requests.
 
-        Only the newest REQUESTS_READ_MAX requests and refusals are read.
+        Only the newest REQUESTS_READ_MAX requests are read.
         """
 
         def work(rows: AccountRows) -> dict[Mint, Event]:
-            wanted, declined = (
-                rows.events.newest(None, REQUESTS_READ_MAX, EventFilter(action=action))
-                for action in (REQUESTED, DECLINED)
-            )
-            ended: dict[str, int] = {}
-            for number, event in declined:
-                ended.setdefault(event.subject, number)
-            found: dict[Mint, Event] = {}
-            for number, event in wanted:
-                if number > ended.get(event.subject, 0):
-                    found.setdefault(Mint(event.subject.removeprefix(MINT)), event)
-            return found
+            wanted = EventFilter(action=REQUESTED)
+            newest: dict[str, Event] = {}
+            for _, event in rows.events.newest(None, REQUESTS_READ_MAX, wanted):
+                newest.setdefault(event.subject, event)
+            return {
+                Mint(subject.removeprefix(MINT)): event
+                for subject, event in newest.items()
+                if event.at > (rows.events.last_at(subject, DECLINED) or 0)
+            }
 
         return await self.store.read(work)
 

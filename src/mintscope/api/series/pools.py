@@ -75,7 +75,7 @@ class PoolsQuery(Wire):
 
 SPANS_SINCE: Final = (
     "From when on all swaps are counted, Unix seconds: not before the first one, nor before the end"
-    " of a time that was not booked."
+    " of a time that was not recorded."
 )
 
 
@@ -158,11 +158,11 @@ class PoolLine(Wire):
     m5: Annotated[FlowOfPool, Meta(description="Volume of the last 5 minutes.")]
     h1: Annotated[
         FlowOfSpans | None,
-        Meta(description="Volume of the newest 12 spans of 5 minutes; null: not booked yet."),
+        Meta(description="Volume of the newest 12 spans of 5 minutes; null: not counted yet."),
     ]
     d1: Annotated[
         FlowOfSpans | None,
-        Meta(description="Volume of the newest 288 spans of 5 minutes; null: not booked yet."),
+        Meta(description="Volume of the newest 288 spans of 5 minutes; null: not counted yet."),
     ]
     kept: Annotated[FlowOfPool, Meta(description="Volume since swapsSince.")]
     since: Annotated[
@@ -327,8 +327,8 @@ class SharesLine(Wire):
     each_slot: Annotated[
         float | None,
         about(
-            "Traders in at least half of the slots in which the token was traded; null below 20"
-            " such slots.",
+            "Swaps of those who traded in at least half of the slots in which the token was traded;"
+            " null below 20 such slots.",
             0.2,
         ),
     ]
@@ -363,11 +363,11 @@ class TraderPage(Wire):
     m5: Annotated[CrowdLine, Meta(description="Of the last 5 minutes.")]
     h1: Annotated[
         CrowdOfSpans | None,
-        Meta(description="Of the newest 12 spans of 5 minutes; null: no swap is booked yet."),
+        Meta(description="Of the newest 12 spans of 5 minutes; null: no swap is counted yet."),
     ]
     d1: Annotated[
         CrowdOfSpans | None,
-        Meta(description="Of the newest 288 spans of 5 minutes; null: no swap is booked yet."),
+        Meta(description="Of the newest 288 spans of 5 minutes; null: no swap is counted yet."),
     ]
     kept: Annotated[CrowdLine, Meta(description="Since swapsSince.")]
     traders: Annotated[

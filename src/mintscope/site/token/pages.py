@@ -113,7 +113,7 @@ class Views:
 
 
 async def _room(window: Limiter, key: LimitKey) -> int:
-    """Return the remaining count in the window of *key*, without taking from it."""
+    """Return the remaining count in the window of *key*: take one, and give it back."""
     verdict = await window.take(key)
     if isinstance(verdict, Denied):
         return 0
