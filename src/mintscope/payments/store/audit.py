@@ -93,9 +93,11 @@ SELECT part.account FROM (
     SELECT id, account, delta, balance, lag(balance) OVER account_entries AS before
       FROM credit_entry WHERE id > :after AND id <= :until
     WINDOW account_entries AS (PARTITION BY account ORDER BY id)) AS part
-  LEFT JOIN audit_balance AS kept ON kept.account = part.account AND kept.walk = :walk
  WHERE part.balance <> part.delta + coalesce(
-       part.before, kept.balance, {closing.CLOSED_BALANCE.format(account="part.account")}, 0)
+       part.before,
+       (SELECT kept.balance FROM audit_balance AS kept
+         WHERE kept.account = part.account AND kept.walk = :walk),
+       {closing.CLOSED_BALANCE.format(account="part.account")}, 0)
 """  # noqa: S608 - a constant
 KEEP_BALANCES: Final = """
 INSERT INTO audit_balance (account, walk, balance, received, spent, spend_count, first_entry,
@@ -108,7 +110,7 @@ SELECT part.account, :walk, entry.balance, part.received, part.spent, part.spend
                count(*) FILTER (WHERE kind = 'spend') AS spend_count
           FROM credit_entry WHERE id > :after AND id <= :until GROUP BY account) AS part
   JOIN credit_entry AS entry ON entry.id = part.last_entry
- WHERE 1 = 1
+ WHERE entry.id > :after AND entry.id <= :until
     ON CONFLICT (account) DO UPDATE
    SET balance = excluded.balance, last_entry = excluded.last_entry,
        received = excluded.received
@@ -162,6 +164,7 @@ WITH since AS MATERIALIZED (
     SELECT account, sum(delta) AS delta FROM credit_entry WHERE id > :entry GROUP BY account)
 SELECT a.id FROM credit_account AS a
   LEFT JOIN audit_balance AS kept ON kept.account = a.id AND kept.walk = :walk
+   AND kept.account > :after AND kept.account <= :until
   LEFT JOIN since ON since.account = a.id
  WHERE a.id > :after AND a.id <= :until
    AND a.balance <> coalesce(kept.balance, {closing.CLOSED_BALANCE.format(account="a.id")}, 0)
