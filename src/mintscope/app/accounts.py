@@ -1,7 +1,8 @@
-"""Accounts in one process: built from the configuration, and maintained while it runs.
+"""The account services of one process: built from the configuration, maintained while it runs.
 
-always   e-mails are taken from the outbox and delivered
-30 s     the uses of API keys are stored, and once an hour expired rows are deleted
+always   e-mails of the outbox are delivered
+30 s     the last uses of API keys are stored
+1 h      expired and old rows are deleted
 """
 
 import asyncio
@@ -76,23 +77,24 @@ from mintscope.watchlists.watchlists import Watchlists
 #          used or have expired, firings of alerts, and results kept by Idempotency-Key
 
 FLUSH_S: Final = 30.0
-START_S: Final = 10.0  # startup work comes first
+START_S: Final = 10.0  # other work of the start is done first
 SWEEP_S: Final = float(HOUR_S)
 KEEP_MS: Final = 30 * DAY_MS
 FOLDED_AFTER_MS: Final = 5 * MINUTE_MS
-FOLDED_ENTRIES_MAX: Final = 20_000  # per transaction, because debits wait for it
+FOLDED_ENTRIES_MAX: Final = 20_000  # per transaction, because debits wait for its end
 FOLDS_MAX: Final = 20
-# After an upgrade with a long journal: eight million entries a minute, with pauses for debits.
+# Many, for the start after an upgrade with a long journal: eight million entries a minute, with
+# pauses for debits.
 DAY_FOLDS_MAX: Final = 200
 FOLD_PAUSE_S: Final = 0.02
-FORGOTTEN_AT_ONCE: Final = 2_000  # rows of a table per transaction: about ten milliseconds
-FORGETS_MAX: Final = 500  # transactions per hour; the rest waits for the next hour
-TRIMMED_AT_ONCE: Final = 100  # alerts per transaction: about ten milliseconds
+FORGOTTEN_AT_ONCE: Final = 2_000  # rows of a table per transaction, which takes about 10 ms
+FORGETS_MAX: Final = 500  # transactions per hour; the remaining rows wait for the next hour
+TRIMMED_AT_ONCE: Final = 100  # alerts per transaction, which takes about 10 ms
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AccountMaintenance:
-    """The maintenance of accounts: it stores, adds up and deletes rows at intervals."""
+    """Maintains accounts: stores, adds up and deletes rows at intervals."""
 
     keys: ApiKeys
     signups: Signups
@@ -104,7 +106,7 @@ class AccountMaintenance:
     _swept_at_s: float | None = field(default=None, init=False)
 
     async def run(self) -> None:
-        """Run until cancelled; then store the last uses of keys."""
+        """Run until cancelled; at the end, store the last uses of API keys."""
         try:
             await asyncio.sleep(START_S)
             while True:
@@ -151,7 +153,7 @@ class AccountMaintenance:
                 last = await self._trim(last)
 
     async def _forget(self, now: UnixMs) -> None:
-        """Delete old rows, a part of each table per transaction, because debits wait for it."""
+        """Delete old rows, a part of each table per transaction, because debits have to wait."""
         before = UnixMs(now - KEEP_MS)
         first_day = now // DAY_MS - self.usage_kept_days + 1
         for _ in range(FORGETS_MAX):
@@ -182,7 +184,7 @@ def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:
 
 
 def _forget(rows: AccountRows, before: UnixMs, first_day: int) -> bool:
-    """Delete a part of old firings, results and usage; return whether more may be left."""
+    """Delete a part of old firings, results and usage; return whether there may be more."""
     return any(
         [
             rows.firings.purge(before, FORGOTTEN_AT_ONCE),
@@ -200,14 +202,14 @@ log = structlog.get_logger()
 
 
 class ShownOutbox:
-    """The outbox for the mailbox page of a demo; implements `site.routes.Mailbox`."""
+    """The outbox of a demo, for the mailbox page; implements `site.routes.Mailbox`."""
 
     def __init__(self, outbox: Outbox, write: Compose) -> None:
         self._outbox = outbox
         self._write = write
 
     async def recent(self, *, limit: int) -> Sequence[SentEmail]:
-        """Return the newest e-mails, newest first, without those whose link is invalid."""
+        """Return the newest e-mails, newest first; leave out e-mails whose link is invalid."""
         posted = []
         for draft in await self._outbox.recent(limit=limit):
             with suppress(EmailWithoutLink):
@@ -217,7 +219,7 @@ class ShownOutbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts(WebParts):
-    """The account services of this process; without *mailbox*, e-mails are not shown."""
+    """The account services of this process; if *mailbox* is None, no page shows e-mails."""
 
     exchange: Exchanges
     delivery: Delivery
@@ -226,7 +228,8 @@ class Accounts(WebParts):
 
     async def run(self) -> None:
         """Deliver e-mails and maintain accounts until cancelled."""
-        await asyncio.to_thread(commonest_passwords)  # loaded before the first form needs them
+        # Loads the list before the first form needs it.
+        await asyncio.to_thread(commonest_passwords)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.delivery.run())
             tasks.create_task(self.maintenance.run())
@@ -245,9 +248,9 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
     queue: SqlWebhookQueue | None = None,
     symbols: ReadSymbols = no_symbols,
 ) -> AsyncIterator[Accounts]:
-    """Build the services of accounts; links in e-mails start with *origin*.
+    """Yield the services of accounts; links in e-mails start with *origin*.
 
-    hasher    hashes passwords; None: `open_hasher()`, closed at the end of the block
+    hasher    hashes passwords; None: one from `open_hasher`, closed at the end of the block
     symbols   returns the symbols of tokens, for e-mails that test an alert
     """
     secrets = AccountSecrets.derive(pepper)
@@ -310,7 +313,7 @@ def _wallets(store: AccountStore, secrets: AccountSecrets, origin: str, clock: C
 
 
 def _write_budget(config: AccountsConfig, limits: Limits) -> WriteBudget:
-    """Return the shared budget for writes to accounts, made on pages or with API keys."""
+    """Return the budget for changes to accounts, which pages and API keys share."""
     return WriteBudget(
         limits,
         of_account=replace(WRITES, count=config.writes_per_day_max),
@@ -319,7 +322,7 @@ def _write_budget(config: AccountsConfig, limits: Limits) -> WriteBudget:
 
 
 def _origins(origin: str) -> list[str]:
-    """Return the origins of the pages: *origin*, and localhost if *origin* is loopback."""
+    """Return the origins of the pages: *origin*, and also localhost if *origin* is loopback."""
     parts = urlsplit(origin)
     if not is_loopback(parts.hostname or ""):
         return [origin]
@@ -348,7 +351,7 @@ def _people(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 
 def open_hasher() -> AbstractContextManager[Hasher]:
-    """Return the password hasher; its threads end with the block."""
+    """Return a context with the password hasher, whose threads end with the block."""
     return closing(Argon2Hasher())
 
 
@@ -387,7 +390,7 @@ def _lifetimes(web: WebConfig) -> Lifetimes:
 
 
 def make_delivery(mail: MailConfig, *, outbox: Outbox, write: Compose, clock: Clock) -> Delivery:
-    """Return the delivery of e-mails in *outbox*; with delivery "none", it only counts them."""
+    """Return the delivery of *outbox*; with delivery "none", e-mails are only counted."""
     transport: Transport | None = None
     if mail.delivery == "smtp":
         transport = SmtpTransport(mail_server_of(mail), clock)
@@ -403,9 +406,9 @@ def make_delivery(mail: MailConfig, *, outbox: Outbox, write: Compose, clock: Cl
 
 
 async def mail_server_trouble(mail: MailConfig) -> str | None:
-    """Return the reason why the mail server is unusable, None if it is usable.
+    """Return the reason why the mail server is unusable; None if it is usable.
 
-    Connects, protects the connection and signs in; sends no e-mail.
+    Connects, starts TLS if configured and signs in, but sends no e-mail.
     """
     try:
         async with connected(mail_server_of(mail)) as client:
@@ -416,7 +419,7 @@ async def mail_server_trouble(mail: MailConfig) -> str | None:
 
 
 def mail_server_of(mail: MailConfig) -> MailServer:
-    """Return the mail server that *mail* names."""
+    """Return the mail server in the settings *mail*."""
     return MailServer(
         host=mail.host,
         port=mail.port,

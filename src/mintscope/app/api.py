@@ -96,12 +96,13 @@ async def run_api(  # noqa: PLR0913 - one argument for each part
     is_new: bool = False,
     reread: Reread | None = None,
 ) -> int | None:
-    """Serve clients until a signal arrives, and return it; call *ready* once they can connect.
+    """Serve clients until a signal arrives, and return the signal.
 
-    siblings      the other processes of the service
+    ready         called with host and port when clients can connect
+    siblings      the states of the other processes of the service
     listener_fd   a socket that already listens; None: create one
-    is_new        allow an emptied store, or one of another installation
-    reread        reads the configuration again on SIGHUP
+    is_new        whether to accept an emptied store, or a store of another installation
+    reread        reads the configuration again on SIGHUP; None: SIGHUP is ignored
     Raises        FolderInUse, UnusableStore, CannotSell, and OSError if the address is in use
     """
     limit_arenas()
@@ -206,7 +207,7 @@ async def _selling(  # noqa: PLR0913, PLR0917 - one argument for each part
     *,
     is_restart: bool,
 ) -> AsyncIterator[Sales | None]:
-    """Open sales during the block if payments are enabled; otherwise yield None."""
+    """Open sales for the block if payments are enabled; otherwise yield None."""
     if not config.payments.enabled:
         yield None
         return
@@ -277,7 +278,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
     """Return the API built from these parts, with the limits of *config*.
 
     merchant                                    None: nothing is for sale
-    accounts, series, holders, lists, streams   None: not part of the API
+    accounts, series, holders, lists, streams   None: the API does not have this part
     """
     api = config.api
     public, health, other, rotation = limits_of(api)
@@ -311,13 +312,13 @@ def create_api(  # noqa: PLR0913 - one argument for each part
 
 
 def _trial(config: Config) -> TrialBounds | None:
-    """Return the limits on free reports, None if free reports are disabled."""
+    """Return the limits of free reports; None if free reports are disabled."""
     per_day = config.api.trial_reports_per_day
     return TrialBounds(per_day, config.web.free_views_per_day) if per_day else None
 
 
 def _identity(config: Config, merchant: Merchant | None) -> Identity:
-    """Return the identity of the seller; without sales, its origin is the configured one."""
+    """Return the identity of the service; with sales, its origin is that of the merchant."""
     origin = config.api.origin or DEFAULT_ORIGIN if merchant is None else merchant.origin
     return Identity(
         origin=origin,
@@ -328,7 +329,7 @@ def _identity(config: Config, merchant: Merchant | None) -> Identity:
 
 
 def limits_of(api: ApiConfig) -> Sequence[Limit]:
-    """Return the rate limits of /v1, health, other routes, and rotations."""
+    """Return four rate limits: of /v1, health checks, other routes, and rotations."""
     return (
         _limit(PUBLIC, api.rate_limit_requests, api.rate_limit_window_s),
         _limit(HEALTH, api.health_limit_requests, api.health_limit_window_s),
@@ -343,9 +344,9 @@ def _is_ours(key: str) -> bool:
 
 
 def _applied(limits: Limits) -> Mapping[str, Apply]:
-    """Return the functions that apply a new setting while the process runs.
+    """Return the functions that apply new settings while the process runs, by key.
 
-    Limits that api processes share must be equal in all of them, so they change at a restart.
+    Limits that api processes share must be equal in all of them, so they change only at a restart.
     """
     applied: dict[str, Apply] = {"log.level": lambda config: set_level(config.log.level)}
     if isinstance(limits, MemoryLimits):
@@ -359,7 +360,7 @@ def _applied(limits: Limits) -> Mapping[str, Apply]:
 
 
 def other_limit(api: ApiConfig) -> Limit:
-    """Return the limit for routes without their own: pages, descriptions, unknown paths."""
+    """Return the limit for routes without a limit of their own, such as pages and unknown paths."""
     return _limit(OTHER, api.other_limit_requests, api.other_limit_window_s)
 
 
@@ -429,9 +430,9 @@ def _checks(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 
 def gap_check(reader: SqlLogReader, pace: Callable[[], Pace | None]) -> Check:
-    """Return the check that no slot of the last day is missing; data is served regardless.
+    """Return the check that no slot of the last day is missing; if it fails, data is still served.
 
-    pace   returns the pace of the chain; while it is unknown, any open gap is reported
+    pace   returns the pace of the chain; while the pace is unknown, any open gap fails the check
     """
 
     async def expect_no_gap() -> None:

@@ -1,4 +1,4 @@
-"""The engine of an installation, which is chosen only here."""
+"""Chooses the engine of an installation."""
 
 from typing import TYPE_CHECKING
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 def is_shared(config: Config) -> bool:
-    """Return whether several processes of a kind, on several machines, can share the stores."""
+    """Return whether processes on several machines can share the stores."""
     return config.store is not None
 
 
 def address_of(config: Config) -> str | None:
-    """Return the address of the shared store, with its password; None if the stores are files."""
+    """Return the address of the shared store with its password; None if the stores are files."""
     return None if config.store is None else config.store.get_secret_value()
 
 

@@ -63,7 +63,7 @@ from mintscope.site.sol import MarketParts
 from mintscope.site.status import AgeRules, BooksStatus, MarketStatus, ServiceStatus
 
 HOLDER_BYTES: Final = 8
-NOTING_MS: Final = 5 * SECOND_MS  # time to store the outcome of a webhook
+NOTING_MS: Final = 5 * SECOND_MS  # time for storing the outcome of a webhook
 
 
 def _email_bounds(config: SignalsConfig) -> EmailBounds:
@@ -82,7 +82,7 @@ def make_signals(  # noqa: PLR0913, PLR0917 - one argument for each part
     clock: Clock,
     symbols: ReadSymbols = no_symbols,
 ) -> Alerts:
-    """Return the alerts of accounts; *queue* is None if no webhooks are sent."""
+    """Return the service for alerts; *queue* is None if this process sends no webhooks."""
     bounds = AlertBounds(
         per_user_max=config.per_account_max,
         of_all_max=config.of_all_max,
@@ -118,7 +118,7 @@ async def signalling(  # noqa: PLR0913 - one argument for each part
 ) -> AsyncIterator[list[Check]]:
     """Evaluate alerts and send their webhooks during the block; yield the check of alerts.
 
-    origin   start of the links in messages to Telegram
+    origin   the origin of links in messages to Telegram
     """
     if not config.enabled:
         yield []
@@ -158,7 +158,7 @@ def make_watcher(
     clock: Clock,
     symbols: ReadSymbols = no_symbols,
 ) -> AlertEvaluator:
-    """Return the evaluator of alerts; *symbols* returns the symbols of tokens."""
+    """Return the evaluator of alerts; *symbols* looks up the symbols of tokens."""
     return AlertEvaluator(
         reader=reader,
         writer=AlertWriter(
@@ -210,11 +210,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StatusReader:
-    """Reads the status; a part that cannot be read in time is None.
+    """Reads the status of the service; a part that cannot be read in time is None.
 
-    sales        None if nothing is sold
-    started_at   start of this process
-    rules        limits on the age of data
+    sales        the sales of this process; None if nothing is sold
+    started_at   the time at which this process started
+    rules        the limits of the age of data
     coverage     returns the recent coverage
     """
 
@@ -267,7 +267,7 @@ class StatusReader:
 
 
 def age_rules(api: ApiConfig) -> AgeRules:
-    """Return the rules for old data."""
+    """Return the limits from which data counts as old."""
     return AgeRules(api.degraded_after_s, api.stale_after_s, RETRY_S[ErrorCode.DATA_STALE])
 
 
@@ -285,7 +285,7 @@ async def listing(
 ) -> AsyncIterator[tuple[ListParts, list[Check]]]:
     """Keep the list current during the block; clients reach this service at *origin*.
 
-    The first check fails until the list is loaded, so that the process gets no requests before.
+    The first check fails until the list is loaded, so that the process gets no requests until then.
     The second fails if the list is no longer updated.
     """
     with telling_what_is_compiled():
@@ -305,17 +305,17 @@ async def listing(
 
 
 async def kept_list(config: Config, clock: Clock) -> int | NotStored:
-    """Store a snapshot of the list, so that the first api after an upgrade starts from it.
+    """Store a snapshot of the list, from which the first api after an upgrade starts.
 
-    Return the number of its mints, or the reason for not storing it.
-    Raises UnusableStore, StoreUnavailable, ServiceUnavailable
+    Returns the number of mints in the snapshot, or the reason why it was not stored. Raises
+    UnusableStore, StoreUnavailable, ServiceUnavailable.
     """
     async with open_market(config) as market:
         return await store_list(market.lists, market.list_snapshots, clock)
 
 
 def symbols_of(lists: ListParts) -> ReadSymbols:
-    """Return a lookup of mint symbols in the list; its result is empty while the list loads."""
+    """Return a function that looks up symbols in the list; it finds none while the list loads."""
 
     async def read(mints: Collection[Mint]) -> Mapping[Mint, str]:
         try:
@@ -356,8 +356,8 @@ async def following(
 def stream_bounds(config: Config) -> StreamBounds:
     """Return the bounds of streams in *config*.
 
-    A stream whose client reads nothing ends after half of the time that a response may stay unread,
-    so that the client can still receive the reason.
+    A stream whose client reads nothing ends after half of *api.answer_timeout_s*, so that the
+    client can still receive the reason.
     """
     return StreamBounds(
         streams_max=config.streams.open_max,

@@ -62,11 +62,13 @@ async def run_ingest(
     is_new: bool = False,
     reread: Reread | None = None,
 ) -> int | None:
-    """Store the chain's market until the source ends or a signal arrives; return the signal.
+    """Read the chain and store its market until the source ends or a signal arrives.
 
-    progress  called with (done, total), in slots or bytes of files, while history is read
-    is_new    allow an emptied store, or one of another installation
-    reread    reads the configuration again on SIGHUP
+    Returns the signal, or None.
+
+    progress  called with (done, total), in slots or bytes of files
+    is_new    whether to accept an emptied store, or a store of another installation
+    reread    reads the configuration again on SIGHUP; None: SIGHUP is ignored
     Raises    FolderInUse, UnusableStore, and errors of the source that need an operator
     """
     clock = SystemClock()
@@ -86,7 +88,7 @@ def _is_ours(key: str) -> bool:
 
 
 async def _run(config: Config, progress: Progress, clock: Clock, *, is_new: bool) -> None:
-    """Ingest; if the store cannot be written, wait, then resume from the stored data."""
+    """Ingest; if the store cannot be written, wait, and resume after the stored data."""
     writing = Writing()
     checks = [*machine_checks(config), Check("market", writing.expect_stored)]
     async with watching(checks, clock, has_readiness=False):
@@ -173,13 +175,13 @@ async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int |
 
 
 def has_two(config: Config) -> bool:
-    """Return whether a second process may decode: if enabled, on Linux, with a second processor."""
+    """Return whether a second process decodes: if enabled, on Linux, with several processors."""
     is_possible = sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
     return config.chain.decode_ahead and is_possible
 
 
 def _first_mints(config: Config) -> list[Mint]:
-    """Return the mints of a new installation, with the payment token if payments are enabled."""
+    """Return the mints that a new installation tracks, including the token of its payments."""
     payments = config.payments
     sold_for = [payments.asset] if payments.enabled else []
     return [*dict.fromkeys(map(Mint, [WSOL, *sold_for, *config.market.mints]))]
@@ -187,7 +189,7 @@ def _first_mints(config: Config) -> list[Mint]:
 
 @asynccontextmanager
 async def _keeping_facts(chain: ChainConfig, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Read facts of tracked mints during the block, over separate connections."""
+    """Read the facts of tracked mints during the block, over connections of their own."""
     if chain.source == "files":
         yield
         return
@@ -200,7 +202,7 @@ async def _keeping_facts(chain: ChainConfig, market: Market, clock: Clock) -> As
 
 @asynccontextmanager
 async def _keeping_list(config: Config, market: Market) -> AsyncIterator[None]:
-    """Store the list during the block if no api does, so that a starting api finds one."""
+    """During the block, store the list if no api does, so that an api that starts finds a list."""
     if config.chain.source == "files":
         yield
         return

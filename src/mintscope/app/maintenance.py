@@ -1,4 +1,4 @@
-"""Periodic work of each process: its metrics, and its checks of machine, backups and e-mails."""
+"""Work of each process: metrics, long-running tasks, and checks of machine and deliveries."""
 
 import asyncio
 import signal
@@ -44,7 +44,7 @@ log = structlog.get_logger()
 
 @contextmanager
 def serving_metrics(metrics: MetricsConfig, role: str) -> Iterator[None]:
-    """Serve the metrics of this process, with *role* ingest or api, if enabled.  Raises OSError."""
+    """Serve the metrics of this process, an ingest or api, if enabled.  Raises OSError."""
     BUILD_INFO.labels(__version__, commit() or "unknown").set(1)
     port = metrics.ingest_port if role == "ingest" else metrics.api_port
     with ExitStack() as stack:
@@ -56,9 +56,9 @@ def serving_metrics(metrics: MetricsConfig, role: str) -> Iterator[None]:
 
 @asynccontextmanager
 async def running(work: Work, name: str, *, sleep: Sleep = asyncio.sleep) -> AsyncIterator[None]:
-    """Run *work*, which should never end, during the block; run it again if it does end.
+    """Run *work* during the block; if it ends, which is a bug, run it again.
 
-    Only a bug ends it.  The process continues, because its sales do not depend on this task alone.
+    The process continues, because its sales do not depend on this task alone.
     """
     task = asyncio.create_task(_run_forever(work, name, sleep), name=name)
     try:
@@ -71,7 +71,7 @@ async def running(work: Work, name: str, *, sleep: Sleep = asyncio.sleep) -> Asy
 async def _run_forever(work: Work, name: str, sleep: Sleep) -> None:
     loop = asyncio.get_running_loop()
     backoff = Backoff()
-    TASK_FAILURES.labels(name)  # exported as 0 from the start
+    TASK_FAILURES.labels(name)  # exports 0 from the start
     while True:
         began_s = loop.time()
         trouble: Exception | None = None
@@ -110,14 +110,17 @@ COMPILER: Final = "libllvmlite.so"
 
 @asynccontextmanager
 async def keeping_memory_small() -> AsyncIterator[None]:
-    """Keep memory small during the block; create all long-lived objects before the block."""
+    """Keep the memory of this process small during the block.
+
+    All objects that live as long as the process must be created before the block.
+    """
     async with running(give_memory_back, "memory"):
         freeze_startup_objects()
         let_go_of_library(COMPILER)
         yield
 
 
-WEBHOOKS_FAILED_MAX: Final = 5  # consecutive failures
+WEBHOOKS_FAILED_MAX: Final = 5  # consecutive failures after which the check fails
 
 
 @asynccontextmanager
@@ -126,8 +129,8 @@ async def watching(
 ) -> AsyncIterator[None]:
     """Log each of *checks* that starts to fail or passes again, during the block.
 
-    has_readiness   whether the vital checks decide the readiness of this process
-    keep            stores failing checks for other processes; None: not needed
+    has_readiness   whether this process exports its readiness, which the vital checks decide
+    keep            stores failing checks for other processes; None: they are not stored
     """
 
     async def look() -> Mapping[str, str]:
@@ -144,7 +147,7 @@ async def watching(
 
 
 def machine_checks(config: Config) -> list[Check]:
-    """Return the checks of this machine, and start to export its metrics."""
+    """Return the checks of this machine, and begin to export its metrics."""
     watch = config.watch
     machine = Machine(
         config.data_dir,
@@ -182,7 +185,7 @@ def backup_checks(config: Config) -> list[Check]:
 
 @asynccontextmanager
 async def asking_public_address(config: Config, clock: Clock) -> AsyncIterator[list[Check]]:
-    """Check `api.origin` during the block; yield the check, or none if it is disabled."""
+    """Send requests to `api.origin` during the block; yield the check of it, if enabled."""
     origin = config.api.origin
     if origin is None or not config.watch.public_address:
         yield []
@@ -193,7 +196,7 @@ async def asking_public_address(config: Config, clock: Clock) -> AsyncIterator[l
 
 
 def delivery_checks(config: Config, clock: Clock) -> list[Check]:
-    """Return the checks that e-mails and webhooks are delivered, if they are sent."""
+    """Return checks that e-mails and webhooks are delivered, for those that are enabled."""
     checks = []
     if config.mail.delivery == "smtp":
         emails = Attempts(

@@ -1,4 +1,4 @@
-"""MCP in the api process."""
+"""Serves MCP in the api process, and bridges a client on standard input to a service."""
 
 import gc
 import secrets
@@ -22,7 +22,7 @@ from mintscope.mcp.calls import PATH, create_endpoint, create_mcp
 
 
 class WithMcp:
-    """The ASGI application that serves MCP at its path, and passes other requests on."""
+    """An ASGI application that passes requests for MCP's path to *mcp*, and others to *app*."""
 
     def __init__(self, app: ASGIApp, mcp: ASGIApp) -> None:
         self._app = app
@@ -35,15 +35,15 @@ class WithMcp:
 
 
 def has_mcp(config: McpConfig) -> bool:
-    """Return whether MCP clients are served: MCP is enabled, and the extra is installed."""
+    """Return whether MCP clients are served: whether MCP is enabled and the extra is installed."""
     return config.enabled and find_spec("mcp") is not None
 
 
 @dataclass(frozen=True, slots=True)
 class McpService:
-    """The server for MCP clients on the listener of the API; it may be disabled.
+    """The server for MCP clients on the listener of the API, if MCP is enabled.
 
-    limit   the limit of messages per address; the API counts requests of tools, too
+    limit   the limit of MCP messages from an address; the API also counts the requests of tools
     """
 
     config: McpConfig
@@ -53,7 +53,7 @@ class McpService:
 
     @asynccontextmanager
     async def beside(self, app: ASGIApp, api: ASGIApp) -> AsyncIterator[ASGIApp]:
-        """Yield *app* combined with MCP, whose tools call *api*; or *app* alone."""
+        """Yield *app* with MCP, whose tools call *api*; without MCP, yield *app* itself."""
         if not has_mcp(self.config):
             yield app
             return
@@ -71,10 +71,11 @@ class CannotBridge(Exception):
 async def run_bridge(
     url: str, credential: str | None, *, max_credits: int | None, max_usd: str | None
 ) -> None:
-    """Serve standard input and output until standard input ends.
+    """Serve an MCP client on standard input and output until standard input ends.
 
     url                    the URL of the service, without a path
-    max_credits, max_usd   the limits of all calls together within 24 hours
+    max_credits, max_usd   limits of what all calls together may cost within 24 hours; None: no
+                           limit
     Raises                 CannotBridge
     """
     headers = {} if credential is None else {"Authorization": f"Bearer {credential}"}

@@ -1,4 +1,4 @@
-"""The measurements of `mintscope doctor --node`, which reads each block for a while."""
+"""The measurements for `mintscope doctor --node`, which requests each block for a while."""
 
 import asyncio
 from collections import deque
@@ -20,7 +20,7 @@ from mintscope.solana.pace import Pace
 from mintscope.solana.rpc import Commitment, Missing, Rpc, RpcFailure
 from mintscope.solana.wire import JsonTransactions
 
-# The share of ingest's requests that come too early for a block; the watch makes none of them.
+# The share of ingest's requests that come too early for a block; the watch sends no such requests.
 EARLY_SHARE: Final = 0.15
 
 
@@ -29,19 +29,19 @@ class NodeWatch:
     """The measurements of a node.
 
     software            version of its software; "" if unknown
-    seconds             duration of the watch
-    version             newest transaction version that the node required
-    first_available     oldest slot that the node has
+    seconds             duration of the watch, in seconds
+    version             newest transaction version that requests had to accept
+    first_available     oldest slot whose block the node has
     pace                pace of the chain according to the node; None if unknown
-    final               lag of its newest final slot; None if the pace is unknown
+    final               delay of its newest final slot; None if the pace is unknown
     start, head         newest slot when the watch began and ended
-    took_s              duration of each request for a block
-    raw_bytes           size of the transactions, uncompressed
-    wire_bytes          size of the responses as received
+    took_s              duration of each request that returned a block, in seconds
+    raw_bytes           bytes of all received transactions, uncompressed
+    wire_bytes          bytes of all responses as received
     calls               number of all requests
     polls               number of requests for the newest slot, which ingest rarely makes
     behind              blocks that were still missing when the watch ended
-    failures            requests without a response
+    failures            a message for each request that failed
     """
 
     genesis_hash: str
@@ -87,7 +87,7 @@ class _Counted(httpx.AsyncByteStream):
 
 
 class _Counting(httpx.AsyncHTTPTransport):
-    """Counts requests, and the bytes of responses as received."""
+    """Counts the requests, and the bytes of the responses as received."""
 
     calls = 0
     wire_bytes = 0
@@ -126,7 +126,7 @@ async def watch_node(chain: ChainConfig, clock: Clock, seconds: float) -> NodeWa
 async def _software(rpc: Rpc) -> str:
     try:
         return await rpc.software()
-    except RpcFailure:  # providers may omit the version, and nothing depends on it
+    except RpcFailure:  # some providers omit the version, and nothing depends on it
         return ""
 
 

@@ -1,4 +1,4 @@
-"""Sales: settlement, prices, searches."""
+"""Builds the services of sales: settlement, prices, and searches for payments."""
 
 import asyncio
 import os
@@ -48,7 +48,7 @@ USDC_DECIMALS: Final = 6
 
 
 class CannotSell(NeedsOperator):
-    """The configuration does not allow sales; the message has the reason and the fix."""
+    """Nothing can be sold with this configuration; the message has the reason and the fix."""
 
 
 def terms_of(payments: PaymentsConfig, fee_payer: Keypair) -> Terms:
@@ -71,10 +71,10 @@ def terms_of(payments: PaymentsConfig, fee_payer: Keypair) -> Terms:
 
 
 def known_terms(payments: PaymentsConfig, fee_payer: Keypair) -> Sequence[Terms]:
-    """Return the terms of the payment token, and of USDC, whether or not USDC is accepted.
+    """Return the terms of the payment token, and of USDC, even if USDC is not accepted.
 
-    Payments in USDC are settled and recognised even if USDC is no longer accepted.
-    Raises    CannotSell
+    Payments in USDC are settled and recognised even after USDC is no longer accepted. Raises
+    CannotSell.
     """
     terms = terms_of(payments, fee_payer)
     if payments.usdc_mint == payments.asset:
@@ -89,7 +89,7 @@ def known_terms(payments: PaymentsConfig, fee_payer: Keypair) -> Sequence[Terms]
 
 
 def accepted_terms(payments: PaymentsConfig, known: Sequence[Terms]) -> Sequence[Terms]:
-    """Return the offered terms among *known*.  Raises CannotSell."""
+    """Return those of the *known* terms that are offered for payments.  Raises CannotSell."""
     if payments.also_usdc and len(known) == 1:
         raise CannotSell(
             "payments.also_usdc: expected a payment token other than USDC; payments.asset is USDC:"
@@ -101,8 +101,8 @@ def accepted_terms(payments: PaymentsConfig, known: Sequence[Terms]) -> Sequence
 def fee_payer_of(payments: PaymentsConfig) -> Keypair:
     """Return the key that pays the network fees.
 
-    Raises UnusableKeypair; OpenSecret if others can access its file; CannotSell if no key is
-    configured, or if the key is guessable.
+    Raises UnusableKeypair; OpenSecret if other users can access the file; CannotSell if no key is
+    configured, or if the key in the file can be guessed.
     """
     if payments.fee_payer_key is not None:
         return parse_keypair(payments.fee_payer_key.get_secret_value())
@@ -163,13 +163,13 @@ def payment_tokens_of(  # noqa: PLR0913 - one argument for each part
     ]
 
 
-PRICE_S_MAX: Final = 1.0  # the longest wait of a payment for the price of its token
+PRICE_S_MAX: Final = 1.0  # how long a payment waits for the price of its token
 
 
 def worth_by_prices_of(
     tokens: Sequence[AcceptedToken], *, patience_s: float = PRICE_S_MAX
 ) -> Callable[[Mint, int], Awaitable[int | None]]:
-    """Return a function for `Facilitator.worth`: the present worth of atoms, in micro-USD."""
+    """Return a function for `Facilitator.worth`: the present value of atoms in micro-USD."""
     readings: set[asyncio.Task[PriceList | None]] = set()
 
     async def read(cache: PriceCache) -> PriceList | None:
@@ -183,8 +183,9 @@ def worth_by_prices_of(
             return None
         cache = token.price_cache
         prices = cache.latest()
-        # The payment has a quote, so it is accepted soon, even without a new price.  The read
-        # continues, because otherwise a slow source would never deliver a price.
+        # A payment with a quote is accepted even without a new price, so the wait is short.  The
+        # read continues after the wait, because otherwise a slow source would never deliver a
+        # price.
         reading = asyncio.create_task(read(cache))
         readings.add(reading)
         reading.add_done_callback(readings.discard)
@@ -200,9 +201,9 @@ def worth_by_prices_of(
 def price_source(
     config: Config, endpoint: Endpoint, reader: LogReader | None, stack: AsyncExitStack
 ) -> PriceSource:
-    """Return the configured price source; *stack* closes its connections.
+    """Return the configured price source; *stack* will close its connections.
 
-    reader    the log of the market; None only if the price is not a market price
+    reader    reads the log of the market; None only if the price is not a market price
     """
     payments = config.payments
     match payments.price_source:
@@ -230,9 +231,9 @@ def price_source(
 def adopter_of(
     chain: RpcSettlement, known: Sequence[Terms], money: Money, reader: LogReader, clock: Clock
 ) -> Adopter:
-    """Return the adopter of payments for bundles and for reports of tracked mints.
+    """Return the adopter: it recognises payments for bundles, and for reports of tracked mints.
 
-    known    the terms of all tokens in which payments may have been made
+    known    the terms of all tokens with which a customer may have paid
     """
     secrets = Secrets.derive(money.pepper, money.roots)
 
@@ -247,7 +248,8 @@ def adopter_of(
         if found is not None:
             return found
         _, mints = await reader.tracked()
-        return await asyncio.to_thread(recognised, wire, report_offers(mints))  # mints may be many
+        # There may be many mints.
+        return await asyncio.to_thread(recognised, wire, report_offers(mints))
 
     return Adopter(
         records=chain,
@@ -276,7 +278,7 @@ CLOSING: Final = (Doubt.OTHER_CHAIN, Doubt.UNUSABLE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sales:
-    """The parts of this process for sales."""
+    """The services of this process for sales."""
 
     facilitator: Facilitator
     payment_tokens: Sequence[AcceptedToken]
@@ -287,11 +289,11 @@ class Sales:
     reader: LogReader
 
     async def expect_ready(self, *, is_restart: bool = False) -> None:
-        """Check the payment token, the treasury and the fee payer before anything is sold.
+        """Check the payment tokens, the treasury and the fee payer before anything is sold.
 
-        If the node does not answer, only log it, because clients can still use their credits.  With
-        *is_restart*, only log any other problem, too: maintenance keeps sales closed meanwhile.
-        Raises    UnusablePaymentToken, CannotSell
+        If the node does not answer, this is only logged, because clients can still use their
+        credits.  With *is_restart*, other problems are only logged too, and maintenance keeps sales
+        closed. Raises UnusablePaymentToken, CannotSell.
         """
         try:
             await self._expect_own_chain()
@@ -305,32 +307,32 @@ class Sales:
                 raise
             log.warning("nothing can be sold after a restart", reason=str(trouble))
         with suppress(ChainUnavailable):
-            await self.chain.refresh_offer()  # so that the first 402 carries a blockhash
+            await self.chain.refresh_offer()  # the first 402 then has a blockhash
         for each in self.payment_tokens:
             with suppress(PriceUnavailable):
-                await each.price_cache.price_list()  # so that the first client finds a price
+                await each.price_cache.price_list()  # the first client then finds a price
 
     async def _expect_own_chain(self) -> None:
-        with suppress(UnusableStore, ServiceUnavailable):  # each read of a price compares again
+        with suppress(UnusableStore, ServiceUnavailable):  # each read of a price repeats this check
             other = await other_chain(self.chain, self.reader)
             if other is not None:
                 raise CannotSell(other)
 
     async def expect_open(self) -> None:
-        """Raise ServiceUnavailable while sales are closed to everyone."""
+        """Raise ServiceUnavailable if sales are closed to all clients."""
         closure = self.maintenance.closure
         if closure is not None:
             raise ServiceUnavailable(f"closed: {closure.why}")
 
     async def expect_selling(self) -> None:
-        """Raise ServiceUnavailable while sales are closed, to everyone or in a payment token."""
+        """Raise ServiceUnavailable if sales are closed to all clients or in a payment token."""
         await self.expect_open()
         for each in self.payment_tokens:
             if each.price_cache.doubt in CLOSING:
                 raise ServiceUnavailable(f"closed in {each.symbol}: {each.price_cache.doubt}")
 
     async def expect_prices(self) -> None:
-        """Raise ServiceUnavailable while a payment token has no price and cannot be accepted."""
+        """Raise ServiceUnavailable if a payment token has no price, so that it is not accepted."""
         for each in self.payment_tokens:
             if (doubt := each.price_cache.doubt) is not None:
                 raise ServiceUnavailable(f"no price of {each.symbol}: {doubt}")
@@ -343,7 +345,7 @@ class Sales:
             raise ServiceUnavailable("the chain's node does not answer") from trouble
 
     def merchant(self, origin: str) -> Merchant:
-        """Return the merchant of the API, whose clients connect to *origin*."""
+        """Return the merchant for the API; *origin* is the address to which clients connect."""
         return Merchant(
             facilitator=self.facilitator,
             payment_tokens=self.payment_tokens,
@@ -355,7 +357,7 @@ class Sales:
 
 
 def expect_funds(lamports: int, fee_payer: Wallet) -> None:
-    """Check that the fee payer can afford a payment.  Raises CannotSell."""
+    """Check that *lamports* of the fee payer are enough for a payment.  Raises CannotSell."""
     needed = WALLET_LAMPORTS_MIN + PAYMENT_LAMPORTS
     if lamports < needed:
         raise CannotSell(
@@ -374,11 +376,11 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
     pace: Measured = unmeasured,
     limits: Limits | None = None,
 ) -> AsyncIterator[Sales]:
-    """Build the sales; *pace* returns the pace of the chain, as the log tailer measures it.
+    """Yield the services of sales.
 
-    limits    counts payments that fail; None: they are not counted
-
-    Raises CannotSell, UnusableKeypair.
+    pace      returns the pace of the chain, as the log tailer measures it
+    limits    creates the limits of failed payments; None: failed payments are not limited
+    Raises    CannotSell, UnusableKeypair
     """
     payments = config.payments
     endpoint = payment_endpoint(config.chain)
@@ -446,7 +448,7 @@ def _facilitator(  # noqa: PLR0913 - one argument for each part
 
 
 def budget_of(payments: PaymentsConfig) -> Budget:
-    """Return the budget that limits losses in any hour."""
+    """Return the budget that limits the losses within any hour."""
     return Budget(
         failures=payments.failures_per_hour_max,
         in_flight_new_payer=payments.in_flight_per_new_payer_max,
@@ -461,7 +463,7 @@ def budget_of(payments: PaymentsConfig) -> Budget:
 async def open_adopter(
     config: Config, *, money: Money, reader: LogReader, clock: Clock
 ) -> AsyncIterator[Adopter]:
-    """Build the adopter of payments, for a command.  Raises CannotSell, UnusableKeypair."""
+    """Yield the adopter of payments, for a command.  Raises CannotSell, UnusableKeypair."""
     known = known_terms(config.payments, fee_payer_of(config.payments))
     async with open_settlement(config.chain, known, clock) as chain:
         yield adopter_of(chain, known, money, reader, clock)
@@ -519,9 +521,9 @@ def open_settlement(
     pace: Measured = unmeasured,
     reader: LogReader | None = None,
 ) -> RpcSettlement:
-    """Return the client that settles payments, a context manager.
+    """Return the client that settles payments; it is also a context manager.
 
-    reader    the log of the same chain, which has its newest slot
+    reader    reads the log of the same chain, for its newest slot; None: the slot is not compared
     """
 
     async def followed_slot() -> int:
@@ -552,8 +554,9 @@ def payment_endpoint(chain: ChainConfig) -> Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainAnswers:
-    """The on-chain sightings of signatures.
+    """The answers of the chain about signatures.
 
+    seen       the state on chain, by signature
     why_not    the reason if the node gave no answer, else ""
     """
 
@@ -564,9 +567,10 @@ class ChainAnswers:
 async def ask_chain(
     config: Config, money: Money, clock: Clock, signatures: Sequence[Signature], *, has_row: bool
 ) -> ChainAnswers:
-    """Return the on-chain sightings of *signatures*, at most as many as one search finds.
+    """Return the state on chain of *signatures*, of which there are at most FOUND_MAX.
 
-    has_row    *signatures* are payments of ours; otherwise the first is checked
+    has_row    whether the store has the payments; if False, the purchase of the first is read from
+               the chain
     """
     if not signatures:
         return ChainAnswers()

@@ -1,4 +1,4 @@
-"""One listener for two applications: programs get the API, people get the pages."""
+"""One listener for two applications: programs get the API, and people get the pages."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -43,7 +43,7 @@ write_open_refusal: Final = partial(write_refusal, cors=(CORS, MCP_CORS))
 
 
 class Site:
-    """The application in front of API and pages; for unknown paths the Accept header decides."""
+    """Passes requests to the API or the pages; for paths of neither, the Accept header decides."""
 
     def __init__(self, *, api: ASGIApp, pages: ASGIApp, has_page: Callable[[str], bool]) -> None:
         self._api = api
@@ -62,7 +62,7 @@ class Site:
             await self._api(scope, receive, send)
 
     async def _answer_program(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the page at this path, or with the error envelope if the pages answer 404."""
+        """Answer with the page at this path; if there is none, answer with the error of the API."""
         is_missing = False
 
         async def send_what_is_there(message: Message) -> None:
@@ -78,12 +78,12 @@ class Site:
 
 
 def is_for_api(path: str) -> bool:
-    """Return whether *path* belongs to the API, whether or not a route exists."""
+    """Return whether *path* belongs to the API, even if there is no route for it."""
     return path in API_PATHS or path.startswith(API_PREFIXES)
 
 
 def _accepts_html(scope: Scope) -> bool:
-    """Return whether the client is a browser: it accepts HTML, or runs a script of the pages."""
+    """Return whether the client is a browser: it accepts HTML, or a script of the pages asks."""
     return any(
         (name == b"accept" and b"text/html" in value.lower()) or name == b"hx-request"
         for name, value in scope["headers"]
@@ -92,7 +92,7 @@ def _accepts_html(scope: Scope) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The listeners of the pages: that of the API, or a separate one for administration."""
+    """Creates the pages, for the listener of the API and for a separate one for administration."""
 
     web: WebConfig
     parts: Accounts
@@ -102,7 +102,7 @@ class Pages:
     has_payments: bool = False
 
     def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:
-        """Return the application on the listener of *api*: *api* alone, or with the pages."""
+        """Return the application for the listener of *api*: *api* alone, or with the pages."""
         if not self.web.enabled:
             return api
         features = Features(
@@ -164,7 +164,7 @@ class Pages:
 def credit_sales(
     merchant: Merchant, ledger: CreditLedger, expect_open: Callable[[], Awaitable[None]]
 ) -> CreditSales:
-    """Return the sales of credits for the pages, under the same resource names as the API's."""
+    """Return the sales of credits for the pages, with the same resource names as the API."""
     return CreditSales(
         checkout=open_checkout(ledger, merchant),
         merchant=merchant,
@@ -174,9 +174,9 @@ def credit_sales(
 
 
 def described(api: ASGIApp, origin: str) -> Callable[[], Mapping[str, Any]] | None:
-    """Return a writer of the OpenAPI document of *api*, which is reached at *origin*.
+    """Return a function that makes the OpenAPI document of *api*, which clients reach at *origin*.
 
-    None if *api* is an application without a list of its routes.
+    Returns None if *api* is an application without a list of routes.
     """
     if not isinstance(api, HttpApplication):
         return None
@@ -185,9 +185,9 @@ def described(api: ASGIApp, origin: str) -> Callable[[], Mapping[str, Any]] | No
 
 
 def origins_of(configured: str | None, host: str, port: int) -> list[str]:
-    """Return the origins of the pages: the configured one, else those of *host*.
+    """Return the origins of the pages: the configured one, or else those of *host*.
 
-    The first is used for links in e-mails.
+    Links in e-mails have the first origin.
     """
     if configured is not None:
         return [configured]
@@ -199,5 +199,5 @@ def origins_of(configured: str | None, host: str, port: int) -> list[str]:
 
 
 def resource_origin(configured: str | None, host: str, port: int) -> str:
-    """Return the origin of resources for sale: the configured one, else the listener of the API."""
+    """Return the origin of resources for sale: the configured one, or else that of the listener."""
     return configured or f"http://{in_url(host)}:{port}"

@@ -1,4 +1,4 @@
-"""Sources of blocks."""
+"""Opens the nodes of the chain: for blocks, backfills, gaps, facts and holders."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -59,9 +59,9 @@ def node_endpoint(chain: ChainConfig) -> Endpoint:
 
 
 def backfills_beside(chain: ChainConfig) -> Endpoint:
-    """Return the node, limited to one request at a time and one attempt each.
+    """Return the endpoint of the same node, with one request at a time and one attempt for each.
 
-    It needs a separate client, so that limits of the node on such requests delay no blocks.
+    Such requests use a separate client, so that limits of the node on them delay no blocks.
     """
     return replace(node_endpoint(chain), attempts_max=1, requests_in_flight=1)
 
@@ -70,7 +70,7 @@ def backfills_beside(chain: ChainConfig) -> Endpoint:
 async def following(
     chain: ChainConfig, clock: Clock, *, transport: httpx.AsyncBaseTransport | None = None
 ) -> AsyncIterator[Node]:
-    """Open the nodes from which blocks are read, and watch the finality type of the first."""
+    """Yield the node or nodes from which blocks are read; watch if the first is on Alpenglow."""
     first = node_endpoint(chain)
     async with (
         Rpc(first, clock=clock, transport=transport) as rpc,
@@ -86,16 +86,16 @@ async def following(
 
 
 POOLS_MAX: Final = 20
-BEFORE_THE_FIRST_S: Final = 3_600  # lead of a repeated read before the first candle
+BEFORE_THE_FIRST_S: Final = 3_600  # a repeated backfill begins so long before the first candle
 
 
 @asynccontextmanager
 async def open_backfill(
     config: Config, market: Market, calls_per_s: float, *, allow: Allow | None = None
 ) -> AsyncIterator["BackfillReading"]:
-    """Connect to the node from which backfills are read.
+    """Yield a reader of backfills, connected to the node.
 
-    allow   awaited before each request
+    allow   awaited before each request; None: requests are not limited by it
     """
     endpoint = node_endpoint(config.chain)
     clock = SystemClock()
@@ -104,7 +104,7 @@ async def open_backfill(
 
 
 class BackfillReading:
-    """Reads backfills; every method raises SourceError, ServiceUnavailable."""
+    """Reads backfills.  Every method may raise SourceError and ServiceUnavailable."""
 
     def __init__(self, config: Config, market: Market, node: PacedNode, calls_per_s: float) -> None:
         self._block = decoder(config.dex)
@@ -114,7 +114,7 @@ class BackfillReading:
 
     @property
     def calls(self) -> int:
-        """The number of requests so far."""
+        """The number of requests to the node so far."""
         return self._node.calls
 
     async def survey(
@@ -125,7 +125,7 @@ class BackfillReading:
         pools: Collection[str] = (),
         rate_pools: Collection[str] = (),
     ) -> Survey:
-        """Return the start, addresses and cost of a backfill, limited to the node's history.
+        """Return start, addresses and cost of a backfill, as far back as the node's history.
 
         pools, rate_pools   the addresses to read; by default those that are found
         Raises              ValueError if there is nothing to read, or if candles would be lost
@@ -135,7 +135,7 @@ class BackfillReading:
         oldest = await self._node.reaches_back_to()
         if oldest is not None:
             from_time = max(from_time, oldest)
-        if first is not None and from_time >= first + MINUTE_S:  # the first candle spans a minute
+        if first is not None and from_time >= first + MINUTE_S:  # a first candle covers a minute
             raise ValueError(
                 f"{mint} has candles since {_at(first)}, which would be lost: expected a node that"
                 f" reaches back before them; this one does to {_at(from_time)}"
@@ -162,7 +162,7 @@ class BackfillReading:
         return dict.fromkeys(rate_pools, Kind.RATE) | dict.fromkeys(pools, Kind.POOL)
 
     async def traded(self, gap: Gap) -> Collection[Mint]:
-        """Return the mints with a swap in *gap*.  Raises SourceError if the node lacks a part."""
+        """Return the mints with a swap in *gap*.  Raises SourceError if the node lacks a block."""
         found = set()
         async for block in blocks_of(self._node, gap):
             seen = map(oriented, self._block(block.transactions).swaps)
@@ -172,10 +172,10 @@ class BackfillReading:
     async def read(
         self, mint: Mint, from_time: UnixS, progress: Progress, *, incomplete: bool = False
     ) -> int:
-        """Read and fold all final transactions of *mint*; then ingest may join them.
+        """Read and fold all final transactions of *mint*; after this, ingest joins them.
 
-        A call after a failure resumes.  Return the number of transactions that the node did not
-        return; raise IncompleteBackfill if there are any, unless *incomplete* is set.
+        A call after a failure resumes.  Returns the number of transactions that the node did not
+        return; raises IncompleteBackfill if there are any, unless *incomplete* is set.
         """
         node = self._node
         store = self._market.history
@@ -183,7 +183,7 @@ class BackfillReading:
             node, store, self._decode, in_flight=node.in_flight, progress=progress
         )
         await reader.round(mint, from_time)
-        job = await self._market.history.one(mint)  # before ingest may join it
+        job = await self._market.history.one(mint)  # before ingest can join the backfill
         missing = 0 if job is None else job.missing
         if missing and not incomplete:
             raise IncompleteBackfill(left_out(missing))
@@ -198,9 +198,9 @@ class BackfillReading:
 
 
 async def begin_of(market: Market, mint: Mint, from_time: UnixS, *, again: bool = False) -> UnixS:
-    """Return the start of a backfill of *mint* that was requested since *from_time*.
+    """Return the time at which a backfill of *mint*, requested from *from_time* on, must begin.
 
-    again     begin before the first candle, which is replaced
+    again     whether to begin before the first candle, which is replaced
     Raises    ValueError, with the reason, if nothing is missing or *mint* cannot be backfilled
     """
     first = await _first_candle(market, mint)
@@ -215,7 +215,7 @@ async def begin_of(market: Market, mint: Mint, from_time: UnixS, *, again: bool 
 
 
 async def _first_candle(market: Market, mint: Mint) -> UnixS | None:
-    """Return the time of the first candle of *mint*, None if it has no candle."""
+    """Return the time of the first candle of *mint*; None if it has no candle."""
     tracked = await market.tracking.one(mint)
     if mint == WSOL:
         raise ValueError(
@@ -233,7 +233,7 @@ def _at(time: UnixS) -> str:
 
 
 def left_out(missing: int) -> str:
-    """Return a message about *missing* transactions of the node, and their effect."""
+    """Return a message that *missing* transactions were not returned, and about the effect."""
     transactions = "1 transaction" if missing == 1 else f"{missing} transactions"
     return f"{transactions} that the node lists it did not give: candles would lack their swaps"
 
@@ -249,7 +249,7 @@ def of_the_second_node(config: Config) -> Config:
 
 @asynccontextmanager
 async def mending_gaps(config: Config, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Mend gaps during the block, over separate connections."""
+    """Mend gaps during the block, over connections of their own."""
     if config.chain.source == "files":
         yield
         return
@@ -262,7 +262,7 @@ async def mending_gaps(config: Config, market: Market, clock: Clock) -> AsyncIte
 
 @asynccontextmanager
 async def gap_mending(config: Config, market: Market, clock: Clock) -> AsyncIterator[GapMending]:
-    """Connect to the node for mending gaps: the second node if configured, else the first."""
+    """Yield the mending of gaps, from the second node if configured, else from the first."""
     chain = config.chain
     calls = DailyCalls(market.gap_mends, clock, chain.gap_calls_per_day)
     pace = chain.history_calls_per_s
@@ -304,7 +304,7 @@ class _Source:
 
 @asynccontextmanager
 async def reading_backfills(config: Config, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Run requested backfills during the block, over separate connections."""
+    """Run requested backfills during the block, over connections of their own."""
     if config.chain.source == "files":
         yield
         return
@@ -331,14 +331,15 @@ class _BackfillSource:
     async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
         begin = await begin_of(self._market, mint, from_time)
         found = await self._reading.survey(mint, begin)
-        await begin_of(self._market, mint, found.from_time)  # the history may be here already
+        # The store may have this history already.
+        await begin_of(self._market, mint, found.from_time)
         return found
 
     async def read(self, mint: Mint, from_time: UnixS, progress: Progress) -> int:
         return await self._reading.read(mint, from_time, progress)
 
 
-# An operator waits for the response.
+# Limits for requests for which an operator waits.
 TIMEOUT_S_MAX: Final = 10.0
 ATTEMPTS_MAX: Final = 2
 
@@ -347,9 +348,9 @@ ATTEMPTS_MAX: Final = 2
 class BlockProbe:
     """The response of a node to a request for one block.
 
-    absence        the node's reason for not having the block; None if it has the block
+    absence        why the node does not have the block; None if it has the block
     transactions   number of transactions in the block
-    took_s         seconds until the response
+    took_s         seconds until the response was complete
     """
 
     absence: str | None
@@ -358,7 +359,7 @@ class BlockProbe:
 
 
 async def finality_of(rpc: Rpc, pace: Pace | None) -> Finality:
-    """Return the finality of the node, in seconds at *pace*.  Raises SourceError."""
+    """Return the finality of the cluster; *pace* converts slots to seconds.  Raises SourceError."""
     return Finality(await rpc.alpenglow(), await finality_now(rpc, pace))
 
 
@@ -396,7 +397,7 @@ async def ask_facts(chain: ChainConfig, mints: Sequence[Mint]) -> Read:
 
 @asynccontextmanager
 async def holders_of(chain: ChainConfig, clock: Clock) -> AsyncIterator[HolderReader]:
-    """Yield a reader of holders from the node for blocks, with one request at a time."""
+    """Yield a reader of holders that uses the node for blocks, with one request at a time."""
     timeout_s = min(chain.timeout_s, TIMEOUT_S_MAX)
     endpoint = replace(backfills_beside(chain), timeout_s=timeout_s)
     async with Rpc(endpoint, clock=clock) as rpc:
@@ -405,7 +406,7 @@ async def holders_of(chain: ChainConfig, clock: Clock) -> AsyncIterator[HolderRe
 
 
 async def holds_blocks(path: Path) -> bool:
-    """Return whether the first block of *path* can be read.  Raises SourceError."""
+    """Return whether the file *path* has a block.  Raises SourceError if it cannot be read."""
     async with aclosing(FileSource([path]).updates(None)) as updates:
         async for _ in updates:
             return True

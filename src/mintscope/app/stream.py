@@ -1,4 +1,4 @@
-"""The gRPC stream of `chain.source = "geyser"`; importing this module needs the extra `geyser`."""
+"""The gRPC stream of `chain.source = "geyser"`; this module needs the extra `geyser`."""
 
 from collections.abc import AsyncIterator
 from itertools import cycle
@@ -33,9 +33,9 @@ def stream_of(  # noqa: PLR0913 - one argument for each part
 ) -> GeyserSource:
     """Return the source that reads the configured servers.
 
-    The filter is the token programs, because every program that exchanges tokens calls one of them,
-    and the order books that fill orders without such a call.  If a server does not accept so many
-    addresses, all transactions are requested.
+    Transactions are requested that contain a token program, because every program that exchanges
+    tokens calls one, or an order book that fills orders without such a call.  If a server does not
+    accept so many addresses, all transactions are requested.
     """
     return GeyserSource(
         endpoints(config.geyser),
@@ -63,7 +63,7 @@ def endpoints(geyser: GeyserConfig) -> list[GeyserEndpoint]:
 
 
 async def versions(geyser: GeyserConfig) -> AsyncIterator[tuple[str, str | None, str]]:
-    """Yield each server's host, its version (None if it does not respond) and the error."""
+    """Yield the host of each server, its version (None if it does not respond), and the error."""
     for endpoint in endpoints(geyser):
         try:
             version = await ask_version(endpoint, VERSION_TIMEOUT_S)

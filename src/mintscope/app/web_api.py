@@ -1,4 +1,4 @@
-"""The HTTP surface in one file: every route of the API."""
+"""Every route of the API, in one file."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -63,7 +63,7 @@ KEY: Final = Limit(name="key", count=60, window_s=60)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountParts:
-    """The services of accounts, and the rate limits of their routes."""
+    """The services for accounts, and the rate limits of their routes."""
 
     signup: Signups
     exchange: Exchanges
@@ -89,8 +89,8 @@ def account_operations(
 ) -> Sequence[Operation]:
     """Return the operations under /api, and those under /v1 that need an account.
 
-    A withdrawal creates a credit token and counts like a rotation; DEPOSITS_PER_ROTATION times as
-    many deposits are admitted, and each of them adds three rows.
+    A withdrawal creates a credit token and has the limit of rotations.  For deposits, each of which
+    adds three rows, the limit is DEPOSITS_PER_ROTATION times as high.
     """
     gate = KeyGate(keys=parts.keys, limit=parts.key_limit, limits=limits, writes=parts.writes)
     own = OwnKeys(parts.keys)
@@ -131,14 +131,14 @@ HEALTH: Final = Limit(name="health", count=120, window_s=60)
 PROBES: Final = Limit(name="probes", count=1_200, window_s=60)
 OTHER: Final = Limit(name="other", count=600, window_s=60)
 ROTATIONS: Final = Limit(name="rotations", count=10, window_s=3_600)
-DEFAULT_ORIGIN: Final = "http://127.0.0.1:8402"  # for descriptions without a configured origin
+DEFAULT_ORIGIN: Final = "http://127.0.0.1:8402"  # in descriptions, if no origin is configured
 CORS: Final = Cors(
     paths=["/v1/", "/client/", *DESCRIPTIONS],
     methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
     request_headers=[
         "Accept-Payment", "Authorization", "Content-Type", "Idempotency-Key", "If-None-Match",
         "Last-Event-ID", "PAYMENT-SIGNATURE", "SIGN-IN-WITH-X",
-        "Access-Control-Expose-Headers",  # official x402 clients send it with their payment
+        "Access-Control-Expose-Headers",  # official x402 clients send this with their payment
     ],
     exposed=[
         "PAYMENT-REQUIRED", "PAYMENT-RESPONSE", "Retry-After", "RateLimit", "RateLimit-Policy",
@@ -175,13 +175,15 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
 ) -> HttpApplication:
     """Return the API.
 
-    checks, trial   checks of /v1/health and /readyz; limits of the free trial, None for no trial
-    limits          counts requests; other_limit is for routes without a limit of their own
+    checks          checks of /v1/health and /readyz
+    trial           limits of the free trial; None: there is no trial
+    limits          creates the limits of client addresses
+    other_limit     the limit for routes without a limit of their own
     merchant        takes payments; None: nothing is for sale
-    accounts, series, holders, lists, streams   None: not part of the API
-    has_fast_path   plain requests for a report are answered before they reach the application
+    accounts, series, holders, lists, streams   None: the API does not have this part
+    has_fast_path   whether plain requests for reports are answered on the fast path
     identity        the identity of the service, for descriptions
-    other_paths     further paths that descriptions name
+    other_paths     further paths to name in descriptions
     coverage        returns the recent coverage
     """
     gate = Gate(ledger=ledger, limit=public_limit, limits=limits, key_ring=_key_ring(accounts))
@@ -293,7 +295,7 @@ def _key_ring(accounts: AccountParts | None) -> KeyRing | None:
 def _fast_path(
     v1: V1, ledger: CreditLedger, limits: Limits, public_limit: Limit
 ) -> TokenFastPath | None:
-    """Return the fast path of plain requests; None if ledger or limiter must be awaited."""
+    """Return the fast path; None if *ledger* or the limiter can answer only with a wait."""
     limiter = limits.limiter(public_limit)
     if not isinstance(ledger, InstantLedger) or not isinstance(limiter, MovingWindow):
         return None
@@ -309,7 +311,7 @@ def _fast_path(
 def _advertise(
     adverts: Adverts, operations: Sequence[Operation], identity: Identity, trial: TrialBounds | None
 ) -> None:
-    """Store the adverts of *operations*, for use in 402 responses."""
+    """Store in *adverts* how *operations* are described in 402 responses."""
     adverts.add(operations, identity)
     if trial is not None:
         adverts.give_away(REPORT_PATH, TRIAL_PATH)

@@ -1,4 +1,4 @@
-"""The pages in one file.
+"""Every group of pages, in one file.
 
 How a page is made
     1. A module for each group of pages, with a class whose `routes()` yields a
@@ -93,12 +93,12 @@ FORMS: Final = Limit(name="forms", count=60, window_s=60)
 class WebParts:
     """The services behind the pages.
 
-    mailbox   holds e-mails that are not sent; None if they are sent
-    market    data of the pages of tokens; None without such pages
-    sales     None if nothing is for sale
-    describe  returns the OpenAPI document of the API beside the pages; None if there is none
-    ledger    has the history of credits; None if pages do not show it
-    status    has the state of the service; None if pages do not show it
+    mailbox   has e-mails that are shown instead of sent; None if they are sent
+    market    the services of the pages of tokens; None: there are no such pages
+    sales     sells credits; None: nothing is for sale
+    describe  returns the OpenAPI document of the API beside the pages; None: there is no such API
+    ledger    has the history of credits; None: pages do not show the history
+    status    reads the state of the service; None: pages do not show the state
     """
 
     people: People
@@ -124,7 +124,7 @@ class WebParts:
 
 
 def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> Iterator[PageGroup]:
-    """Yield every group of pages that is served with *features*."""
+    """Yield each group of pages that *features* include."""
     people = parts.people
     yield from _market_pages(parts, features, origins[0])
     second_step = SecondStepPages(parts.second_step, asks_passkeys=features.has_people)
@@ -153,7 +153,7 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
 
 
 def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[PageGroup]:
-    """Yield the home page, and the pages of the market if the market is shown."""
+    """Yield the home page, and for people the pages of tokens, status, watchlists and alerts."""
     market = parts.market if features.has_people else None
     watching = Watching(parts.watchlists)
     own_credits = PersonCredits(parts.credits, parts.ledger)
@@ -190,7 +190,7 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
 
 
 def _sale_pages(parts: WebParts, origin: str) -> Iterator[PageGroup]:
-    """Yield the pages about the API: prices, purchases, statements and documentation."""
+    """Yield the pages about sales and the API: prices, purchases, statements, documentation."""
     read_reference = None if parts.describe is None else _reader(parts.describe)
     yield PricingPages(parts.sales, read_reference)
     if parts.ledger is not None:
@@ -229,7 +229,7 @@ class OperatorPages:
 
 
 def _reader(describe: Callable[[], Mapping[str, Any]]) -> Callable[[], Reference]:
-    """Return a function that reads the document from *describe* once, at first use."""
+    """Return a function that returns the reference; it calls *describe* only once, at first use."""
 
     @cache
     def read() -> Reference:
@@ -248,14 +248,14 @@ def create_web(  # noqa: PLR0913 - one argument for each thing that can be repla
     writes: WriteBudget | None = None,
     features: Features | None = None,
 ) -> HttpApplication:
-    """Return the pages.
+    """Return the application that serves the pages.
 
-    origins   the addresses of the pages, the one for links in e-mails first; forms are accepted
-              from pages at these addresses only
-    limits    counts requests by client address
+    origins   the addresses of the pages; the first one is for links in e-mails; forms are accepted
+              only from pages at these addresses
+    limits    creates the limits of client addresses
     limit     the number of requests that a client may make, including forms
-    writes    counts changes of accounts; None: create a counter
-    features  the served pages; by default all, the mailbox only if *parts* has one
+    writes    the budget for changes of accounts; None: a new budget
+    features  the pages to serve; by default all, but the mailbox only if *parts* has one
     """
     features = features or Features()
     has_mailbox = features.has_people and parts.mailbox is not None

@@ -1,1 +1,1 @@
-"""Shared by all features: clock, errors, limits, metrics, HTTP, SQL."""
+"""Modules that all features share: clock, errors, limits, metrics, HTTP and SQL."""

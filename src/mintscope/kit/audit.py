@@ -14,17 +14,17 @@ Actor = NewType("Actor", str)
 
 COMMAND_LINE: Final = Actor("command line")
 SERVICE: Final = Actor("service")
-APPLICANT: Final = Actor("applicant")  # an applicant with the secret of the application
-MAILBOX: Final = Actor("mailbox")  # a person who followed a link in an e-mail
+APPLICANT: Final = Actor("applicant")  # someone with the secret of an application
+MAILBOX: Final = Actor("mailbox")  # someone who followed a link in an e-mail
 
 
 def user_actor(user_id: int) -> Actor:
-    """Return the actor name of a signed-in user in the audit log."""
+    """Return the audit log's name for the signed-in user *user_id*."""
     return Actor(f"user:{user_id}")
 
 
 def key_actor(key_id: int) -> Actor:
-    """Return the actor name of a program with an API key in the audit log."""
+    """Return the audit log's name for a program that uses the API key *key_id*."""
     return Actor(f"key:{key_id}")
 
 
@@ -41,11 +41,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """The events to return; an empty text means all events.
+    """Selects events of the audit log; an empty text selects all events.
 
-    who      the actor or the subject: `user:7`
-    action   how the action begins
-    owner    adds the events on the API keys of this user to those of *who*
+    who      the actor or the subject of an event, for example `user:7`
+    action   the text with which the action of an event begins
+    owner    the user whose events on API keys are added to those of *who*; None: none are added
     """
 
     who: str = ""
@@ -60,13 +60,13 @@ HOURS_KEPT: Final = 31 * 24
 
 
 class HourSeries(StrEnum):
-    """Hourly counts besides requests: sums, but LAG_MS is the maximum and FUND the last value."""
+    """Hourly values besides requests: sums, but LAG_MS is a maximum, and FUND the last value."""
 
-    PAID = "paid"  # payments that settled, in the hour when they did: at once or later
+    PAID = "paid"  # payments, counted in the hour in which they settled
     CREDITS_SOLD = "credits_sold"
     CREDITS_USED = "credits_used"
-    LAG_MS = "lag_ms"  # age of the newest block
-    FUND = "fund"  # lamports of the fee payer that are not reserved, the last of the hour
+    LAG_MS = "lag_ms"  # age of the newest block, in milliseconds
+    FUND = "fund"  # unreserved lamports of the fee payer at the end of the hour
 
 
 # A member of HourSeries, or a name from `requests_of`.

@@ -1,4 +1,4 @@
-"""Checks that a process runs periodically."""
+"""Checks that a process runs every few seconds, such as checks of its stores."""
 
 import asyncio
 import re
@@ -20,9 +20,9 @@ OK: Final = "ok"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One check: *probe* returns, or raises ServiceUnavailable with the reason.
+    """A check: *probe* returns if it passes, or raises ServiceUnavailable with the reason.
 
-    is_vital    a failure makes the service not ready; otherwise only degraded
+    is_vital    whether a failure makes the service not ready; otherwise it is only degraded
     """
 
     name: str
@@ -31,7 +31,7 @@ class Check:
 
 
 async def result_of(check: Check) -> str:
-    """Return OK, or the reason of the failure."""
+    """Run *check*; return OK, or the reason why it failed."""
     try:
         async with asyncio.timeout(CHECK_TIMEOUT_S):
             await check.probe()
@@ -45,11 +45,12 @@ async def result_of(check: Check) -> str:
 log = structlog.get_logger()
 
 LOOK_S: Final = 5.0
-# A new process has no data and no list yet: these failures are logged only if they last.
+# A new process has no data and no list yet: a check that has never passed is logged as failing only
+# after this time.
 START_S: Final = 20.0
 RUNBOOK: Final = "docs/runbook.md"
 NUMBERS: Final = re.compile(r"[\d,.]+")
-STOPPING: Final = "stopping"  # a requested stop, which is logged elsewhere
+STOPPING: Final = "stopping"  # the check that fails during a requested stop; not logged here
 
 Results: TypeAlias = Mapping[str, str]
 Look: TypeAlias = Callable[[], Awaitable[Results]]
@@ -58,7 +59,7 @@ Keep: TypeAlias = Callable[[Results], Awaitable[None]]
 
 @dataclass(slots=True)
 class _Trouble:
-    """A failing check: the time of its first failure, and the last logged reason, "" for none."""
+    """A failing check: the time of its first failure, and the last logged reason or ""."""
 
     since_s: float
     logged: str = ""
@@ -68,9 +69,10 @@ class _Trouble:
 class CheckWatch:
     """Runs checks, and logs each one that starts to fail or passes again.
 
-    check   runs the checks; returns "ok" or the reason of the failure, by the name of the check
-    vital   names of the checks that readiness needs; empty: the process has no readiness
-    keep    stores the failing checks for other processes, at the start and whenever they change
+    check   runs the checks; returns "ok", or the reason of the failure, by name of the check
+    vital   names of the checks that must pass for readiness; empty: no readiness is exported
+    keep    stores the failing checks for other processes, after the first run and when they change;
+            None: they are not stored
     """
 
     check: Look
@@ -117,13 +119,13 @@ class CheckWatch:
             log.warning("check_fails", check=name, reason=said, runbook=f"{RUNBOOK}#{name}")
 
     async def _keep_failing(self, failing: Results) -> None:
-        """Store *failing*, unless it differs from the stored failures only in numbers."""
+        """Store *failing*, unless the stored failures are the same except for numbers."""
         bare = {name: _bare(said) for name, said in failing.items()}
         if self.keep is None or bare == self._kept:
             return
         try:
             await self.keep(failing)
-        except ServiceUnavailable:  # the check of the store reports it
+        except ServiceUnavailable:  # the check of the store reports this failure
             self._kept = None
         else:
             self._kept = bare
@@ -143,13 +145,13 @@ def _bare(said: str) -> str:
 
 
 class Attempts:
-    """A check that fails after *failures_max* failed attempts in a row, until one succeeds.
+    """A check that fails after *failures_max* failed attempts in a row, until an attempt succeeds.
 
-    It also passes again after an hour without a failure, because no attempts are made any more.
+    The check also passes again after an hour without a failed attempt.
 
-    counter     counts attempts by outcome
-    good, bad   the outcomes that count as success and as failure
-    advice      end of the message
+    counter     the metric that counts attempts by outcome
+    good, bad   the labels of *counter* for success and for failure
+    advice      the end of the error message
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
@@ -172,7 +174,7 @@ class Attempts:
         self._failed_at_s = clock.monotonic_s()
 
     async def expect_success(self) -> None:
-        """Raise ServiceUnavailable while no attempt succeeds."""
+        """Raise ServiceUnavailable if *failures_max* attempts in a row have failed."""
         succeeded, failed = self._counts()
         now_s = self._clock.monotonic_s()
         if succeeded != self._succeeded or now_s - self._failed_at_s >= HOUR_S:

@@ -10,10 +10,10 @@ class Clock(Protocol):
     """A source of the current time."""
 
     def now(self) -> UnixMs:
-        """Return the wall time, which may step."""
+        """Return the wall time, which may jump forward or back."""
 
     def monotonic_s(self) -> float:
-        """Return monotonic seconds, for durations and limits."""
+        """Return a time that never goes back, in seconds, for durations and time limits."""
 
 
 class SystemClock:
@@ -29,22 +29,22 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that a caller moves; for tests and the devchain."""
+    """A clock that moves only on request; for tests and the devchain."""
 
     def __init__(self, now: UnixMs) -> None:
         self._now = int(now)
         self._monotonic_ms = 0
 
     def now(self) -> UnixMs:
-        """Return the time last set."""
+        """Return the wall time."""
         return UnixMs(self._now)
 
     def monotonic_s(self) -> float:
-        """Return the seconds by which this clock was advanced."""
+        """Return the number of seconds by which `advance` has moved this clock."""
         return self._monotonic_ms / 1000
 
     def advance(self, milliseconds: int) -> None:
-        """Move both times forward by *milliseconds* (>= 0)."""
+        """Move the wall time and the monotonic time forward by *milliseconds* (>= 0)."""
         assert milliseconds >= 0
         self._now += milliseconds
         self._monotonic_ms += milliseconds

@@ -1,7 +1,7 @@
 """Functions that numba compiles to machine code at their first call.
 
-The first call of any of them loads numba, which takes 0.2 s, and most commands call none.  Until
-then a stand-in takes the place of each function, in every module that has imported it.
+The first call of any of these functions loads numba, which takes 0.2 s; most commands call none of
+them.  Until then, a stand-in takes the place of each function in every module that has imported it.
 """
 
 import sys
@@ -17,7 +17,7 @@ _waiting: Final[list["StandIn[..., Any]"]] = []
 
 
 class StandIn(Generic[P, R]):
-    """Replaces the function that *make* returns, until any stand-in is called."""
+    """Stands for the function that *make* returns, until any stand-in is called."""
 
     def __init__(self, make: Callable[[], Callable[P, R]]) -> None:
         self._make = make
@@ -25,17 +25,17 @@ class StandIn(Generic[P, R]):
         _waiting.append(self)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function, after all functions are made."""
+        """Make all functions if necessary, and call this one."""
         return self._real()(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the function."""
-        if name.startswith("__"):  # Python itself looks up some, such as __wrapped__
+        """Return the attribute *name* of the function."""
+        if name.startswith("__"):  # Python looks up some itself, such as __wrapped__
             raise AttributeError(name)
         return getattr(self._real(), name)
 
     def _real(self) -> Callable[P, R]:
-        with _LOADING:  # another thread may be making them
+        with _LOADING:  # another thread may be making the functions
             if self.made is None:
                 _make_all()
         assert self.made is not None
@@ -47,10 +47,10 @@ class StandIn(Generic[P, R]):
 
 
 def _make_all() -> None:
-    """Make all functions, and replace their stand-ins in all modules, so that calls are direct."""
+    """Make all functions, and put them in place of their stand-ins in all modules."""
     with _LOADING:
         while _waiting:
-            _waiting[-1].make()  # if this fails, the next call tries it again
+            _waiting[-1].make()  # if this fails, the next call tries again
             _waiting.pop()
         for path, module in [*sys.modules.items()]:
             names = vars(module) if path.partition(".")[0] == "mintscope" else {}
@@ -60,12 +60,12 @@ def _make_all() -> None:
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile *function*, and cache the machine code if its folder is writable."""
+    """Return *function*, which the first call of any kernel compiles, and caches if possible."""
     return StandIn(lambda: _compiled(function))
 
 
 def bulk_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile *function* as `kernel` does; it releases the GIL while it runs."""
+    """Return *function*, compiled as by `kernel`, and releasing the GIL while it runs."""
     return StandIn(lambda: _compiled(function, nogil=True))
 
 
@@ -74,6 +74,6 @@ def _compiled(function: Callable[P, R], *, nogil: bool = False) -> Callable[P, R
 
     try:
         compiled: Callable[P, R] = njit(cache=True, nogil=nogil)(function)
-    except RuntimeError:  # a read-only installation compiles again in every process
+    except RuntimeError:  # a read-only installation has no cache
         compiled = njit(nogil=nogil)(function)
     return compiled

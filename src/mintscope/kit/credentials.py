@@ -1,4 +1,4 @@
-"""Secrets of configuration, and bearer credentials, which are stored only as hashes.
+"""The secrets of the configuration, and bearer credentials, which are stored only as hashes.
 
     svc_credit_ + 64 hex     a credit token
     svc_app_    + 64 hex     an application secret
@@ -7,8 +7,8 @@
 The last 8 hex digits are the CRC-32 (ISO 3309, as in zlib) of all characters before them, so that a
 secret scanner can verify a match offline.  All hex is lower case.
 
-Stored hashes depend on the pepper, which never changes: without the credentials they could not be
-computed again.  Other keys derive from roots, which can be rotated.
+Stored hashes depend on the pepper.  It never changes, because the hashes cannot be computed again
+without the credentials.  Other keys derive from roots, which can be rotated.
 """
 
 import hmac
@@ -27,7 +27,7 @@ from typing_extensions import override
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_S
 
-# Placeholders for secrets in README, docs and deploy, where a test collects them.
+# Placeholders for secrets in README, docs and deploy; a test compares the list with these files.
 EXAMPLES: Final = frozenset(
     {
         "0" * 64,
@@ -40,8 +40,8 @@ EXAMPLES: Final = frozenset(
     }
 )
 
-# Of 32 random bytes at least 16 are different, and so are at least 16 differences of neighbours,
-# with at most one exception in 10^14.  Bytes made by hand repeat, count, or spell words.
+# Of 32 random bytes, at least 16 are different, and at least 16 differences of neighbours are
+# different; the probability of fewer is 10^-14.  Bytes made by hand repeat, count, or spell words.
 DIFFERENT_BYTES_MIN: Final = 16
 PASSWORD_LENGTH_MIN: Final = 12
 PASSWORD_CHARACTERS_MIN: Final = 6
@@ -53,12 +53,12 @@ IS_TEXT: Final = "it spells a text, so it can be guessed"
 
 
 def is_example(text: str) -> bool:
-    """Return whether *text* is a placeholder for a secret from the project's documents."""
+    """Return whether *text* is a placeholder for a secret of the project's documents."""
     return _plain(text) in EXAMPLES
 
 
 def flaw_of_key(key: bytes) -> str | None:
-    """Return the reason why *key*, at least 32 bytes, is not secret; None if no reason is known."""
+    """Return the reason why *key* (32 bytes or more) can be guessed; None if none is known."""
     if is_example(key.hex()):
         return IS_EXAMPLE
     differences = {(after - before) % 256 for before, after in itertools.pairwise(key)}
@@ -68,7 +68,7 @@ def flaw_of_key(key: bytes) -> str | None:
 
 
 def flaw_of_password(text: str) -> str | None:
-    """Return the reason why the store password *text* is not secret; None if none is known."""
+    """Return the reason why the store password *text* can be guessed; None if none is known."""
     if is_example(text):
         return IS_EXAMPLE
     if len(text) < PASSWORD_LENGTH_MIN or len(set(text)) < PASSWORD_CHARACTERS_MIN:
@@ -80,14 +80,14 @@ def flaw_of_password(text: str) -> str | None:
 
 
 def passwords_in(url: str) -> Sequence[str]:
-    """Return the passwords in the URL of a store: before the host, and as a parameter."""
+    """Return the passwords in *url*, of a store: the one before the host, and parameters."""
     parts = urlsplit(url)
     named = [value for name, value in parse_qsl(parts.query) if name == "password"]
     return [*([] if not parts.password else [unquote(parts.password)]), *named]
 
 
 def has_example(url: str) -> bool:
-    """Return whether *url* has a placeholder as its password, in its path, or as a parameter."""
+    """Return whether a password, a parameter or a part of the path of *url* is a placeholder."""
     parts = urlsplit(url)
     texts = [*passwords_in(url), *parts.path.split("/")]
     return any(is_example(unquote(each)) for each in texts) or any(
@@ -96,7 +96,7 @@ def has_example(url: str) -> bool:
 
 
 def holds_secret(url: str) -> bool:
-    """Return whether *url* may hold a secret: a user, a password or a parameter."""
+    """Return whether *url* may contain a secret: a password, parameters, or a user without host."""
     parts = urlsplit(url)
     return bool(parts.password or parts.query or (parts.username and not parts.hostname))
 
@@ -106,7 +106,7 @@ def _plain(text: str) -> str:
 
 
 ROOT_BYTES: Final = 32
-KEPT_S: Final = 2 * DAY_S  # a response is repeated for one day
+KEPT_S: Final = 2 * DAY_S  # longer than the day for which a response can be repeated
 EXPECTED: Final = "expected SECONDS:HEX, as `mintscope secrets rotate` prints it"
 _FORM: Final = re.compile(r"(\d{1,11}):([0-9a-f]{64})")
 
@@ -114,8 +114,8 @@ _FORM: Final = re.compile(r"(\d{1,11}):([0-9a-f]{64})")
 class Root(msgspec.Struct, frozen=True, order=True):
     """A root of derived keys.
 
-    since_s    Unix seconds from which the root signs
-    secret     32 bytes
+    since_s    the time from which the root signs, in Unix seconds
+    secret     32 secret bytes, from which the keys are derived
     """
 
     since_s: int
@@ -131,7 +131,7 @@ class Root(msgspec.Struct, frozen=True, order=True):
         """Return the root in its stored form."""
         return f"{self.since_s}:{self.secret.hex()}"
 
-    __repr__ = object.__repr__  # never the secret
+    __repr__ = object.__repr__  # never shows the secret
 
 
 def parse_root(text: str) -> Root:
@@ -147,7 +147,7 @@ def parse_root(text: str) -> Root:
 
 
 def rotated(roots: Iterable[Root], new: Root) -> Sequence[Root]:
-    """Return *roots* and *new*, oldest first, without roots replaced over KEPT_S before *new*."""
+    """Return *roots* and *new*, oldest first, but no root replaced over KEPT_S before *new*."""
     found = sorted([*roots, new])
     return [
         root
@@ -157,9 +157,10 @@ def rotated(roots: Iterable[Root], new: Root) -> Sequence[Root]:
 
 
 def derived(root: bytes, purpose: str) -> bytes:
-    """Return the key of *root* for *purpose*, 32 bytes.
+    """Return the key of 32 bytes that derives from *root* for *purpose*.
 
-    HKDF-SHA-256 (RFC 5869), without a salt: 2.2 extracts, and 2.3 expands to one block.
+    Source    HKDF-SHA-256 (RFC 5869), without a salt: extract (section 2.2), then expand (2.3) to
+              one block
     """
     extracted = hmac.digest(bytes(ROOT_BYTES), root, "sha256")
     return hmac.digest(extracted, f"mintscope {purpose} 2".encode() + b"\x01", "sha256")
@@ -176,7 +177,7 @@ PEPPER_BYTES_MIN: Final = 32
 
 
 class CredentialKind(Enum):
-    """The three kinds of credentials, as (prefix, number of hex digits)."""
+    """The kinds of credentials; each value is (prefix, number of hex digits)."""
 
     CREDIT_TOKEN = ("svc_credit_", 64)
     APPLICATION_SECRET = ("svc_app_", 64)
@@ -189,7 +190,7 @@ class CredentialKind(Enum):
 
     @property
     def entropy_bytes(self) -> int:
-        """The number of random bytes in a credential: all its digits except the checksum."""
+        """The number of random bytes in a credential: those of all digits but the checksum."""
         return (self.value[1] - CHECKSUM_LENGTH) // 2
 
 
@@ -227,8 +228,8 @@ def hint(credential: Credential) -> str:
 def hash_credential(credential: str, *, pepper: bytes) -> CredentialHash:
     """Return the only form of *credential* that may be stored: HMAC-SHA-256 under *pepper*.
 
-    The pepper is not in the database, so a thief of the database can neither test a credential
-    nor add one.
+    The pepper is not in the database, so someone who steals the database can neither test nor add a
+    credential.
     """
     return CredentialHash(hmac.digest(pepper, credential.encode(), "sha256"))
 

@@ -1,6 +1,7 @@
-"""A queue of tasks that become ready together, one for each iteration of the event loop.
+"""A queue that continues one task in each iteration of the event loop.
 
-Without it, sixty payments confirmed together would delay every other request by their total time.
+Without the queue, sixty payments that are confirmed together would delay all other requests by the
+total time of the sixty.
 """
 
 import asyncio
@@ -9,14 +10,14 @@ from collections.abc import Callable
 
 
 class FairQueue:
-    """Runs one task in each iteration of the event loop, in order of arrival."""
+    """Continues one waiting task in each iteration of the event loop, in order of arrival."""
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], bool]] = deque()
         self._is_taken = False
 
     async def next(self) -> None:
-        """Wait for a separate iteration; the first caller in an iteration does not wait."""
+        """Wait for an iteration for this caller alone; the first caller does not wait."""
         if self.take():
             return
         turn = asyncio.get_running_loop().create_future()
@@ -39,7 +40,7 @@ class FairQueue:
         return True
 
     def wait(self, go_on: Callable[[], bool]) -> None:
-        """Call *go_on* in a later iteration; it returns False if it no longer needs one."""
+        """Call *go_on* in a later iteration; it returns False if it does not need the iteration."""
         self._waiting.append(go_on)
 
     def _pass_on(self) -> None:

@@ -1,4 +1,4 @@
-"""Access to files of other users, and the owner of new files."""
+"""Checks the access to files, and sets the owner of new files."""
 
 import os
 import pwd
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def access_trouble(path: Path) -> str | None:
-    """Return the reason why this user cannot read and write *path*; None if there is none.
+    """Return the reason why this process cannot read and write *path*; None if it can.
 
     path   a file or folder, which may not exist
     """
@@ -42,9 +42,9 @@ def _user_name(number: int) -> str:
 def give_to_owner(path: Path) -> None:
     """Give the new *path* to the owner of its folder, if root created it.
 
-    Otherwise the service could not open files that a command of root has created.  Symbolic links
+    Otherwise the service could not open files that a command has created as root.  Symbolic links
     are not followed, because the owner of the folder could use one to obtain a file of root.  If a
-    network share refuses the change, the owner stays.
+    network share refuses the change, root stays the owner.
     """
     if os.geteuid() == 0:
         owner = path.parent.stat()
@@ -53,7 +53,7 @@ def give_to_owner(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make *path* and its missing parents, closed to all but the owner of the folder above."""
+    """Create *path* and its missing parents; only the owner of the folder above can open them."""
     lacking = [each for each in (path, *path.parents) if not each.exists()]
     for each in reversed(lacking):
         each.mkdir(mode=0o700, exist_ok=True)

@@ -1,4 +1,4 @@
-"""HTTP clients of nodes and feeds, with bounded response sizes."""
+"""HTTP clients for nodes and price feeds, with a limit of the response size."""
 
 import ssl
 import zlib
@@ -13,7 +13,7 @@ from mintscope.kit.errors import Undecodable
 
 PLAIN: Final = "identity"
 PACKED: Final = "gzip"
-GZIP_BITS: Final = 31  # for zlib: the largest window, and a gzip header
+GZIP_BITS: Final = 31  # zlib's number for the largest window and a gzip header
 
 
 def open_client(
@@ -23,7 +23,7 @@ def open_client(
     connections_max: int | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> httpx.AsyncClient:
-    """Return a client that accepts only encodings that `read_body` unpacks, without cookies."""
+    """Return a client without cookies, which accepts only encodings that `read_body` decodes."""
     return httpx.AsyncClient(
         verify=_trusted_roots(),
         headers={"Accept-Encoding": PACKED, **(headers or {})},
@@ -37,10 +37,10 @@ def open_client(
 
 
 async def read_body(response: httpx.Response, *, bytes_max: int) -> bytes:
-    """Return the decompressed body of *response*, of at most *bytes_max*.
+    """Return the decompressed body of *response*, which may have at most *bytes_max*.
 
-    Raises    Undecodable for a longer body, or one that does not match its Content-Encoding;
-              httpx.HTTPError
+    Raises    Undecodable if the body is longer, or does not match its Content-Encoding;
+              httpx.HTTPError if it does not arrive
     """
     encoding = response.headers.get("Content-Encoding", PLAIN).strip().lower()
     if encoding not in {PLAIN, PACKED}:
@@ -48,7 +48,7 @@ async def read_body(response: httpx.Response, *, bytes_max: int) -> bytes:
     unpacking = zlib.decompressobj(GZIP_BITS) if encoding == PACKED else None
     body = bytearray()
     assert isinstance(response.stream, httpx.AsyncByteStream)
-    async for chunk in response.stream:  # httpx would decompress a chunk to any length
+    async for chunk in response.stream:  # httpx itself would decompress a chunk without a limit
         body += chunk if unpacking is None else _unpack(unpacking, chunk, bytes_max + 1 - len(body))
         if len(body) > bytes_max:
             raise Undecodable(f"expected at most {bytes_max} bytes; was more")
@@ -69,5 +69,5 @@ def _unpack(unpacking: "zlib._Decompress", chunk: bytes, bytes_max: int) -> byte
 
 @cache
 def _trusted_roots() -> ssl.SSLContext:
-    """Return the TLS context of all clients, loaded once per process because it takes 20 ms."""
+    """Return the TLS context of all clients; it is loaded once per process, which takes 20 ms."""
     return httpx.create_ssl_context()

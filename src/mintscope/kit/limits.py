@@ -1,6 +1,7 @@
-"""Rate limits: an exact moving window on monotonic time.
+"""Rate limits: an exact moving window of monotonic time.
 
-No *window_s* seconds, wherever they begin, hold more than *count* admitted requests.
+No span of *window_s* seconds contains more than *count* admitted requests, whenever the span
+begins.
 """
 
 from array import array
@@ -14,12 +15,12 @@ import msgspec
 
 from mintscope.kit.clock import Clock
 
-KEYS_MAX: Final = 20_000  # of a window; a process cannot serve so many accounts in a minute
+KEYS_MAX: Final = 20_000  # keys of a window; no process serves so many accounts in a minute
 IPV6_PREFIX: Final = 64  # one customer's network, with any number of addresses
-IPV6_SITE_PREFIX: Final = 48  # some customers have 65,536 such networks
-SITE_SHARES: Final = 4  # the limit of a site, in limits of one client
+IPV6_SITE_PREFIX: Final = 48  # some customers have a /48, which contains 65,536 networks of /64
+SITE_SHARES: Final = 4  # the limit of a site is so many times that of one client
 
-LimitKey = int | str  # an existing account, or an address; never an unverified claim
+LimitKey = int | str  # a verified account, or an address; never an unverified name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,14 +33,14 @@ class Limit:
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
-    """The request may proceed; *remaining* more may follow, and one more after *reset_s*."""
+    """The request may proceed, and *remaining* more at once; after *reset_s*, one more again."""
 
     remaining: int
     reset_s: int
 
 
 class Denied(msgspec.Struct, frozen=True, gc=False):
-    """The limit is reached until *retry_after_s* (>= 1); the request was not counted."""
+    """The request was refused and not counted; retry after *retry_after_s* (>= 1)."""
 
     retry_after_s: int
 
@@ -57,19 +58,19 @@ def of_a_site(limit: Limit) -> Limit:
 
 
 class Limiter(Protocol):
-    """One limit, counted separately for each key."""
+    """Counts requests against one limit, separately for each key."""
 
     limit: Limit
 
     async def take(self, key: LimitKey) -> Admitted | Denied:
-        """Admit one request of *key* if its window has room, and count it."""
+        """Admit and count one request of *key* if the limit allows it."""
 
     async def give_back(self, key: LimitKey) -> None:
-        """Reduce the count of *key* by one admitted request, if any still counts."""
+        """Reduce the count of *key* by one admitted request, if one is still counted."""
 
 
 async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None:
-    """Take from all windows, or from none; return the first denial, None if all admit."""
+    """Take from all windows or from none; return the first denial, or None if all admit."""
     for number, (window, key) in enumerate(windows):
         verdict = await window.take(key)
         if isinstance(verdict, Denied):
@@ -83,7 +84,7 @@ class Limits(Protocol):
     """Creates all limiters of a process."""
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
-        """Return the limiter of the window named *window*, or else of the limit's name.
+        """Return the limiter of the window named *window*; None means the name of *limit*.
 
         Limiters of the same window share their counts.  Raises ValueError if the window has
         another limit.
@@ -98,7 +99,7 @@ class MemoryLimits:
         self._windows: dict[str, MovingWindow] = {}
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
-        """Return the moving window of that name, which is created at the first call."""
+        """Return the moving window with that name; the first call creates it."""
         name = window or limit.name
         made = self._windows.setdefault(name, MovingWindow(limit, self._clock))
         if made.limit != limit:
@@ -116,10 +117,10 @@ class MemoryLimits:
 class MovingWindow:
     """A Limiter in memory, exact for up to *keys_max* active keys.
 
-    Keys are in two generations.  After each window the older one is dropped, the younger one takes
-    its place, and an empty one begins.  A dropped key was not used for a whole window, so no
-    current count is lost.  If there are more than *keys_max* active keys, this happens early, and
-    the least recent keys start again.
+    Keys are in two generations.  After each window the older generation is dropped, the younger one
+    takes its place, and an empty one begins.  A dropped key was not used for a whole window, so no
+    current count is lost.  With more than *keys_max* active keys, generations are dropped sooner,
+    and the keys used least recently start with a count of 0 again.
     """
 
     def __init__(self, limit: Limit, clock: Clock, *, keys_max: int = KEYS_MAX) -> None:
@@ -131,15 +132,15 @@ class MovingWindow:
         self._turned_at = clock.monotonic_s()
 
     async def take(self, key: LimitKey) -> Admitted | Denied:
-        """Admit one request of *key* if its window has room, and count it."""
+        """Admit and count one request of *key* if the limit allows it."""
         return self.take_now(key)
 
     async def give_back(self, key: LimitKey) -> None:
-        """Remove the newest admitted request of *key* from the count, if any still counts."""
+        """Remove the newest admitted request of *key* from the count, if one is still counted."""
         self.give_back_now(key)
 
     def take_now(self, key: LimitKey) -> Admitted | Denied:
-        """Take as `take` does, without waiting."""
+        """Do the same as `take`, without a coroutine."""
         now = self._clock.monotonic_s()
         window_s = self.limit.window_s
         admitted = self._young.get(key) or self._admitted(key, now)
@@ -151,17 +152,17 @@ class MovingWindow:
         return Admitted(self.limit.count - len(admitted), ceil(window_s - (now - admitted[0])))
 
     def give_back_now(self, key: LimitKey) -> None:
-        """Give back as `give_back` does, without waiting."""
+        """Do the same as `give_back`, without a coroutine."""
         admitted = self._young.get(key) or self._old.get(key)
         if not admitted:
             return
         admitted.pop()
-        if not admitted:  # keep no key without counts
+        if not admitted:  # store no key whose count is 0
             self._young.pop(key, None)
             self._old.pop(key, None)
 
     def is_counting(self, key: LimitKey) -> bool:
-        """Return whether any admitted request of *key* still counts."""
+        """Return whether any admitted request of *key* is still counted."""
         admitted = self._young.get(key) or self._old.get(key)
         if not admitted:
             return False

@@ -1,7 +1,7 @@
-"""The machine of a process: free disk and memory, its certificate, and the memory of glibc.
+"""The machine of a process: free disk and memory, the public certificate, and glibc's memory.
 
-glibc does not return freed memory that lies below memory in use: after 1,900 connections with a
-body each it kept 90 MB.
+glibc does not return freed memory to the system if it lies below memory in use: after 1,900
+connections with a body each, glibc kept 90 MB.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ MIB: Final = 1024**2
 GROUPS: Final = Path("/sys/fs/cgroup")
 MEMORY: Final = Path("/proc/meminfo")
 GROUP_OF_PROCESS: Final = Path("/proc/self/cgroup")
-WAL: Final = "-wal"  # the suffix that SQLite appends to the name of the file
+WAL: Final = "-wal"  # SQLite appends it to a file's name to name the write-ahead log
 
 
 @dataclass(eq=False, repr=False)
@@ -34,9 +34,9 @@ class Machine:
     """Metrics and checks of the machine of this process.
 
     folder            the data folder, which may not exist yet
-    disk_bytes_min    the check fails with less free space on its disk
-    memory_share_min  the check fails with a smaller free share of the memory of this process's
-                      control group, or else of the machine
+    disk_bytes_min    the check fails if the disk of *folder* has less free space
+    memory_share_min  the check fails if a smaller share of memory is free: of the control group of
+                      this process, or of the machine if the group has no limit
     wal_bytes_max     the check fails if the write-ahead log of a file in *folder* is longer
     """
 
@@ -47,7 +47,7 @@ class Machine:
     wal_bytes_max: int
 
     def measure(self) -> None:
-        """Export the metrics, which are measured on each read."""
+        """Export the metrics; each export measures them."""
         DISK_FREE_BYTES.measure(lambda: disk_free_bytes(self.folder))
         if memory_free_share() is not None:
             MEMORY_FREE_SHARE.measure(lambda: memory_free_share() or 0.0)
@@ -62,7 +62,7 @@ class Machine:
             )
 
     async def expect_memory(self) -> None:
-        """Raise ServiceUnavailable if too little memory is free."""
+        """Raise ServiceUnavailable if too small a share of memory is free."""
         share = memory_free_share()
         if share is not None and share < self.memory_share_min:
             raise ServiceUnavailable(
@@ -71,7 +71,7 @@ class Machine:
             )
 
     async def expect_short_log(self) -> None:
-        """Raise ServiceUnavailable if a write-ahead log is too long, because a reader blocks it."""
+        """Raise ServiceUnavailable if a write-ahead log is too long because a reader blocks it."""
         for name, size in wal_bytes(self.folder).items():
             if size > self.wal_bytes_max:
                 raise ServiceUnavailable(
@@ -82,26 +82,26 @@ class Machine:
 
 
 def disk_free_bytes(folder: Path) -> int:
-    """Return the free bytes on the disk of *folder*, which may not exist yet."""
+    """Return the number of free bytes on the disk of *folder*, which may not exist yet."""
     existing = next(path for path in [folder, *folder.absolute().parents] if path.exists())
     return shutil.disk_usage(existing).free
 
 
 def wal_bytes(folder: Path) -> Mapping[str, int]:
-    """Return the length of the write-ahead log of each file in *folder*, by file name."""
+    """Return the bytes of the write-ahead log of each file in *folder*, by file name."""
     found = {}
     for path in sorted(folder.glob(f"*.sqlite{WAL}")):
         try:
             found[path.name.removesuffix(WAL)] = path.stat().st_size
-        except OSError:  # it was deleted
+        except OSError:  # the file was deleted meanwhile
             continue
     return found
 
 
 def memory_free_share() -> float | None:
-    """Return the free share of memory, of the control group if that has a limit.
+    """Return the free share of memory: of the control group if it has a limit, else of the machine.
 
-    None if this machine does not report it.
+    Returns None if this machine does not report it.
     """
     try:
         return _free_of_group() or _free_of_machine(MEMORY.read_text())
@@ -110,7 +110,7 @@ def memory_free_share() -> float | None:
 
 
 def _free_of_group() -> float | None:
-    """Return the free share of the memory limit of this process's cgroup (v2), if any."""
+    """Return the free share of the memory limit of this process's cgroup (v2); None without one."""
     named = next(
         line for line in GROUP_OF_PROCESS.read_text().splitlines() if line.startswith("0::")
     )
@@ -127,7 +127,7 @@ def _free_of_group() -> float | None:
 
 
 def _free_of_machine(text: str) -> float:
-    """Return MemAvailable as a share of MemTotal (proc(5))."""
+    """Return MemAvailable as a share of MemTotal; *text* is /proc/meminfo."""
     parts = (line.partition(":") for line in text.splitlines())
     kib = {name: int(rest.split()[0]) for name, _, rest in parts}
     return kib["MemAvailable"] / kib["MemTotal"]
@@ -141,10 +141,10 @@ PATH: Final = "/healthz"
 
 
 class PublicAddress:
-    """Checks the public address and its certificate by a request every 20 s.
+    """Checks the public address and its certificate by a request every EVERY_S.
 
-    origin     like `https://api.example`
-    days_min   the check fails if the certificate expires sooner
+    origin     the public address, such as `https://api.example`
+    days_min   the check fails if the certificate expires within fewer days
     trusted    returns the SSL context that verifies certificates
     """
 
@@ -191,12 +191,12 @@ class PublicAddress:
             )
 
     async def expect_reachable(self) -> None:
-        """Raise ServiceUnavailable if clients cannot reach the service, or soon will not."""
+        """Raise ServiceUnavailable if the service is unreachable, or a certificate expires soon."""
         if self._trouble is not None:
             raise ServiceUnavailable(self._trouble)
 
     async def _ask(self) -> str | None:
-        """Return the fault of the response, None if it is as expected."""
+        """Send a request; return the fault of the response, or None if there is none."""
         reader, writer = await asyncio.open_connection(
             self._host,
             self._port,
@@ -210,7 +210,7 @@ class PublicAddress:
             writer.write(asked.encode())
             said = (await reader.readline()).decode(errors="replace").strip()
         except ValueError:
-            said = ""  # longer than the longest line that is read
+            said = ""  # the line was too long
         finally:
             writer.close()
             with suppress(OSError):
@@ -230,17 +230,17 @@ class PublicAddress:
 
 
 def _expires_at(writer: asyncio.StreamWriter) -> float | None:
-    """Return the Unix time when the peer's certificate expires, None if it has none."""
+    """Return the Unix time at which the peer's certificate expires; None without a certificate."""
     certificate = writer.get_extra_info("peercert")
     return None if not certificate else ssl.cert_time_to_seconds(certificate["notAfter"])
 
 
 PAUSE_S: Final = 10.0
-BATCH_OBJECTS: Final = 250_000  # of a fold, which are all freed at its end
-M_ARENA_MAX: Final = -8  # of malloc.h
+BATCH_OBJECTS: Final = 250_000  # objects of a fold, all of which are freed at its end
+M_ARENA_MAX: Final = -8  # from malloc.h
 ARENAS: Final = 2
 MAPS: Final = Path("/proc/self/smaps")
-MADV_DONTNEED: Final = 4  # of mman.h
+MADV_DONTNEED: Final = 4  # from mman.h
 
 
 async def give_memory_back() -> None:
@@ -251,16 +251,16 @@ async def give_memory_back() -> None:
 
 
 def trim() -> None:
-    """Return free memory to the system now, which takes 1 ms, or 10 ms for 100 MB."""
+    """Return free memory to the system now; this takes 1 ms, or 10 ms for 100 MB."""
     with suppress(OSError, AttributeError):  # other C libraries need no trim
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def let_go_of_library(name: str) -> int:
-    """Unmap the unchanged pages of the loaded library *name*; return the number of bytes.
+    """Unmap the unchanged pages of the loaded library *name*; return their bytes.
 
-    The system maps them again if they are used.  The compiler of kernels has 70 MiB of them, which
-    are not used after the last kernel is loaded.
+    The system loads a page again when it is used.  The compiler of kernels has 70 MiB of such
+    pages, which are not used after the last kernel is loaded.
     """
     given = 0
     try:
@@ -268,13 +268,13 @@ def let_go_of_library(name: str) -> int:
         for begin, end, held in _clean_maps(MAPS.read_text(), name):
             if not advise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), MADV_DONTNEED):
                 given += held
-    except (OSError, AttributeError):  # other systems
+    except (OSError, AttributeError):  # other systems have no such maps
         return 0
     return given
 
 
 def _clean_maps(text: str, name: str) -> Iterator[tuple[int, int, int]]:
-    """Yield begin, end and resident bytes of the maps of library *name* that hold no changes."""
+    """Yield begin, end and resident bytes of each map of library *name* without changes."""
     for part in re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", text, flags=re.MULTILINE)[1:]:
         head, *lines = part.splitlines()
         span, access, *rest = head.split()
@@ -289,23 +289,24 @@ def _clean_maps(text: str, name: str) -> Iterator[tuple[int, int, int]]:
 def limit_arenas() -> None:
     """Make all threads but the first share one glibc arena; call this before they start.
 
-    Otherwise each thread has an arena, and keeps freed memory in it: 90 MB more for reads of a
-    list of 100,000 tokens.
+    Otherwise each thread has its own arena, in which freed memory remains: reads of a list of
+    100,000 tokens then take 90 MB more.
     """
-    with suppress(OSError, AttributeError):  # other C libraries have none
+    with suppress(OSError, AttributeError):  # other C libraries have no arenas
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, ARENAS)
 
 
 def freeze_startup_objects() -> None:
     """Exclude the objects that exist now from later garbage collections; call this once.
 
-    They exist until the end, and a collection of them blocks the event loop for 75 ms.
+    These objects are never freed, and a collection that includes them blocks the event loop for 75
+    ms.
     """
     gc.collect()
     gc.freeze()
 
 
 def expect_batches() -> None:
-    """Make garbage collections rare, because they took a third of the time of the fold."""
+    """Make garbage collections rare, because otherwise they take a third of the fold's time."""
     freeze_startup_objects()
     gc.set_threshold(BATCH_OBJECTS)

@@ -1,4 +1,4 @@
-"""Prometheus metrics of all processes, their server, and spans for tracing."""
+"""The Prometheus metrics of all processes, the server that exports them, and spans for tracing."""
 
 import socket
 import threading
@@ -20,9 +20,9 @@ Listener = Callable[[str, float, Attributes], None]
 
 
 class Spans:
-    """Passes each ended span to the listener: name, seconds, and attributes without secrets.
+    """Passes each ended span to the listener: name, seconds and attributes, without secrets.
 
-    The listener must not block, because it is called while requests are answered.
+    The listener must not block, because it is called between requests, in the event loop.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Spans:
 SPANS: Final = Spans()
 
 
-DISCONNECTED_STATUS: Final = 499  # only in metrics, for a client that has left
+DISCONNECTED_STATUS: Final = 499  # for a client that has left; only metrics use this status
 
 
 class SetGauge(Gauge):
@@ -51,18 +51,18 @@ class SetGauge(Gauge):
 
     @override
     def set(self, value: float) -> None:
-        """Set the gauge to *value*."""
+        """Set the gauge to *value*, and export it from now on."""
         self._is_set = True
         super().set(value)
 
     def measure(self, value: Callable[[], float]) -> None:
-        """Call *value* on each export, so that the gauge changes without an event."""
+        """Export the gauge; each export calls *value* for its value."""
         self._is_set = True
         self.set_function(value)
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Return the samples; none before the gauge is set."""
+        """Return the samples of the gauge; none before it is set."""
         return super().collect() if self._is_set or self._labelnames else []
 
 
@@ -302,12 +302,13 @@ STOP_POLL_S: Final = 0.05
 
 
 class RequestTally(Collector):
-    """Counts responses with plain numbers; a Prometheus histogram would cost the hot path 2 us."""
+    """Counts responses in plain numbers, because a Prometheus histogram takes 2 us a request."""
 
     BOUNDS_S: ClassVar = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
     def __init__(self) -> None:
-        self._counts: dict[tuple[str, int], list[int]] = {}  # one for each bound, one for the rest
+        # One for each bound, one for all slower responses.
+        self._counts: dict[tuple[str, int], list[int]] = {}
         self._sums_s: dict[tuple[str, int], float] = {}
 
     def count(self, route: str, status: int, elapsed_s: float) -> None:
@@ -330,7 +331,7 @@ class RequestTally(Collector):
 
     @override
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics for Prometheus; the histogram's count is the number of responses."""
+        """Yield the metrics for Prometheus; they include the number of responses."""
         seconds = HistogramMetricFamily(
             "mintscope_request_s", "Time to answer", labels=["route", "status"]
         )
@@ -347,9 +348,9 @@ REGISTRY.register(REQUESTS)
 
 @contextmanager
 def serve_metrics(host: str, port: int) -> Iterator[int]:
-    """Serve the metrics of this process from a thread during the block; yield the port.
+    """Serve the metrics of this process in a thread during the block; yield the port.
 
-    port     0 selects a free one
+    port     the port to listen on; 0 selects a free port
     Raises   OSError if the address cannot be used
     """
     server = make_server(
@@ -372,7 +373,7 @@ def serve_metrics(host: str, port: int) -> Iterator[int]:
 
 
 class _MetricsServer(ThreadingMixIn, WSGIServer):
-    daemon_threads = True  # a slow client does not keep the process alive
+    daemon_threads = True  # a slow client must not keep the process running
     block_on_close = False
 
 
@@ -385,4 +386,4 @@ class _MetricsHandler(WSGIRequestHandler):
 
     @override
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing, because scrapes are routine."""
+        """Log nothing, because requests for metrics are routine."""

@@ -1,6 +1,6 @@
-"""The basic types of all modules, and the only functions that parse them from text.
+"""The basic types of all modules, and the functions that make them from text.
 
-A value of one of these types is valid, so later code does not check it again.
+Only valid values have one of these types, so code that receives them does not check them again.
 
 Units
 -----
@@ -23,9 +23,9 @@ Wallet = NewType("Wallet", str)
 Slot = NewType("Slot", int)
 UnixS = NewType("UnixS", int)
 UnixMs = NewType("UnixMs", int)
-CreditAccount = NewType("CreditAccount", int)  # it exists in the ledger
+CreditAccount = NewType("CreditAccount", int)  # an account that exists in the ledger
 
-MICRO_USD: Final = 1_000_000  # of a dollar
+MICRO_USD: Final = 1_000_000  # micro-USD of a dollar
 MINT_LENGTH_MIN = 32
 MINT_LENGTH_MAX = 44
 PUBKEY_BYTES = 32
@@ -35,7 +35,7 @@ def parse_mint(text: str) -> Mint:
     """Return *text* as a Mint.
 
     Raises InvalidTokenAddress unless *text* is the base58 form of 32 bytes:
-    length alone is not enough, 44 characters can encode 33 bytes.
+    the length is not sufficient, because 44 characters can encode 33 bytes.
     """
     if not MINT_LENGTH_MIN <= len(text) <= MINT_LENGTH_MAX or not text.isascii():
         raise InvalidTokenAddress(text)
@@ -48,22 +48,22 @@ def parse_mint(text: str) -> Mint:
     return Mint(text)
 
 
-# Visible characters and spaces, at least one of them visible.
+# Visible characters and spaces, with at least one visible character.
 PRINTABLE: Final = r"^ *[^\p{C}\p{Z}](?:[^\p{C}\p{Z}]| )*$"
 
 
-ONE_AT_LEAST: Final = "x-one-at-least"  # true: the object of this field is not empty
+ONE_AT_LEAST: Final = "x-one-at-least"  # true: the object in this field has at least one field
 INSTEAD_OF: Final = "x-instead-of"  # the field that is absent if this one is present
-ON_REQUEST: Final = "x-on-request"  # true: the field is present only on request, in no example
+ON_REQUEST: Final = "x-on-request"  # true: the field is present only on request, and in no example
 
 
 def about(
     description: str, *examples: object, form: str | None = None, instead_of: str = ""
 ) -> Meta:
-    """Return the description of a field, for `Annotated`: its meaning, its unit and examples.
+    """Return the description of a field for `Annotated`: its meaning with its unit, and examples.
 
-    form         the `format` of a text
-    instead_of   JSON name of the field that is absent if this one is present
+    form         the JSON Schema `format` of a text; None: no format
+    instead_of   the JSON name of the field that is absent if this one is present; "": there is none
     """
     more = {} if form is None else {"format": form}
     if instead_of:
@@ -78,7 +78,7 @@ def on_request(description: str) -> Meta:
     return Meta(description=description, extra_json_schema={ON_REQUEST: True})
 
 
-# Formats that JSON Schema does not define: base58 of 32 bytes, and of 64.
+# Formats that JSON Schema does not define: base58 of 32 bytes, and of 64 bytes.
 ADDRESS: Final = "solana-address"
 SIGNATURE: Final = "solana-signature"
 EACH_ONCE: Final = {"uniqueItems": True}

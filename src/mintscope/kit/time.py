@@ -27,18 +27,18 @@ def month_of(at: UnixMs) -> Month:
 
 
 def month_end(month: Month) -> UnixMs:
-    """Return the start of the month after *month*."""
+    """Return the end of *month*, which is the start of the next month."""
     year, number = divmod(month + 1, MONTHS)
     return UnixMs(int(datetime(year, number + 1, 1, tzinfo=UTC).timestamp()) * SECOND_MS)
 
 
 def utc(at: UnixMs) -> datetime:
-    """Return *at* as a datetime in UTC, in whole seconds."""
+    """Return *at* as a datetime in UTC, rounded down to seconds."""
     return datetime.fromtimestamp(at // SECOND_MS, UTC)
 
 
 def iso_time(at: UnixMs) -> str:
-    """Return *at* in ISO 8601 with whole seconds: 2026-11-22T06:13:20Z."""
+    """Return *at* in ISO 8601 rounded down to seconds: 2026-11-22T06:13:20Z."""
     return f"{_second(at // SECOND_MS)}Z"
 
 

@@ -1,1 +1,1 @@
-"""Blocks, transactions and finality of Solana, from a node or from files."""
+"""The blocks, transactions and finality of Solana, read from a node or from files."""

@@ -16,7 +16,7 @@ WSOL: Final = Mint("So11111111111111111111111111111111111111112")
 USDC: Final = Mint("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v")
 USDT: Final = Mint("Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB")
 STABLES: Final = frozenset({USDC, USDT})
-# Other dollar tokens that swaps are quoted in, each with 6 decimals: see `market.quotes`.
+# Other dollar tokens in which swaps are quoted, each with 6 decimals: see `market.quotes`.
 PYUSD: Final = Mint("2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo")
 USDS: Final = Mint("USDSwr9ApdHk5bvJKMjzff41FfuX8bSxdKcR81vTwcA")
 USD1: Final = Mint("USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB")
@@ -24,7 +24,7 @@ USDG: Final = Mint("2u1tszSeqZ3qBWF3uNGPFc8TzMk2tdiwknnRMWGWjGWH")
 JUPUSD: Final = Mint("JuprjznTrTSp2UFa3ZBUFgwdAmtZCq4MQCwysN55USD")
 CASH: Final = Mint("CASHx9KJUStyftLFWGvEVf59SGeG9sh5FfcnZMVPCASH")
 DOLLARS: Final = STABLES | {PYUSD, USDS, USD1, USDG, JUPUSD, CASH}
-# Liquid staking tokens: their price follows SOL, so they can price other mints.
+# Liquid staking tokens: their prices follow SOL, so swaps for them can price other mints.
 JITOSOL: Final = Mint("J1toso1uCk3RLmjorhTtrVwY9HJ7X8V9yYac6Y7kGCPn")
 MSOL: Final = Mint("mSoLzYCxHdYgdzU16g5QSh3i5K3z3KZK7ytfqcJm7So")
 JUPSOL: Final = Mint("jupSoLaHXQiZZTSfEWMTRRgpnyFm8f6sZdosWBjx93v")
@@ -34,10 +34,10 @@ LAMPORTS_PER_SOL: Final = 1_000_000_000
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """One block at `confirmed`.
+    """A block that the chain has confirmed.
 
     time   block time; None if the node does not report it
-    size   bytes of its transactions as received; 0 if unknown
+    size   size of the transactions as received, in bytes; 0 if unknown
     """
 
     slot: Slot
@@ -56,7 +56,7 @@ class Finalized(msgspec.Struct, frozen=True):
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Slots *first* to *last*, inclusive, that the source no longer has."""
+    """Slots *first* to *last*, inclusive, that the source cannot deliver or has skipped."""
 
     first: Slot
     last: Slot
@@ -76,7 +76,7 @@ class Tip(msgspec.Struct, frozen=True):
 class SourceError(Exception):
     """A source cannot yield further blocks; the message is for the operator.
 
-    is_refusal   whether only a change of configuration helps
+    is_refusal   whether the operator must change the configuration before a retry can succeed
     """
 
     is_refusal: ClassVar[bool] = False
@@ -86,12 +86,12 @@ class Source(Protocol):
     """A source of blocks."""
 
     async def genesis_hash(self) -> str | None:
-        """Return the genesis hash of the chain, None if the source does not know it."""
+        """Return the genesis hash of the chain; None if the source does not know it."""
 
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
         """Yield updates after *after*, oldest first; from the source's start if *after* is None.
 
-        Ends with the last file; never ends for a live source.
+        The updates of files end after the last file; those of a live source never end.
         If the chain forked below *after*, the source yields the replacing block, whose parent
         shows the consumer which blocks have died.
         """

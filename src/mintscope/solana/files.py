@@ -1,11 +1,11 @@
-"""Block files, plain or gzip: one block a line, in the form of getBlock.
+"""Reads block files, plain or gzip: each line is a block in the form of getBlock.
 
 A line is one of
     {"slot": 1, "blockhash": ..., "transactions": [...], ...}
     {"slot": 1, "block": {"blockhash": ..., "transactions": [...], ...}}
     {"jsonrpc": "2.0", "result": {"slot": 1, "transactions": [...], ...}, "id": 1}
 In the last form the slot may also be next to "result".  Only the slot and the transactions
-are required: the parent of a line without one is the line before.
+are required.  A block that names no parent has the block of the previous line as its parent.
 """
 
 import asyncio
@@ -36,11 +36,11 @@ log = structlog.get_logger()
 
 Progress = Callable[[int, int], None]
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-Time = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]  # a time in milliseconds exceeds it
+Time = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]  # rejects a time in milliseconds
 
 
 class FileError(SourceError):
-    """A block file cannot be read further; the message names file, line and reason."""
+    """A block file cannot be read further; the message names the file, the line and the reason."""
 
 
 class _BlockBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -63,8 +63,8 @@ _DECODER: Final = msgspec.json.Decoder(_BlockLine)
 class FileSource:
     """A Source over block files, read in sequence as one.
 
-    A block is final when the next line builds on it, or when it is the last.
-    *progress* is called with (bytes read, total bytes) of the files on disk.
+    A block is final if it is the last, or if the parent slot of the next line is not below its
+    slot.  *progress* is called with (bytes read, total bytes) of the files on disk.
     """
 
     def __init__(self, paths: Sequence[Path], *, progress: Progress | None = None) -> None:
@@ -78,8 +78,8 @@ class FileSource:
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
         """Yield the blocks of the files after *after*, then end.
 
-        Raises FileError for files in the wrong order, before any update, and for an unreadable
-        file, after the updates before it.
+        Raises FileError before the first update if the files are in the wrong order.  If a file
+        cannot be read, raises FileError after the updates of the lines before the fault.
         """
         reader = _Reader(self._paths)
         await asyncio.to_thread(_expect_ascending, self._paths)
@@ -97,7 +97,7 @@ class FileSource:
 
 
 def _take(stream: Iterator[Update], reader: "_Reader") -> tuple[Sequence[Update], FileError | None]:
-    """Return the next few updates, empty at the end, and the error that ended the stream."""
+    """Return the next updates, none at the end, and the error that ended *stream*, if any."""
     batch: list[Update] = []
     end = reader.text_bytes + BATCH_BYTES
     try:
@@ -111,7 +111,7 @@ def _take(stream: Iterator[Update], reader: "_Reader") -> tuple[Sequence[Update]
 
 
 def _expect_ascending(paths: Sequence[Path]) -> None:
-    """Raise FileError if a file begins before the previous one, because its blocks are lost."""
+    """Raise FileError if a file begins before the previous one: its blocks would be lost."""
     if len(paths) == 1:
         return
     before: tuple[Slot, Path] | None = None
@@ -147,7 +147,7 @@ def _updates(reader: "_Reader", after: Tip | None) -> Iterator[Update]:
     for where, line in reader.lines():
         slot, body = _parse(where, line)
         if after is not None and previous is None and slot > after.slot:
-            previous = after  # the files begin where the last ones ended
+            previous = after  # the files continue those of the last run
         block = _link(where, slot, body, previous)
         tip = Tip(block.slot, block.blockhash)
         resumed = resumed or after is None or slot > after.slot or tip == after
@@ -192,9 +192,9 @@ def _parse(where: str, line: bytes) -> tuple[Slot, _BlockBody]:
 
 
 def _link(where: str, slot: Slot, body: _BlockBody, previous: Tip | None) -> Block:
-    """Return the block of *body*, with missing links taken from the previous line."""
+    """Return the block of *body*; if it names no parent, the previous line is the parent."""
     parent_slot = _parent_slot(where, slot, body.parent_slot, previous)
-    # Adjacent lines are contiguous unless the parent slot says otherwise.
+    # The parent is the previous line, unless the line has another parent slot.
     if previous is not None and parent_slot == previous.slot:
         parent_blockhash = previous.blockhash
     else:
@@ -223,12 +223,12 @@ def _parent_slot(where: str, slot: Slot, parent: int | None, previous: Tip | Non
 
 
 def _made_up_hash(slot: int) -> str:
-    """Return a hash for a block whose file has none, the same in every run."""
+    """Return a substitute for the missing hash of the block at *slot*, the same in every run."""
     return f"slot-{slot}"
 
 
 class _Reader:
-    """Reads the lines of some files, and counts the bytes.
+    """Reads the lines of files, and counts the bytes.
 
     text_bytes   bytes read so far, after decompression
     """
@@ -244,11 +244,11 @@ class _Reader:
             raise FileError(f"{cause.filename}: cannot be read: {cause.strerror}") from cause
 
     def bytes_done(self) -> int:
-        """Return the bytes on disk that were read so far."""
+        """Return the number of bytes on disk that have been read so far."""
         return self._finished_bytes + (0 if self._open is None else self._open.tell())
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
-        """Yield (file:line, text) of every non-blank line."""
+        """Yield the position ("file:line") and the text of every line that is not blank."""
         for path in self._paths:
             try:
                 with path.open("rb") as raw:
@@ -284,8 +284,8 @@ class _Reader:
                 yield where, line
 
 
-# Shares of a slot's duration by which a present block brings the next request forward, and by
-# which a missing one delays it: one request in a dozen comes too early.
+# Shares of a slot's duration: a block that is there moves the next request forward by EARLIER, and
+# one that is missing delays it by LATER.  Then one request in a dozen comes too early.
 EARLIER: Final = 0.02
 LATER: Final = 0.25
 
@@ -293,20 +293,20 @@ LATER: Final = 0.25
 class Arrivals:
     """Expects each slot one slot duration after the previous one.
 
-    All times are those of sent requests, by a monotonic clock, so that latency has no effect.
+    All times are send times of requests, by a monotonic clock, so latency has no effect.
     """
 
     def __init__(self) -> None:
         self._meter = PaceMeter()
-        self._newest: tuple[Slot, float] | None = None  # the slot, and the time to request it
+        self._newest: tuple[Slot, float] | None = None  # a slot, and its due time
 
     @property
     def pace(self) -> Pace | None:
-        """The pace of the chain, or None before there are enough block times."""
+        """The pace of the chain, or None while there are too few block times."""
         return self._meter.pace
 
     def note_made(self, slot: Slot, time: UnixS | None) -> None:
-        """Note the block time of *slot*."""
+        """Record the block time of *slot*, if there is one."""
         if time is not None:
             self._meter.note(slot, time)
 
@@ -316,7 +316,7 @@ class Arrivals:
         self._newest = slot, asked_at_s if due_at_s is None else min(asked_at_s, due_at_s)
 
     def note_there(self, slot: Slot, asked_at_s: float) -> None:
-        """Record that a request sent at *asked_at_s* found *slot*, so the next may be earlier."""
+        """Record that a request sent at *asked_at_s* found *slot*; the next one may be sooner."""
         self.note_named(slot, asked_at_s - self._share_s(EARLIER))
 
     def note_early(self, slot: Slot, asked_at_s: float) -> None:
@@ -324,7 +324,7 @@ class Arrivals:
         due_at_s = self.due_at_s(slot)
         if due_at_s is None:
             return
-        # Requests sent before this answer were too early for the same reason: they count once.
+        # Requests sent before this answer were too early for the same reason, and add no delay.
         self._newest = slot, max(due_at_s, asked_at_s + self._share_s(LATER))
 
     def due_at_s(self, slot: Slot) -> float | None:

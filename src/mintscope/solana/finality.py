@@ -1,7 +1,7 @@
 """Lineage and finality of delivered blocks.
 
-Only links prove a chain: each block names its parent, and a slot counts as skipped only if a
-later block has an earlier parent.  Lists and reports of a node prove nothing.
+Only links prove a chain: each block names its parent, and a slot counts as skipped only if the
+parent of a later block is before the slot.  Lists and reports of a node prove nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from mintscope.solana.wire import Absence
 class Position:
     """A position in the chain.
 
-    blockhash   None if any block with a parent at or below *slot* may follow
+    blockhash   None if the hash is unknown: any block with a parent at or below *slot* may follow
     """
 
     slot: Slot
@@ -32,11 +32,11 @@ class Position:
 
 
 class Fit(Enum):
-    """The relation of a block to the newest one delivered."""
+    """The relation of a block to the newest delivered block."""
 
     FOLLOWS = auto()
-    HOLE = auto()  # its parent is newer: a block between is missing
-    FORK = auto()  # its parent is another block: the newest delivered one has died
+    HOLE = auto()  # its parent is newer than the tip: a block between them is missing
+    FORK = auto()  # its parent is another block, so the newest delivered block has died
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +46,25 @@ class _Link:
 
 
 class Lineage:
-    """The blocks delivered since the last final one.
+    """The blocks that were delivered after the newest final block.
 
-    floor   the newest final block, or the start
-    tip     the newest block delivered, or the floor
+    floor   the newest final block; before the first, the position of the start
+    tip     the newest block delivered, or the last slot of a later gap; the floor before the first
     """
 
     def __init__(self, floor: Position) -> None:
         self.floor = floor
         self.tip = floor
-        self._links: dict[Slot, _Link] = {}  # ascending by slot, all above the floor
+        self._links: dict[Slot, _Link] = {}  # by slot, ascending; all are above the floor
 
     def resume(self, tip: Tip) -> None:
-        """Continue after *tip*, which an earlier run delivered."""
+        """Continue after *tip*, the last block that an earlier run delivered."""
         assert tip.slot > self.floor.slot
         self._links[tip.slot] = _Link(tip.blockhash, Slot(tip.slot - 1))
         self.tip = Position(tip.slot, tip.blockhash)
 
     def judge(self, block: Block) -> Fit:
-        """Return the relation of *block*, which is newer than the tip, to the tip."""
+        """Return the relation of *block* to the tip; *block* must be newer."""
         if block.slot == 0:  # the genesis block is its own parent
             return Fit.FOLLOWS
         if block.parent_slot > self.tip.slot:
@@ -91,7 +91,7 @@ class Lineage:
         return position == self.floor or (link is not None and link.blockhash == position.blockhash)
 
     def rewind(self, position: Position) -> None:
-        """Forget the blocks after *position*, so that others are delivered in their place."""
+        """Forget the blocks after *position*, so that others can replace them."""
         assert position == self.floor or self.holds(position)
         self._links = {slot: link for slot, link in self._links.items() if slot <= position.slot}
         self.tip = position
@@ -110,14 +110,14 @@ class Lineage:
         return run
 
     def finalize(self, position: Position) -> None:
-        """Record that *position* and everything before it can no longer die."""
+        """Record that *position* and everything before it is final."""
         assert self.holds(position)
         self._links = {slot: link for slot, link in self._links.items() if slot > position.slot}
         self.floor = position
 
 
-EVERY_S: Final = 1.0  # between two requests for the final head
-FAST_EVERY_S: Final = 0.3  # the same if finality is fast
+EVERY_S: Final = 1.0  # interval between two requests for the final head
+FAST_EVERY_S: Final = 0.3  # the same interval if finality is fast
 EVERY_BLOCKS: Final = 200
 MIGRATION_EVERY_S: Final = 600.0  # a cluster migrates only once
 
@@ -137,14 +137,14 @@ FATES: Final[Mapping[Absence, Fate]] = {
     Absence.SKIPPED: Fate.DEAD,
     Absence.REFUSED: Fate.UNKNOWN,
     Absence.NOT_READY: Fate.UNKNOWN,  # the node may lag
-    Absence.PURGED: Fate.FINAL,  # no node can contradict it any more
+    Absence.PURGED: Fate.FINAL,  # no node can still contradict the block
 }
 
 
 async def watch_migration(rpc: Rpc, sleep: Sleep) -> None:
-    """Ask *rpc* every MIGRATION_EVERY_S whether the cluster is on Alpenglow; never returns.
+    """Ask *rpc* regularly whether the cluster has migrated to Alpenglow; never return.
 
-    A metric exports the answer.
+    The interval is MIGRATION_EVERY_S.  The answer is exported as a metric.
     """
     while True:
         alpenglow = await rpc.alpenglow()
@@ -155,7 +155,7 @@ async def watch_migration(rpc: Rpc, sleep: Sleep) -> None:
 async def finality_now(rpc: Rpc, pace: Pace | None) -> Behind | None:
     """Return the present delay of finality, in slots and in seconds at *pace*.
 
-    None without a pace.  Raises RpcFailure.
+    Returns None if *pace* is None.  Raises RpcFailure.
     """
     confirmed = await rpc.slot(Commitment.CONFIRMED)
     slots = max(confirmed - await rpc.slot(Commitment.FINALIZED), 0)
@@ -166,7 +166,7 @@ class Finality:
     """Finds out which delivered blocks are final, and which have died.
 
     fast_every_s   seconds between two requests for the final head if finality is fast
-    meter          measures the delay of finality; None: a new one
+    meter          measures the delay of finality; None: a new meter is created
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class Finality:
         self._undecided += 1
 
     def note_confirmed(self, slot: Slot) -> None:
-        """Record that the node has confirmed *slot*, the newest."""
+        """Record that *slot* is the newest slot that the node has confirmed."""
         self._meter.note_confirmed(slot, self._clock.monotonic_s())
 
     def due_in_s(self) -> float:
@@ -210,7 +210,8 @@ class Finality:
     async def advance(self) -> Settled:
         """Return the newest delivered block that has become final, and the oldest that has died.
 
-        None for either if there is none.  Blocks forgotten meanwhile are ignored.
+        Either is None if there is none.  A final block that was forgotten during the requests is
+        not returned.
         """
         self._asked_at_s = self._clock.monotonic_s()
         self._undecided = 0
@@ -219,7 +220,7 @@ class Finality:
         run = self._lineage.run(self._head)
         if not run:
             return None, None
-        # If the node names the hash of its final head, a request is saved.
+        # If the final head is the last block of the run, its hash decides without another request.
         is_named = run[-1] == Position(head.slot, head.blockhash)
         newest = Fate.FINAL if is_named else await self.fate(run[-1])
         if newest is Fate.UNKNOWN:
@@ -231,7 +232,7 @@ class Finality:
         return final, run[count] if count < len(run) else None
 
     async def fate(self, position: Position) -> Fate:
-        """Return the fate of the block at *position*, at or below the final head."""
+        """Return the fate of the block at *position*, which must not be above the final head."""
         header = await self._rpc.header(position.slot, Commitment.FINALIZED)
         if isinstance(header, Missing):
             return FATES[header.absence]

@@ -1,6 +1,6 @@
-"""The delay of finality behind the confirmed head of a chain, measured by the answers of its node.
+"""The delay of finality behind the confirmed head of a chain, measured from a node's answers.
 
-Before Alpenglow a block became final after 32 slots; since then after one or two.  No date and no
+Before Alpenglow a block became final after 32 slots; since then, after one or two.  No date or
 version shows how long to wait, so all code that waits for finality uses a `FinalityMeter`.
 """
 
@@ -13,11 +13,11 @@ import msgspec
 
 from mintscope.kit.primitives import Slot
 
-FAST_S: Final = 4.0  # a third of the delay before Alpenglow, and several times that after it
-MARKS_MAX: Final = 1_000  # newest slots that are not final
+FAST_S: Final = 4.0  # a third of the delay before Alpenglow, and several times the delay after it
+MARKS_MAX: Final = 1_000  # the most confirmed slots remembered until they are final
 SAMPLES_MAX: Final = 32
-INVALID_PARAMS: Final = -32602  # JSON-RPC code, also for an unknown level of commitment
-LEVELS: Final = ("commitment", "preflightCommitment")  # JSON-RPC options that name a level
+INVALID_PARAMS: Final = -32602  # JSON-RPC error code; an unknown commitment level also causes it
+LEVELS: Final = ("commitment", "preflightCommitment")  # JSON-RPC options with a level
 CONFIRMED: Final = "confirmed"
 FINALIZED: Final = "finalized"
 
@@ -25,8 +25,8 @@ FINALIZED: Final = "finalized"
 class Behind(msgspec.Struct, frozen=True):
     """The delay of `finalized` behind `confirmed`, as seen by this process.
 
-    slots     number of slots
-    seconds   seconds from the news that a slot is confirmed to the news that it is final
+    slots     slots from the newest final one to the newest confirmed one
+    seconds   seconds from the report that a slot is confirmed to the report that it is final
     """
 
     slots: int
@@ -39,10 +39,10 @@ class Behind(msgspec.Struct, frozen=True):
 
 
 class Finality(msgspec.Struct, frozen=True):
-    """The finality of a cluster, by the answers of one node.
+    """The finality of a cluster, from the answers of one node.
 
     alpenglow   whether the cluster has migrated to Alpenglow; None: the node does not know
-    behind      None until it is measured
+    behind      the measured delay; None until there is a measurement
     """
 
     alpenglow: bool | None
@@ -50,15 +50,15 @@ class Finality(msgspec.Struct, frozen=True):
 
 
 class FinalityMeter:
-    """Measures the delay from confirmed to final slots, by a monotonic clock."""
+    """Measures how long slots take from confirmed to final, by a monotonic clock."""
 
     def __init__(self) -> None:
         self._marks: deque[tuple[Slot, float]] = deque()
         self._samples: deque[Behind] = deque(maxlen=SAMPLES_MAX)
-        self._unknown_to = Slot(-1)  # the confirmation time of slots up to here is unknown
+        self._unknown_to = Slot(-1)  # up to this slot, confirmation times are unknown
 
     def note_confirmed(self, slot: Slot, at_s: float) -> None:
-        """Record that *slot* is confirmed; slots below the newest confirmed one have no effect."""
+        """Record that *slot* is confirmed; ignore slots up to the newest confirmed one."""
         marks = self._marks
         if not marks and not self._samples:
             self._unknown_to = max(self._unknown_to, Slot(slot - 1))
@@ -69,13 +69,13 @@ class FinalityMeter:
             self._unknown_to = marks.popleft()[0]
 
     def note_final(self, slot: Slot, at_s: float) -> None:
-        """Record that *slot* is final; slots below the newest final one have no effect."""
+        """Record that *slot* is final; ignore slots up to the newest final one."""
         marks = self._marks
         has_begun = bool(marks or self._samples)
         if slot <= self._unknown_to or not has_begun:
             return
         newest = marks[-1][0] if marks else slot
-        # A slot is confirmed when the first slot at or above it is reported as confirmed.
+        # A report that a slot is confirmed also confirms all slots below it.
         since_s = next((since_s for mark, since_s in marks if mark >= slot), at_s)
         while marks and marks[0][0] <= slot:
             marks.popleft()
@@ -84,7 +84,7 @@ class FinalityMeter:
 
     @property
     def behind(self) -> Behind | None:
-        """The median of the newest samples, None before the first."""
+        """The median delay of the newest samples; None before the first sample."""
         if not self._samples:
             return None
         slots = median(sample.slots for sample in self._samples)
@@ -93,7 +93,7 @@ class FinalityMeter:
 
 
 def as_final(params: Sequence[Any]) -> list[Any]:
-    """Return *params* of a JSON-RPC call with `finalized` in place of `confirmed`.
+    """Return *params* of a JSON-RPC call with the level `finalized` in place of `confirmed`.
 
     Future releases of Solana may drop the level `confirmed`, because a block is then final as soon
     as it is confirmed.

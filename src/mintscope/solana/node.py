@@ -1,4 +1,4 @@
-"""Nodes of a chain: the interface, a preference, a check, and a watchdog."""
+"""Nodes of a chain: the interface, several nodes used as one, a check of a node, and a watchdog."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -19,21 +19,21 @@ from mintscope.solana.wire import Header
 
 T = TypeVar("T")
 
-# Seconds during which a node that did not answer is tried last.
+# After a failure, a node is tried last for this time, in seconds.
 AVOIDED_S: Final = 30.0
 
 
 class Node(Protocol):
-    """A node of a chain; every method raises RpcFailure."""
+    """A node of a chain; every method may raise RpcFailure."""
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*, with its hash if that is known and final."""
+        """Return the newest block at *commitment*, with its hash if known and final."""
 
     async def first_available(self) -> Slot:
         """Return the oldest slot whose block the node still has."""
 
     async def genesis_hash(self) -> str:
-        """Return the genesis hash, which names the cluster."""
+        """Return the genesis hash, which identifies the cluster."""
 
     async def pace(self) -> Pace | None:
         """Return the pace of the chain; None if the node does not know it."""
@@ -46,7 +46,7 @@ class Node(Protocol):
     ) -> Block | Missing:
         """Return the block at *slot* with its transactions.
 
-        is_expected   no node has reported the slot, so a missing block is early, not lost
+        is_expected   whether no node has reported the slot yet, so that a missing block is no fault
         """
 
     async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:
@@ -56,8 +56,8 @@ class Node(Protocol):
 class PreferredNodes:
     """Several nodes in order of preference, used as one.
 
-    The first answer counts.  A block that the node lacks is requested from the others, unless it is
-    only expected.  A node that did not answer comes last for AVOIDED_S.
+    The first answer counts.  If a node lacks a block, the next node is asked, unless no node has
+    reported the slot yet.  A node that failed is tried last for AVOIDED_S.
     """
 
     def __init__(self, nodes: Sequence[Node], clock: Clock) -> None:
@@ -66,19 +66,19 @@ class PreferredNodes:
         self._avoided_until_s = [float("-inf")] * len(nodes)
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*; its hash may be known only of a final one."""
+        """Return the newest block at *commitment*; its hash is None if unknown or not final."""
         return await self._first(lambda node: node.head(commitment))
 
     async def first_available(self) -> Slot:
-        """Return the oldest slot whose block the node still has."""
+        """Return the oldest slot whose block the first node that answers still has."""
         return await self._first(lambda node: node.first_available())
 
     async def genesis_hash(self) -> str:
-        """Return the genesis hash, which names the cluster."""
+        """Return the genesis hash, which identifies the cluster."""
         return await self._first(lambda node: node.genesis_hash())
 
     async def pace(self) -> Pace | None:
-        """Return the pace of the chain; None if no node knows."""
+        """Return the pace of the chain; None if no node knows it."""
         return await self._first(
             lambda node: node.pace(), is_enough=lambda answer: answer is not None
         )
@@ -107,7 +107,7 @@ class PreferredNodes:
         ask: Callable[[Node], Awaitable[T]],
         is_enough: Callable[[T], bool] = lambda _: True,
     ) -> T:
-        """Return the first sufficient answer, else the first one; raise if there is none."""
+        """Return the first sufficient answer, or else the first; raise if every node fails."""
         answers: list[T] = []
         failures: list[RpcFailure] = []
         for number in self._order():
@@ -129,22 +129,22 @@ class PreferredNodes:
         return sorted(range(len(self._nodes)), key=lambda at: self._avoided_until_s[at] > now_s)
 
 
-# A block is usually stored within some seconds; a longer delay is a failure.
+# A block is usually stored within a few seconds; a delay of over LATE_S is a failure.
 LATE_S: Final = 20.0
-STILL_S: Final = 10.0  # without a newer slot; a chain may skip several slots
-SILENT_S: Final = 5.0  # without an answer
-FAR_SLOTS: Final = 8  # from the newest stored block to the head of the node
+STILL_S: Final = 10.0  # limit of the time without a newer slot; a chain may skip several slots
+SILENT_S: Final = 5.0  # limit of the time without an answer
+FAR_SLOTS: Final = 8  # limit of slots that a stored block or a node may be behind
 ASK_S: Final = 1.0
-CAUGHT_UP_S: Final = 1.0  # gained between two checks: ingest is catching up
+CAUGHT_UP_S: Final = 1.0  # ingest catches up if the delay falls by more between two checks
 
 
 @dataclass(eq=False)
 class WatchedNode:
-    """*node*, whose answers are recorded for a check.  Implements Node."""
+    """A Node that passes requests on to *node*, and records the answers for a check."""
 
     node: Node
     clock: Clock
-    _failures: dict[str, str] = field(default_factory=dict, init=False)  # by request
+    _failures: dict[str, str] = field(default_factory=dict, init=False)  # by what was asked for
     _asked: dict[object, tuple[float, str]] = field(default_factory=dict, init=False)
     _missing: Missing | None = field(default=None, init=False)
     _head: Slot | None = field(default=None, init=False)
@@ -156,7 +156,7 @@ class WatchedNode:
         self._rose_at_s = self._began_at_s = self.clock.monotonic_s()
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*; its hash may be known only if it is final."""
+        """Return the newest block at *commitment*; its hash is None if unknown or not final."""
         head = await self._noted("its newest slot", self.node.head(commitment))
         if commitment is Commitment.CONFIRMED:
             self._note_head(head.slot)
@@ -167,7 +167,7 @@ class WatchedNode:
         return await self.node.first_available()
 
     async def genesis_hash(self) -> str:
-        """Return the genesis hash, which names the cluster."""
+        """Return the genesis hash, which identifies the cluster."""
         return await self._noted("its chain", self.node.genesis_hash())
 
     async def pace(self) -> Pace | None:
@@ -197,11 +197,11 @@ class WatchedNode:
         return await self.node.header(slot, commitment)
 
     async def expect_current(self, slot: Slot | None, age_s: float | None) -> None:
-        """Raise ServiceUnavailable with the reason if the newest stored block is late.
+        """Raise ServiceUnavailable with the reason if the newest stored block is older than LATE_S.
 
-        The node is not at fault while ingest catches up.
+        While ingest catches up, and during the first LATE_S, the check does not fail.
 
-        slot, age_s   of the newest stored block, None before the first
+        slot, age_s   slot and age of the newest stored block; None if no block is stored
         """
         now_s = self.clock.monotonic_s()
         late_s = now_s - self._began_at_s if age_s is None else age_s
@@ -210,7 +210,8 @@ class WatchedNode:
         if late_s <= LATE_S or catches_up or now_s - self._began_at_s <= LATE_S:
             return
         named = self._head
-        with suppress(RpcFailure, TimeoutError):  # a stream needs no requests
+        # With a stream, ingest may work while the node does not answer.
+        with suppress(RpcFailure, TimeoutError):
             async with asyncio.timeout(ASK_S):
                 named = (await self.node.head(Commitment.CONFIRMED)).slot
                 self._note_head(named)
@@ -285,11 +286,11 @@ CANCELS_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedSource:
-    """*source*, restarted after its last block when it stalls.
+    """A source that restarts *source* after its last block if it stalls.
 
     It stalls if it yields no update for *stall_after_s* while *node* reports a newer slot, or if it
-    cancels itself.  The time limit doubles with each stall in a row, up to eight times, and counts
-    only while the consumer waits for an update.
+    cancels itself.  The time limit doubles with each stall in a row, up to WAIT_FACTOR_MAX times
+    *stall_after_s*, and counts only while the consumer waits for an update.
     """
 
     source: Source
@@ -302,7 +303,7 @@ class WatchedSource:
         return await self.source.genesis_hash()
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
-        """Yield the updates of the source; end and raise as the source does."""
+        """Yield the updates of the source; end when it ends, and raise its errors."""
         tip = after
         factor = 1
         while True:
@@ -324,12 +325,12 @@ class WatchedSource:
             SOURCE_STALLS.inc()
             slot = None if tip is None else tip.slot
             log.warning("source_stalled", slot=slot, cause=cause)
-            # A source that stalls at once is not restarted at once.
+            # Pause first, so that a source that stalls at once does not restart in a fast loop.
             await asyncio.sleep(self.stall_after_s * factor * PAUSE_SHARE)
             factor = min(2 * factor, WAIT_FACTOR_MAX)
 
     async def _awaited(self, reading: "_Reading", tip: Tip | None, patience_s: float) -> str | None:
-        """Wait for the next update; return None when it is there, or the cause of a stall."""
+        """Wait for the next update; return None if it has arrived, or the cause of a stall."""
         reported: Slot | None = None
         while not await reading.is_there(patience_s):
             head = await self._head()
@@ -376,14 +377,14 @@ class _Reading:
         return self._next is not None and self._next.done() and self._next.cancelled()
 
     def take(self) -> Update | None:
-        """Return the waiting update, or None at the end; raise the source's error."""
+        """Return the update that has arrived, or None at the end; raise the source's error."""
         assert self._next is not None
         taken = self._next
         self._next = None
         return taken.result()
 
     async def end(self) -> None:
-        """End the source; abandon one that ignores every cancellation."""
+        """End the source, or abandon it if it ignores CANCELS_MAX cancellations."""
         task = self._next
         self._next = None
         if task is not None:
@@ -396,9 +397,9 @@ class _Reading:
                 log.error("source_not_ended", cancelled=CANCELS_MAX)
                 return
             if not task.cancelled():
-                task.exception()  # retrieved, so that it is not logged
+                task.exception()  # retrieves the error, so that asyncio does not log it
         if isinstance(self._updates, AsyncGenerator):
-            with suppress(RuntimeError):  # an abandoned task may still use it
+            with suppress(RuntimeError):  # an abandoned task may still run the generator
                 await self._updates.aclose()
 
 

@@ -1,7 +1,7 @@
-"""The pace of a chain, measured by its block times.
+"""The pace of a chain, measured from its block times.
 
-A slot of mainnet took 400 ms until 2026, then 350, 300, 250, 200.  Code that converts between slots
-and seconds therefore uses a `PaceMeter`, or the pace that the node reports.
+A slot of mainnet took 400 ms until 2026, and later 350, 300, 250 and 200 ms.  Code that converts
+between slots and seconds therefore uses a `PaceMeter`, or the pace that the node reports.
 """
 
 from collections import deque
@@ -15,19 +15,19 @@ import msgspec
 from mintscope.kit.primitives import Slot, UnixS
 
 BLOCKHASH_BLOCKS: Final = 150  # MAX_PROCESSING_AGE: a blockhash is valid for 150 blocks
-WINDOW_S: Final = 180  # span of the measured block times
-SPAN_S_MIN: Final = 20  # block times are whole seconds, so a shorter span is inaccurate
-MARKS_MAX: Final = 400  # one for each second of block time
-NEWEST: Final = 5  # marks, whose median time counts as now
+WINDOW_S: Final = 180  # the pace is measured from block times of this span
+SPAN_S_MIN: Final = 20  # block times are whole seconds, so a pace from a shorter span is inaccurate
+MARKS_MAX: Final = 400  # at most one mark for each second of block time
+NEWEST: Final = 5  # the median block time of so many newest marks counts as now
 SLOT_S_MIN: Final = 0.01
 SLOT_S_MAX: Final = 10.0
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """The duration of a slot, with or without a block.
+    """The average duration of a slot; slots without a block count too.
 
-    slot_s   seconds, SLOT_S_MIN to SLOT_S_MAX
-    over_s   span of the measurement, in seconds of block time
+    slot_s   seconds per slot, SLOT_S_MIN to SLOT_S_MAX
+    over_s   span of the measurement, in seconds
     """
 
     slot_s: float
@@ -38,15 +38,16 @@ class Pace(msgspec.Struct, frozen=True):
         return ceil(seconds / self.slot_s)
 
     def seconds(self, slots: int) -> float:
-        """Return the seconds that *slots* take."""
+        """Return the number of seconds that *slots* take."""
         return slots * self.slot_s
 
 
 class PaceMeter:
-    """Measures the pace from slots and block times of the newest WINDOW_S.
+    """Measures the pace from the slots and block times of the last WINDOW_S.
 
-    Leaders set block times, in whole seconds, so some are wrong.  The pace is the median of many
-    slopes, each between two marks half a window apart: a quarter of the marks may be wrong.
+    Leaders set block times, in whole seconds, and some are wrong.  A mark is a slot and its block
+    time.  The pace is the median of many slopes, each between two marks half a window apart.  It
+    is right even if a quarter of the marks are wrong.
     """
 
     def __init__(self, known: Iterable[tuple[Slot, UnixS]] = ()) -> None:
@@ -58,12 +59,12 @@ class PaceMeter:
             self.note(slot, time)
 
     def note(self, slot: Slot, time: UnixS) -> None:
-        """Record the block time of *slot*; marks at or above it belong to dead blocks."""
+        """Record the block time of *slot*; drop marks from *slot* on, whose blocks are dead."""
         marks = self._marks
         while marks and marks[-1][0] >= slot:
             marks.pop()
             self._is_measured = False
-        # Only the first slot with a block time is a mark: its second began at most a slot earlier.
+        # Only the first slot of each block time is a mark: its second began at most a slot earlier.
         if marks and time == marks[-1][1]:
             return
         marks.append((slot, time))
@@ -71,7 +72,7 @@ class PaceMeter:
 
     @property
     def pace(self) -> Pace | None:
-        """The pace, None until the block times span SPAN_S_MIN.
+        """The pace; None until the block times span SPAN_S_MIN.
 
         After an interruption the last pace stays until the new block times span SPAN_S_MIN.
         """
@@ -94,7 +95,7 @@ def pace_of_samples(samples: Iterable[tuple[int, float]]) -> Pace | None:
 
 
 def pace_between(first: tuple[Slot, UnixS], last: tuple[Slot, UnixS]) -> Pace | None:
-    """Return the pace between two blocks, or None if they are too close together."""
+    """Return the pace between two blocks, or None if they are less than SPAN_S_MIN apart."""
     slots = last[0] - first[0]
     seconds = last[1] - first[1]
     if slots <= 0 or seconds < SPAN_S_MIN:
@@ -105,7 +106,7 @@ def pace_between(first: tuple[Slot, UnixS], last: tuple[Slot, UnixS]) -> Pace | 
 def _measured(known: list[tuple[Slot, UnixS]]) -> Pace | None:
     if not known:
         return None
-    # A single wrong time must not push all others out of the window.
+    # With the newest time alone, a single wrong time could push all others out of the window.
     newest = median_high(time for _, time in known[-NEWEST:])
     marks = [mark for mark in known if abs(newest - mark[1]) <= WINDOW_S]
     times = [time for _, time in marks]

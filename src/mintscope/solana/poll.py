@@ -20,7 +20,7 @@ __all__ = ["OtherChain", "Polling"]
 
 log = structlog.get_logger()
 
-# Slots below the tip of a resumed consumer in which a fork is still followed.
+# A resumed consumer can follow a fork that begins at most this many slots below its tip.
 OVERLAP_SLOTS: Final = 512
 
 Progress = Callable[[int, int], None]
@@ -28,11 +28,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Poller:
-    """A Source over JSON-RPC.
+    """A source that requests blocks from *rpc*, a node with JSON-RPC.
 
-    progress     called with (finished slots, all slots) for each block
-    owed_since   time of the first request for each missing block that must exist; kept over a
-                 restart, because `gap_after_s` counts from it
+    progress     called after each step with the numbers of finished slots and of all known slots
+    owed_since   by slot, the time when each missing block was first known to exist; a restart keeps
+                 these times, because `gap_after_s` counts from them
     meter        measures the delay of finality
     """
 
@@ -58,10 +58,10 @@ class Poller:
                 return None
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
-        """Yield blocks in order, finality and gaps; never ends.
+        """Yield blocks in order, finality and gaps; never end.
 
-        Raises RpcRefused if the node refuses the first requests, OtherChain if it follows another
-        cluster.  Later failures are logged, and the requests repeated.
+        Raises RpcRefused if the node refuses the first requests, and OtherChain if it follows
+        another cluster.  Later failures are logged, and the requests are repeated.
         """
         patience = Patience(self.sleep)
         lineage, missed = await self._begin(after, patience)
@@ -103,7 +103,7 @@ class Poller:
                 await patience.wait(failure)
 
     async def _locate(self, after: Tip | None) -> tuple[Lineage, Gap | None]:
-        """Return the lineage to continue, and the gap of skipped slots, if there is one."""
+        """Return the lineage to continue, and the gap of the slots that are skipped, if any."""
         head = (await self.rpc.head(Commitment.CONFIRMED)).slot
         if after is None:
             return Lineage(Position(Slot(await self._first(head) - 1), None)), None
@@ -121,7 +121,7 @@ class Poller:
         return lineage, None
 
     async def _expect_blocks(self, head: Slot) -> None:
-        """Raise Unreachable unless there are blocks near *head*, before slots are skipped."""
+        """Raise Unreachable if the node lists no blocks near *head*, before slots are skipped."""
         first = Slot(max(head - OVERLAP_SLOTS, 0))
         if not await self.rpc.blocks(first=first, last=head, commitment=Commitment.CONFIRMED):
             raise Unreachable(f"expected blocks at the newest slot; it lists none before {head}")
@@ -129,7 +129,8 @@ class Poller:
     async def _slots(self, seconds: float) -> int:
         """Return the number of slots that the chain makes in *seconds* at its present pace.
 
-        0 if the node does not know its pace: then no backfill is read, and no slot is skipped.
+        Returns 0 if the node does not know the pace: then no backfill is read, and no slot is
+        skipped.
         """
         if not seconds:
             return 0

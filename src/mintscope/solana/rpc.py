@@ -4,8 +4,8 @@
   x Unreachable     no usable answer after all retries; a later request may succeed
   x RpcRefused      the node refuses the request; only a change of configuration helps
 
-A missing block is no failure: `block` and `header` return Missing with the reason of the node,
-which proves nothing (see `poll`).
+A missing block is no failure: `block` and `header` return Missing with the reason that the node
+gives.  The reason proves nothing (see `finality`).
 """
 
 import asyncio
@@ -43,7 +43,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Trouble(Exception):
-    """A failed attempt that is repeated; *code* is the node's error code, 0 if it sent none."""
+    """A failed attempt, which is repeated; *code* is the node's error code, or 0 without one."""
 
     def __init__(self, what: str, retry_after_s: float = 0.0, *, code: int = 0) -> None:
         super().__init__(what)
@@ -52,7 +52,7 @@ class Trouble(Exception):
 
 
 class Throttle:
-    """Delays all requests to a node after failures."""
+    """Delays all requests to a node after a failure."""
 
     def __init__(self, clock: Clock, jitter: Callable[[], float], sleep: Sleep) -> None:
         self._clock = clock
@@ -76,14 +76,14 @@ class Throttle:
 
 
 class Patience:
-    """Waits after failures of a node, longer after each one in a row."""
+    """Waits after failures of a node; each failure in a row doubles the wait, up to a limit."""
 
     def __init__(self, sleep: Sleep) -> None:
         self._sleep = sleep
         self._pause_s = FAILURE_PAUSE_S
 
     async def wait(self, failure: Exception, event: str = "chain_unreachable") -> None:
-        """Log *failure* as *event* and pause."""
+        """Log *failure* as *event*, then pause."""
         log.warning(event, reason=str(failure), pause_s=self._pause_s)
         await self._sleep(self._pause_s)
         self._pause_s = min(self._pause_s * 2, FAILURE_PAUSE_S_MAX)
@@ -94,7 +94,7 @@ class Patience:
 
 
 def retry_after_s(text: str, now_s: float) -> float:
-    """Return the seconds of a Retry-After header, given as seconds or as a date; else 0."""
+    """Return the seconds to wait by a Retry-After header, a number or a date; else 0."""
     if text.isascii() and text.isdigit():
         return float(text)
     try:
@@ -104,14 +104,14 @@ def retry_after_s(text: str, now_s: float) -> float:
 
 
 RESPONSE_BYTES_MAX: Final = 64 * 1024 * 1024
-BLOCKS_RANGE_MAX: Final = 500_000  # of getBlocks, fixed by the validator
-PERFORMANCE_SAMPLES: Final = 5  # of a minute each
-PACE_SLOTS: Final = 1_000  # between two blocks whose times give the pace
-PACE_BLOCKS_MAX: Final = 20  # slots in which a block must be found
+BLOCKS_RANGE_MAX: Final = 500_000  # slots in one getBlocks request; the validator's limit
+PERFORMANCE_SAMPLES: Final = 5  # each covers a minute
+PACE_SLOTS: Final = 1_000  # from the first to the second block that give the pace
+PACE_BLOCKS_MAX: Final = 20  # slots that are searched for a block with a time
 
 T = TypeVar("T")
 H = TypeVar("H", bound=wire.Header)
-FUTURE_S_MAX: Final = 60.0  # maximum difference of the clocks of a node and this machine
+FUTURE_S_MAX: Final = 60.0  # how far a block time may be ahead of this machine's clock
 
 
 class RpcFailure(SourceError):
@@ -119,13 +119,13 @@ class RpcFailure(SourceError):
 
 
 class Unreachable(RpcFailure):
-    """Every retry failed; trying later may help."""
+    """The node gave no usable answer, even to the retries; a later request may succeed."""
 
 
 class RpcRefused(RpcFailure):
-    """The node refuses the request; only a change of configuration helps.
+    """The node refuses the request; only a change of configuration can help.
 
-    code   of the node's JSON-RPC error; None for any other refusal
+    code   the code of the node's JSON-RPC error; None for any other refusal
     """
 
     is_refusal = True
@@ -136,7 +136,7 @@ class RpcRefused(RpcFailure):
 
 
 class Commitment(StrEnum):
-    """The commitment of a request; `processed` is never sufficient."""
+    """The commitment level of a request; blocks that are only `processed` are never used."""
 
     CONFIRMED = "confirmed"
     FINALIZED = "finalized"
@@ -146,7 +146,7 @@ class Commitment(StrEnum):
 class Missing:
     """A report of the node that it has no block at *slot*.
 
-    reason   message of the node if it refuses the block
+    reason   the error message if the node refuses the block, else ""
     """
 
     slot: Slot
@@ -155,9 +155,9 @@ class Missing:
 
 
 class Head(NamedTuple):
-    """The newest block at a commitment.
+    """The newest block at a commitment level.
 
-    blockhash   None if the node did not report it
+    blockhash   None if the node did not report the hash
     """
 
     slot: Slot
@@ -167,8 +167,8 @@ class Head(NamedTuple):
 class Rpc:
     """A client of one endpoint, and a context manager that closes its connections.
 
-    If the node does not know the level `confirmed`, requests use `finalized`: future releases of
-    Solana may drop that level, because a block is then final as soon as it is confirmed.
+    If the node does not know the level `confirmed`, requests use `finalized`.  Future releases of
+    Solana may drop `confirmed`, because a block will be final as soon as it is confirmed.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class Rpc:
         self._knows_confirmed = True
         self._names_final_block = True
         try:
-            self._where = httpx.URL(endpoint.url).host  # not the path, which may hold a key
+            self._where = httpx.URL(endpoint.url).host  # without the path, which may contain a key
         except httpx.InvalidURL as cause:
             raise RpcRefused("expected chain.rpc_url to be an http or https address") from cause
         self._http = open_client(
@@ -208,12 +208,12 @@ class Rpc:
         return Slot(_some(await self._call("getSlot", [{"commitment": commitment}], wire.SLOT)))
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*, with its hash if it is final and known."""
+        """Return the newest block at *commitment*, with its hash if known and final."""
         if commitment is Commitment.FINALIZED and self._names_final_block:
             params = [{"commitment": commitment}]
             try:
                 latest = _some(await self._call("getLatestBlockhash", params, wire.LATEST))
-            except RpcRefused:  # the hash then needs a second request
+            except RpcRefused:  # then another request must return the hash
                 self._names_final_block = False
             else:
                 return Head(latest.context.slot, latest.value.blockhash)
@@ -221,7 +221,7 @@ class Rpc:
 
     @property
     def knows_confirmed(self) -> bool:
-        """Whether the node supports the level `confirmed`, as far as is known."""
+        """Whether the node is assumed to support `confirmed`; False after a refusal."""
         return self._knows_confirmed
 
     async def alpenglow(self) -> bool | None:
@@ -240,20 +240,20 @@ class Rpc:
         return Slot(_some(await self._call("getFirstAvailableBlock", [], wire.SLOT)))
 
     async def genesis_hash(self) -> str:
-        """Return the genesis hash, which names the cluster."""
+        """Return the genesis hash, which identifies the cluster."""
         return _some(await self._call("getGenesisHash", [], wire.TEXT))
 
     async def software(self) -> str:
-        """Return the version of the node's software, or "" if it is not reported."""
+        """Return the version of the node's software, or "" if the node does not report it."""
         return _some(await self._call("getVersion", [], wire.SOFTWARE)).version
 
     @property
     def newest_version(self) -> int:
-        """The newest transaction version that the node required us to accept."""
+        """The newest transaction version that requests accept now."""
         return self._version.newest
 
     async def health(self) -> str:
-        """Return "ok", or raise with the node's own message."""
+        """Return "ok", or raise RpcFailure with the node's own message."""
         return _some(await self._call("getHealth", [], wire.TEXT))
 
     async def block_time(self, slot: Slot) -> UnixS | None:
@@ -264,10 +264,10 @@ class Rpc:
     async def pace(self) -> Pace | None:
         """Return the pace of the chain; None if the node does not know it.
 
-        It comes from the performance samples of the last minutes, or else from the times of two
-        blocks some minutes apart.
+        The pace comes from the performance samples of the last minutes.  If there are none, it
+        comes from the times of two blocks that are some minutes apart.
         """
-        with suppress(RpcFailure):  # not every provider offers it
+        with suppress(RpcFailure):  # not every provider offers this method
             params = [PERFORMANCE_SAMPLES]
             answer = await self._call("getRecentPerformanceSamples", params, wire.SAMPLES)
             samples = answer.result or ()
@@ -283,7 +283,7 @@ class Rpc:
         return None if first is None or last is None else pace_between(first, last)
 
     async def _time_near(self, slot: Slot) -> tuple[Slot, UnixS] | None:
-        """Return the first slot from *slot* on that has a time, with its time, or None."""
+        """Return the first slot from *slot* on with a known block time, and the time, or None."""
         for near in range(slot, slot + PACE_BLOCKS_MAX):
             time = await self.block_time(Slot(near))
             if time is not None:
@@ -316,18 +316,18 @@ class Rpc:
         )
 
     async def header(self, slot: Slot, commitment: Commitment) -> wire.Header | Missing:
-        """Return the block at *slot* without its transactions: a few hundred bytes."""
+        """Return the block at *slot* without its transactions, in a few hundred bytes."""
         return await self._get_block(slot, commitment, "none", wire.HEADER)
 
     async def accounts(self, addresses: Sequence[str]) -> wire.AccountsWire:
-        """Return the accounts at *addresses*, at most 100, as of one confirmed slot."""
+        """Return the accounts at up to 100 *addresses*, all as of the same confirmed slot."""
         params = [list(addresses), {"commitment": "confirmed", "encoding": "base64"}]
         return _some(await self._call("getMultipleAccounts", params, wire.ACCOUNTS))
 
     async def largest_accounts(self, mint: Mint) -> Sequence[str]:
         """Return the addresses of the largest accounts of *mint*, at most 20.
 
-        Raises RpcRefused from many public nodes, which do not offer this.
+        Many public nodes do not offer this method: then it raises RpcRefused.
         """
         params = [mint, {"commitment": "confirmed"}]
         answer = _some(await self._call("getTokenLargestAccounts", params, wire.LARGEST))
@@ -459,7 +459,7 @@ class Rpc:
 
 
 def plausible_time(slot: Slot, time: int | None, clock: Clock) -> UnixS | None:
-    """Return *time*, or None beyond FUTURE_S_MAX ahead, where the market's clock would stop."""
+    """Return *time*, or None if it is over FUTURE_S_MAX ahead and would stop the market."""
     if time is not None and time > clock.now() / 1000 + FUTURE_S_MAX:
         log.warning("block_from_the_future", slot=slot, block_time=time)
         return None

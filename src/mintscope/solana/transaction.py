@@ -1,8 +1,8 @@
 """Transactions from any source, for the decoder.
 
 Addresses, signatures and data are base58 text from JSON and bytes from protobuf, and are converted
-only when needed, because most are not.  Names and bounds are those of getBlock, so that JSON is
-parsed directly into these structs.
+only if needed, because most are never used.  Field names and value ranges are those of getBlock, so
+JSON is parsed directly into these structs.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,13 +17,13 @@ Height = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class NodeRecord(msgspec.Struct, rename="camel", gc=False):
-    """A record with the names of getBlock, outside of garbage collection: it has no cycles."""
+    """A record with field names of getBlock; not garbage-collected, because it has no cycles."""
 
 
 class Instruction(NodeRecord):
     """A call of a program.
 
-    accounts       indices into the keys of the transaction; one byte each in protobuf
+    accounts       indices into the keys of the transaction; in protobuf, each index is one byte
     data           bytes, or base58 text
     stack_height   1 at the top level, 2 below it, and so on; None in data before 2023
     """
@@ -35,7 +35,7 @@ class Instruction(NodeRecord):
 
 
 class InnerInstructions(NodeRecord):
-    """The instructions that top-level instruction *index* called, in order of execution."""
+    """The instructions called by the top-level instruction *index*, in order of execution."""
 
     index: Index
     instructions: Sequence[Instruction]
@@ -44,7 +44,7 @@ class InnerInstructions(NodeRecord):
 class TokenAmount(NodeRecord, kw_only=True):
     """The balance of a token account.
 
-    amount   raw units, as decimal digits
+    amount   the balance in raw units, in decimal digits
     """
 
     amount: str = ""
@@ -52,7 +52,7 @@ class TokenAmount(NodeRecord, kw_only=True):
 
 
 class TokenBalance(NodeRecord):
-    """A token account before or after the transaction."""
+    """The balance of a token account before or after a transaction."""
 
     account_index: Index
     mint: str
@@ -61,9 +61,10 @@ class TokenBalance(NodeRecord):
 
 
 class Effects(NodeRecord):
-    """The parts of the outcome that few transactions need.
+    """The parts of a transaction's outcome that are needed only for few transactions.
 
-    pre_balances, post_balances   lamports of each key before and after; empty if not recorded
+    pre_balances, post_balances   lamports of each key before and after the transaction; empty if
+                                  not recorded
     log_messages                  lines of the log; None or empty if not recorded
     """
 
@@ -75,14 +76,14 @@ class Effects(NodeRecord):
 class Transaction(msgspec.Struct, gc=False):
     """One successful transaction.
 
-    index          position in its block
-    keys           addresses: static, then loaded writable, then loaded readonly
-    signer_count   number of signers, which are the first keys; the very first paid the fee
-    inner          None if the node did not record inner calls
-    balances       of the token accounts that exist after the transaction
-    read_earlier   returns the balances before; parsed on request, because few transactions need
-                   them.  Raises ValueError if they cannot be read
-    read_effects   returns lamports and log in the same way
+    index          position in its block, from 0
+    keys           addresses: first the static ones, then loaded writable, then loaded readonly ones
+    signer_count   number of signers: they are the first keys, and the very first key paid the fee
+    inner          the inner instructions; None if the node did not record them
+    balances       balances of token accounts after the transaction, as the node recorded them
+    read_earlier   returns the balances before the transaction.  They are parsed by the call,
+                   because few transactions need them.  Raises ValueError if they cannot be read
+    read_effects   returns the lamports and the log; parsed, and raises, like `read_earlier`
     """
 
     index: int
@@ -99,9 +100,9 @@ class Transaction(msgspec.Struct, gc=False):
 class UnreadableTransaction(msgspec.Struct, frozen=True):
     """A transaction that cannot be converted to `Transaction`.
 
-    signature   None if not even that could be read
-    reason      malformed; no_meta: its outcome was not recorded; unknown_version: newer than we
-                know, so its parts may mean something else
+    signature   None if the signature could not be read either
+    reason      malformed; no_meta: the outcome was not recorded; unknown_version: the version is
+                newer than the known ones, so fields may have another meaning
     """
 
     index: int
@@ -113,10 +114,10 @@ class Transactions(Protocol):
     """The transactions of one block, in order.
 
     Failed transactions are omitted, and a source may omit those that called no program, mostly
-    votes: none of them has a swap.  Each iteration may parse them again.
+    votes: none of these has a swap.  Each iteration may parse the transactions again.
     """
 
     def __iter__(self) -> Iterator[Transaction | UnreadableTransaction]: ...
 
     def __len__(self) -> int:
-        """Return the number of transactions delivered by the source, including omitted ones."""
+        """Return the number of transactions that the source delivered, including omitted ones."""

@@ -34,25 +34,27 @@ log = structlog.get_logger()
 WALK_BLOCKS_MAX: Final = 1_000
 EMPTY_RANGES_MAX: Final = 20
 HOLE_PAUSE_S: Final = 0.25
-AWAITED_S: Final = 5.0  # after which a missing block is logged
-AHEAD_SLOTS_MAX: Final = 8  # beyond the head; more slots than pass during one request
+AWAITED_S: Final = 5.0  # a block that is missing for longer is logged
+AHEAD_SLOTS_MAX: Final = 8  # slots requested ahead; more than pass during one request
 SOON_SLOTS: Final = 3
-QUIET_SLOTS: Final = 2  # slots without a block, after which the head is requested
-AHEAD_ATTEMPTS: Final = 4  # for a slot beyond the head
+QUIET_SLOTS: Final = 2  # after so many slots without a block, the head is requested
+AHEAD_ATTEMPTS: Final = 4  # requests for a slot beyond the head
 
 
 class OtherChain(RpcFailure):
-    """The node is of another chain: it lacks a final block."""
+    """The node follows another chain: it lacks a block that was final."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polling:
     """The options of polling.
 
-    start                   where a new store begins: a slot, the oldest block of the node, or
-                            *backfill_s* before the newest
-    gap_after_s             how long a block that must exist is requested before it becomes a gap
-    max_gap_s               slots older than this are skipped on resumption; 0: none
+    start                   where a new store begins: at a slot, at the oldest block of the node
+                            ("first"), or *backfill_s* before the newest block ("latest")
+    gap_after_s             seconds for which a missing block that must exist is requested, before
+                            it becomes a gap
+    max_gap_s               if a resumed store is further behind than this, its slots are skipped up
+                            to *backfill_s* before the newest block; 0: never
     fast_finality_every_s   seconds between two requests for the final head if finality is fast
     asks_ahead              whether to request expected blocks before the node reports them
     """
@@ -70,7 +72,8 @@ class Polling:
 class Walk:
     """One run of polling the chain, one step at a time.
 
-    head     the newest confirmed slot that the node has reported, or whose block it has delivered
+    head     the newest slot that the node has reported as confirmed, or whose block it has
+             delivered
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
@@ -97,17 +100,18 @@ class Walk:
         self._arrivals = Arrivals()
         self._rose_at_s = clock.monotonic_s()
         self._risen = asyncio.Event()  # replaced each time the head rises
-        self._jumped = asyncio.Event()  # replaced each time it rises over skipped slots
+        self._jumped = asyncio.Event()  # replaced each time the head rises over skipped slots
         self._planned_from = Slot(-2)
         self._ahead: asyncio.Task[list[Slot]] | None = None
-        self._not_given = Slot(-1)  # a head whose block the node did not return
+        self._not_given = Slot(-1)  # the last head whose block the node did not return
         self._settling: asyncio.Task[Settled] | None = None
-        # Shared by successive walks, so that a restart does not extend the wait for a block.
+        # Successive walks share these times, so that a restart does not extend the wait for a
+        # block.
         self._owed_since = {} if owed_since is None else owed_since
         self._reported_awaited = Slot(-1)
 
     async def step(self) -> Sequence[Update]:
-        """Do the next step; return its updates.
+        """Do the next step of polling, and return its updates.
 
         Raises RpcFailure; then wait, call `interrupted`, and call `step` again.
         """
@@ -139,7 +143,7 @@ class Walk:
         await _end(settling)
 
     async def interrupted(self) -> None:
-        """Repeat failed requests after an outage; the wait for missing blocks starts again."""
+        """Plan failed requests again after an outage; the wait for missing blocks starts again."""
         self._owed_since.clear()
         self._window.retry(self._plan)
 
@@ -156,7 +160,7 @@ class Walk:
         await self._window.clear()
 
     async def _fetch(self, slot: Slot) -> Answer:
-        """Return the answer for *slot*; request a slot beyond the head when it is expected."""
+        """Return the answer for *slot*; wait before requesting a slot beyond the head."""
         for attempt in range(AHEAD_ATTEMPTS):
             if slot <= self.head:
                 break
@@ -172,7 +176,7 @@ class Walk:
                 await self._jump()
             if answer.absence is not Absence.NOT_READY:
                 break
-            if attempt == 0:  # later attempts may fail because the slot has no block
+            if attempt == 0:  # a later attempt may fail because the slot has no block
                 self._arrivals.note_early(slot, asked_at_s)
         while slot > self.head:
             await self._risen.wait()
@@ -181,8 +185,9 @@ class Walk:
     async def _jump(self) -> None:
         """Ask for the head, because the chain has gone past an expected slot without its block.
 
-        Slots may be skipped together, in less than their time.  The answer of a node that lags does
-        not count: a lower head would stop slots that another node has reported.
+        A leader's slots may be skipped together, in less time than they normally take.  A head
+        below the known one comes from a node that lags, and is ignored: slots above it would have
+        to wait, although another node has reported them.
         """
         asked_at_s = self._clock.monotonic_s()
         head = (await self._rpc.head(Commitment.CONFIRMED)).slot
@@ -194,10 +199,10 @@ class Walk:
             jumped.set()
 
     async def _expect(self, slot: Slot, attempt: int) -> None:
-        """Wait until *slot* is expected; after two attempts also wait the polling interval."""
+        """Wait until *slot* is expected; before the third and later attempts, also pause."""
         if attempt > 1:
             await self._sleep(self._polling.poll_interval_ms / SECOND_MS)
-        # The time may move while this waits.
+        # The due time may change during the wait.
         while (due_at_s := self._arrivals.due_at_s(slot)) is not None:
             due_in_s = due_at_s - self._clock.monotonic_s()
             if due_in_s <= 0 or slot <= self.head:
@@ -231,9 +236,9 @@ class Walk:
         risen.set()
 
     async def _lowest(self) -> tuple[Slot, Answer]:
-        """Return the answer for the lowest slot; Missing if the node fails only for this slot.
+        """Return the lowest slot and its answer: Missing if the node fails only for this slot.
 
-        Raises RpcFailure if it fails for other slots too.
+        Raises RpcFailure if the node fails for other slots too.
         """
         slot = self._window.lowest_slot
         try:
@@ -245,7 +250,7 @@ class Walk:
             return slot, Missing(slot=slot, absence=Absence.REFUSED, reason=str(failure))
 
     async def _gives_other_than(self, slot: Slot) -> bool:
-        """Return whether the node answers for another slot, so that it fails only for *slot*."""
+        """Return whether the node answers for another slot, and so fails only for *slot*."""
         other = min(self._window.highest_slot, self.head)
         if other == slot:
             other = self._plan[-1] if self._plan else Slot(max(self._lineage.tip.slot, 0))
@@ -258,14 +263,14 @@ class Walk:
         return True
 
     async def _replan(self) -> None:
-        """Plan the slots after the tip; wait first if the last plan brought no progress."""
+        """Plan the slots after the tip; wait first if the tip has not moved since the last plan."""
         tip = self._lineage.tip.slot
         if tip == self._planned_from:
             await self._sleep(self._polling.poll_interval_ms / SECOND_MS)
         self._planned_from = tip
         self._plan.extend(await self._after(tip))
         if not self._plan and self.head > tip:
-            self._plan.append(self.head)  # the parents of its block prove the others
+            self._plan.append(self.head)  # the parents of its block prove which slots have blocks
 
     async def _after(self, slot: Slot) -> list[Slot]:
         """Return the slots after *slot* at which the node may have blocks, ascending."""
@@ -276,10 +281,10 @@ class Walk:
         first = Slot(slot + 1)
         last = min(self.head, Slot(slot + BLOCKS_RANGE_MAX))
         if last - first < self._polling.requests_in_flight:
-            # Requesting so few slots costs less than listing them.
+            # To request so few slots costs less than to list the blocks first.
             return [Slot(each) for each in range(first, last + 1)]
         listed: list[Slot] = []
-        for _ in range(EMPTY_RANGES_MAX):  # the head may be wrong
+        for _ in range(EMPTY_RANGES_MAX):  # the node may report a head far too high
             if listed or first > self.head:
                 break
             last = Slot(min(self.head, first + BLOCKS_RANGE_MAX - 1))
@@ -300,7 +305,7 @@ class Walk:
             return
         self._plan_expected()
         has_room = len(self._window) < self._polling.requests_in_flight
-        # An expected slot in the plan does not count: the node has not reported it.
+        # Expected slots in the plan do not count: the node has not reported them.
         is_named = bool(self._plan) and self._plan[0] <= self.head
         if self._ahead is None and not is_named and has_room:
             self._ahead = asyncio.create_task(self._ask_ahead(self._window.highest_slot))
@@ -308,7 +313,7 @@ class Walk:
     def _forget_expected(self) -> None:
         """Forget slots beyond the head if earlier blocks are missing and not requested.
 
-        Otherwise the window is never empty, and the blocks that the node reports are not planned.
+        Otherwise the window would never be empty, and the missing blocks would never be planned.
         """
         if self._lineage.tip.slot < self.head < self._window.lowest_slot:
             self._not_given = self.head
@@ -318,16 +323,16 @@ class Walk:
     def _plan_expected(self) -> None:
         """Plan slots that are expected soon, before the node reports them.
 
-        An empty window would cause a request for the head, so one slot is always expected.
+        An empty window would cause a request for the head, so at least one slot stays planned.
         """
         pace = self._arrivals.pace
         if not self._polling.asks_ahead or pace is None or self._plan:
             return
-        if self.head <= self._not_given:  # else every call would request them again
+        if self.head <= self._not_given:  # else each call would plan the same slots again
             return
         soon_s = self._clock.monotonic_s() + pace.seconds(SOON_SLOTS)
         slot = Slot(self._window.highest_slot + 1)
-        # One place is left for a block that must exist before them.
+        # One place stays free for a missing block before these slots.
         room = self._polling.requests_in_flight - len(self._window) - 1
         while 0 < slot - self.head <= AHEAD_SLOTS_MAX and len(self._plan) < room:
             due_at_s = self._arrivals.due_at_s(slot)
@@ -352,7 +357,7 @@ class Walk:
         lowest = self._window.task(self._window.lowest_slot)
         waited = [lowest] if lowest.done() else self._window.pending
         beside = [task for task in (self._ahead, self._settling) if task is not None]
-        # Finality may be due first.
+        # The wait ends when a check of finality is due.
         due_in_s = None if self._settling is not None else self._finality.due_in_s()
         await asyncio.wait(
             [*waited, *beside], timeout=due_in_s, return_when=asyncio.FIRST_COMPLETED
@@ -361,7 +366,7 @@ class Walk:
         return self._window.task(self._window.lowest_slot).done()
 
     def _drop_proven(self) -> None:
-        """Forget the slots skipped before a received block that follows the tip."""
+        """Forget the requested slots between the tip and a received block that follows the tip."""
         child = self._window.child_of(self._lineage.tip.slot)
         if child is None or self._lineage.judge(child) is not Fit.FOLLOWS:
             return
@@ -385,14 +390,14 @@ class Walk:
             case Fit.FORK:
                 ancestor = await self._ancestor(block)
                 await self.reset()
-                if not self._lineage.holds(ancestor):  # finality has advanced meanwhile
+                if not self._lineage.holds(ancestor):  # a later block is final by now
                     ancestor = self._lineage.floor
                 log.info("chain_forked", slot=slot, ancestor_slot=ancestor.slot)
                 self._lineage.rewind(ancestor)
                 return ()
 
     async def _missing(self, missing: Missing) -> Sequence[Update]:
-        """Treat the slot as skipped, unless a later block has it as its parent."""
+        """Treat the slot as skipped, unless a later block has the slot as its parent."""
         self._window.drop(missing.slot)
         owed_since = self._owed_since.get(missing.slot)
         if owed_since is None:
@@ -411,16 +416,16 @@ class Walk:
         return (gap,)
 
     def _tell_awaited(self, missing: Missing, owed_since: float) -> None:
-        """Log once that the market has waited AWAITED_S for a block."""
+        """Log once that a block is missing for AWAITED_S, and all later blocks wait for it."""
         waited_s = self._clock.monotonic_s() - owed_since
         if waited_s >= AWAITED_S and missing.slot != self._reported_awaited:
             self._reported_awaited = missing.slot
             log.warning("block_awaited", slot=missing.slot, reason=missing.reason)
 
     async def _is_owed_still(self, slot: Slot) -> bool:
-        """Return whether the node still has the received block whose parent is at *slot*.
+        """Return whether the node still has the received block that names *slot* as its parent.
 
-        If that block has died, so has its parent: do not wait for either.
+        If the received block has died, its parent may never come: do not wait for either.
         """
         child = self._window.child_of(slot)
         if child is None:
@@ -432,11 +437,11 @@ class Walk:
         self._owed_since.pop(slot, None)
         self._owed_since.pop(child.slot, None)
         self._window.drop(child.slot)
-        self._window.insert(child.slot, self._plan)  # another block may have replaced it
+        self._window.insert(child.slot, self._plan)  # another block may have replaced the dead one
         return False
 
     async def _lost(self, missing: Missing, owed_since: float) -> str | None:
-        """Return the reason to give up a block that must exist, or None to wait longer."""
+        """Return the reason to give up a block that must exist, or None if the wait continues."""
         if missing.absence is Absence.PURGED or missing.slot < await self._rpc.first_available():
             return "the node no longer has these slots"
         if self._clock.monotonic_s() - owed_since > self._polling.gap_after_s:
@@ -447,7 +452,7 @@ class Walk:
     async def _ancestor(self, block: Block) -> Position:
         """Return the newest delivered ancestor of *block*, or the floor if none is found.
 
-        Blocks may be delivered again without harm.
+        If the floor is returned, blocks are delivered again, which does no harm.
         """
         floor = self._lineage.floor
         parent = Position(block.parent_slot, block.parent_blockhash)
@@ -472,7 +477,7 @@ class Walk:
             )
 
     async def _settle(self, settled: Settled) -> Sequence[Update]:
-        """Report the final blocks; if later ones have died, rewind to the floor."""
+        """Return the update for a new final block; rewind to the floor if a later one has died."""
         final, dead = settled
         if dead is not None and self._lineage.holds(dead):
             log.warning("confirmed_block_died", slot=dead.slot)

@@ -1,4 +1,4 @@
-"""The window of requested blocks, and warnings about skipped files."""
+"""The window of requested slots, and warnings about skipped block files."""
 
 import asyncio
 from collections import deque
@@ -17,10 +17,10 @@ BYTES_MAX: Final = 128 * 1024 * 1024
 
 
 class Window:
-    """Open requests, and answers that wait for a lower slot, at most *size* together.
+    """Open requests, and answers that wait for the answer of a lower slot; at most *size* in total.
 
-    bytes_max   limit of both together; an open request counts as the largest recent answer, and one
-                request is always allowed
+    bytes_max   limit of the bytes of all blocks in the window; an open request counts like the
+                largest recent block, and one request is always allowed
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Window:
         return len(self._tasks)
 
     def fill(self, plan: deque[Slot]) -> None:
-        """Request the next slots of *plan*, as many as there is room for."""
+        """Request as many of the next slots of *plan* as there is room for."""
         room = self._room() if plan else 0
         while plan and len(self._tasks) < room:
             self._ask(plan.popleft())
@@ -56,7 +56,7 @@ class Window:
         return min(self._size, max(len(self._tasks) + more, 1))
 
     def insert(self, slot: Slot, plan: deque[Slot]) -> None:
-        """Request *slot* at once; return the highest slot to *plan* if there is no room."""
+        """Request *slot* at once; if there is no room, move the highest slot back to *plan*."""
         if len(self._tasks) >= self._size:
             highest = max(self._tasks)
             self._tasks.pop(highest).cancel()
@@ -84,7 +84,7 @@ class Window:
         return [task for task in self._tasks.values() if not task.done()]
 
     def child_of(self, slot: Slot) -> Block | None:
-        """Return the lowest received block whose parent is at *slot*, if there is one."""
+        """Return the lowest received block whose parent is at *slot*, or None."""
         blocks = (_block(task) for _, task in sorted(self._tasks.items()))
         return next((each for each in blocks if each and each.parent_slot == slot), None)
 
@@ -93,7 +93,7 @@ class Window:
         return self._tasks[slot]
 
     async def answer(self, slot: Slot) -> Answer:
-        """Return the answer for the requested *slot*, which stays until it is dropped.
+        """Return the answer for the requested *slot*, which stays until `drop`.
 
         Raises RpcFailure.
         """
@@ -107,14 +107,14 @@ class Window:
             plan.appendleft(slot)
 
     def drop(self, slot: Slot) -> None:
-        """Forget the answer for *slot*."""
+        """Forget the request for *slot*, and its answer."""
         task = self._tasks.pop(slot)
-        # The largest size decays with each block.
+        # The recorded size of the largest block shrinks with each dropped slot.
         self._largest = max(self._largest * 15 // 16, _size(task))
         task.cancel()
 
     async def clear(self) -> None:
-        """Forget everything, and cancel requests in flight."""
+        """Forget all requests and answers, and cancel the open requests."""
         tasks = list(self._tasks.values())
         self._tasks.clear()
         for task in tasks:
@@ -134,7 +134,7 @@ def _size(task: asyncio.Task[Answer]) -> int:
 
 
 def _block(task: asyncio.Task[Answer]) -> Block | None:
-    """Return the received block, None if there is none."""
+    """Return the received block, or None."""
     if not task.done() or _has_failed(task):
         return None
     answer = task.result()
@@ -146,7 +146,7 @@ def _has_failed(task: asyncio.Task[Answer]) -> bool:
 
 
 def _look_at(task: asyncio.Task[Answer]) -> None:
-    """Retrieve the error of an abandoned request, so that it is not logged."""
+    """Retrieve the error of an abandoned request, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()
 
@@ -160,10 +160,10 @@ class SkippedFiles:
     def __init__(self, after: Tip | None) -> None:
         self._after = after
         self._file = ""
-        self._last: Slot | None = None  # None after a new block in the file
+        self._last: Slot | None = None  # None if the file has had a new block
 
     def note(self, where: str, slot: Slot, *, is_new: bool) -> None:
-        """Note the block at *where*, a file and a line; *is_new* means that it was yielded."""
+        """Record the block at *where* ("file:line"), and whether it was yielded (*is_new*)."""
         file = where.rpartition(":")[0]
         if file != self._file:
             self.finish()

@@ -1,8 +1,8 @@
 """Answers of a JSON-RPC node.
 
-The parser skips all fields that decoding does not need, such as logs, a third of the bytes.
-Transactions are parsed one at a time while a block is iterated: to keep the objects of 1,500
-transactions would cost more than to parse them.
+The parser skips all fields that decoding does not need, for example logs, which are a third of the
+bytes. Transactions are parsed one at a time during an iteration over the block: to keep the objects
+of 1,500 transactions would cost more than to parse them.
 """
 
 import re
@@ -37,62 +37,62 @@ SlotNumber = Annotated[Slot, msgspec.Meta(ge=0, le=2**53)]
 
 
 class Absence(StrEnum):
-    """The reason why a node has no block at a slot."""
+    """The reason why a node returns no block for a slot."""
 
     SKIPPED = "skipped"
     NOT_READY = "not ready"
     PURGED = "purged"
-    REFUSED = "refused"  # the node fails for this block only
+    REFUSED = "refused"  # the node fails for this block, but answers for others
 
 
 class ErrorWire(msgspec.Struct, frozen=True):
-    """An error of JSON-RPC."""
+    """The error in a JSON-RPC answer."""
 
     code: int
     message: str = ""
 
 
 class SoftwareWire(msgspec.Struct, frozen=True):
-    """The software of a node."""
+    """The software version of a node."""
 
     version: str = msgspec.field(name="solana-core", default="")
 
 
 class Answer(msgspec.Struct, Generic[T], frozen=True):
-    """An answer of JSON-RPC: a result, an error, or neither."""
+    """A JSON-RPC answer: a result, an error, or neither."""
 
     result: T | None = None
     error: ErrorWire | None = None
 
 
 class AccountWire(msgspec.Struct, frozen=True):
-    """An account; *data* is its base64 text and the name of that encoding."""
+    """An account; *data* is its content as base64 text, followed by the name of the encoding."""
 
     owner: str
     data: tuple[str, str]
 
 
 class Context(msgspec.Struct, frozen=True):
-    """The slot of an answer about accounts."""
+    """The slot for which an answer holds."""
 
     slot: SlotNumber
 
 
 class AccountsWire(msgspec.Struct, frozen=True):
-    """Accounts as of one slot; None for an account that does not exist."""
+    """Accounts as of one slot; None stands for an account that does not exist."""
 
     context: Context
     value: list[AccountWire | None]
 
 
 class LargeAccountWire(msgspec.Struct, frozen=True):
-    """A token account that holds much of its mint."""
+    """One of the token accounts with the most tokens of a mint."""
 
     address: str
 
 
 class LargestWire(msgspec.Struct, frozen=True):
-    """The largest accounts of a mint."""
+    """The token accounts with the most tokens of a mint."""
 
     value: list[LargeAccountWire]
 
@@ -113,7 +113,7 @@ class BlockWire(Header, frozen=True, rename="camel", kw_only=True):
 
 
 class LatestWire(msgspec.Struct, frozen=True):
-    """The hash of the newest block at a commitment."""
+    """The hash of the newest block at a commitment level."""
 
     blockhash: str
 
@@ -126,7 +126,7 @@ class LatestAnswer(msgspec.Struct, frozen=True):
 
 
 class CertificateWire(msgspec.Struct, frozen=True):
-    """The certificate of the block after which Alpenglow began; its contents are not needed."""
+    """The certificate of the block after which Alpenglow began; its fields are not needed."""
 
 
 class PerformanceSample(msgspec.Struct, rename="camel"):
@@ -139,20 +139,20 @@ class PerformanceSample(msgspec.Struct, rename="camel"):
 class Treatment(StrEnum):
     """The handling of a request that received an error code.
 
-    For any code, a slot without its block becomes a gap after `chain.gap_after_s` if the node
-    delivers other blocks; otherwise ingest waits for the node.
+    Whatever the code, a slot whose block must exist but is missing becomes a gap after
+    `chain.gap_after_s` if the node delivers other blocks; otherwise ingest waits for the node.
     """
 
-    RETRY = "retry"  # after a pause, then later
-    NEWER_VERSION = "newer version"  # at once, with a higher maxSupportedTransactionVersion
+    RETRY = "retry"  # repeat after a pause; if all attempts fail, ask again later
+    NEWER_VERSION = "newer version"  # repeat at once, with a higher maxSupportedTransactionVersion
     SKIPPED = "skipped"  # continue: a later block proves the skip, or the slot is requested again
-    NOT_READY = "not ready"  # as for SKIPPED
+    NOT_READY = "not ready"  # the same as for SKIPPED
     GAP = "gap"  # record a gap once a later block proves that this slot had a block
-    STOP = "stop"  # at the start; later wait, because only an operator can help
+    STOP = "stop"  # at the start, stop; later, wait until an operator has helped
 
 
 class Code(msgspec.Struct, frozen=True):
-    """An error code of JSON-RPC: its name, the handling of the request, the operator's action."""
+    """A JSON-RPC error code: its name, the handling of the request, and advice to the operator."""
 
     name: str
     treatment: Treatment
@@ -239,7 +239,7 @@ class AcceptedVersion:
         self.newest = newest
 
     def rise(self, asked: int, message: str) -> bool:
-        """Raise the version after *asked* was refused; return False at the maximum."""
+        """Raise the accepted version after a refusal of *asked*; return False at the maximum."""
         if asked >= VERSION_MAX:
             return False
         named = VERSION_NAMED.search(message)
@@ -251,9 +251,9 @@ class AcceptedVersion:
         return True
 
 
-# A transaction without inner instructions has no swap, except of programs that show fills only in
-# the log.  Most transactions are short votes of this kind, which a search finds without parsing.
-# For long transactions the search costs more than it saves.
+# A transaction without inner instructions has no swap, unless its program shows fills only in the
+# log.  Most transactions are short votes without inner instructions: a search finds them without
+# parsing.  For long transactions the search costs more than it saves.
 NOTHING_CALLED: Final = b'"innerInstructions":[]'
 LOGGED: Final = [program.encode() for program in LOGGED_PROGRAMS]
 SEARCH_MAX: Final = 4096
@@ -266,7 +266,7 @@ FAILED: Final = "`$.meta.err`"
 
 
 class JsonInstruction(Instruction):
-    """A call of a program, its data as base58 text."""
+    """A call of a program; its data is base58 text."""
 
     accounts: list[Index]
     data: str
@@ -282,14 +282,14 @@ class JsonInnerInstructions(InnerInstructions):
 
 
 class LoadedAddresses(NodeRecord):
-    """The accounts added by the lookup tables."""
+    """The addresses that a transaction loads from lookup tables."""
 
     writable: list[str] = msgspec.field(default_factory=list)
     readonly: list[str] = msgspec.field(default_factory=list)
 
 
 class TransactionMeta(NodeRecord):
-    """The outcome of a transaction; the earlier balances are parsed on request."""
+    """The outcome of a transaction; the balances before it are parsed on request."""
 
     err: None = None
     inner_instructions: list[JsonInnerInstructions] | None = None
@@ -309,13 +309,13 @@ class TransactionMeta(NodeRecord):
 
 
 class MessageHeader(NodeRecord):
-    """The number of signers, which are the first accounts."""
+    """The header of a message: the number of signers, which are the first accounts."""
 
     num_required_signatures: Index = 1
 
 
 class TransactionMessage(NodeRecord, kw_only=True):
-    """The signed part."""
+    """The part of a transaction that is signed."""
 
     account_keys: list[str]
     header: MessageHeader | None = None
@@ -338,7 +338,7 @@ class JsonTransaction(NodeRecord, kw_only=True):
 
 
 class JsonEffects(Effects):
-    """Lamports and log in JSON."""
+    """The lamports and the log of a transaction, read from JSON."""
 
     pre_balances: list[int] = msgspec.field(default_factory=list)
     post_balances: list[int] = msgspec.field(default_factory=list)
@@ -374,9 +374,10 @@ class JsonTransactions(msgspec.Struct, frozen=True):
 
 
 def may_hold_swap(entry: bytes) -> bool:
-    """Return whether *entry* has inner instructions, or a program that logs its fills.
+    """Return whether *entry* has inner instructions, or names a program that logs its fills.
 
-    The argument is a copy, in which two searches are as fast as one pattern in the block.
+    *entry* is a copy of the bytes: two searches in it are as fast as one regular expression in the
+    raw block.
     """
     if NOTHING_CALLED not in entry:
         return True
@@ -389,7 +390,7 @@ def may_hold_swap(entry: bytes) -> bool:
 def read_effects(entry: bytes | msgspec.Raw) -> Effects:
     """Return the lamports and log of transaction *entry*.
 
-    Raises ValueError if they are not lists of numbers and of text.
+    Raises ValueError if the lamports are no lists of numbers, or the log is no list of texts.
     """
     try:
         return _EFFECTS.decode(entry).meta
@@ -400,7 +401,7 @@ def read_effects(entry: bytes | msgspec.Raw) -> Effects:
 def read_transaction(
     entry: bytes | msgspec.Raw, index: int
 ) -> Transaction | UnreadableTransaction | None:
-    """Return transaction *index* of its block, None if it failed.  Never raises."""
+    """Return the transaction at *index* of its block; None if it failed.  Never raises."""
     try:
         parsed = _TRANSACTION.decode(entry)
     except UNPARSABLE as error:

@@ -65,7 +65,7 @@ def list_applications(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """List applications, by default those that await approval, the oldest first."""
+    """List applications, by default those that await approval, oldest first."""
     wanted = _state(state)
     found = with_reviews(config, lambda reviews: _all(reviews, wanted))
     rows = [
@@ -130,7 +130,7 @@ def approve(
 
 @application_commands.command()
 def reject(number: Number, note: Note = "", config: ConfigFile = None) -> None:
-    """Reject an application; the applicant is notified if the e-mail address was confirmed."""
+    """Reject an application; notify the applicant if the e-mail address was confirmed."""
     checked_note = _checked(note)
     rejected = with_reviews(
         config,
@@ -141,9 +141,9 @@ def reject(number: Number, note: Note = "", config: ConfigFile = None) -> None:
 
 @application_commands.command()
 def reset(number: Number, config: ConfigFile = None) -> None:
-    """Revoke the key of an application, so that its secret can be exchanged once more.
+    """Revoke the key of an application, so that the secret can be exchanged again.
 
-    For an applicant who lost the response with the key.
+    For an applicant who has lost the response with the key.
     """
     application = with_reviews(
         config, lambda reviews: reviews.reset(SignupId(number), actor=COMMAND_LINE)
@@ -234,7 +234,7 @@ def list_users(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """List the accounts of people and agents, the newest first."""
+    """List the accounts of people and agents, newest first."""
     last = None if before is None else UserId(before)
     found = with_reviews(config, lambda reviews: reviews.users(before=last, limit=limit + 1))
     rows = [
@@ -268,7 +268,7 @@ def drop_second_factor(
     number: UserNumber,
     config: ConfigFile = None,
 ) -> None:
-    """Turn off two-factor sign-in of a person who lost phone, passkeys and recovery codes."""
+    """Turn off two-factor sign-in for a person who has lost phone, passkeys and recovery codes."""
     with_reviews(
         config, lambda reviews: reviews.drop_second_factor(UserId(number), actor=COMMAND_LINE)
     )
@@ -277,7 +277,7 @@ def drop_second_factor(
 
 @admin_commands.callback()
 def group() -> None:
-    """Make `admin` a group: without a callback, typer would drop the name of its only command."""
+    """Make `admin` a group: without a callback, typer would omit the name of its only command."""
 
 
 @admin_commands.command()
@@ -285,10 +285,10 @@ def create(
     email: Annotated[str, typer.Argument(help="E-mail address of the account.", metavar="EMAIL")],
     config: ConfigFile = None,
 ) -> None:
-    """Make the account of EMAIL an administrator, and the account itself if there is none.
+    """Make the account of EMAIL an administrator; create the account if there is none.
 
-    Asks for a password twice, or reads it from one line of standard input if that is no terminal.
-    An account whose e-mail address was verified keeps its own password.
+    Asks for a password twice, or reads one line if standard input is no terminal.  An account with
+    a verified e-mail address keeps its own password.
     """
     with refusing("EMAIL", UnusableEmailAddress):
         address = parse_email(email)

@@ -18,10 +18,10 @@ from mintscope import __version__
 
 
 def attach(hear: Callable[[bytes], None]) -> None:
-    """Pass each line from the parent on standard input to *hear*; at the end, send SIGTERM."""
+    """Call *hear* with each line that the parent writes to standard input; at its end, stop."""
 
     def watch() -> None:
-        # Not sys.stdin, because this thread would hold its lock when the process ends.
+        # Not sys.stdin: this thread would still hold the lock of sys.stdin when the process ends.
         with open(0, "rb", buffering=0, closefd=False) as lines:
             for line in lines:
                 hear(line)
@@ -33,8 +33,9 @@ def attach(hear: Callable[[bytes], None]) -> None:
 class Command(NamedTuple):
     """A command.
 
-    module    the name below mintscope.app, or the full name in mintscope_client
-    summary   the first sentence of its help, so that the list of commands imports no module
+    module    the name of its module below mintscope.app, or the full name of one in
+              mintscope_client
+    summary   the first sentence of its help; with it, the list of commands imports no module
     """
 
     module: str
@@ -159,9 +160,9 @@ COMMANDS: Final[Mapping[str, Command]] = {
 
 
 class _Commands(TyperGroup):
-    """Imports the module of a command only if needed, because all modules take a second.
+    """Imports the module of a command only if needed: all modules together take a second.
 
-    Typed with Any in place of types that typer does not publish.
+    The type Any stands for types that typer does not export.
     """
 
     @override
@@ -235,7 +236,7 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Attach the process to its parent if requested, before any command runs."""
+    """Before any command runs, attach the process to its parent if requested."""
     gc.enable()
     if attached:
         from mintscope.app.running.tracing import Siblings  # noqa: PLC0415 - loads the metrics
@@ -247,15 +248,15 @@ def root(
 def main() -> None:
     """Run the command line.
 
-    A crash writes no core file, because it would hold the pepper and recent requests.
+    A crash writes no core file, because a core file would contain the pepper and recent requests.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    gc.disable()  # until the command runs: collections while modules load take 0.1 s
+    gc.disable()  # until the command runs: collections during imports take 0.1 s
     run_command_line(app)
 
 
 def run_command_line(commands: typer.Typer) -> None:
-    """Run the command that the arguments name; exit 1 with one message on an expected error."""
+    """Run the command of the arguments; on an expected error, print one message and exit 1."""
     try:
         commands(prog_name="mintscope")
     except Exception as error:

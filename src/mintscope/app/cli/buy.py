@@ -1,6 +1,6 @@
-"""`mintscope buy`: pay a mintscope service from a wallet, as any buyer would.
+"""`mintscope buy`: pay a mintscope service from a wallet, with the protocol for all buyers.
 
-A pending payment is kept in a file: after an interruption the same command resumes it.
+A pending payment is stored in a file: after an interruption, the same command resumes it.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ app = typer.Typer()
 
 
 class BuyGroup(TyperGroup):
-    """Shows the help of its commands even if its own required options are missing."""
+    """A group that shows the help of its commands even if its own required options are missing."""
 
     @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -180,7 +180,7 @@ def _show_report(report: dict[str, Any]) -> None:
 def _run(
     context: typer.Context, buy: Callable[[Buyer], Awaitable[T]], show: Callable[[T], None]
 ) -> None:
-    """Buy and show the result, or print the failure and exit with EXIT_NOT_BOUGHT."""
+    """Buy and show the purchase; on a failure, print it and exit with EXIT_NOT_BOUGHT."""
     purchase: BuyOptions = context.obj
     kept = (
         f"It is kept in {purchase.folder}: the same command sends it again, and pays nothing twice."
@@ -188,7 +188,7 @@ def _run(
     try:
         with Journal(purchase.folder) as journal:
             show(asyncio.run(_buy(purchase, journal, buy)))
-            journal.tidy()  # only after the purchase was shown
+            journal.tidy()  # only after the purchase is shown
     except PendingError as cause:
         typer.echo(f"{cause}: run this command again. {kept}", err=True)
     except RefusedError as cause:
@@ -203,7 +203,7 @@ def _run(
 
 
 async def _buy(purchase: BuyOptions, journal: Journal, buy: Callable[[Buyer], Awaitable[T]]) -> T:
-    """Run *buy*; payments of earlier runs do not count against the limit of this run."""
+    """Run *buy*; payments of earlier runs do not count towards the limit of this run."""
     limit = purchase.wallet.limit
     limit = replace(limit, atoms_in_all=limit.atoms_in_all + journal.atoms)
     wallet = replace(purchase.wallet, limit=limit)

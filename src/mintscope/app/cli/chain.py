@@ -41,7 +41,7 @@ app = typer.Typer()
 GZIP_MAGIC: Final = b"\x1f\x8b"
 UNSAID: Final = msgspec.Raw(b"null")
 DIGITS: Final = Context(prec=28)
-# Files of a folder with other names are skipped, such as lists and notes beside recordings.
+# Files of a folder with other names, such as lists and notes, are skipped.
 NAMES_IN_FOLDERS: Final = (".json", ".json.gz")
 DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024  # uncompressed; a whole block takes about 7 MB
 
@@ -49,7 +49,7 @@ Number = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
 
 
 class Document(msgspec.Struct, rename="camel"):
-    """A getTransaction result, a getBlock result, or a JSON-RPC answer with one of them."""
+    """A getTransaction result, a getBlock result, or a JSON-RPC answer that contains one."""
 
     slot: Number | None = None
     block_time: Number | None = None
@@ -96,9 +96,9 @@ def _decode(path: Path) -> None:
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return *path*, or the sorted files of transactions and blocks if it is a folder.
+    """Return *path*, or the sorted JSON files in it and its folders if it is a folder.
 
-    Raises BadFile if the folder cannot be read or has no such files.
+    Raises BadFile if the folder cannot be read or has no JSON files.
     """
     if not path.is_dir():
         return [path]
@@ -118,7 +118,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def swaps(path: Path) -> Iterator[tuple[Swap, int | None, int | None]]:
-    """Yield the swaps of *path* with slot and time; report quarantined ones.  Raises BadFile."""
+    """Yield each swap of *path*, its slot and its time; print quarantined ones.  Raises BadFile."""
     for text, where in documents(path):
         document, raw = unwrap(text, where)
         decoded = read(document, raw, where)
@@ -138,7 +138,7 @@ def swaps(path: Path) -> Iterator[tuple[Swap, int | None, int | None]]:
 def documents(path: Path) -> Iterator[tuple[bytes, str]]:
     """Yield each JSON document of *path* and its position in the file.
 
-    If the first line is a document, each line is one; otherwise the file is one document.
+    If the first line is a document, each line is a document; otherwise the file is one document.
     """
     try:
         with opened(path) as file:
@@ -179,7 +179,7 @@ def is_json(text: bytes) -> bool:
 
 
 def unwrap(text: bytes | msgspec.Raw, where: str) -> tuple[Document, bytes | msgspec.Raw]:
-    """Return *text* as a document with its raw bytes, without any JSON-RPC response around it."""
+    """Return *text* as a document, and its raw bytes, without a JSON-RPC answer around it."""
     try:
         document = decode_json(text, DOCUMENT)
         if document.result != UNSAID:
@@ -191,7 +191,7 @@ def unwrap(text: bytes | msgspec.Raw, where: str) -> tuple[Document, bytes | msg
 
 
 def read(document: Document, raw: bytes | msgspec.Raw, where: str) -> Decoded:
-    """Return the decoded *document*."""
+    """Return the decoded transactions of *document*."""
     if document.transactions is not None:
         return decode_json_transactions(document.transactions)
     if document.transaction != UNSAID:
@@ -203,7 +203,7 @@ def read(document: Document, raw: bytes | msgspec.Raw, where: str) -> Decoded:
 
 
 def row(swap: Swap, slot: int | None, time: int | None) -> dict[str, Any]:
-    """Return the line to print for *swap*, with amounts and prices as strings to avoid rounding."""
+    """Return the fields to print for *swap*; amounts and prices are texts, to avoid rounding."""
     seen = oriented(swap)
     line: dict[str, Any] = {
         "signature": swap.signature,
@@ -237,19 +237,19 @@ def row(swap: Swap, slot: int | None, time: int | None) -> dict[str, Any]:
 
 
 def whole(amount: int, decimals: int | None) -> Decimal | None:
-    """Return *amount* raw units in whole tokens, None if the decimals are unknown."""
+    """Return *amount*, in raw units, as whole tokens; None if *decimals* is None."""
     if decimals is None:
         return None
     return DIGITS.divide(Decimal(amount), DIGITS.power(Decimal(10), decimals))
 
 
 def ratio(quote: Decimal, base: Decimal) -> str:
-    """Return *quote* per *base*, without the trailing zeros of rounding to 28 digits."""
+    """Return *quote* per *base*, rounded to 28 digits, without trailing zeros."""
     price = DIGITS.divide(quote, base).normalize(DIGITS)
     return f"{price:f}" if price == price.to_integral_value() else str(price)
 
 
-GAPS_MAX: Final = 1_000  # read by one command
+GAPS_MAX: Final = 1_000  # the most gaps that one command reads
 
 gap_commands = typer.Typer(help="Slots that no source could deliver.", no_args_is_help=True)
 app.add_typer(gap_commands, name="gaps")
@@ -269,7 +269,7 @@ def list_gaps(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """List the newest gaps that are open: candles lack the swaps of their slots."""
+    """List the newest open gaps; candles lack the swaps of their slots."""
     found = with_market(config, lambda market: market.gap_mends.newest(limit))
     columns = ("first", "last", "slots", "reason", "attempts", "given_up", "words")
     print_rows(columns, [_row(each) for each in found], as_json=as_json)
@@ -285,9 +285,9 @@ def fill(
 ) -> None:
     """Find the blocks of open gaps, and backfill the tokens that traded in them again.
 
-    The node is chain.second_rpc_url, else chain.rpc_url. The cost of each backfill is shown and
-    confirmed. Works while the service runs; the same command resumes after an interruption. Exits
-    with 1 while a gap is left open.
+    The node is chain.second_rpc_url, else chain.rpc_url. The cost of each backfill is shown, and
+    must be confirmed. Works while the service runs; after an interruption, the same command
+    resumes. Exits with 1 if a gap is left open.
     """
     settings = configured(config).config
     if settings.chain.source == "files":
@@ -308,7 +308,7 @@ def fill(
 
 @dataclass(frozen=True, kw_only=True)
 class Filling:
-    """One run of `gaps fill`; it reads from the first node of *config*."""
+    """One run of `gaps fill`; blocks are read from the first node of *config*."""
 
     config: Config
     rate_pools: Sequence[str]
@@ -335,7 +335,7 @@ class Filling:
         return left == 0
 
     async def _look(self, market: Market, gap: Gap) -> set[Mint] | None:
-        """Return the tracked mints that traded in *gap*, None if the gap cannot be filled now."""
+        """Return the tracked mints that traded in *gap*; None if *gap* cannot be filled now."""
         folded = (await market.reader.overview()).folded_slot
         first_settled = await settled(market.reader, gap.last)
         if folded is None or first_settled is None or folded < first_settled:
@@ -354,7 +354,7 @@ class Filling:
         return followed
 
     async def _read(self, market: Market, mint: Mint, slot: Slot) -> bool:
-        """Backfill *mint* again, unless it was read since *slot*; return whether it is joined."""
+        """Backfill *mint*, unless it was backfilled since *slot*; return whether it is joined."""
         if await _is_read(market, mint, slot):
             return True
         giving = Giving(
@@ -409,8 +409,9 @@ def programs(
 ) -> None:
     """List the programs whose swaps are read, those that the configuration adds among them.
 
-    With --unread: calls that gave no swap and should have, and programs that are not listed; the
-    most value first. The swaps of an `unknown_program` are read from their transfers.
+    With --unread: calls that should have been swaps but could not be read, and programs that are
+    not listed; those with the most value first. The swaps of an `unknown_program` are read from
+    their transfers.
     """
     if unread:
         _print_unread(config, limit, as_json=as_json)

@@ -97,7 +97,7 @@ def in_force(loaded: Loaded) -> Iterator[str]:
 
 
 def facts_in_force(loaded: Loaded) -> Iterator[dict[str, str]]:
-    """Yield the settings in a form for programs: values in TOML, secrets masked."""
+    """Yield the fields of each setting, for programs: values in TOML, secrets masked."""
     for _, _, group in settings():
         for setting in group:
             value = shown(setting.value(loaded.config))
@@ -165,7 +165,7 @@ def shown(value: Any) -> str:
 
 
 def _seen(secret: str) -> str:
-    """Return scheme, host and port of the URL *secret*; parts that may hold a key are masked."""
+    """Return scheme, host and port of the URL *secret*; parts that may contain a key are masked."""
     address = urlsplit(secret)
     if not address.scheme or not address.hostname:
         return '"(secret)"'

@@ -1,4 +1,4 @@
-"""`mintscope credits`: issue and show credit tokens."""
+"""The command `mintscope credits`: issues and shows credit tokens."""
 
 from collections.abc import Sequence
 from secrets import token_bytes

@@ -36,7 +36,7 @@ LINE_EVERY_PERCENT: Final = 10
 class Bar:
     """A progress bar on a terminal; elsewhere, an occasional line.
 
-    total   approximate number of transactions; more may be read
+    total   the approximate number of transactions; the actual number may be larger
     """
 
     def __init__(self, total: int) -> None:
@@ -173,7 +173,7 @@ def read(
 
 
 def backfill_token(giving: "Giving", config: ConfigFile) -> None:
-    """Run a backfill as `history MINT` does, or end the command with a message."""
+    """Run a backfill, the same as `history MINT`; on a failure, end the command with a message."""
     settings = configured(config).config
     if settings.chain.source == "files":
         stop("a backfill needs a node: chain.source is files")
@@ -186,7 +186,7 @@ def backfill_token(giving: "Giving", config: ConfigFile) -> None:
 
 
 def days_ago(days: float) -> UnixS:
-    """Return the moment *days* before now."""
+    """Return the time *days* days ago."""
     return UnixS(SystemClock().now() // SECOND_MS - int(days * DAY_S))
 
 
@@ -194,11 +194,12 @@ def days_ago(days: float) -> UnixS:
 class Giving:
     """One backfill to run, with its options.
 
-    from_time    start of the time to read
-    pools        pools of the mint; by default all that are found
-    rate_pools   pools of SOL and dollars; by default the busiest in the log
-    again        read it even if the mint has candles since then, which are replaced
-    incomplete   join it even if the node does not return every transaction
+    from_time    the time at which the backfill begins
+    pools        pools of the mint; empty: all that are found
+    rate_pools   pools of SOL and dollars; empty: the busiest pool in the log
+    again        whether to read the history even if the mint has candles since *from_time*; they
+                 are replaced
+    incomplete   whether to join the history even if the node does not return every transaction
     """
 
     mint: Mint
@@ -211,9 +212,9 @@ class Giving:
     incomplete: bool = False
 
     async def run(self, market: Market, config: Config) -> Stage:
-        """Survey, confirm, read, and wait up to a minute for ingest to join the result.
+        """Survey the backfill, ask for confirmation, read it, and wait until ingest has joined it.
 
-        Raises    ValueError if there is nothing to read; SourceError
+        The wait is at most a minute.  Raises ValueError if there is nothing to read; SourceError.
         """
         self.from_time = await begin_of(market, self.mint, self.from_time, again=self.again)
         async with (
@@ -260,7 +261,7 @@ class Giving:
         return cost
 
     async def _joined(self, market: Market) -> Stage:
-        """Wait up to a minute for ingest; return the stage: joined, reading, or ready."""
+        """Wait up to a minute for ingest to join the backfill; return its stage."""
         stage = Stage.READY
         for _ in range(int(JOIN_WAIT_S / LOOK_S)):
             job = await market.history.one(self.mint)
@@ -271,7 +272,7 @@ class Giving:
                 break
             await asyncio.sleep(LOOK_S)
         if stage is Stage.READING:
-            await asyncio.sleep(AGAIN_S)  # the log began less than a minute ago, or has moved on
+            await asyncio.sleep(AGAIN_S)  # the log began less than a minute ago, or has advanced
         return stage
 
     async def _report(self, market: Market, stage: Stage, calls: int) -> None:
@@ -316,10 +317,10 @@ def import_candles(
     ],
     config: ConfigFile = None,
 ) -> None:
-    """Put candles of a file before the first own one of MINT.
+    """Put the candles of a file before the service's first own candle of MINT.
 
-    They never replace own ones, and are marked as imported. Works while the service runs: ingest
-    takes them in once MINT has a candle of its own.
+    Imported candles never replace own candles, and are marked as imported. Works while the service
+    runs: ingest joins them once it has an own candle of MINT.
     """
     with refusing("MINT", InvalidTokenAddress):
         parsed = parse_mint(mint)

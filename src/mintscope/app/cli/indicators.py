@@ -1,4 +1,4 @@
-"""`mintscope indicators` and `report`: values from the same kernels that serve requests."""
+"""`mintscope indicators` and `report`: values computed by the kernels that the service uses."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ from mintscope.market.series.series import FURTHER
 
 app = typer.Typer()
 
-# A greater time is not in seconds.
+# A larger time is not in seconds.
 TIME_MAX: Final = 99_999_999_999
 VOLUME_MAX: Final = 2**63 - 1
 PERIOD_MAX: Final = 1_000_000
@@ -85,7 +85,7 @@ def report(
     integers joined by one of : . / _ or a space, such as slot:transaction:outer:inner;
     swaps of equal key keep the order of the file.  An empty price counts as volume only.
     volume is an integer of quote units, side is buy or sell.  An optional column price_sol
-    gives price.sol, which is null otherwise.
+    gives price.sol, which is null without it.
     """
     try:
         swaps = [swap for swap in _swaps(path) if swap.time <= at]
@@ -96,7 +96,8 @@ def report(
     values = _snapshot(swaps, UnixS(at))
     data = msgspec.to_builtins(report_of(Mint(""), values, UnixS(at)))
     del data["token"]
-    data["price"] = {unit: data["price"][unit] for unit in ("usd", "sol")}  # without pool fields
+    # Only fields that do not need pools.
+    data["price"] = {unit: data["price"][unit] for unit in ("usd", "sol")}
     if isnan(data["price"]["sol"]):
         data["price"]["sol"] = None
     print(msgspec.json.encode(data).decode())
@@ -149,7 +150,7 @@ def _price(row: Row, column: str, default: float) -> float:
 
 
 def _timeframe(values: list[float], periods: Periods) -> dict[str, Any]:
-    """Return a timeframe object with the keys of *periods*."""
+    """Return the values of a timeframe by name; names of EMAs contain their *periods*."""
     size = len(periods.ema)
     v = [None if isnan(value) else value for value in values]
     return {

@@ -1,4 +1,4 @@
-"""Output of commands, and functions that end a command."""
+"""Prints the output of commands, and ends commands."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ __all__ = ["NONE", "AsJson", "Cell", "print_json", "print_rows", "visible"]
 EXIT_NOT_DONE: Final = 1
 EXIT_BAD_INPUT: Final = 2
 LINES: Final = 1_000
-LINES_MAX: Final = 100_000  # about 10 MB
+LINES_MAX: Final = 100_000  # lines of output, about 10 MB
 NUMBER_MAX: Final = 2**63 - 1
 
 Limit: TypeAlias = Annotated[
@@ -25,7 +25,7 @@ Limit: TypeAlias = Annotated[
 
 @contextmanager
 def refusing(parameter: str, *kinds: type[Exception]) -> Iterator[None]:
-    """Turn an error of *kinds* into a usage error about *parameter* of the command."""
+    """If the block raises an error of *kinds*, report it as a usage error about *parameter*."""
     try:
         yield
     except kinds as error:
@@ -39,7 +39,7 @@ def stop(message: str, exit_code: int = EXIT_BAD_INPUT) -> NoReturn:
 
 
 def tell_more(option: str, names: Sequence[int | str], limit: int) -> None:
-    """Print on stderr the option for more than the first *limit* of *names*, if there are more."""
+    """If there are more than *limit* *names*, print on stderr the option that shows the rest."""
     if len(names) > limit:
         typer.echo(f"there are more: {option} {names[limit - 1]}", err=True)
 

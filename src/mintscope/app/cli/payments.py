@@ -87,10 +87,10 @@ def find(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Show the outcome of payments: amount, time, purchase, present holder, and advice.
+    """Show the outcome of payments: amount, time, purchase, present holder, and what to do.
 
-    Only reads: the store, and the chain if payments are configured.  Prints a text for the
-    customer with each payment.  Exit code 1 if nothing was found.
+    Reads the store, and the chain if payments are configured; changes nothing.  Prints a text for
+    the customer with each payment.  Exits with 1 if nothing was found.
     """
     settings = configured(config).config
     text = what.strip()
@@ -110,7 +110,7 @@ def find(
 
 
 async def _wanted(text: str, money: Money) -> tuple[str, Wanted]:
-    """Return the kind of *text*, in words, and the search for that text."""
+    """Return the kind of *text* in words, such as "wallet", and the search for it."""
     if _is_base58(text, Ed25519):
         return "signature", Wanted(signatures=[Signature(text)])
     if _is_base58(text, Pubkey):
@@ -151,7 +151,7 @@ def _is_base58(text: str, kind: type[Ed25519] | type[Pubkey]) -> bool:
 
 
 async def _looked_up(settings: Config, money: Money, wanted: Wanted, kept: Kept) -> list[Facts]:
-    """Return the facts of each stored payment, or of the chain if a signature is not stored."""
+    """Return facts of each stored payment found, or else what the chain knows of the signature."""
     clock = SystemClock()
     signatures = [each.signature for each in kept.payments]
     answers = await ask_chain(settings, money, clock, signatures, has_row=True)
@@ -217,12 +217,12 @@ def _advised(advice: Advice) -> Facts:
 
 
 def _amount(atoms: int, asset: Mint | None, terms: PaymentsConfig) -> str:
-    """Return *atoms* in whole tokens if this service accepts the token."""
+    """Return *atoms* of *asset* as text: in whole tokens if this service accepts the token."""
     return assets_of(terms).amount(atoms, asset).replace(",", "")
 
 
 def _places(looked: str, wanted: Wanted, kept: Kept) -> Facts:
-    """Return the extent of the search, which is shown with the results."""
+    """Return facts about the search, such as the numbers of rows searched, for the output."""
     return {
         "by": looked,
         "wallets": len(wanted.payers),
@@ -305,7 +305,7 @@ def sales_status(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
 
 @sales_commands.command("resume")
 def sales_resume(config: ConfigFile = None) -> None:
-    """Resume sales.  Find out first what stopped them, or the next audit stops them again."""
+    """Resume sales.  First remove the reason why they stopped, or the next audit stops them."""
     payments = configured(config).config.payments
 
     async def resume(money: Money) -> str:
@@ -317,10 +317,11 @@ def sales_resume(config: ConfigFile = None) -> None:
 
 @sales_commands.command("orphans")
 def sales_orphans(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
-    """List the payments on chain that have no row here: they are newer than the restored backup.
+    """List the payments on chain without a row here; they are newer than the restored backup.
 
-    A payment whose BOUGHT is known stops nothing: its buyer gets it with the payment and its key,
-    or with the wallet that paid.  `adopt` and `acknowledge` settle a payment for good.
+    A payment whose BOUGHT is known does not stop sales: the buyer gets the purchase with the
+    payment and its key, or with the wallet that paid.  `adopt` and `acknowledge` settle a payment
+    for good.
     """
     orphans = with_money(config, lambda money: money.books.orphans())
     rows = [
@@ -336,9 +337,9 @@ def sales_adopt(
 ) -> None:
     """Hand out the purchase of the payment SIGNATURE, to the wallet that paid.
 
-    The chain is asked.  The wallet moves the credits to a credit token of its own with POST
-    /v1/credits/rotate.  A payment of a single report becomes one credit.  Adopting a payment
-    again changes nothing.
+    The payment is read from the chain.  The wallet moves the credits to a credit token of its own
+    with POST /v1/credits/rotate.  A payment of a single report becomes one credit.  Adopting a
+    payment again changes nothing.
     """
     found = _parsed(signature)
 
@@ -381,8 +382,8 @@ def sales_acknowledge(
 ) -> None:
     """Settle the payment SIGNATURE in another way, for good: it no longer buys anything here.
 
-    For a payment that was refunded, or made up for with `mintscope credits issue`.  Audits do not
-    speak of it again.  Acknowledging a payment again changes nothing.
+    For a payment that was refunded, or made up for with `mintscope credits issue`.  Later audits do
+    not report the payment.  Acknowledging a payment again changes nothing.
     """
     found = _parsed(signature)
     if not note.strip() or len(note) > NOTE_LENGTH_MAX or not note.isprintable():

@@ -80,8 +80,8 @@ def copy_all(
 ) -> None:
     """Copy a stopped installation to another engine, and compare every row.
 
-    A password in a PLACE can be seen by every user of the machine while the command runs; in a file
-    it cannot.
+    While the command runs, every user of the machine can see a password in a PLACE, but not one in
+    a file.
     """
     with in_words(), showing_progress() as progress:
         sums = places.copy_installation(_place(source), _place(target), progress)
@@ -152,7 +152,7 @@ def _place(text: str) -> str:
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """End the command with one message if the block fails."""
+    """End the command with one message if the block raises an error."""
     try:
         yield
     except (UnusableStore, OSError, ServiceUnavailable) as error:
@@ -222,7 +222,7 @@ def take(
 ) -> None:
     """Copy the installation, which may be running, into a new folder: `mintscope backup` alone.
 
-    With DIR or `backup.to` backups rotate, by `backup.kept_max` and `backup.keep_days`.
+    With DIR or `backup.to`, old backups are deleted, by `backup.kept_max` and `backup.keep_days`.
     """
     loaded = configured(config).config
     into = root or loaded.backup.to
@@ -284,7 +284,7 @@ def verify(
     """Restore a backup into a scratch folder, audit it, and show its contents; exit 1 if unsound.
 
     Only the settings of the installation are read, and nothing is changed.  Several backups are
-    verified one after the other, up to the first unsound one; --json prints an object for each.
+    verified one after the other, until one is unsound; --json prints an object for each.
     """
     loaded = configured(config).config
     for folder in folders:
@@ -355,7 +355,7 @@ def upgrade(
 ) -> None:
     """Upgrade the store to this version, or show the cost of the upgrade.
 
-    --check upgrades and times a copy of the store, and leaves the store as it is.
+    --check upgrades a copy of the store and measures the time; the store itself stays unchanged.
     """
     settings = configured(config).config
     now = SystemClock().now()
@@ -454,9 +454,9 @@ def _words(found: Plan, now: UnixMs) -> Iterator[str]:
 
 
 def _listed(settings: Config) -> int | str:
-    """Store a snapshot of the list; a failure only makes the first start of an api slower.
+    """Store a snapshot of the list, so that the first api starts faster.
 
-    Return the number of its tokens, or the reason for the failure.
+    Returns the number of tokens in the snapshot, or the reason why it was not stored.
     """
     try:
         with without_log():

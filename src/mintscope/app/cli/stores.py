@@ -1,4 +1,4 @@
-"""Access of commands to the stores of the installation, even while the service runs."""
+"""Gives commands access to the stores of the installation, even while the service runs."""
 
 import asyncio
 import os
@@ -34,9 +34,9 @@ T = TypeVar("T")
 def with_market(
     file: ConfigFile, work: Callable[[Market], Awaitable[T]], *, creates: bool = False
 ) -> T:
-    """Return the result of *work*; print one message and exit 1 if the store fails.
+    """Return the result of *work* on the market; if the store fails, print a message and exit 1.
 
-    creates   *work* may begin a new installation; otherwise a folder without data is refused
+    creates   whether *work* may create an installation; if False, a folder without data is refused
     """
     settings = configured(file).config
     return _run(_own_market(settings, creates=creates), work)
@@ -45,7 +45,7 @@ def with_market(
 def with_money(
     file: ConfigFile, work: Callable[[Money], Awaitable[T]], *, creates: bool = False
 ) -> T:
-    """Return the result of *work*, as `with_market` does."""
+    """Do the same as `with_market`, with the stores of money."""
     settings = configured(file).config
     return _run(_own_money(settings, creates=creates), work)
 
@@ -80,7 +80,7 @@ def _expect_data(place: Place) -> None:
 def with_reviews(
     file: ConfigFile, work: Callable[[Reviews], Awaitable[T]], *, creates: bool = False
 ) -> T:
-    """Return the result of *work*, as `with_market` does."""
+    """Do the same as `with_market`, with the reviews of applications and users."""
     try:
         return with_money(
             file,
@@ -107,7 +107,7 @@ def _run(store: AbstractAsyncContextManager[S], work: Callable[[S], Awaitable[T]
 
 @contextmanager
 def without_log() -> Iterator[None]:
-    """Disable logging, because a command prints one line about each failure."""
+    """Disable logging during the block, because a command itself prints a line about a failure."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(CRITICAL))
     try:

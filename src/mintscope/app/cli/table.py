@@ -1,6 +1,6 @@
-"""The command `mintscope secrets`, and the CSV files that people write for other commands.
+"""The command `mintscope secrets`, and a reader of CSV files that people write for other commands.
 
-Every malformed cell is reported, and no value is guessed.  Columns are found by name, in any order;
+A malformed cell is reported, and no value is guessed.  Columns are found by name, in any order;
 other columns and blank lines are ignored.
 """
 
@@ -29,7 +29,7 @@ NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4}
 
 
 class BadTable(Exception):
-    """A problem in a table: file, line, column, the expected value and the actual one."""
+    """A problem in a table; the message has file, line, column, expected value and actual value."""
 
 
 class Row:
@@ -41,25 +41,25 @@ class Row:
         self._cells = cells
 
     def text(self, column: str) -> str:
-        """Return the cell, empty if the table does not have this column."""
+        """Return the cell in *column*; "" if the table does not have the column."""
         return self._cells.get(column, "")
 
     def integer(self, column: str, minimum: int, maximum: int) -> int:
-        """Return the cell as an integer.  Raises BadTable."""
+        """Return the cell in *column* as an integer of this range.  Raises BadTable."""
         text = self.text(column)
         if INTEGER.fullmatch(text) is None or not minimum <= int(text) <= maximum:
             raise self.bad(column, f"an integer from {minimum} to {maximum}")
         return int(text)
 
     def number(self, column: str, maximum: float) -> float:
-        """Return the cell as a number from 0 to *maximum*.  Raises BadTable."""
+        """Return the cell in *column* as a number from 0 to *maximum*.  Raises BadTable."""
         text = self.text(column)
         if NUMBER.fullmatch(text) is None or not 0.0 <= float(text) <= maximum:
             raise self.bad(column, f"a number from 0 to {maximum:g}")
         return abs(float(text))  # avoids negative zero
 
     def bad(self, column: str, expected: str) -> BadTable:
-        """Return the error about a cell."""
+        """Return the error that the cell in *column* is not as *expected*."""
         return BadTable(
             f"{self._path}, line {self._line}, column {column}:"
             f" expected {expected}, was {shown(self.text(column))}"
@@ -67,7 +67,7 @@ class Row:
 
 
 def rows(path: Path, required: Sequence[str]) -> Iterator[Row]:
-    """Yield the lines of the table at *path* with the *required* columns.  Raises BadTable."""
+    """Yield the lines of the table at *path*, which must have the *required* columns."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             yield from _rows(path, file, required)
@@ -81,7 +81,7 @@ def rows(path: Path, required: Sequence[str]) -> Iterator[Row]:
 
 
 def shown(text: str) -> str:
-    """Return *text* quoted, shortened if it is long."""
+    """Return *text* in quotation marks; a long text is shortened."""
     if not text:
         return "empty"
     return repr(text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "...")
@@ -155,10 +155,10 @@ def rotate(
     ] = False,
     config: ConfigFile = None,
 ) -> None:
-    """Draw a new secret from which quotes and receipts derive; credentials stay good.
+    """Draw a new secret from which quotes and receipts derive; credentials stay valid.
 
-    Kept in the file `roots` of data_dir, which a service reads at its start.  With several
-    machines: --print, and let it begin once all of them have it.
+    The secret is stored in the file `roots` of data_dir, which a service reads at its start.  If
+    there are several machines, use --print, and copy the secret to all of them before it begins.
     """
     since_s = SystemClock().now() // SECOND_MS + minutes * MINUTE_S
     root = Root(since_s, token_bytes(ROOT_BYTES))

@@ -52,13 +52,15 @@ Mints = Annotated[list[str], typer.Argument(help="Mint addresses.", metavar="MIN
 class Shown(msgspec.Struct, rename="camel"):
     """The output of `tokens show`; times are Unix seconds.
 
-    tracked_since   time of the slot after which swaps count; None: from the first slot
-    listed          whether an operator listed the mint, so that no rule drops it
-    price           None until a swap sets a price
+    tracked_since   time of the slot after which swaps count; None: all swaps count
+    listed          whether an operator has listed the mint, so that it stays tracked whatever its
+                    volume
+    price           the last price; None until a swap sets a price
     last_swap       time of the newest swap that counted
-    imported        imported candles before the first own candle, by timeframe
-    history_missing transactions of its backfill that the node listed and never returned
-    facts           metadata of the mint, with the slot of the read; None before the first read
+    imported        the imported candles before the first own candle, by timeframe
+    history_missing number of transactions of its backfill that the node listed but never returned
+    facts           metadata of the mint, with the slot at which they were read; None before the
+                    first read
     """
 
     mint: Mint
@@ -88,7 +90,7 @@ def add(
     yes: Yes = False,
     config: ConfigFile = None,
 ) -> None:
-    """Track MINT..., from the next block on.
+    """Track MINT..., beginning with the next block.
 
     An address that is no mint is refused. Works while the service runs.
     """
@@ -138,7 +140,7 @@ def list_mints(
 ) -> None:
     """List the mints that are tracked, by address, and when each timeframe has all indicators.
 
-    That is the earliest moment: each bucket without a swap moves it on.
+    This is the earliest time: each bucket without a swap delays it by one bucket.
     """
     rows = with_market(config, lambda market: _lines(market, after, limit + 1))
     columns = ("mint", "by", "since", "lastSwap", *(f"{each}Ready" for each in Timeframe))
@@ -170,9 +172,9 @@ def _days(text: str) -> float:
 
 
 def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
-    """Return the facts of *mints* from the node; end the command if one is not a mint.
+    """Return the facts of *mints* from the node; end the command if one of them is not a mint.
 
-    If the node does not answer, nothing is refused: ingest reads the facts later.
+    If the node does not answer, no mint is refused, and ingest reads the facts later.
     """
     chain = configured(config).config.chain
     if chain.source == "files":
@@ -211,7 +213,7 @@ async def _show(market: Market, mint: Mint) -> Shown | None:
 
 
 async def _lines(market: Market, after: str, count: int) -> list[tuple[output.Cell, ...]]:
-    """Return up to *count* lines, loading a limited number of states into memory at a time."""
+    """Return up to *count* lines; only PART states at a time are in memory."""
     tip = await market.reader.tip()
     rows: list[tuple[output.Cell, ...]] = []
     while count > len(rows):
@@ -234,7 +236,7 @@ async def _lines(market: Market, after: str, count: int) -> list[tuple[output.Ce
 
 
 def _readiness(tracked: TrackedMint, now: UnixS | None) -> list[str | None]:
-    """Return "now" or the earliest ready time for each timeframe; None if *now* is None."""
+    """Return for each timeframe when it is ready at the earliest: "now", a time, or None."""
     if now is None:
         return [None] * len(Timeframe)
     moments = ready_from(tracked.state, now).values()
@@ -242,7 +244,7 @@ def _readiness(tracked: TrackedMint, now: UnixS | None) -> list[str | None]:
 
 
 def _report(loaded: LoadedMint, now: UnixS) -> TokenReport | None:
-    """Return the report that the API would serve for *loaded*, even with little data."""
+    """Return the report on *loaded*; unlike the API, also if there is little data."""
     engine = Engine(1)
     engine.load(0, loaded)
     values = engine.snapshot(0, now)
@@ -287,8 +289,8 @@ def export_day(
 ) -> None:
     """Write the candles of DAY, of every tracked mint, to files of up to a million rows.
 
-    A candle has the columns of `candles?format=csv`, after its mint. A file that is there is
-    written again. Works while the service runs. Parquet and Arrow need the extra `tables`.
+    A candle has the columns of `candles?format=csv`, after its mint. An existing file is
+    overwritten. Works while the service runs. Parquet and Arrow need the extra `tables`.
     """
     if tf not in WIDTHS:
         output.stop(f"--tf: expected one of {', '.join(WIDTHS)}; was {tf}")
@@ -317,7 +319,7 @@ def export_day(
 
 
 async def _tables(market: Market, within: Range) -> AsyncIterator[tuple[int, Table]]:
-    """Yield the candles *within* the range, sorted by mint, as numbered tables."""
+    """Yield tables with the candles *within* the range, sorted by mint; each has its number."""
     number = 1
     rows = 0
     tables: list[Table] = []

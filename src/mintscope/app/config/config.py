@@ -1,4 +1,4 @@
-"""Every setting: its name with the unit, its default, its bounds, its meaning."""
+"""Every setting: its name with its unit, its default, its bounds, its meaning."""
 
 from typing import Literal
 

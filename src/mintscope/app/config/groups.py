@@ -96,7 +96,8 @@ def _as_shard(text: str) -> str:
     try:
         return str(parse_shard(text))
     except ValueError as error:
-        raise ValueError(str(error).partition("; was ")[0]) from error  # the value is added later
+        # `load._problem` adds the value to the message.
+        raise ValueError(str(error).partition("; was ")[0]) from error
 
 
 class MarketConfig(Section):
@@ -350,5 +351,5 @@ class Config(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Give the environment priority over the file, whose settings arrive as arguments."""
+        """Give the environment priority over the file; settings of the file come as arguments."""
         return env_settings, init_settings

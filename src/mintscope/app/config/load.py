@@ -1,7 +1,7 @@
 """Configuration from file, environment and secret files.
 
-A secret setting `x` may have a sibling `x_file`, the file that holds it. The files are read once,
-together with the configuration.
+For a secret setting `x`, there may be a setting `x_file`, which names a file with the secret.  The
+files are read once, together with the configuration.
 """
 
 import ast
@@ -32,11 +32,12 @@ from mintscope.kit.errors import NeedsOperator
 from mintscope.market.shard import WHOLE
 from mintscope_client.keypair import parse_keypair
 
-OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP  # root may own it; the service's group may read it
+# Root may own the file, and the service's group may read it.
+OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP
 
 
 def guessable(config: Config) -> list[str]:
-    """Return a problem for each guessable secret of *config*, without showing the secret."""
+    """Return a problem for each secret of *config* that can be guessed, but not the secret."""
     return [f"{key}: expected a secret of your own; {flaw}" for key, flaw in _flaws(config)]
 
 
@@ -106,7 +107,7 @@ def expect_closed(file: Path) -> None:
     try:
         mode = stat.S_IMODE(file.stat().st_mode)
     except OSError:
-        return  # the read of the file reports the reason
+        return  # reading the file will report the reason
     if mode & OTHERS:
         raise OpenSecret(
             f"expected {file} to be closed to other users, for it holds secrets; its mode is"
@@ -115,13 +116,13 @@ def expect_closed(file: Path) -> None:
 
 
 ENDING: Final = "_file"
-# A keypair file of Solana, which is read at each use.
+# A keypair file of Solana: it is read whenever the key is needed.
 READ_ELSEWHERE: Final = "payments.fee_payer_file"
 BYTES_MAX: Final = 65_536
 
 
 class UnusableSecretFile(ValueError):
-    """A file does not hold a secret; the message names the expected form, but no contents."""
+    """A file has no usable secret; the message names the expected form, but no contents."""
 
 
 def secret_files(
@@ -130,7 +131,7 @@ def secret_files(
     """Yield each secret setting that comes from a file, with the file.
 
     known   the keys of all settings
-    value   returns the value of a key
+    value   returns the value of the setting with a key
     """
     for key in known:
         secret = key.removesuffix(ENDING)
@@ -141,9 +142,9 @@ def secret_files(
 
 
 def read_secret(path: Path) -> str:
-    """Return the text in *path*; each line is one item of a list.
+    """Return the secret in *path*; lines become the items of a list, separated by commas.
 
-    Raises UnusableSecretFile
+    Raises UnusableSecretFile.
     """
     try:
         expect_closed(path)
@@ -180,7 +181,7 @@ DEFAULT_FILE: Final = Path("mintscope.toml")
 
 
 class ConfigError(Exception):
-    """The configuration is unusable; `problems` has one message for each reason."""
+    """The configuration is unusable; *problems* has a message for each reason."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("\n".join(problems))
@@ -188,7 +189,7 @@ class ConfigError(Exception):
 
 
 class Origin(StrEnum):
-    """The origin of a value."""
+    """The origin of a setting's value."""
 
     DEFAULT = "default"
     FILE = "file"
@@ -206,12 +207,12 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it."""
+        """The environment variable for this setting."""
         return _variable(self.key)
 
     @property
     def meaning(self) -> str:
-        """Its meaning, in one line."""
+        """The meaning of the setting, in one line; "" if it has no text."""
         return _meanings(self.model).get(self.key.rpartition(".")[2], "")
 
     def value(self, config: Config) -> Any:
@@ -250,7 +251,7 @@ def _variable(key: str) -> str:
 def _meanings(model: type[Config | Section]) -> dict[str, str]:
     """Return the text below each setting of *model*, in one line.
 
-    pydantic can read the texts, too, but would do so in every process, which takes 30 ms.
+    pydantic could read the texts too, but it would do so in every process, which takes 30 ms.
     """
     (declared,) = ast.parse(inspect.getsource(model)).body
     assert isinstance(declared, ast.ClassDef)
@@ -271,8 +272,8 @@ def _section(field: FieldInfo) -> type[Section] | None:
 def load(path: Path | None = None) -> Loaded:
     """Read the configuration.
 
-    path     the TOML file; by default that of MINTSCOPE_CONFIG, else mintscope.toml if it exists
-    Raises ConfigError with every problem found.
+    path     the TOML file; None: the file in MINTSCOPE_CONFIG, else mintscope.toml if it exists
+    Raises   ConfigError with every problem that was found
     """
     environ = {
         name.upper(): value
@@ -322,7 +323,7 @@ def _secrets(
 
 
 def child_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment with *settings* in place of all its own settings."""
+    """Return this process's environment with *settings* in place of its settings of mintscope."""
     inherited = {
         name: value
         for name, value in os.environ.items()  # noqa: TID251 - handed on, not read
@@ -336,14 +337,15 @@ def _read(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as cause:
         raise ConfigError([f"{file}: cannot be read: {cause.strerror}"]) from cause
-    except (ValueError, RecursionError) as cause:  # bad TOML, bad UTF-8, long numbers, deep nesting
+    # Invalid TOML or UTF-8, long numbers, deep nesting.
+    except (ValueError, RecursionError) as cause:
         raise ConfigError([f"{file}: expected TOML; {cause}"]) from cause
 
 
 def _unknown_variables(environ: Mapping[str, str], known: Mapping[str, Setting]) -> list[str]:
-    """Return a problem for each unknown variable, because a misspelled setting has no effect."""
+    """Return a problem for each unknown variable: a misspelled setting would have no effect."""
     variables = [setting.variable for setting in known.values()]
-    # pydantic reports unknown names below a section.
+    # Unknown names below a section are reported by pydantic.
     sections = tuple(f"{PREFIX}{name.upper()}" for name, _, _ in settings() if name)
     return [
         f"{name}: no such setting{_nearest(name, variables)}"
@@ -359,7 +361,7 @@ def _problem(
     environ: Mapping[str, str],
     known: Mapping[str, Setting],
 ) -> str:
-    """Return the problem with a key, for the operator, without showing a secret's value."""
+    """Return a message about the problem with a setting; it does not show the value of a secret."""
     key = _key(details["loc"], known)
     variable = _variable(key)
     where = f"{variable} (environment)" if variable in environ else f"{key} ({file})"
@@ -377,7 +379,7 @@ def _problem(
 
 
 def _key(location: Sequence[int | str], known: Mapping[str, Setting]) -> str:
-    """Return the setting at *location*, without the parts below it, such as list items."""
+    """Return the key of the setting at *location*, without parts below it, such as list items."""
     parts = [str(part) for part in location]
     for length in range(len(parts), 0, -1):
         if ".".join(parts[:length]) in known:
@@ -411,7 +413,7 @@ def _contradictions(config: Config) -> list[str]:
 
 
 def _open_file(file: Path, secrets: Iterable[str]) -> list[str]:
-    """Return a problem if *file* holds *secrets* and other users can access it."""
+    """Return a problem if *file* contains *secrets* and other users can access the file."""
     if not any(True for _ in secrets):
         return []
     try:
@@ -422,7 +424,7 @@ def _open_file(file: Path, secrets: Iterable[str]) -> list[str]:
 
 
 def _unstreamable(geyser: GeyserConfig) -> list[str]:
-    """Return the problems with the settings of the stream."""
+    """Return the problems with the settings of the gRPC stream."""
     problems = []
     if not geyser.urls:
         problems.append('geyser.urls: expected at least one server with chain.source "geyser"')
@@ -473,7 +475,7 @@ def _is_reachable(api: ApiConfig) -> bool:
 
 
 def _unsellable(payments: PaymentsConfig, chain: ChainConfig) -> list[str]:
-    """Return the problems with the settings that sales need."""
+    """Return the problems with settings that sales need."""
     problems = []
     if payments.pay_to is None:
         problems.append("payments.pay_to: expected the wallet that is paid")

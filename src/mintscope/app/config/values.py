@@ -1,4 +1,4 @@
-"""Types of single settings, and the parsers of their form in the environment."""
+"""The types of single settings, and parsers of their form in the environment."""
 
 import re
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from mintscope.kit.time import DAY_S
 from mintscope.payments.protocol.envelope import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from mintscope_client.keypair import parse_keypair
 
-CALLS_PER_DAY_MIN: Final = 1_000  # with fewer, a day could pass before a backfill begins
+CALLS_PER_DAY_MIN: Final = 1_000  # with fewer calls, a day could pass before a backfill begins
 _HEAD: Final = "(?:[0-9a-f]{16}|[0-9a-f]{2})"
 PROGRAM: Final = re.compile(
     r"([a-z][a-z0-9_]{0,31}):([1-9A-HJ-NP-Za-km-z]{32,44})"
@@ -28,7 +28,7 @@ HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 def _split(value: object) -> object:
-    """Return the parts of *value*, a comma-separated text from the environment."""
+    """Return the parts of *value* if it is a comma-separated text from the environment."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
@@ -38,7 +38,7 @@ def _parse_mint(text: str) -> Mint:
     try:
         return parse_mint(text)
     except InvalidTokenAddress as error:
-        raise ValueError(str(error).partition("; was ")[0]) from error  # pydantic adds the value
+        raise ValueError(str(error).partition("; was ")[0]) from error  # `load._problem` adds it
 
 
 class AddedProgram(NamedTuple):
@@ -93,7 +93,7 @@ def _parse_start(value: object) -> object:
 
 
 def _parse_headers(value: object) -> object:
-    """Return the headers in *value*, `Name: value, Name: value` from the environment."""
+    """Return the headers in *value* if it is a text `Name: value, Name: value` (environment)."""
     if not isinstance(value, str):
         return value
     headers = {}

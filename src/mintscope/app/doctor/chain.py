@@ -1,4 +1,4 @@
-"""Checks of the doctor: chain, node, coverage, and the peg of dollars."""
+"""Checks of the doctor: chain, node, coverage, and the peg of dollar tokens."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -46,7 +46,7 @@ from mintscope.solana.pace import Pace
 
 MAINNET: Final = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
 SKEW_S_MAX: Final = 5
-FINAL_S_MAX: Final = 40  # 13 s are usual before Alpenglow
+FINAL_S_MAX: Final = 40  # warn above this delay; 13 s were usual before Alpenglow
 TOO_MANY: Final = "HTTP 429"
 
 
@@ -71,7 +71,7 @@ async def _file(path: Path) -> Finding:
 
 
 async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Finding]:
-    """Check the node's identity, clock, pace, finality, and its response for a whole block."""
+    """Check the node's cluster, clock, pace and finality, and its answer for a whole block."""
     where = f"node: {shown(chain.rpc_url)}"
     try:
         async with probed_node(chain, clock) as rpc:
@@ -93,7 +93,7 @@ async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Finding]:
 
 
 async def _streams(geyser: GeyserConfig) -> AsyncIterator[Finding]:
-    """Request the version of each stream server, which tests the connection and the x-token."""
+    """Request the version of each stream server, to test the connection and the x-token."""
     # Imported only here, because grpcio and protobuf are an optional extra.
     from mintscope.app.stream import versions  # noqa: PLC0415 - see above
 
@@ -176,7 +176,7 @@ def check_coverage(config: Config) -> Iterator[Finding]:
     try:
         coverage = asyncio.run(_read(config))
     except (UnusableStore, ServiceUnavailable):
-        return  # the check of the market reports it
+        return  # the check of the market reports this
     if coverage is not None:
         yield from findings(coverage, config.api.read_share_min)
 
@@ -187,7 +187,7 @@ async def _read(config: Config) -> Coverage | None:
 
 
 def findings(coverage: Coverage, share_min: float) -> Iterator[Finding]:
-    """Yield findings about *coverage*, in its newest window and as a whole."""
+    """Yield findings about *coverage* in its newest window and in the whole day."""
     since = window_start(coverage.time)
     now = totals(coverage.after(since))
     day = totals(coverage.rows)
@@ -224,7 +224,7 @@ def findings(coverage: Coverage, share_min: float) -> Iterator[Finding]:
 
 
 def _most_missed(coverage: Coverage, since: UnixS) -> list[MissedProgram]:
-    """Return the programs missed most in the day or in the newest window."""
+    """Return the programs with the most missed exchanges, in the day or in the newest window."""
     day = missed_programs(coverage.rows)
     lately = [one.program for one in missed_programs(coverage.after(since))[:SHOWN_MAX]]
     shown = dict.fromkeys([*lately, *(one.program for one in day[:SHOWN_MAX])])
@@ -251,7 +251,7 @@ def _share(share: float | None) -> str:
 
 
 def _amounts(tally: Tally, whole: Tally) -> str:
-    """Return calls and USD in words, with the share of the whole volume."""
+    """Return the calls and USD of *tally* in words, with its share of the volume of *whole*."""
     calls = "1 call" if tally.calls == 1 else f"{tally.calls:,} calls"
     said = f"{calls}, {tally.volume // MICRO_USD:,} USD"
     if tally.calls > tally.valued:
@@ -265,13 +265,13 @@ def _since(at: UnixS) -> str:
 
 
 BEHIND_S_MAX: Final = 1.6
-BEHIND_MAX: Final = 8  # blocks, if the duration of a slot is unknown
+BEHIND_MAX: Final = 8  # blocks that the node may be behind, if the duration of a slot is unknown
 MONTH_DAYS: Final = 30
 MB: Final = 1_000_000
 
 
 def check_node(config: Config, seconds: float, units_a_month: int | None) -> Iterator[Finding]:
-    """Watch the node for *seconds*; yield the measurements and a verdict."""
+    """Watch the node for *seconds*; yield measurements, and whether the node is good enough."""
     chain = config.chain
     where = f"node: {shown(chain.rpc_url)}"
     try:
@@ -328,7 +328,7 @@ def _plan(units_a_month: int | None, watch: NodeWatch) -> Iterator[Finding]:
 
 
 def _reasons(watch: NodeWatch, in_flight: int) -> Sequence[str]:
-    """Return the reasons to reject the node."""
+    """Return the reasons why the node is not good enough."""
     reasons = []
     if watch.failures:
         reasons.append(f"{len(watch.failures)} requests without an answer ({watch.failures[0]})")
@@ -357,10 +357,10 @@ WHAT_FOLLOWS: Final = (
 
 
 def check_dollars(config: Config) -> Iterator[Finding]:
-    """Check the rate of SOL, and compare the tracked dollars by the prices of recent trades."""
+    """Check the age of SOL's rate, and compare dollar tokens by the prices of recent trades."""
     if place_of(config, "market").is_new:
         return
-    with suppress(UnusableStore, ServiceUnavailable):  # the check of the market reports it
+    with suppress(UnusableStore, ServiceUnavailable):  # the check of the market reports this
         prices, sol_age_s = asyncio.run(_prices(config))
         if sol_age_s > RATE_LATE_S:
             yield fail(
@@ -375,7 +375,7 @@ def _dollars(config: Config) -> frozenset[Mint]:
 
 
 async def _prices(config: Config) -> tuple[dict[Mint, float], int]:
-    """Return the recent price of each dollar, and the seconds since the last trade of SOL."""
+    """Return the recent price of each dollar token, and the seconds since the last trade of SOL."""
     prices: dict[Mint, float] = {}
     async with open_market(config) as market:
         tip = await market.reader.tip()
@@ -393,7 +393,7 @@ async def _prices(config: Config) -> tuple[dict[Mint, float], int]:
 
 
 def dollar_findings(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> Iterator[Finding]:
-    """Yield findings about *dollars* off the median; *prices* are the prices of trades."""
+    """Yield findings about dollar tokens whose price in *prices* is far from the median."""
     off = {mint: share for mint, share in off_peg(prices, dollars).items() if mint in prices}
     if not off:
         yield ok(

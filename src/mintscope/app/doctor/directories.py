@@ -1,4 +1,4 @@
-"""Texts and checks for directories of services.
+"""Texts for directories of services, and checks of the service by the directories' rules.
 
 Source    pay.sh: solana-foundation/pay-skills, CONTRIBUTING.md
           MCP registry: server.schema.json of 2025-12-11
@@ -27,17 +27,17 @@ from mintscope.solana.blocks import USDC, USDT
 from mintscope_client.transport import BoundedSyncTransport
 
 TIMEOUT_S: Final = 10.0
-ELSEWHERE: Final = "https://directory.example"  # the origin of a page that sends requests
+ELSEWHERE: Final = "https://directory.example"  # the Origin of a page of another site
 
 
 class ServiceSilent(Exception):
-    """The service does not respond at the address; the message has the reason."""
+    """The service does not respond at its address; the message has the reason."""
 
 
 class Visitor:
     """Reads each path of a service once.  `ask` and `document` raise ServiceSilent.
 
-    origin   such as `https://api.example`
+    origin   the address of the service, such as `https://api.example`
     """
 
     def __init__(self, origin: str, transport: httpx.BaseTransport | None = None) -> None:
@@ -57,7 +57,7 @@ class Visitor:
     def ask(
         self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
-        """Return the response; *path* may be a full URL of the service."""
+        """Return the response to a request; *path* may be a full URL of the service."""
         target = path.removeprefix(self.origin)
         if (method, target) not in self._read:
             try:
@@ -68,13 +68,13 @@ class Visitor:
         return self._read[method, target]
 
     def document(self, path: str) -> dict[str, Any]:
-        """Return the JSON object at *path*, empty if there is none."""
+        """Return the JSON object at *path*; an empty one if there is none."""
         answer = self.ask(path)
         return object_in(answer.content) if answer.status_code == httpx.codes.OK else {}
 
 
 def object_in(text: bytes) -> dict[str, Any]:
-    """Return the JSON object in *text*, empty if *text* is not an object."""
+    """Return the JSON object in *text*; an empty one if *text* is not an object."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -83,7 +83,7 @@ def object_in(text: bytes) -> dict[str, Any]:
 
 
 def terms_in(answer: httpx.Response) -> dict[str, Any]:
-    """Return the terms in the header PAYMENT-REQUIRED, empty if there are none."""
+    """Return the terms in the header PAYMENT-REQUIRED; an empty object if there are none."""
     try:
         return object_in(b64decode(answer.headers.get("payment-required", ""), validate=True))
     except ValueError:
@@ -120,7 +120,7 @@ NAMED: Final = "set api.origin to the address clients use, and restart"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """The surfaces that should be served, according to the configuration."""
+    """The parts of a service that should be there, according to the configuration."""
 
     has_sales: bool = True
     has_contact: bool = True
@@ -128,14 +128,14 @@ class Expected:
     has_mcp: bool = True
 
     def paths(self) -> Iterator[str]:
-        """Yield the paths that must be served."""
+        """Yield the paths that the service must have."""
         for path in TYPES:
             if (path != X402 or self.has_sales) and (path != SECURITY or self.has_contact):
                 yield path
 
 
 def look(visitor: Visitor, expected: Expected) -> Iterator[Finding]:
-    """Yield deviations from the rules of directories.  Raises ServiceSilent."""
+    """Yield a finding for each deviation from the rules of directories.  Raises ServiceSilent."""
     yield from _origin(visitor.origin)
     for path in expected.paths():
         yield from _surface(visitor, path)
@@ -177,7 +177,7 @@ def _is_number(host: str) -> bool:
 
 
 def _surface(visitor: Visitor, path: str) -> Iterator[Finding]:
-    """Check that *path* is served with its type, also for HEAD and for pages of other origins."""
+    """Check that *path* is served with its type, for GET, HEAD and pages of other origins."""
     answer = visitor.ask(path)
     if answer.status_code != httpx.codes.OK:
         fix = CONTACT if path == SECURITY else OURS
@@ -243,7 +243,7 @@ def _price_of(operation: Any) -> Any:
 
 
 def _demand(visitor: Visitor) -> Iterator[Finding]:
-    """Request a product without paying, as directories do, and check the 402."""
+    """Request a product without a payment, like directories, and check the 402."""
     urls = [str(each) for each in visitor.document(X402).get("resources", ())]
     url = next((each for each in urls if "/v1/token/" in each), None)
     if url is None:
@@ -346,7 +346,7 @@ def owner_of(host: str) -> str:
 
 
 def namespace_of(host: str) -> str:
-    """Return the namespace that the owner of *host* can prove: the domain name reversed."""
+    """Return the namespace that the owner of *host* can prove to own: the reversed domain name."""
     return ".".join(reversed(host.split(".")))
 
 
@@ -442,7 +442,7 @@ def listing(
 
 
 def write_files(visitor: Visitor, folder: Path, provider: Path, namespace: str) -> None:
-    """Write the service's description in the formats of directories.
+    """Write descriptions of the service below *folder*, in the formats of directories.
 
     Raises ServiceSilent.
     """

@@ -1,4 +1,4 @@
-"""`mintscope doctor`: the problems of this installation, and how to fix them."""
+"""`mintscope doctor`: finds problems of this installation, and how to fix them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -37,7 +37,7 @@ CHECKS: Final = (
     machine.check_proxies,
     machine.check_surfaces,
 )
-# Checks that are skipped if migrations of the store are pending.
+# These checks are skipped if the store has pending migrations.
 OF_STORE: Final = (
     store.check_market,
     check_coverage,
@@ -83,7 +83,7 @@ def doctor(
 def _findings(
     file: ConfigFile, checks: Sequence[Callable[[Config], Iterable[Finding]]]
 ) -> Iterator[Finding]:
-    """Yield the findings of each check as soon as the check finds them."""
+    """Run the *checks*; yield each finding as soon as it is found."""
     try:
         loaded = load(file)
     except ConfigError as error:
@@ -101,7 +101,7 @@ def _findings(
 
 
 def _guarded(check: Callable[[Config], Iterable[Finding]], config: Config) -> Iterator[Finding]:
-    """Yield the findings of *check*, and its error as a finding, so that other checks run."""
+    """Yield the findings of *check*; turn its error into a finding, so that other checks run."""
     try:
         yield from check(config)
     except Exception as error:  # noqa: BLE001 - of any check, whose store or machine is broken

@@ -13,7 +13,7 @@ LINE_END: Final = re.compile(r"\s*\n\s*")
 
 
 class Level(StrEnum):
-    """The severity of a finding; only FAIL fails the doctor."""
+    """The severity of a finding; with FAIL, the doctor exits with 1."""
 
     OK = "ok"
     WARN = "warn"
@@ -31,7 +31,7 @@ class Finding:
     @override
     def __str__(self) -> str:
         line = f"{self.level:4}  {self.what}" + (f" — {self.fix}" if self.fix else "")
-        return LINE_END.sub(" ", line)  # messages of databases have line ends
+        return LINE_END.sub(" ", line)  # messages of databases may have line ends
 
     def as_json(self) -> dict[str, str]:
         """Return the finding in the form that `--json` prints."""
@@ -39,22 +39,22 @@ class Finding:
 
 
 def ok(what: str) -> Finding:
-    """Return a finding that needs no action."""
+    """Return a finding that reports no fault."""
     return Finding(Level.OK, what)
 
 
 def warn(what: str, fix: str) -> Finding:
-    """Return a finding that will need action later."""
+    """Return a finding about a fault that does not keep the service from working."""
     return Finding(Level.WARN, what, fix)
 
 
 def fail(what: str, fix: str) -> Finding:
-    """Return a finding that keeps the service from working."""
+    """Return a finding about a fault that keeps the service from working."""
     return Finding(Level.FAIL, what, fix)
 
 
 def collect(findings: AsyncIterator[Finding]) -> list[Finding]:
-    """Return all *findings*."""
+    """Run *findings* to its end, and return all of them."""
 
     async def collected() -> list[Finding]:
         return [finding async for finding in findings]

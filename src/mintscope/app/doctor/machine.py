@@ -43,11 +43,11 @@ DISK_BYTES_MIN: Final = GIB // 2
 DISK_BYTES_LOW: Final = 5 * GIB
 PROBE_TIMEOUT_S: Final = 2.0
 PACKAGES: Final = ("mintscope", "mintscope-client", "mintscope-devchain")
-FROM_FILE: Final = "direct_url.json"  # see PEP 610; packages from an index lack it
+FROM_FILE: Final = "direct_url.json"  # see PEP 610; packages from an index have no such file
 
 
 def check_folder(config: Config) -> Iterator[Finding]:
-    """Check that the data folder is writable, has enough space, and is closed to other users."""
+    """Check that the data folder is writable, on a disk with space, and closed to other users."""
     folder = config.data_dir
     existing = next(path for path in [folder, *folder.absolute().parents] if path.exists())
     try:
@@ -75,9 +75,9 @@ def check_folder(config: Config) -> Iterator[Finding]:
 
 
 def check_packages(_config: Config, path: Sequence[str] | None = None) -> Iterator[Finding]:
-    """Check that no package of mintscope was installed by its name, from an index.
+    """Check that no package of mintscope was installed from an index, by its name.
 
-    path   the folders of installed packages; by default those of this interpreter
+    path   the folders of installed packages; None: those of this interpreter
     """
     folders = list(sys.path if path is None else path)
     installed = {
@@ -132,7 +132,7 @@ def _check_pepper_file(config: Config) -> Finding:
 
 
 def check_ports(config: Config) -> Iterator[Finding]:
-    """Check that each process can listen on its port, unless the process already does."""
+    """Check that each process can listen on its port, or already listens there."""
     api = config.api
     metrics = config.metrics
     web = config.web
@@ -165,7 +165,7 @@ def _is_ours(host: str, port: int, path: str) -> bool:
 
 
 def check_proxies(config: Config) -> Iterator[Finding]:
-    """Check that limits and networks of API keys see the addresses of clients behind a proxy."""
+    """Check that the service sees the addresses of clients behind a proxy, which limits need."""
     api = config.api
     if not api.trusted_proxies:
         if (api.origin or "").startswith("https://"):
@@ -209,7 +209,7 @@ FAULT: Final = re.compile(
 
 
 def _forwarded_faults(config: Config) -> dict[str, float]:
-    """Return the counts of forwarding faults in the running api, empty if it does not respond."""
+    """Return the counts of forwarding faults of the running api; none if it does not respond."""
     metrics = config.metrics
     if not metrics.enabled:
         return {}
@@ -223,12 +223,12 @@ def _forwarded_faults(config: Config) -> dict[str, float]:
 
 
 def _reached(host: str) -> str:
-    """Return a local address that reaches a server listening on *host*."""
+    """Return a local address at which a server that listens on *host* can be reached."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read, not bound
 
 
 def check_pages(config: Config) -> Iterator[Finding]:
-    """Check the origin of forms, and that passwords do not cross a network unencrypted."""
+    """Check the origin of forms, and that passwords are not sent unencrypted over a network."""
     api = config.api
     if not config.web.enabled:
         yield ok("pages: not served; set web.enabled to serve them")
@@ -310,11 +310,11 @@ def check_signals(config: Config) -> Iterator[Finding]:
         yield ok(f"signals: up to {signals.per_account_max} an account, webhooks are sent")
 
 
-UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"  # in messages of OpenSSL
+UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"  # part of OpenSSL's message
 
 
 def check_surfaces(config: Config) -> Iterator[Finding]:
-    """Check each description against the rules of directories; yield one line if all pass."""
+    """Check the service by the rules of directories; yield one finding if it keeps all rules."""
     origin = config.api.origin
     if origin is None:
         yield ok("surfaces: not looked at; set api.origin to be found by directories")
@@ -336,7 +336,7 @@ def check_surfaces(config: Config) -> Iterator[Finding]:
 
 
 def expected_of(config: Config) -> Expected:
-    """Return the surfaces that should be served, according to the configuration."""
+    """Return the parts of the service that should be there, according to the configuration."""
     return Expected(
         has_sales=config.payments.enabled,
         has_contact=config.api.contact is not None,
@@ -346,12 +346,12 @@ def expected_of(config: Config) -> Expected:
 
 
 def check_backups(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
-    """Show the place of the newest backup; warn if it is older than a day, or if there is none."""
+    """Report the place of the newest backup; warn if it is over a day old, or if there is none."""
     if place_of(config, "money").is_new:
         return
     try:
         backup = newest(config)
-    except UnusableStore:  # the check of the money reports it
+    except UnusableStore:  # the check of the money reports this
         return
     if backup is None:
         fix = "mintscope backup --to DIR, each hour: mintscope-backup.timer of deploy/systemd"

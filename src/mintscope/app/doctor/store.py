@@ -49,17 +49,17 @@ from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope_client.keypair import UnusableKeypair
 
 GIB: Final = 1024**3
-# Measured bytes of a candle, with its indexes and the free space in between.
+# Bytes of a candle, as measured, with its share of indexes and free space.
 FILE_CANDLE_BYTES: Final = 120
 SERVER_CANDLE_BYTES: Final = 255
-ADDED_UP_MAX: Final = 200_000  # entries, about 0.3 s
+ADDED_UP_MAX: Final = 200_000  # entries or accounts; adding so many takes about 0.3 s
 
 
 def check_version(config: Config) -> Iterator[Finding]:
-    """Warn of pending migrations of the store; the check does not run them."""
+    """Warn if the store has pending migrations; do not run them."""
     try:
         found = waiting_migrations(config)
-    except UnusableStore:  # other checks report it
+    except UnusableStore:  # other checks report this
         return
     if found:
         yield warn(
@@ -70,7 +70,7 @@ def check_version(config: Config) -> Iterator[Finding]:
 
 
 def fix_of(error: Exception, lost: str = "restore a backup, or use another data_dir") -> str:
-    """Return the remedy for an unusable store; *lost* is the remedy for any other error."""
+    """Return the remedy for *error*, of an unusable store; *lost* if no other remedy is known."""
     if isinstance(error, NeedsUpgrade):
         return "start the service or run mintscope migrate"
     if isinstance(error, NewerStore):
@@ -81,7 +81,7 @@ def fix_of(error: Exception, lost: str = "restore a backup, or use another data_
 
 
 def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
-    """Check the age of the market, its disk space, and its gaps."""
+    """Check the age of the market's data, its disk space, and its gaps."""
     place = place_of(config, "market")
     if place.is_new:
         yield ok(f"market: {place.name} is made at the first start")
@@ -140,7 +140,7 @@ def _check_lag(overview: MarketOverview, config: Config, clock: Clock) -> Findin
 
 
 def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
-    """Return the disk space of one day's candles, and of all retained candles, in words."""
+    """Return in words the disk space of a day's candles, and of all candles that are retained."""
     bytes_each = SERVER_CANDLE_BYTES if is_shared(config) else FILE_CANDLE_BYTES
     keep_s = retention_of(config).keep_s
     day = sum(candles_a_day.values())
@@ -152,7 +152,7 @@ def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
 
 
 def check_money(config: Config) -> Iterator[Finding]:
-    """Check the sums of the credit accounts, and that the pepper belongs to them."""
+    """Check the sums of the credit accounts, and that the pepper is that of the accounts."""
     place = place_of(config, "money")
     pepper = pepper_file(config)
     if place.is_new and config.credits.pepper is None and pepper.exists():
@@ -165,7 +165,8 @@ def check_money(config: Config) -> Iterator[Finding]:
         yield ok(f"money: {place.name} is made at the first start")
         return
     try:
-        if config.credits.pepper is None and not pepper.exists():  # opening makes a new one
+        # To open the money would create a pepper.
+        if config.credits.pepper is None and not pepper.exists():
             if is_used(config):
                 raise UnusablePepper(
                     f"expected the pepper of these accounts at {pepper}; it is not there"
@@ -181,7 +182,7 @@ def check_money(config: Config) -> Iterator[Finding]:
 async def _sums(config: Config) -> Finding:
     """Add up the accounts if they are few; otherwise report the last audit."""
     async with open_money(config, SystemClock()) as money:
-        accounts = money.credits  # raises an error for a different pepper
+        accounts = money.credits  # raises an error if the pepper is not that of the accounts
         walked = await money.books.walked()
         if max(walked.entry_count, walked.account_count) > ADDED_UP_MAX:
             return _audited(walked)
@@ -206,7 +207,7 @@ def _audited(walked: Walked) -> Finding:
 
 
 def _closed(walked: Walked) -> str:
-    """Return the last closed month, in words."""
+    """Return the last closed month, in words; "" if no month is closed."""
     if walked.closed is None:
         return ""
     year, number = divmod(walked.closed, MONTHS)
@@ -214,7 +215,7 @@ def _closed(walked: Walked) -> str:
 
 
 def check_webhooks(config: Config) -> Iterator[Finding]:
-    """Count the pending webhooks."""
+    """Report the number of pending webhooks; warn if the oldest is overdue."""
     place = place_of(config, "webhooks")
     if place.is_new or place_of(config, "money").is_new:
         yield ok(f"webhooks: {place.name} is made at the next start")
@@ -260,7 +261,7 @@ SOL: Final = 10**9
 
 
 def check_payments(config: Config) -> Iterator[Finding]:
-    """Check everything that a sale needs."""
+    """Check the configuration, the chain, the price and the state of sales."""
     payments = config.payments
     if not payments.enabled:
         yield ok("payments: not enabled; set payments.enabled to sell")
@@ -326,7 +327,7 @@ async def _check_sales(config: Config) -> AsyncIterator[Finding]:
         async with open_money(config, SystemClock()) as money:
             why = await money.books.why_stopped()
     except UnusableStore:
-        return  # the check of the money reports it
+        return  # the check of the money reports this
     except ServiceUnavailable as error:
         yield fail(f"payments: {error}", "is the disk full?")
         return

@@ -1,1 +1,1 @@
-"""Processes: start, stop, reload, log; the demo and its devchain."""
+"""The processes of the service: start, stop, reload and log; the demo and its devchain."""

@@ -1,7 +1,7 @@
-"""The second process of ingest, which decodes blocks, and its start.
+"""The second process of ingest, which decodes blocks, and functions that start it.
 
-Its command is `python -m` with this module and the programs of `dex.programs`, then the file
-descriptors of the socket for requests and of the shared memory for blocks.
+Its command is `python -m` with this module.  Arguments are the programs of `dex.programs`, the file
+descriptor of the socket for requests, and that of the shared memory for blocks.
 """
 
 import signal
@@ -29,16 +29,16 @@ from mintscope.solana.wire import JsonTransactions, read_transaction
 
 
 def programs_read(dex: DexConfig) -> Sequence[Program]:
-    """Return the programs of the table, then the operator's own that the table lacks.
+    """Return the programs of the table, and those of the operator that the table lacks.
 
-    The table has priority, because a newer release may know programs of an older configuration.
+    The table has priority: a newer release may include programs that were configured before.
     """
     programs = [added(*parse_program(text)) for text in dex.programs]
     return [*TABLE, *(one for one in programs if one.address not in BY_ADDRESS)]
 
 
 def decoder(dex: DexConfig) -> Decode:
-    """Return the decoder of blocks, with the programs that the operator added."""
+    """Return the decoder of blocks, which includes the programs of the operator."""
     return partial(decode_block, roles=Roles(programs_read(dex)))
 
 
@@ -62,7 +62,7 @@ log = structlog.get_logger()
 
 @contextmanager
 def decoding_ahead(dex: DexConfig, decode: Decode) -> Iterator[DecodeAhead]:
-    """Run a process that decodes like *decode*, with the programs of *dex*, during the block."""
+    """Yield a decoder that uses a second process; *decode* is the decoder of this process."""
     ahead = DecodeAhead(decode, worker_of(dex))
     try:
         yield ahead
@@ -71,12 +71,12 @@ def decoding_ahead(dex: DexConfig, decode: Decode) -> Iterator[DecodeAhead]:
 
 
 def worker_of(dex: DexConfig) -> DecodeWorker:
-    """Return the second process; it starts at its first request."""
+    """Return the second process, which starts at its first request."""
     return DecodeWorker([sys.executable, "-m", MODULE, *dex.programs], pack)
 
 
 def pack(transactions: Transactions) -> tuple[str, Sequence[memoryview]]:
-    """Return the form of *transactions*, and the bytes of each."""
+    """Return the form of *transactions*, JSON or PROTOBUF, and the bytes of each."""
     if isinstance(transactions, JsonTransactions):
         return JSON, [memoryview(entry) for entry in transactions.entries]
     # Imported only for a stream, because protobuf is an extra.
@@ -87,7 +87,7 @@ def pack(transactions: Transactions) -> tuple[str, Sequence[memoryview]]:
 
 
 def unpack(form: str, parts: Sequence[memoryview]) -> Transactions:
-    """Return the packed transactions."""
+    """Return the transactions that `pack` has packed."""
     if form == JSON:
         return JsonTransactions([msgspec.Raw(part) for part in parts])
     from mintscope.solana.yellowstone.geyser_pb2 import SubscribeUpdateTransactionInfo  # noqa: PLC0415 - as above
@@ -100,7 +100,7 @@ def unpack(form: str, parts: Sequence[memoryview]) -> Transactions:
 
 def main() -> None:
     """Respond to requests until the parent closes its end of the socket."""
-    for each in (signal.SIGINT, signal.SIGTERM):  # for the parent, which ends this process
+    for each in (signal.SIGINT, signal.SIGTERM):  # the parent handles them, and ends this process
         signal.signal(each, signal.SIG_IGN)
     *programs, socket_number, memory_number = sys.argv[1:]
     configure_logging("warning", json_lines=not sys.stderr.isatty())

@@ -44,14 +44,14 @@ from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Gen
 
 # The demo's buyer: an agent with a wallet and without an account.
 #
-# It pays with the official x402 client if that is installed, as under
-# `make demo`; otherwise with `mintscope_client`.  The seller makes nothing that the buyer sends.
+# It pays with the official x402 client if that is installed, as it is under `make demo`; otherwise
+# with `mintscope_client`.  All that the buyer sends is made by the client, nothing by the seller.
 
 TIMEOUT_S: Final = 60.0
 LOOK_S: Final = 0.1
 LOOKS_MAX: Final = 300
 PRICE_LOOK_S: Final = 1.0
-PRICE_LOOKS_MAX: Final = 15  # half of a client's requests per minute
+PRICE_LOOKS_MAX: Final = 15  # half of the requests that a client may send in a minute
 LAMPORTS: Final = 10**9
 ATOMS: Final = 1_000 * 10**PAYMENT_DECIMALS
 USDC_ATOMS: Final = 10**6
@@ -61,7 +61,7 @@ OFFICIAL: Final = find_spec("solana") is not None  # the official client cannot 
 
 
 class DemoFailed(Exception):
-    """The demo did not run as expected; the message has the response of the service."""
+    """The demo did not run as expected; the message contains the answer of the service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +80,17 @@ class BuyerTask:
 
     @property
     def wallet(self) -> Keypair:
-        """The buyer's key; its wallet has 1 SOL, 1,000 tokens and 1 USDC from the faucet."""
+        """The buyer's key; the faucet gives its wallet 1 SOL, 1,000 payment tokens and 1 USDC."""
         return self.genesis.key("buyer")
 
 
 def buy(task: BuyerTask) -> None:
-    """Request, pay, buy credits and spend them; print every step.  Raises DemoFailed, HTTPError."""
+    """Request a report, buy it, buy credits and spend them.  Raises DemoFailed, HTTPError.
+
+    Each step is printed.
+    """
     with warnings.catch_warnings():
-        # The official client uses deprecated parts of its Solana library.
+        # The official client uses deprecated functions of its Solana library.
         warnings.simplefilter("ignore")
         asyncio.run(_buy(task))
 
@@ -124,7 +127,7 @@ async def _expect_price(http: httpx.AsyncClient, asset: Pubkey) -> None:
 
 
 async def _fund(task: BuyerTask) -> None:
-    """Request money for the buyer from the faucet, and wait until it arrives."""
+    """Request money for the buyer from the faucet, and wait until the tokens arrive."""
     tokens = str(task.genesis.tokens_of(task.wallet.pubkey()))
     confirmed = {"commitment": "confirmed", "encoding": "base64"}
     async with httpx.AsyncClient(timeout=TIMEOUT_S) as http:
@@ -161,7 +164,7 @@ async def _call(http: httpx.AsyncClient, url: str, method: str, *params: object)
 
 @asynccontextmanager
 async def _paying(task: BuyerTask) -> AsyncIterator[httpx.AsyncClient]:
-    """Yield a client that pays the demanded amounts, within limits."""
+    """Yield a client that pays the amounts of 402 responses, within limits."""
     if OFFICIAL:
         async with _official(task) as client:
             yield client
@@ -183,7 +186,7 @@ async def _paying(task: BuyerTask) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def _official(task: BuyerTask) -> httpx.AsyncClient:
-    """Return the official client, changed only to allow payments in the demo's token."""
+    """Return the official client, configured only to allow payments in the demo's token."""
     # The service itself does not need these packages.
     from x402 import x402Client  # noqa: PLC0415
     from x402.client_base import SpendControlAsset  # noqa: PLC0415
@@ -263,9 +266,9 @@ PREFIX: Final = "mintscope-demo-"
 
 @contextmanager
 def demo_folder() -> Iterator[Path]:
-    """Yield a new folder, removed after the block; remove the folders of killed demos.
+    """Yield a new folder for the block; remove folders that killed demos have left.
 
-    A demo holds a lock on its folder, which the kernel releases however the demo ends.
+    A demo holds a lock on its folder; the kernel releases the lock even if the demo is killed.
     """
     for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         _remove_if_left(left)
@@ -280,8 +283,8 @@ def demo_folder() -> Iterator[Path]:
 def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], int]:
     """Return a new folder and the descriptor that holds its lock.
 
-    Until the folder is locked, a demo that starts at the same moment may remove it, as if a killed
-    demo had left it; then another folder is made.
+    Until the folder is locked, another demo that starts may remove the folder, because it seems to
+    be left by a killed demo.  Then another folder is created.
     """
     while True:
         folder = tempfile.TemporaryDirectory(prefix=PREFIX)
@@ -303,7 +306,7 @@ def _is_at(path: str, descriptor: int) -> bool:
 
 
 def _remove_if_left(folder: Path) -> None:
-    """Remove *folder* if it belongs to this user and no demo has locked it."""
+    """Remove *folder* if it belongs to this user and no demo holds its lock."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -321,9 +324,9 @@ def _remove_if_left(folder: Path) -> None:
 SEED: Final = 0
 MINTS: Final = 20
 CREDITS: Final = 100
-HISTORY_DAYS_MIN: Final = 0.2  # enough for every minute indicator of a report
+HISTORY_DAYS_MIN: Final = 0.2  # enough for all m1 indicators of a report
 HISTORY_DAYS: Final = 10  # enough for 200 candles in each timeframe
-READY_TIMEOUT_S: Final = 180.0  # usually seconds; longer on a busy machine
+READY_TIMEOUT_S: Final = 180.0  # a demo is usually ready within seconds, but not on a busy machine
 POLL_S: Final = 0.1
 HOST: Final = "127.0.0.1"
 ADMINISTRATOR: Final = "admin@example.org"
@@ -380,7 +383,7 @@ def demo(
 
 
 class DemoOptions(NamedTuple):
-    """The options of a demo: days of history, blocks by gRPC, a wallet in the browser."""
+    """The options of a demo: days of history, blocks over gRPC, a wallet in the browser."""
 
     history_days: float
     streams: bool
@@ -442,7 +445,7 @@ def _run(folder: Path, listener: socket.socket, options: DemoOptions) -> None:
 
 
 def _settings(genesis: Genesis, world: World) -> dict[str, str]:
-    """Return the settings of a demo, which sells for the chain's own token at market price."""
+    """Return the settings of a demo, which sells for the devchain's token at its market price."""
     (token,) = (each for each in world.listed if each.token.symbol == PAYMENT_SYMBOL)
     pools = ",".join(f"{pool.base_vault}:{pool.quote_vault}" for pool in token.pools)
     return {
@@ -481,7 +484,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _until(children: Children, is_done: Callable[[], bool]) -> None:
-    """Wait for *is_done* or a signal.  Raises ChildEnded, including on a timeout."""
+    """Wait until *is_done* or a signal.  Raises ChildEnded, also after READY_TIMEOUT_S."""
     for _ in range(int(READY_TIMEOUT_S / POLL_S)):
         if children.stopping or is_done():
             return
@@ -490,7 +493,7 @@ def _until(children: Children, is_done: Callable[[], bool]) -> None:
 
 
 def _answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
-    """Return whether *url* responds with success."""
+    """Return whether *url* answers with success."""
     try:
         return httpx.get(url, headers=headers, timeout=2).is_success
     except httpx.HTTPError:
@@ -498,7 +501,7 @@ def _answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
 
 
 def _is_ready(origin: str, credit_token: str) -> bool:
-    """Return whether the demo's api is ready; only that api knows *credit_token*."""
+    """Return whether the api of this demo is ready; only this api knows *credit_token*."""
     return _answers(f"{origin}/readyz") and _answers(
         f"{origin}/v1/credits/balance", {"Authorization": f"Bearer {credit_token}"}
     )
@@ -560,7 +563,7 @@ def _command(environment: Mapping[str, str], *words: str, typed: str = "") -> st
 
 
 def _listener(port: int | None) -> socket.socket:
-    """Return the listening socket of the API; by default on the usual port, or on any free one."""
+    """Return the listening socket of the API; without *port*, the usual port or any free one."""
     try:
         return bind(ApiConfig(host=HOST, port=ApiConfig().port if port is None else port))
     except OSError:

@@ -204,7 +204,7 @@ def faults(
 
 
 def _units(text: str, per_whole: int, most: int, option: str) -> int:
-    """Return *text*, a decimal number of whole units, in the smallest units."""
+    """Return *text*, a decimal number of whole units, as a number of smallest units."""
     try:
         units = Decimal(text) * per_whole
     except InvalidOperation:
@@ -218,7 +218,7 @@ def _units(text: str, per_whole: int, most: int, option: str) -> int:
 
 
 def _call(url: str, method: str, *params: object) -> object:
-    """Return the result from the devchain, or end the command with one message."""
+    """Return the result of *method* of the devchain, or end the command with a message."""
     call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     try:
         answer = httpx.post(url, json=call, timeout=TIMEOUT_S).raise_for_status().json()
@@ -241,13 +241,13 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         reason, _, _ = str(error.strerror or error).partition(" (while")
         stop(f"cannot listen on {host} port {port}: {reason}")
-    # Accepted sockets inherit it; asyncio sets it only if the socket names its protocol.
+    # Accepted sockets inherit the option; asyncio sets it only for sockets with a protocol.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 def _write(path: Path, content: Iterable[bytes]) -> None:
-    """Write *content* completely or not at all."""
+    """Write *content* to *path*, completely or not at all."""
     unfinished = path.with_name(f"{path.name}.part")
     try:
         with unfinished.open("wb") as plain:

@@ -1,4 +1,4 @@
-"""Compiled kernels, stored on disk: `make setup` compiles them, otherwise the first start does.
+"""Loads compiled kernels, and compiles missing ones: at `make setup`, or else at the first start.
 
 `python -m mintscope.app.running.kernels` compiles missing kernels.
 """
@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 @contextmanager
 def telling_what_is_compiled() -> Iterator[None]:
-    """Log the time spent on compiling during the block, if anything had to be compiled."""
+    """Log the time that is spent on compiling during the block, if anything is compiled."""
     from numba.core.event import install_timer  # noqa: PLC0415 - loads in 0.2 s
 
     with install_timer("numba:compile", _tell):
@@ -37,16 +37,16 @@ def telling_what_is_compiled() -> Iterator[None]:
 
 
 def load_ingest_kernels() -> None:
-    """Load the compiled code of decoder and fold, so that the first swap does not wait for it."""
+    """Load the compiled code of the decoder and the fold, so that the first swap need not wait."""
     base58.decode("1" * (base58.SHORT_MAX + 1))
     fold = MintFold()
     swap = PricedSwap(WSOL, 0, 0, -1, 0, is_buy=True, volume=1, price_usd=1.0, price_sol=1.0)
-    for time in (0, DAY_S):  # the second closes a candle of every timeframe
+    for time in (0, DAY_S):  # the second swap closes a candle of each timeframe
         fold.apply(UnixS(time), swap)
 
 
 def load_api_kernels() -> None:
-    """Load the compiled code for responses of an api, so that no request waits for it.
+    """Load the compiled code for responses of an api, so that no request has to wait.
 
     `Engine` loads the code of reports when it is created.
     """

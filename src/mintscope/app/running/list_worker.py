@@ -1,7 +1,7 @@
-"""The process that stores the list for ingest while no api does, and its start.
+"""The process that stores the list for ingest while no api does, and functions that start it.
 
-The list needs hundreds of megabytes, and the interpreter for seconds: too much for ingest.
-Its command is `python -m` with this module; standard input has an `Order`.
+To make the list takes hundreds of megabytes, and seconds of processor time: too much for ingest.
+The command is `python -m` with this module; it reads an `Order` from standard input.
 """
 
 import asyncio
@@ -23,16 +23,16 @@ from mintscope.market.follow.list_cache import MINTS_MIN, store_list
 MODULE: Final = "mintscope.app.running.list_worker"
 NICE: Final = 10
 STORED_S_MAX: Final = 900.0
-ALONE_S_MAX: Final = STORED_S_MAX + 60  # in case ingest was killed and cannot end the process
+ALONE_S_MAX: Final = STORED_S_MAX + 60  # needed if ingest was killed and cannot end the process
 EXIT_NOT_STORED: Final = 1
 
 log = structlog.get_logger()
 
 
 class Order(msgspec.Struct, frozen=True):
-    """The store whose list is stored, and the form of the log lines.
+    """The task of the process: the store of the list, and the form of log lines.
 
-    alone_s_max   seconds after which the process ends by itself, even while it waits
+    alone_s_max   seconds after which the process ends itself, even if it is blocked
     """
 
     data_dir: str
@@ -44,18 +44,20 @@ class Order(msgspec.Struct, frozen=True):
 
 
 async def store_apart(order: Order) -> bool:
-    """Store the list in a separate process; return whether it succeeded.  Cancellation ends it.
+    """Store the list in a separate process; return whether it is stored.
+
+    A cancellation ends the process.
 
     Raises OSError
     """
     command = [sys.executable, "-m", MODULE]
-    process = await asyncio.create_subprocess_exec(  # Ctrl-C reaches only ingest, which ends it
-        *command, stdin=PIPE, start_new_session=True
-    )
+    # Ctrl-C reaches only ingest, which ends the process.
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, start_new_session=True)
     try:
         async with asyncio.timeout(STORED_S_MAX):
             await process.communicate(msgspec.json.encode(order))
-        if process.returncode is not None and process.returncode < 0:  # the process logged nothing
+        # A killed process has logged nothing.
+        if process.returncode is not None and process.returncode < 0:
             log.warning("list_not_kept", error=f"ended by signal {-process.returncode}")
     except TimeoutError:
         log.warning("list_not_kept", error=f"not within {STORED_S_MAX:.0f} s")
@@ -80,9 +82,10 @@ async def _store(order: Order) -> bool:
 
 
 def main() -> int:
-    """Store the list of the order on standard input; return the exit code."""
+    """Store the list as the order on standard input demands; return the exit code."""
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
-    signal.setitimer(signal.ITIMER_REAL, order.alone_s_max)  # SIGALRM also ends a wait in C
+    # SIGALRM also ends a process that waits in C code.
+    signal.setitimer(signal.ITIMER_REAL, order.alone_s_max)
     os.nice(NICE)
     configure_logging(order.level, json_lines=order.is_json)
     with structlog.contextvars.bound_contextvars(process="ingest, list"):

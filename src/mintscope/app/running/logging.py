@@ -1,6 +1,6 @@
-"""Log lines.
+"""Log lines: their form, their level, and the omission of repeats.
 
-The log of a process has lines of fixed phrases with fields; no line has a credential.
+A line is a fixed phrase with fields.  No line contains a credential.
 """
 
 import logging
@@ -23,7 +23,7 @@ Render: TypeAlias = Callable[[Any, str, Line], str | bytes]
 FOLDED_S: Final = 60.0
 FOLDED_LINES_MAX: Final = 200
 FOLDED_LEVELS: Final = frozenset({"warning", "error", "critical"})
-# Ignored when lines are compared, because they differ in each line of the same failure.
+# Fields that are ignored to find repeats, because they differ in each line of the same failure.
 CHANGING: Final = frozenset({"timestamp", "exception", "exc_info", "slot", "seq", "at"})
 LAST_LINE: Final = "stops"
 
@@ -33,7 +33,7 @@ _process: Final = list[str]()
 
 @contextmanager
 def naming_process(process: str) -> Iterator[None]:
-    """Name *process* in each line that is logged during the block, by any thread."""
+    """Add *process* to each line that any thread logs during the block."""
     _process[:] = [process]
     try:
         yield
@@ -61,7 +61,7 @@ def _number(level: str) -> int:
 def _above_least(
     _logger: object, method: str, line: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Drop lines below the current level, which can change after a logger was created."""
+    """Drop *line* if it is below the current level, which may change while loggers exist."""
     if _number("error" if method == "exception" else method) < _least[0]:
         raise structlog.DropEvent
     return line
@@ -70,7 +70,7 @@ def _above_least(
 def configure_logging(level: str, *, json_lines: bool) -> None:
     """Send every log line of this process to stderr, as JSON lines or for people.
 
-    Lines of libraries with level warning or above become lines of this log.
+    Records of libraries with level warning or above are logged too.
     """
     set_level(level)
     renderer: Render = (
@@ -100,14 +100,14 @@ def configure_logging(level: str, *, json_lines: bool) -> None:
 
 
 def logs_json(log_config: LogConfig) -> bool:
-    """Return whether lines are JSON: by default, if stderr is not a terminal."""
+    """Return whether lines are JSON; with format "auto", they are if stderr is no terminal."""
     if log_config.format == "auto":
         return not sys.stderr.isatty()
     return log_config.format == "json"
 
 
 def announce(event: str, **fields: object) -> None:
-    """Log *event* at any log level, because the parent process waits for it."""
+    """Log *event* whatever the level, because the parent process waits for the line."""
     processors = structlog.get_config()["processors"]
     logger = structlog.wrap_logger(
         _Logger(sys.stderr),
@@ -121,7 +121,7 @@ def announce(event: str, **fields: object) -> None:
 def logging_uncaught() -> Iterator[None]:
     """Log uncaught exceptions of threads and finalizers during the block.
 
-    Otherwise Python prints them over several lines that are not JSON.
+    Without this, Python prints them as several lines that are not JSON.
     """
     before = sys.unraisablehook, threading.excepthook
     sys.unraisablehook = lambda found: _tell_uncaught(found.exc_value, repr(found.object))
@@ -135,13 +135,13 @@ def logging_uncaught() -> Iterator[None]:
 
 
 def _tell_uncaught(error: BaseException | None, where: str) -> None:
-    with suppress(Exception):  # the interpreter may be ending
+    with suppress(Exception):  # the interpreter may be shutting down
         structlog.get_logger().error("uncaught", where=where, exc_info=error)
 
 
 @dataclass(slots=True)
 class _Folded:
-    """A logged line, and the number of repeats omitted since."""
+    """A logged line, and the number of its repeats that were omitted since."""
 
     line: Line
     since_s: float
@@ -149,7 +149,7 @@ class _Folded:
 
 
 class Folding:
-    """Renders lines; a repeated line is logged once a minute, with the number of omitted repeats.
+    """Renders lines; of a repeated line, one is logged each minute, with the number of repeats.
 
     A warning or error is a repeat if all its fields are equal, except times, durations and slots.
     """
@@ -160,7 +160,7 @@ class Folding:
         self._folded: dict[tuple[object, ...], _Folded] = {}
 
     def __call__(self, logger: Any, method: str, line: Line) -> str:
-        """Return *line* after the due lines of repeats.  Raises DropEvent if there is no line."""
+        """Return due lines of repeats and *line* as text.  Raises DropEvent if there is none."""
         now_s = self._monotonic_s()
         lines = self._due(now_s, until_s=now_s if line.get("event") == LAST_LINE else None)
         if not self._is_left_out(line, now_s):
@@ -171,9 +171,9 @@ class Folding:
         return "\n".join(each if isinstance(each, str) else each.decode() for each in rendered)
 
     def _due(self, now_s: float, *, until_s: float | None) -> list[Line]:
-        """Return the lines whose minute is over and whose repeats were omitted.
+        """Return each line whose minute is over and of which repeats were omitted.
 
-        until_s   the time at which all minutes end; None: each ends after 60 s
+        until_s   minutes that began up to this time are over; None: those that began 60 s ago
         """
         over_s = now_s - FOLDED_S if until_s is None else until_s
         due: list[Line] = []
@@ -194,7 +194,7 @@ class Folding:
                 self._folded[key] = _Folded(dict(line), now_s)
             return False
         known.left_out += 1
-        # The newest line is logged at the end of the minute, without its traceback.
+        # At the end of the minute, the newest repeat is logged, without its traceback.
         known.line = {name: each for name, each in line.items() if name != "exception"}
         return True
 
@@ -208,20 +208,20 @@ def _key(line: Mapping[str, object]) -> tuple[object, ...]:
 
 
 class _OfLibraries(logging.Handler):
-    """Passes log records of libraries, written with `logging`, to this log."""
+    """A handler of `logging` that passes the records of libraries to this log."""
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
-        with suppress(Exception):  # only the line that cannot be rendered is lost
+        with suppress(Exception):  # only a record that cannot be rendered is lost
             structlog.get_logger().log(
                 record.levelno, record.getMessage(), logger=record.name, exc_info=record.exc_info
             )
 
 
 class _Logger(structlog.WriteLogger):
-    """Writes to standard error; a line that cannot be written, for example on a full disk, is lost.
+    """Writes to standard error; a line that cannot be written, as on a full disk, is lost.
 
-    A line and its end are one write, because processes of `serve` share standard error.
+    A line and its line end are one write, because the processes of `serve` share standard error.
     """
 
     @override

@@ -1,6 +1,6 @@
 """The data and actions of administrators while the service runs.
 
-Counts of up to a minute are lost when the process ends.
+When a process ends, its counts of the last minute may be lost.
 """
 
 import asyncio
@@ -43,9 +43,9 @@ log = structlog.get_logger()
 
 @dataclass(eq=False, repr=False)
 class HourWriter:
-    """Writes the counts since its last round.
+    """Writes the counts of this process since its last round, once a minute.
 
-    age_ms   returns the age of the newest block
+    age_ms   returns the age of the newest block in milliseconds, or None
     fund     returns the unreserved lamports of the fee payer; None: nothing is sold
     """
 
@@ -63,7 +63,7 @@ class HourWriter:
             await self.round()
 
     async def round(self) -> None:
-        """Write new counts; counts that cannot be written are written in the next round."""
+        """Write the new counts; if they cannot be written, the next round writes them."""
         now = self.clock.now()
         total = counted()
         hour = hour_of(self.clock.now())
@@ -97,12 +97,12 @@ def counted() -> dict[Series, int]:
 
 
 async def write_counted(money: Money, clock: Clock) -> None:
-    """Write the counts of this process, for a command that ends at once."""
+    """Write the counts of this process once, for a command that then ends."""
     await HourWriter(money.accounts, clock, lambda: None, None).round()
 
 
 def assets_of(terms: PaymentsConfig) -> Assets:
-    """Return the accepted tokens, as configured."""
+    """Return the name and the decimals of the payment token and of USDC."""
     own = Coin(terms.asset_symbol, terms.decimals)
     usdc = Coin("USDC", USDC_DECIMALS)
     return Assets(own, {Mint(terms.usdc_mint): usdc, Mint(terms.asset): own})
@@ -121,7 +121,7 @@ async def facts_on_chain(chain: ChainConfig, mint: Mint) -> MintFacts | None:
 async def operating(
     config: Config, market: Market, money: Money, clock: Clock, age_ms: Callable[[], int | None]
 ) -> AsyncIterator[OperationParts]:
-    """Write the numbers of each hour during the block; *age_ms* returns the newest block's age."""
+    """Yield the data and actions of administrators; write counts of this process in the block."""
     sales = money.books if config.payments.enabled else None
     writer = HourWriter(money.accounts, clock, age_ms, None if sales is None else sales.fund)
     async with running(writer.run, "hours"):

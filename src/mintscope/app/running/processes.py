@@ -1,4 +1,4 @@
-"""Life of a process: build, reload, siblings, backoff."""
+"""Shared parts of processes: the commit, reloads of settings, waits before restarts, locks."""
 
 import re
 import signal
@@ -29,17 +29,17 @@ log = structlog.get_logger()
 
 
 def values_of(config: Config) -> dict[str, Any]:
-    """Return every setting of *config* by its key."""
+    """Return the value of every setting of *config*, by key."""
     return {each.key: each.value(config) for _, _, group in settings() for each in group}
 
 
 @dataclass(eq=False, repr=False)
 class Reloading:
-    """The settings of a running process, some of which can change.
+    """The settings of a running process, and those that it can change.
 
     reread    reads the configuration again.  Raises ConfigError
-    applied   the functions that apply a new setting, by its key
-    ours      returns whether this process uses a key; other keys are ignored
+    applied   functions that apply new settings, by key of the setting
+    ours      returns whether this process uses the setting of a key; other settings are ignored
     """
 
     config: InitVar[Config]
@@ -52,11 +52,11 @@ class Reloading:
         self._now = values_of(config)
 
     def again(self) -> Sequence[str]:
-        """Read the configuration again, apply settings that may change, and log the others.
+        """Read the configuration again, and apply the changed settings that can be applied.
 
         Returns the keys of the settings that were applied.
 
-        Settings that need a restart are logged each time until the restart.
+        Changed settings that need a restart are logged, each time until the restart.
         """
         try:
             config = self.reread()
@@ -102,15 +102,15 @@ def _nothing() -> None: ...
 
 
 COMMIT: Final = re.compile(r"[0-9a-f]{40}")
-SHOWN: Final = 12  # hexadecimal digits
+SHOWN: Final = 12  # hexadecimal digits of a commit
 
 
 @cache
 def commit() -> str | None:
     """Return the first 12 digits of the installed commit; None if unknown.
 
-    A wheel contains it (hatch_build.py); pip records it for an installation from a repository (PEP
-    610); a checkout has it in .git.
+    A wheel contains the commit (hatch_build.py); pip records it for an installation from a
+    repository (PEP 610); a checkout has it in .git.
     """
     found = _built_in() or _installed() or _checked_out(Path(__file__).resolve())
     return None if found is None else found[:SHOWN]
@@ -136,7 +136,7 @@ def _checked_out(file: Path) -> str | None:
     """Return the commit of the checkout that contains *file*; None if there is none."""
     try:
         git = next(each / ".git" for each in file.parents if (each / ".git").exists())
-        if git.is_file():  # in a worktree, the file names its folder
+        if git.is_file():  # in a worktree, .git is a file that names a folder
             git = (git.parent / git.read_text().removeprefix("gitdir:").strip()).resolve()
         head = (git / "HEAD").read_text().strip()
         reference = head.removeprefix("ref:").strip()
@@ -169,7 +169,7 @@ DOUBLINGS_MAX: Final = 20
 
 @dataclass(slots=True)
 class Backoff:
-    """The waits between runs of one task, from 0.05 s to 5 s; a long run resets the wait."""
+    """The waits between runs of a task, doubled from 0.05 to 5 s; a run of 60 s resets them."""
 
     _failures: int = 0
 
@@ -183,21 +183,21 @@ class Backoff:
 
 
 def held(config: Config, role: str, *, patience_s: float = 0.0) -> AbstractContextManager[None]:
-    """Lock the data folder for *role*, unless the stores are shared.
+    """Return a context that locks the data folder for *role*, unless the stores are shared.
 
     Raises FolderInUse, FolderOpen.
     """
-    if is_shared(config):  # the database has the lock
+    if is_shared(config):  # the lock is in the database
         return nullcontext()
     may_be_open = config.data_dir_may_be_open
     return folder.held(config.data_dir, role, may_be_open=may_be_open, patience_s=patience_s)
 
 
 class Sibling(msgspec.Struct, frozen=True):
-    """The state of a process.
+    """The state of a process, as its parent reports it.
 
-    restarts     number of restarts
-    is_stopped   it has ended, and is not restarted before an operator acts
+    restarts     how often the process was restarted
+    is_stopped   whether the process has ended, and is not restarted before an operator acts
     """
 
     restarts: int = 0

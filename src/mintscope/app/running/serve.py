@@ -1,4 +1,4 @@
-"""Command serve: child processes, their restarts, and the response while they are down."""
+"""The command `serve`: child processes, their restarts, and the answer while they are down."""
 
 import os
 import select
@@ -56,7 +56,7 @@ from mintscope.kit.time import iso_time_ms
 from mintscope.solana.blocks import SourceError
 
 EXIT_FAILED: Final = 1
-EXIT_OPERATOR: Final = 3  # a restart does not help before an operator acts
+EXIT_OPERATOR: Final = 3  # a restart cannot help before an operator acts
 
 log = structlog.get_logger()
 
@@ -67,9 +67,9 @@ IsNew = Annotated[
 
 
 class ChildEnded(Exception):
-    """A process that the others depend on ended for good.
+    """A process that the others depend on has ended for good.
 
-    needs_operator    it ended with EXIT_OPERATOR, so the command that started it does, too
+    needs_operator    whether the process ended with EXIT_OPERATOR; then the parent must do the same
     """
 
     def __init__(self, message: str, *, needs_operator: bool) -> None:
@@ -79,9 +79,10 @@ class ChildEnded(Exception):
 
 @dataclass(slots=True)
 class Life:
-    """One run of a process.
+    """A run of a process, for the log.
 
-    reason   the reason for its end, such as the name of a signal
+    reason       why the process ends, for example the name of a signal
+    tells_json   whether log lines are JSON
     """
 
     tells_json: bool
@@ -89,12 +90,12 @@ class Life:
     reason: str = "its work is done"
 
     def note_signal(self, number: int | None) -> None:
-        """Store the signal that ends the process, if there is one."""
+        """Store the signal *number* as the reason; do nothing if it is None."""
         if number is not None:
             self.reason = signal.Signals(number).name
 
     def stops(self, exit_code: int, reason: str | None = None) -> None:
-        """Log that the process stops, with the reason."""
+        """Log that the process stops, and why."""
         ran_s = round(time.monotonic() - self.began_s, 1)
         tell = log.info if exit_code == 0 else log.error
         tell("stops", reason=reason or self.reason, exit_code=exit_code, ran_s=ran_s)
@@ -102,9 +103,9 @@ class Life:
 
 @contextmanager
 def living(process: str, loaded: Loaded, *, in_use: int = EXIT_OPERATOR) -> Iterator[Life]:
-    """Log the start of *process* with its settings, and its stop with the reason.
+    """Log the start of *process* with its settings, and after the block its stop with the reason.
 
-    Each line names the process.  Errors end it as in `ending_in_words`.
+    Each line of the block names *process*.  Errors end the command as in `ending_in_words`.
     """
     is_json = logs_json(loaded.config.log)
     configure_logging(loaded.config.log.level, json_lines=is_json)
@@ -129,10 +130,12 @@ def changed_settings(loaded: Loaded) -> dict[str, str]:
 
 @contextmanager
 def ending_in_words(in_use: int = EXIT_OPERATOR, life: Life | None = None) -> Iterator[None]:
-    """End the command with one message, and with EXIT_OPERATOR if an operator must decide.
+    """If the block raises an error, end the command with one message.
 
-    in_use    the exit code if another process has the role
-    life      logs the message instead, if its lines are JSON
+    The exit code is EXIT_OPERATOR if an operator must act before a restart can help.
+
+    in_use    the exit code if another process already has the role of this one
+    life      logs the message as a line if log lines are JSON; None: the message is printed
     """
     try:
         yield
@@ -166,12 +169,12 @@ def _end(life: Life | None, error: Exception, exit_code: int) -> NoReturn:
     raise typer.Exit(exit_code) from None
 
 
-WAITING_MAX: Final = 64  # clients answered at a time, before the parent checks its children
+WAITING_MAX: Final = 64  # clients answered before the parent checks its children again
 LINGERING_MAX: Final = 256
-LINGER_S: Final = 1.0  # time to read the response before the connection is closed
+LINGER_S: Final = 1.0  # time for a client to read the response before its connection is closed
 READ_BYTES_MAX: Final = 64 * 1024
 RETRY_AFTER_S: Final = 5
-# An earlier request may have sent a payment, which this process does not know.
+# An earlier request of the client may have sent a payment; this process cannot know.
 MESSAGE: Final = (
     "The service cannot start; it is tried again. This request charged nothing. If it carries a"
     " payment, do not pay again: send the same payment again, with the same Idempotency-Key."
@@ -181,7 +184,7 @@ MESSAGE: Final = (
 class OutOfService:
     """Answers 503 SERVICE_UNAVAILABLE to every client that connects to *listener*.
 
-    It keeps at most 256 connections, each for a second, and waits for none of them.
+    At most 256 connections stay open, each for a second, and none is waited for.
     """
 
     def __init__(self, listener: socket.socket) -> None:
@@ -193,19 +196,19 @@ class OutOfService:
         for _ in range(WAITING_MAX):
             if not select.select([self._listener], [], [], 0)[0]:
                 return
-            with suppress(OSError):  # the client has left, or no file descriptor is free
+            with suppress(OSError):  # the client has left, or there is no free file descriptor
                 client, _ = self._listener.accept()
                 self._tell(client)
         self.close(older_than_s=LINGER_S)
 
     def close(self, *, older_than_s: float = 0.0) -> None:
-        """Close the connections answered at least *older_than_s* seconds ago, and surplus ones."""
+        """Close connections answered *older_than_s* seconds ago or before, and surplus ones."""
         until_s = time.monotonic() - older_than_s
         while self._answered and (
             self._answered[0][0] <= until_s or len(self._answered) > LINGERING_MAX
         ):
             _, client = self._answered.popleft()
-            with suppress(OSError):  # unread bytes would discard the response at the close
+            with suppress(OSError):  # to close with unread bytes would discard the response
                 client.recv(READ_BYTES_MAX)
             client.close()
 
@@ -242,17 +245,17 @@ def _response(now: UnixMs) -> bytes:
 
 STOP_TIMEOUT_S: Final = 15.0
 POLL_S: Final = 0.05
-ANSWER_S: Final = 0.5  # clients wait for an earlier start; for a later start they get 503
+ANSWER_S: Final = 0.5  # if a child starts later than this, its clients get 503 instead of waiting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """The effect of a process's end on the other processes.
+    """The rules for the end of a child process.
 
-    may_end       the process may end without an error, and then stays ended
-    has_memory    the others rely on its memory, so it is never restarted
-    is_vital      the others end if it ends for good
-    again         arguments to add if it is restarted
+    may_end       whether the process may end without an error; then it is not restarted
+    has_memory    whether the others rely on its memory, so that it is never restarted
+    is_vital      whether the others end if it ends for good
+    again         arguments to add at a restart
     """
 
     may_end: bool = False
@@ -263,7 +266,7 @@ class Role:
 
 @dataclass(slots=True, kw_only=True)
 class _Child:
-    """One child process, over all its runs."""
+    """A child process, over all its runs."""
 
     name: str
     arguments: Sequence[str]
@@ -278,13 +281,13 @@ class _Child:
 
 
 class Children:
-    """Runs `mintscope` commands as child processes, and restarts those that end.
+    """Runs `mintscope` commands as child processes, and restarts them when they end.
 
-    A child that ends with EXIT_OPERATOR stays ended, and the others are notified.
+    A child that ends with EXIT_OPERATOR is not restarted, and the others are notified.
 
     environment   the environment of the children; None: that of this process
 
-    Each child holds the read end of a pipe.  The parent writes the state of all children to it.
+    Each child has the read end of a pipe, to which the parent writes the state of all children.
     If the parent dies, even by SIGKILL, the pipe closes and `attach` ends the child.
     """
 
@@ -324,9 +327,9 @@ class Children:
         role: Role = Role(),
         listener: socket.socket | None = None,
     ) -> None:
-        """Start `mintscope` with *arguments*; it inherits *listener* and serves its clients.
+        """Start `mintscope` with *arguments*; the child inherits *listener* and serves its clients.
 
-        While it does not run, its clients wait; if it will not start soon, they get 503.
+        While the child does not run, its clients wait; if it will not start soon, they get 503.
         """
         child = _Child(
             name=name,
@@ -339,19 +342,19 @@ class Children:
         self._run(child)
 
     def on_hang_up(self, reload: Callable[[], Sequence[str]]) -> None:
-        """Call *reload* on each SIGHUP, then pass the signal on to the children.
+        """On each SIGHUP, call *reload*, then send the signal to the children.
 
-        reload    returns the names of children to restart instead
+        reload    returns the names of the children to restart instead
         """
         self._on_hang_up = reload
 
     @property
     def stopping(self) -> bool:
-        """Whether SIGINT or SIGTERM was received."""
+        """Whether this process has received SIGINT or SIGTERM."""
         return self._stopping.is_set()
 
     def pause(self, seconds: float) -> None:
-        """Wait *seconds*, or until asked to stop; restart children that have ended.
+        """Wait *seconds*, or until a signal to stop; restart children that have ended.
 
         Raises ChildEnded if a vital child has ended for good.
         """
@@ -366,7 +369,7 @@ class Children:
                 return
 
     def wait(self) -> None:
-        """Wait until asked to stop.  Raises ChildEnded as `pause` does."""
+        """Wait until a signal to stop, restarting children.  Raises ChildEnded like `pause`."""
         while not self.stopping:
             self.pause(1)
 
@@ -376,7 +379,7 @@ class Children:
             [*self._command, *child.arguments, *again],
             stdin=subprocess.PIPE,
             env=self._environment,
-            start_new_session=True,  # Ctrl-C reaches only the parent, which stops them
+            start_new_session=True,  # Ctrl-C reaches only the parent, which stops the children
             pass_fds=[] if child.listener is None else [child.listener.fileno()],
         )
         assert child.process.stdin is not None
@@ -385,14 +388,14 @@ class Children:
         self._tell()
 
     def _hang_up(self, begun_again: Sequence[str]) -> None:
-        """Make every child read its settings again, or end it so that it is restarted."""
+        """Make each child read its settings again, or end, to be restarted, if in *begun_again*."""
         for child in self._children:
             if child.process is not None:
                 is_ended = child.name in begun_again
                 child.process.send_signal(signal.SIGTERM if is_ended else signal.SIGHUP)
 
     def _look_at(self, child: _Child) -> None:
-        """Record that *child* has ended, or start it again after its wait."""
+        """If *child* has ended, plan its restart; if its restart is due, start it."""
         now_s = time.monotonic()
         if child.out_of_service is not None:
             child.out_of_service.close(older_than_s=LINGER_S)
@@ -421,7 +424,7 @@ class Children:
         )
 
     def _is_served(self, child: _Child) -> bool:
-        """Return whether another process serves the clients of *child*."""
+        """Return whether another running child serves the clients of *child*."""
         return any(
             other.listener is child.listener and other.process is not None
             for other in self._children
@@ -471,7 +474,7 @@ def _close_pipe(process: subprocess.Popen[bytes]) -> None:
     process.stdin.close()
 
 
-# Settings of the stream, with credentials: if they change, only ingest restarts.
+# Settings of the gRPC stream: if they change, only ingest is restarted.
 OF_INGEST_ALONE: Final = "geyser."
 
 app = typer.Typer()
@@ -503,19 +506,19 @@ def serve(
     settings = loaded.config
     is_file = loaded.config.chain.source == "files"
     with living("serve", loaded, in_use=EXIT_FAILED) as life, held(settings, "serve"):
-        for role in ("ingest", "api"):  # wait for children of a killed `serve` to end
+        for role in ("ingest", "api"):  # waits for the children of a killed `serve` to end
             with held(settings, role, patience_s=STOP_TIMEOUT_S):
                 pass
         # Clients that connect while the api restarts wait in this socket.
         with bind(settings.api) as listener, Children() as children:
             children.on_hang_up(_reloads(settings, lambda: load(config).config))
-            # Ingest ends after its files; the api continues to serve the data.
+            # Ingest ends after its block files; the api continues to serve the data.
             children.start("ingest", ["ingest", *options], role=Role(may_end=is_file))
             for worker in range(1, workers + 1):
                 start_api(children, listener, options, worker=worker)
             children.wait()
             life.note_signal(children.stopped_by)
-            listener.close()  # the api keeps it open until it ends
+            listener.close()  # each api has it open until the api ends
 
 
 def _reloads(settings: Config, reread: Reread) -> Callable[[], Sequence[str]]:
@@ -541,7 +544,7 @@ def start_api(
     *,
     worker: int = 1,
 ) -> None:
-    """Start an api that serves the clients of *listener*; the service cannot run without it.
+    """Start an api that serves the clients of *listener*; if it ends for good, so do the others.
 
     worker   the number of the api, from 1
     """

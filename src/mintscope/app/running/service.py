@@ -33,7 +33,7 @@ def ingest(*, config: ConfigFile = None, is_new: IsNew = False) -> None:
     from mintscope.app.ingest import run_ingest  # noqa: PLC0415 - each command loads its own parts
 
     loaded = configured(config)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the handler is set
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # ignored until the handler is set
     with living("ingest", loaded) as life, CommandHistory(tells_json=life.tells_json) as history:
         reread = lambda: load(config).config  # noqa: E731 - of one line
         life.note_signal(
@@ -42,12 +42,12 @@ def ingest(*, config: ConfigFile = None, is_new: IsNew = False) -> None:
 
 
 class CommandHistory:
-    """A progress bar on a terminal, otherwise an occasional line; silent once caught up.
+    """Shows progress: a bar on a terminal, elsewhere a line now and then; nothing once caught up.
 
-    Call it with (done, total).  The total may grow with the chain, and done is negative
-    if a source goes back to replace orphaned blocks.
+    It is called with (done, total).  The total may grow with the chain; done is negative if a
+    source goes back to replace orphaned blocks.
 
-    tells_json   write JSON lines, as the log does
+    tells_json   whether to write JSON lines, like the log
     """
 
     def __init__(self, *, tells_json: bool = False) -> None:
@@ -121,7 +121,7 @@ def api(
     siblings.is_restart = again
     loaded = configured(config)
     settings = of_worker(loaded.config, worker)
-    # uvicorn raises the signal again after it has stopped, and then nothing is left to stop.
+    # uvicorn raises the signal again after it has stopped; it must then have no effect.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     name = "api" if worker == 1 else f"api-{worker}"
@@ -138,7 +138,7 @@ def api(
 
 
 def of_worker(settings: Config, worker: int) -> Config:
-    """Return the settings of *worker*; the ports of workers are consecutive."""
+    """Return the settings of api number *worker*: each api has ports of its own beside api.port."""
     metrics = settings.metrics
     web = settings.web
     more = worker - 1
@@ -179,8 +179,8 @@ def mcp(
 ) -> None:
     """Serve the tools of a service to an MCP client, on standard input and output.
 
-    It ends when its input does.  The service counts what calls take, and refuses those that would
-    take more than you allow.
+    The command ends when its input ends.  The service adds up the costs of calls, and refuses calls
+    that would cost more than you allow.
     """
     from mintscope.app.mcp import CannotBridge, run_bridge  # noqa: PLC0415 - loads the server's
 

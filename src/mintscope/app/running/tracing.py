@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry, if configured: a span for each request and each settlement."""
+"""Sends traces with OpenTelemetry, if configured, and stores the states that a parent reports."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -18,18 +18,18 @@ from mintscope.kit.metrics import RESTARTS, SPANS, Attributes
 
 PATH: Final = "/v1/traces"
 TIMEOUT_S: Final = 5
-FLUSH_S: Final = 2.0  # time to send the last spans at the end
+FLUSH_S: Final = 2.0  # time limit for sending the last spans at the end
 NS: Final = 1_000_000_000
 MS_NS: Final = 1_000_000
-QUEUE_MAX: Final = 2_048  # spans that wait to be sent; further spans are dropped
+QUEUE_MAX: Final = 2_048  # at most so many spans wait to be sent; further spans are dropped
 
 
 @contextmanager
 def tracing(config: TracingConfig, service: str, clock: Clock) -> Iterator[None]:
-    """Send the block's finished spans to the collector of *config*, in batches, from a thread.
+    """Send spans that end during the block to the collector of *config*, from a thread.
 
     Spans are lost while the collector is unreachable; requests do not wait for it.
-    Raises UnusableStore if the extra is not installed
+    Raises UnusableStore if the extra is not installed.
     """
     if config.otlp_url is None:
         yield
@@ -76,16 +76,16 @@ def tracing(config: TracingConfig, service: str, clock: Clock) -> Iterator[None]
         ending.start()
         ending.join(FLUSH_S)
         give_up: Callable[[], None] = exporter.shutdown
-        give_up()  # unsent spans are lost
+        give_up()  # spans that are still unsent are lost
 
 
 PARENT_SAYS: Final = "processes"
 
 
 class Siblings:
-    """The last message of the parent; empty in a process without a parent.
+    """The states of all processes, as the parent last reported them; none without a parent.
 
-    is_restart   the parent has restarted this process
+    is_restart   whether the parent has restarted this process
     """
 
     def __init__(self, *, has_parent: bool) -> None:
@@ -94,13 +94,13 @@ class Siblings:
         self._known: dict[str, Sibling] = {}
 
     def hear(self, line: bytes) -> None:
-        """Store a *line* from the parent: the state of every process by its name, in JSON."""
+        """Store a *line* of the parent: the states of all processes by name, in JSON."""
         self._known = msgspec.json.decode(line, type=dict[str, Sibling])
         for name, sibling in self._known.items():
             RESTARTS.labels(name).set(sibling.restarts)
 
     async def expect_none_stopped(self) -> None:
-        """Raise ServiceUnavailable while a process is stopped for good."""
+        """Raise ServiceUnavailable if a process has stopped for good."""
         stopped = sorted(name for name, sibling in self._known.items() if sibling.is_stopped)
         if stopped:
             raise ServiceUnavailable(

@@ -1,1 +1,1 @@
-"""Stores of an installation: open, upgrade, copy, back up."""
+"""The stores of an installation: opens, upgrades, copies and backs them up."""

@@ -1,4 +1,4 @@
-"""The files of an installation on SQLite, copied while it runs."""
+"""Copies the files of an installation on SQLite, even while it runs."""
 
 import shutil
 from collections.abc import Callable
@@ -18,8 +18,8 @@ from mintscope.app.stores.folder import (
 from mintscope.kit.errors import StoreUnavailable, UnusableStore
 from mintscope.kit.files import give_to_owner, make_folder
 
-# The market is first, so that the copies of sales are newest.  Webhooks are before money: a webhook
-# that is sent meanwhile is sent again, and none is lost.
+# The market is first, so that the copies of sales are the newest.  Webhooks come before money, so a
+# webhook that is sent during the copy is sent again after a restore, and none is lost.
 FILES: Final = (MARKET_FILE, WEBHOOKS_FILE, MONEY_FILE)
 SECRETS: Final = (PEPPER_FILE, ROOTS_FILE)
 PAGES: Final = 512
@@ -35,8 +35,8 @@ def copy_files(
 ) -> None:
     """Copy the files of *source*, which may be in use, into *target*, which must have no files.
 
-    progress      called with (file, pages)
-    has_secrets   copy pepper and roots, too
+    progress      called with the file and the number of pages copied since the last call
+    has_secrets   whether to copy pepper and roots too
     Raises        CannotCopy, UnusableStore if a copy is damaged
     """
     for name in (*FILES, *SECRETS):
@@ -53,7 +53,7 @@ def copy_files(
 
 
 def copy_secrets(source: Path, target: Path) -> None:
-    """Copy pepper and roots of *source* into the folder *target*, replacing the files there."""
+    """Copy pepper and roots of *source* into the folder *target*, and replace these files there."""
     make_folder(target)
     for name in SECRETS:
         if (source / name).exists():
@@ -79,14 +79,14 @@ def expect_whole(path: Path) -> None:
 
 
 def copy_file(source: Path, target: Path, progress: Callable[[str, int], None]) -> None:
-    """Copy one file, which may be in use, into *target*.  Raises UnusableStore."""
+    """Copy a database file, which may be in use, to *target*.  Raises UnusableStore."""
     target.touch(mode=0o600)
     give_to_owner(target)
     read = apsw.Connection(str(source))
     written = apsw.Connection(str(target))
     read.set_busy_timeout(BUSY_MS)
     try:
-        # In one transaction, because otherwise each commit restarts the copy.
+        # In one transaction, because otherwise each commit would restart the copy.
         read.execute("BEGIN")
         read.execute("SELECT count(*) FROM sqlite_schema").fetchall()
         with written.backup("main", read, "main") as backup:

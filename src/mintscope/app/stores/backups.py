@@ -1,4 +1,4 @@
-"""Backups in rotation: each is complete or absent, and the oldest are removed."""
+"""Backups in rotation: each backup is complete or absent, and the oldest ones are removed."""
 
 import asyncio
 import re
@@ -42,8 +42,8 @@ SELECT (SELECT count(*) FROM credit_account), (SELECT count(*) FROM credit_entry
 class Verified(NamedTuple):
     """The contents of a backup, as read from its restored copy.
 
-    violations    contradictions of the books; empty if they are sound
-    migrations    number of migrations that ran on the copy
+    violations    contradictions in the books; empty if the books are sound
+    migrations    number of migrations that had to run on the copy
     took_s        seconds to restore and to audit
     """
 
@@ -59,12 +59,13 @@ class Verified(NamedTuple):
 def take(config: Config, root: Path, progress: Progress, now: UnixMs) -> Path:
     """Copy the installation into a new folder in *root*, and record it; return the folder.
 
-    Raises CannotCopy, FolderInUse while another backup is written there, UnusableStore, OSError
+    Raises CannotCopy, UnusableStore, OSError, and FolderInUse if another backup is being written to
+    *root*.
     """
     stamp = datetime.fromtimestamp(now / 1_000, UTC).strftime(STAMP)
     secrets_to = config.backup.secrets_to
     with folder.held(root, "backup", may_be_open=True):
-        for left in root.glob(PARTIAL):  # left by an interrupted backup
+        for left in root.glob(PARTIAL):  # parts of interrupted backups
             shutil.rmtree(left)
         target = root / f"mintscope-{stamp}"
         draft = root / f".mintscope-{stamp}.partial"
@@ -85,7 +86,7 @@ def take(config: Config, root: Path, progress: Progress, now: UnixMs) -> Path:
 def note(config: Config, place: str, now: UnixMs) -> None:
     """Record in the installation that a complete backup of it is at *place*.
 
-    Raises StoreUnavailable; the backup is still complete
+    Raises StoreUnavailable; even then, the backup is complete.
     """
     try:
         with opened(config, "money") as money:
@@ -97,7 +98,7 @@ def note(config: Config, place: str, now: UnixMs) -> None:
 
 
 def rotate(root: Path, *, kept_max: int, keep_days: int) -> Sequence[Path]:
-    """Remove the backups in *root* that need not be kept; return their paths, oldest first."""
+    """Remove the backups in *root* that need not be kept; return them, oldest first."""
     found = sorted(each for each in root.iterdir() if NAME.fullmatch(each.name) and each.is_dir())
     removed = [each for each in found if each not in kept(found, kept_max, keep_days)]
     for each in removed:
@@ -106,14 +107,18 @@ def rotate(root: Path, *, kept_max: int, keep_days: int) -> Sequence[Path]:
 
 
 def kept(found: Sequence[Path], kept_max: int, keep_days: int) -> set[Path]:
-    """Return the backups of *found* to keep, oldest first: the newest *kept_max*, and one a day."""
+    """Return the backups to keep: the newest *kept_max*, and the last one of each day.
+
+    found       the backups, oldest first
+    keep_days   the number of newest days with a backup of which one is kept
+    """
     newest_of_day = {each.name[: len("mintscope-20261126")]: each for each in found}
     days = sorted(newest_of_day)[-keep_days:] if keep_days else []
     return {*found[-kept_max:], *(newest_of_day[day] for day in days)}
 
 
 def newest(config: Config) -> TakenBackup | None:
-    """Return the newest recorded backup.  Raises UnusableStore."""
+    """Return the newest recorded backup, or None.  Raises UnusableStore."""
     try:
         with opened(config, "money") as money:
             return provenance.newest_backup(money)
@@ -122,16 +127,16 @@ def newest(config: Config) -> TakenBackup | None:
 
 
 def safe_since(config: Config) -> UnixMs | None:
-    """Return the time of the newest backup, or else of the first start."""
+    """Return the time of the newest backup, or else of the first start; None without either."""
     with opened(config, "money") as money:
         return provenance.safe_since(money)
 
 
 async def verify(config: Config, source: Path, scratch: Path | None, clock: Clock) -> Verified:
-    """Restore the backup *source* into a scratch folder, audit all of it, and remove the folder.
+    """Restore the backup *source* into a scratch folder, audit its books, and remove the folder.
 
-    scratch   the parent of the folder, None: the system's folder for temporary files
-    Raises    CannotCopy, UnusableStore if it cannot be restored, UnusablePepper
+    scratch   the parent of the scratch folder; None: the system's folder for temporary files
+    Raises    CannotCopy; UnusableStore if the backup cannot be restored; UnusablePepper
     """
     began_s = time.monotonic()
     with TemporaryDirectory(prefix="mintscope-verify-", dir=scratch) as name:
@@ -143,13 +148,13 @@ async def verify(config: Config, source: Path, scratch: Path | None, clock: Cloc
         _expect_pepper(own)
         ran = migrations(own, is_done=True)
         async with open_money(own, clock) as money, open_market(own) as market:
-            accounts = money.credits  # raises an error for a different pepper
+            accounts = money.credits  # raises an error for the wrong pepper
             violations = [
                 Violation(Invariant.BALANCE_IS_SUM, f"{account}")
                 for account in await accounts.contradictions()
             ]
             violations += (await money.books.check(after_entry=None)).violations
-            for begins in (False, True):  # the walk in progress, then a complete one
+            for begins in (False, True):  # first the walk in progress, then a complete one
                 violations += await _walk(money.books, clock, begins=begins)
             overview = await market.reader.overview()
         with opened(own, "money") as rows:
@@ -175,7 +180,7 @@ def _expect_pepper(config: Config) -> None:
 
 
 async def _walk(books: AuditBooks, clock: Clock, *, begins: bool) -> Sequence[Violation]:
-    """Walk through all books completely; return the violations."""
+    """Check the books to the end of the walk, a new one if *begins*; return the violations."""
     found: list[Violation] = []
     part = await books.prove(now=clock.now(), begins=begins)
     found += part.violations
@@ -186,9 +191,9 @@ async def _walk(books: AuditBooks, clock: Clock, *, begins: bool) -> Sequence[Vi
 
 
 async def watch(config: Config, clock: Clock) -> None:
-    """Export the age of the newest backup, updated every minute, until cancelled."""
+    """Export the age of the newest backup until cancelled; look for a newer one every minute."""
     while True:
-        with suppress(UnusableStore, DatabaseError):  # other checks report it
+        with suppress(UnusableStore, DatabaseError):  # other checks report this
             since = await asyncio.to_thread(safe_since, config)
             if since is not None:
                 BACKUP_AGE_S.measure(partial(_age_s, clock, since))

@@ -1,4 +1,4 @@
-"""Copies between engines."""
+"""Copies of an installation between engines."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,13 +17,13 @@ from mintscope.kit.files import make_folder
 from mintscope.kit.sql.database import Row
 from mintscope.kit.sql.sqlite import open_store, transaction
 
-# Tables that belong to a database, not to the installation.
+# Tables that belong to a database, not to the installation, so they are not copied.
 NOT_COPIED: Final = {
     *("migration", "sqlite_sequence", "copy_progress"),
     *("credit_batch", "credit_writer", "ingest_epoch", "limit_window"),
     *("replica_settings", "token_price", "backup_taken", "list_snapshot", "list_snapshot_piece"),
 }
-# Tables whose rows the migrations create.
+# Tables to which migrations add rows, so they are not empty in a new store.
 MADE_BY_MIGRATIONS: Final = {
     "progress",
     "credit_day_mark",
@@ -33,9 +33,9 @@ MADE_BY_MIGRATIONS: Final = {
 
 
 class Relation(NamedTuple):
-    """A table of both engines.
+    """A table that both engines have.
 
-    columns   types by column name, as PostgreSQL names them
+    columns   PostgreSQL's types of the columns, by name
     key       the columns of the primary key
     """
 
@@ -45,13 +45,13 @@ class Relation(NamedTuple):
 
 
 class Side(Protocol):
-    """An installation's tables, for reading."""
+    """The tables of an installation, for reading."""
 
     def tables(self) -> Mapping[str, Relation]:
         """Return the tables by name."""
 
     def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:
-        """Return up to *rows_max* rows after the key *after*, in key order."""
+        """Return up to *rows_max* rows after the key *after*, or the first rows, in key order."""
 
     def sequences(self) -> Mapping[str, int]:
         """Return the largest number assigned so far, for each table that numbers its rows."""
@@ -61,19 +61,19 @@ class Side(Protocol):
 
 
 class Target(Side, Protocol):
-    """An installation's tables, for copying rows into them."""
+    """The tables of an installation, for copying rows into them."""
 
     def begin(self, source: str) -> None:
-        """Allow rows from *source* to be added without the schema's constraints.
+        """Suspend the constraints of the schema, so that rows of *source* can be added.
 
-        Raises CannotCopy if the tables have other rows.
+        Raises CannotCopy if the tables have rows of another origin.
         """
 
     def add(self, table: Relation, rows: Sequence[Row]) -> None:
-        """Add rows, all or none."""
+        """Add all *rows* to *table*, or none if one of them fails."""
 
     def end(self, sequences: Mapping[str, int]) -> None:
-        """Restore the constraints of the schema, which checks the rows, and set *sequences*."""
+        """Restore the constraints of the schema, which checks all rows, and set *sequences*."""
 
 
 class CannotCopy(UnusableStore):
@@ -87,14 +87,15 @@ def keyed(table: Relation, row: Row) -> list[object]:
 
 
 def quoted(names: Sequence[str], more: str = "") -> str:
-    """Return *names* quoted for a statement, each followed by *more*."""
+    """Return *names*, each in quotation marks and followed by *more*, for a statement."""
     return ", ".join(f'"{name}"{more}' for name in names)
 
 
 def reading(table: Relation, *, after: bool, order: Sequence[str]) -> str:
-    """Return the statement that reads a part of *table*.
+    """Return the statement that reads a part of *table*, in key order.
 
-    order   the expression that compares each key column
+    after   whether the part begins after a key, whose values come first
+    order   the expressions that compare the columns of the key
     """
     marks = ", ".join("?" * len(order))
     compared = ", ".join(order)
@@ -113,7 +114,7 @@ MARK: Final = "CREATE TABLE copy_progress (source TEXT NOT NULL, guard TEXT NOT 
 
 
 class SqliteSide:
-    """Implements Target over the files in *folder*, which are created if missing."""
+    """Implements Target for the files in *folder*; a new target's files are created."""
 
     def __init__(self, folder: Path, *, is_new: bool = False) -> None:
         if not is_new and not (folder / MONEY_FILE).exists():
@@ -123,7 +124,7 @@ class SqliteSide:
             open_store(folder / name, kind, is_copied_into=is_new) for kind, name in FILES.items()
         ]
         if not is_new:
-            for db in self._files:  # every read sees the rows committed before
+            for db in self._files:  # each read sees only the rows committed before this point
                 db.execute("BEGIN")
                 db.execute("SELECT 1 FROM migration").get  # noqa: B018 - it fixes what is seen
 
@@ -132,7 +133,7 @@ class SqliteSide:
         return {name: table for name, (_, table) in self._tables.items()}
 
     def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:
-        """Return up to *rows_max* rows after the key *after*, in key order."""
+        """Return up to *rows_max* rows after the key *after*, or the first rows, in key order."""
         order = [f'"{name}"' for name in table.key]
         statement = reading(table, after=after is not None, order=order)
         return self._file(table).execute(statement, [*(after or ()), rows_max]).fetchall()
@@ -164,7 +165,7 @@ class SqliteSide:
                         db.execute(f'DELETE FROM "{name}"')  # noqa: S608 - ours
 
     def add(self, table: Relation, rows: Sequence[Row]) -> None:
-        """Add rows, all or none."""
+        """Add all *rows* to *table*, or none if one of them fails."""
         db = self._file(table)
         marks = ", ".join("?" * len(table.columns))
         columns = quoted(list(table.columns))
@@ -175,7 +176,7 @@ class SqliteSide:
             )
 
     def end(self, sequences: Mapping[str, int]) -> None:
-        """Check every reference, restore the triggers, and set *sequences*."""
+        """Check every reference, restore the triggers, and set the next numbers."""
         for db in self._files:
             if broken := db.execute("PRAGMA foreign_key_check").fetchone():
                 raise CannotCopy(f"expected every reference to be met; this one is not: {broken}")
@@ -227,11 +228,11 @@ def _expect_empty(db: apsw.Connection) -> None:
 
 
 def _number_on(db: apsw.Connection, name: str, last: int) -> None:
-    """Prevent numbers from being assigned twice, even if the last rows were deleted."""
+    """Prevent a number from being assigned twice, even if the last rows were deleted."""
     if not db.table_exists(None, "sqlite_sequence"):
         return
     db.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, name))
-    if last and not db.changes() and db.table_exists(None, name):  # the table never had a row here
+    if last and not db.changes() and db.table_exists(None, name):  # the table has had no row here
         db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, last))
 
 
@@ -251,10 +252,10 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class Sum(NamedTuple):
-    """The values by which the copies of a table are compared.
+    """The values by which two copies of a table are compared.
 
-    total   sum of all integers in the table
-    hash    hash of all rows, in key order
+    total   the sum of all integers in the table
+    hash    the hash of all rows, in key order
     """
 
     rows: int
@@ -263,12 +264,12 @@ class Sum(NamedTuple):
 
 
 def copy(source: Side, target: Target, name: str, progress: Progress) -> dict[str, Sum]:
-    """Copy every row of *source*, and compare the copy; return the compared sums.
+    """Copy every row of *source*, and compare the copy; return the sums of each table.
 
     An interrupted copy resumes after the last copied row.
 
-    name       name of the source; only a copy of the same source resumes
-    progress   called with (table, rows)
+    name       the name of the source; a copy resumes only if it has the same name
+    progress   called with a text such as "copied payment", and the number of rows
     Raises     CannotCopy
     """
     tables = source.tables()
@@ -286,7 +287,7 @@ def copy(source: Side, target: Target, name: str, progress: Progress) -> dict[st
 
 
 def _copy_table(source: Side, target: Target, table: Relation, progress: Progress) -> Sum | None:
-    """Copy the rows that *target* lacks; return the sum of all rows, None if *target* had some."""
+    """Copy the rows that *target* lacks; return the sum of all, or None if *target* had rows."""
     last = _last(target, table)
     adding = _Adding()
     for rows in _parts(source, table, after=last):
@@ -328,7 +329,7 @@ def _sum(side: Side, table: Relation, progress: Progress) -> Sum:
 
 
 class _Adding:
-    """Adds up the rows of a table, part by part."""
+    """Makes the sum of a table, adding part after part of its rows."""
 
     def __init__(self) -> None:
         self._rows = 0

@@ -1,4 +1,4 @@
-"""Ports of an engine: stores of an installation, their maintenance and the plan of an upgrade."""
+"""The ports of an engine: stores of an installation, their maintenance, and plans of upgrades."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -18,24 +18,24 @@ from mintscope.market.ports import Retention
 
 
 class WriteLock(Protocol):
-    """The lock for writing the market, and the epoch of its holder."""
+    """The lock for writing the market."""
 
     @property
     def epoch(self) -> int | None:
-        """The epoch, once the lock is held; None if the engine has no epochs."""
+        """The epoch of the holder, once the lock is held; None if the engine has no epochs."""
 
     def held(self) -> AbstractAsyncContextManager[None]:
         """Wait for the lock, and hold it during the block.  Raises StoreUnavailable."""
 
     async def keep(self) -> None:
-        """Keep the lock until cancelled.  Raises StoreUnavailable if it is lost."""
+        """Keep the lock until cancelled.  Raises StoreUnavailable if the lock is lost."""
 
 
 class Secrets(NamedTuple):
-    """The keys of hashes and signatures.
+    """The keys from which hashes and signatures derive.
 
-    pepper    None: the pepper in *file*, created if missing
-    roots     the roots that sign in place of the pepper, each from its time
+    pepper    the configured pepper; None: the pepper in *file*, created if missing
+    roots     the roots from which signing keys derive instead of the pepper, each from its time on
     """
 
     pepper: bytes | None
@@ -44,11 +44,11 @@ class Secrets(NamedTuple):
 
 
 class Engine(Protocol):
-    """The stores of one installation, while processes run.
+    """Opens the stores of an installation, for processes that run.
 
-    place    the place in the form of `mintscope copy`: `sqlite:FOLDER` or `postgresql://...`
-    where    the place in words, without secrets
-    Each method raises UnusableStore, StoreUnavailable.
+    place    the place of the stores, for `mintscope copy`: `sqlite:FOLDER` or `postgresql://...`
+    where    the place in words, for messages, without secrets
+    Each method may raise UnusableStore and StoreUnavailable.
     """
 
     place: str
@@ -58,34 +58,34 @@ class Engine(Protocol):
     def open_market(
         self, retention: Retention, *, follows_all: bool, epoch: int | None
     ) -> AbstractAsyncContextManager[Market]:
-        """Open the market; with *epoch*, its writer ends with that epoch."""
+        """Open the market; with *epoch*, writing fails once a later epoch has begun."""
 
     def open_money(self, secrets: Secrets, clock: Clock) -> AbstractAsyncContextManager[Money]:
         """Open credits, payments and accounts."""
 
     def opened(self, kind: str) -> AbstractContextManager[Database]:
-        """Open the migrated tables of *kind*, money or market, for a short time."""
+        """Open the tables of *kind*, money or market, for a short time; migrate them first."""
 
     def write_lock(self) -> WriteLock:
         """Return the lock for writing the market."""
 
     def backfill_lock(self) -> AbstractContextManager[None]:
-        """Hold the lock for reading backfills.  Raises BackfillIsRead if it is taken."""
+        """Hold the lock for reading backfills in a block.  Raises BackfillIsRead if it is taken."""
 
     def windows(self) -> WindowStore | None:
-        """Return the counters of requests; None if the one process counts in memory."""
+        """Return the shared counters of requests; None: the only process counts in memory."""
 
     def waiting(
         self, poll_interval_s: float, settings: Mapping[str, str]
     ) -> AbstractAsyncContextManager[Wait]:
-        """Yield a function that waits until the log grows or, without notices, for the interval.
+        """Yield a function that waits until the log grows, or, without notices, an interval.
 
         settings   the settings that all api processes of the installation share
         """
 
 
 class Step(NamedTuple):
-    """One migration, as measured on a copy of this data."""
+    """A migration, measured on a copy of the data."""
 
     store: str
     name: str
@@ -93,15 +93,16 @@ class Step(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The plan of an upgrade.
+    """The plan of an upgrade of the store.
 
-    waiting        pending migrations in order; empty: the store has this version
-    writers        builds that have written the store, oldest first; empty for a store
-                   from before builds were recorded
-    backup         the newest recorded backup
-    steps          each migration with its duration; empty if not measured, because of *why_not*
-    bytes_needed   most bytes needed on the disk of the store; 0 if not measured
-    bytes_free     free bytes on that disk; None: the disk is not on this machine
+    waiting        the pending migrations in order; empty: the store needs no upgrade
+    writers        the builds that have written the store, oldest first; empty if the store is older
+                   than this record
+    backup         the newest recorded backup; None if there is none
+    steps          the migrations with their durations; empty if they were not measured
+    why_not        the reason why they were not measured, else ""
+    bytes_needed   the most bytes that the upgrade needs on the disk of the store; 0 if not measured
+    bytes_free     the free bytes on that disk; None: the disk is not on this machine
     """
 
     waiting: Sequence[str]
@@ -114,7 +115,7 @@ class Plan(NamedTuple):
 
 
 class StoreMaintenance(Protocol):
-    """Copies and migrations of an installation.  Each method raises UnusableStore.
+    """Copies and migrates an installation.  Each method may raise UnusableStore.
 
     disk    the folder of the store; None: the store is not on this machine
     """
@@ -125,19 +126,19 @@ class StoreMaintenance(Protocol):
         """Copy the installation, which may be running, into the new folder *target*."""
 
     def restore(self, source: Path, progress: Progress) -> None:
-        """Copy the folder *source* into the installation, which is empty and not running."""
+        """Copy the folder *source* into the installation, which must be empty and not running."""
 
     def compact(self) -> Sequence[tuple[str, int, int]]:
-        """Compact the files; return their names, and their sizes before and after."""
+        """Compact the files; return for each its name, and its size in bytes before and after."""
 
     def migrations(self, *, is_done: bool) -> list[str]:
-        """Return the names of the pending migrations; run them if *is_done*."""
+        """Return the names of the pending migrations; if *is_done*, run them."""
 
     def waiting(self) -> list[str]:
         """Return the names of the store's pending migrations; none for a new store."""
 
     def as_it_is(self) -> AbstractContextManager[Database]:
-        """Open the money tables for reading, without migrating them."""
+        """Open the tables of money for reading, without migrating them."""
 
     def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
         """Return *plan* with each migration timed; the store itself is not changed.

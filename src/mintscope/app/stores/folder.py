@@ -1,6 +1,6 @@
-"""The folder of an embedded installation: its files, its pepper, one process for each role.
+"""The folder of an installation: its files, its pepper, and locks that allow a role one process.
 
-The pepper is the key of every stored hash, in a separate file outside the database.
+The pepper is the key of every stored hash; it is in a file of its own, outside the database.
 """
 
 import fcntl
@@ -21,7 +21,7 @@ MARKET_FILE: Final = "market.sqlite"
 MONEY_FILE: Final = "money.sqlite"
 WEBHOOKS_FILE: Final = "webhooks.sqlite"
 PEPPER_FILE: Final = "pepper"
-ROOTS_FILE: Final = "roots"  # the keys that sign in place of the pepper after a rotation
+ROOTS_FILE: Final = "roots"  # the roots from which signing keys derive after a rotation
 LOOK_AGAIN_S: Final = 0.05
 OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
@@ -30,11 +30,11 @@ OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 def held(
     folder: Path, role: str, *, may_be_open: bool = False, patience_s: float = 0.0
 ) -> Iterator[None]:
-    """Lock *folder* for *role* during the block; the kernel releases the lock of a dead process.
+    """Lock *folder* for *role* during the block; the kernel releases a dead process's lock.
 
-    may_be_open   allow a folder that other users of the machine can access
+    may_be_open   whether other users of the machine may have access to the folder
     patience_s    seconds to wait for another process to release the lock
-    Raises        FolderInUse if another process has the lock; FolderOpen
+    Raises        FolderInUse if another process has the lock; FolderOpen if others have access
     """
     make_folder(folder)
     if not may_be_open:
@@ -64,7 +64,7 @@ def _expect_closed(folder: Path) -> None:
 
 
 def _is_locked(file: IO[str]) -> bool:
-    """Lock *file* if no other process has locked it; return whether this process holds the lock."""
+    """Try to lock *file*; return whether this process now holds the lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -75,13 +75,13 @@ def _is_locked(file: IO[str]) -> bool:
 def load_pepper(path: Path, *, signs: bool = True, may_make: bool = True) -> bytes:
     """Return the pepper stored at *path*; create it if the file is missing and *may_make*.
 
-    It must be backed up apart from the database: without it every issued
-    credential is void.
+    The pepper must be backed up apart from the database: without it, all issued credentials are
+    void.
 
-    signs     quotes and receipts derive from it, because no root has replaced it
-    may_make  no credential was hashed with another pepper yet
-    Raises    UnusablePepper if the file holds anything else, if other users can access it, or,
-              with *signs*, if its content is guessable
+    signs     whether quotes and receipts derive from the pepper, because no root has replaced it
+    may_make  whether no credential has been hashed with another pepper yet
+    Raises    UnusablePepper if the file contains anything else, if other users can access it, or,
+              with *signs*, if the pepper can be guessed
     """
     if not path.exists():
         if not may_make:
@@ -109,7 +109,7 @@ def load_pepper(path: Path, *, signs: bool = True, may_make: bool = True) -> byt
 
 
 def load_roots(path: Path) -> Sequence[Root]:
-    """Return the roots stored at *path*, none if the file is missing.  Raises UnusablePepper."""
+    """Return the roots stored at *path*; none if it is missing.  Raises UnusablePepper."""
     if not path.exists():
         return ()
     _expect_secret(path)
@@ -120,7 +120,7 @@ def load_roots(path: Path) -> Sequence[Root]:
 
 
 def keep_roots(path: Path, roots: Iterable[Root]) -> None:
-    """Store *roots* at *path*, all or none, replacing the file."""
+    """Replace the file *path* by one with *roots*, completely or not at all."""
     make_folder(path.parent)
     draft = _write_secret(path, "".join(f"{each}\n" for each in roots))
     draft.replace(path)
@@ -148,7 +148,7 @@ def _write_secret(path: Path, text: str) -> Path:
 
 
 def _make_pepper(path: Path) -> None:
-    """Write a new pepper completely or not at all; if processes race, the first one wins."""
+    """Write a new pepper completely or not at all; if several processes do, the first one wins."""
     make_folder(path.parent)
     draft = _write_secret(path, token_bytes(PEPPER_BYTES_MIN).hex() + "\n")
     try:

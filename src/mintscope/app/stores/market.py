@@ -1,4 +1,4 @@
-"""The market over one database, with any engine."""
+"""The stores of the market in one database, with any engine."""
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -30,13 +30,14 @@ from mintscope.market.store.mints import MarketTables
 class MarketEngine:
     """The tables of an engine, and functions that open connections to them.
 
-    written    opens a connection that may write
+    written    opens a connection that may write, in the event loop
     beside     opens a connection that may write, in a thread
-    ingested   opens a connection for ingest, which may write while this process has the write lock
+    ingested   opens a connection for ingest, which writes while this process has the write lock
     read       opens a connection that reads, in a thread
-    copying    returns a copier of the write-ahead log, which works in a thread; None if the engine
-               needs none
-    version    returns a number that changes with commits, cheap for readers; None if there is none
+    copying    returns a copier of the write-ahead log, which works in a thread; None: the engine
+               has no such log
+    version    returns a number that changes with each commit, cheap to read; None: the engine has
+               none
     """
 
     tables: MarketTables
@@ -52,7 +53,7 @@ class MarketEngine:
 class Market:
     """The ports of the market; each is opened at first use.
 
-    stack   closes them
+    stack   closes the opened ports at its end
     """
 
     engine: MarketEngine
@@ -82,7 +83,7 @@ class Market:
 
     @cached_property
     def series(self) -> SeriesReader:
-        """Candles, indicators and swaps, in pages."""
+        """Reads candles, indicators and swaps, in pages."""
         return self._opened(SqlSeries(self.engine.read()))
 
     @cached_property
@@ -92,7 +93,7 @@ class Market:
 
     @cached_property
     def list_snapshots(self) -> ListSnapshots:
-        """Snapshots of lists, stored for api processes that start."""
+        """Stores snapshots of the list, from which api processes start."""
         return self._opened(SqlListSnapshots(self.engine.read(), self.engine.beside()))
 
     @cached_property
@@ -102,22 +103,22 @@ class Market:
 
     @cached_property
     def history(self) -> SqlHistory:
-        """Backfills: read, folded, and shown to operators."""
+        """The backfills, and their progress, for readers and operators."""
         return self._opened(SqlHistory(self.engine.beside()))
 
     @cached_property
     def backfill_jobs(self) -> SqlBackfillJobs:
-        """Backfills that administrators request, and ingest runs."""
+        """The backfills that administrators request and ingest runs."""
         return self._opened(SqlBackfillJobs(self.engine.beside()))
 
     @cached_property
     def gap_mends(self) -> SqlGapMends:
-        """Gaps that ingest mends automatically."""
+        """The gaps that ingest mends automatically."""
         return self._opened(SqlGapMends(self.engine.beside()))
 
     @cached_property
     def imports(self) -> SqlImports:
-        """Imported candles."""
+        """The imported candles."""
         return self._opened(SqlImports(self.engine.written()))
 
     @cached_property
@@ -128,7 +129,7 @@ class Market:
 
     @cached_property
     def facts(self) -> SqlMintFacts:
-        """Facts of mints, as last read from a node."""
+        """The facts of mints, as last read from a node."""
         return self._opened(SqlMintFacts(self.engine.written()))
 
     @cached_property

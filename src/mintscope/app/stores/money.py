@@ -1,4 +1,4 @@
-"""Money and accounts over one database."""
+"""The stores of money and accounts in one database."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -49,20 +49,20 @@ class SqlAccountStore:
         self._connections = connections
 
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
-        """Return the result of *work*, run in the writer's thread, once its changes are durable."""
+        """Return the result of *work*, run in the writer's thread, when its changes are durable."""
         return await self._connections.write(lambda db: work(rows_of(db)))
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:
-        """Return the result of *work*, which changes only rows that it has locked."""
+        """Return the result of *work*, which may change only rows that it has locked."""
         return await self._connections.write(lambda db: work(rows_of(db)), beside=True)
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
-        """Return the result of *work*, which changes nothing."""
+        """Return the result of *work*, which must change nothing."""
         return await self._connections.read(lambda db: work(rows_of(db)))
 
 
 def rows_of(db: Database) -> AccountRows:
-    """Return the tables of *db*, inside a transaction."""
+    """Return the tables of accounts in *db*, for use inside a transaction."""
     emails = SqlEmailRows(db)
     return AccountRows(
         users=SqlUserRows(db),
@@ -93,24 +93,24 @@ def rows_of(db: Database) -> AccountRows:
 
 
 class Opened(Protocol):
-    """Resources to release at the end."""
+    """Something opened, with resources to release at the end."""
 
     async def close(self) -> None:
         """Close files and connections."""
 
 
 class SharedSource(PriceSource, Opened, Protocol):
-    """A price that several processes share."""
+    """A price source that several processes share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoneyEngine:
     """Functions that open the parts of money that differ between engines.
 
-    kept_pepper   returns the pepper stored beside the database, created at first use
+    kept_pepper   returns the pepper that is stored beside the database; creates it at first use
     ledger        opens credits, for a process that serves
-    credits       opens credit accounts, for a command
-    shared        returns a price that all processes of the database share
+    credits       opens credits, for a command
+    shared        returns a price source that all processes of the database share
     """
 
     kept_pepper: Callable[[], bytes]
@@ -120,7 +120,7 @@ class MoneyEngine:
     books: Callable[[], SqlPaymentBooks]
     accounts: Callable[[], AccountConnections]
     webhooks: Callable[[], SqlWebhookQueue]
-    shared: Callable[[PriceSource], SharedSource] | None = None  # None: only one process sells
+    shared: Callable[[PriceSource], SharedSource] | None = None  # None: there is only one process
 
 
 Port = TypeVar("Port", bound=Opened)
@@ -130,9 +130,11 @@ Port = TypeVar("Port", bound=Opened)
 class Money:
     """The ports of credits, payments and accounts; each is opened at first use.
 
-    stack               closes them
-    configured_pepper   None: the pepper is stored beside the database
-    roots               the roots that sign in place of the pepper, each from its time
+    stack               closes the opened ports at its end
+    configured_pepper   the pepper of the configuration; None: the pepper is stored beside the
+                        database
+    roots               the roots from which signing keys derive instead of the pepper, each from
+                        its time on
     """
 
     engine: MoneyEngine
@@ -144,17 +146,17 @@ class Money:
 
     @cached_property
     def pepper(self) -> bytes:
-        """The key of every stored hash, and source of other secrets until a root replaces it."""
+        """The key of every stored hash; other secrets derive from it until a root replaces it."""
         return self.configured_pepper or self.engine.kept_pepper()
 
     @cached_property
     def ledger(self) -> CreditLedger:
-        """Credits, for a process that serves."""
+        """The credits, for a process that serves clients."""
         return self._opened(self.engine.ledger(self.pepper, self.clock))
 
     @cached_property
     def credits(self) -> CreditAccounts:
-        """Credit accounts, for a command."""
+        """The credits, for a command."""
         return self._opened(self.engine.credits(self.pepper))
 
     @cached_property
@@ -169,7 +171,7 @@ class Money:
 
     @cached_property
     def read_books(self) -> SqlPaymentBooks:
-        """The books over another connection: lists and audits do not delay each other."""
+        """The books over another connection, so that lists and audits do not delay each other."""
         return self._opened(self.engine.books())
 
     @cached_property
@@ -183,7 +185,7 @@ class Money:
         return self._opened(self.engine.webhooks())
 
     def shared(self, price: PriceSource) -> PriceSource:
-        """Return *price*, shared by all processes of the database if the engine shares prices."""
+        """Return *price*, or a source that shares it between all processes of the database."""
         shared = self.engine.shared
         return price if shared is None else self._opened(shared(price))
 

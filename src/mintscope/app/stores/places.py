@@ -1,4 +1,4 @@
-"""Places of installations, and copies between them.
+"""The places of installations, and copies from one place to another.
 
 A place is `sqlite:FOLDER` or `postgresql://...`.
 """
@@ -23,9 +23,9 @@ ROLES: Final = ("serve", "ingest", "api")
 
 @contextmanager
 def extra(name: str, package: str, setting: str) -> Iterator[None]:
-    """Import an optional package during the block.
+    """Name the missing extra if an import in the block fails.
 
-    name      the extra, and the file in requirements, that installs the Python *package*
+    name      the extra, and the file in requirements, with which the Python *package* is installed
     setting   the setting that needs the package
     Raises    UnusableStore if the package is not installed
     """
@@ -48,23 +48,23 @@ def named(place: str) -> str:
 
 
 def has_password(place: str) -> bool:
-    """Return whether *place* holds a password."""
+    """Return whether *place* contains a password."""
     return not place.startswith(SQLITE) and urlsplit(place).password is not None
 
 
 def copy_installation(source: str, target: str, progress: Progress) -> dict[str, Sum]:
-    """Copy all data of the place *source*, which must not be in use, to *target*.
+    """Copy all data of the place *source*, which must not be in use, to the place *target*.
 
-    Raises CannotCopy, UnusableStore
+    Raises CannotCopy, UnusableStore.
     """
     with expecting_no_service(source), expecting_no_service(target):
         return copy_running(source, target, progress)
 
 
 def copy_running(source: str, target: str, progress: Progress) -> dict[str, Sum]:
-    """Copy all data of the place *source*, which may be in use, to *target*.
+    """Copy all data of the place *source*, which may be in use, to the place *target*.
 
-    Raises CannotCopy, UnusableStore
+    Raises CannotCopy, UnusableStore.
     """
     with ExitStack() as stack:
         read = stack.enter_context(_opened(source, is_new=False))
@@ -74,7 +74,7 @@ def copy_running(source: str, target: str, progress: Progress) -> dict[str, Sum]
 
 @contextmanager
 def expecting_no_service(place: str) -> Iterator[None]:
-    """Keep processes from using *place* during the block.  Raises CannotCopy, FolderInUse."""
+    """Prevent processes from using *place* during the block.  Raises CannotCopy, FolderInUse."""
     with ExitStack() as stack:
         if place.startswith(SQLITE):
             for role in ROLES:
@@ -111,6 +111,6 @@ def _folder(place: str) -> Path:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the free bytes on the disk of *folder*, which may not exist yet."""
+    """Return the number of free bytes on the disk of *folder*, which may not exist yet."""
     existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     return shutil.disk_usage(existing).free

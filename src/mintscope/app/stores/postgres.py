@@ -1,4 +1,4 @@
-"""The engine over a PostgreSQL database."""
+"""The engine for a PostgreSQL database."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import (
@@ -47,25 +47,25 @@ from mintscope.payments.store.postgres import SharedPrice
 
 
 def payment_store(dsn: str, *, patience_s: float = PATIENCE_S) -> SqlPaymentStore:
-    """Return the payments in the database of *dsn*."""
+    """Return the payments in the database *dsn*."""
     reading = AccessInThreads(partial(PostgresDatabase, dsn))
     return SqlPaymentStore(PostgresDatabase(dsn), reading, patience_s=patience_s)
 
 
 def payment_books(dsn: str) -> SqlPaymentBooks:
-    """Return the books of the payments in the database of *dsn*."""
+    """Return the books of the payments in the database *dsn*."""
     database = PostgresDatabase(dsn)
     return SqlPaymentBooks(database, is_auditor=partial(is_auditor, database))
 
 
 def account_connections(dsn: str, *, patience_s: float = PATIENCE_S) -> AccountConnections:
-    """Return the connections to the accounts in the database of *dsn*."""
+    """Return the connections to the accounts in the database *dsn*."""
     reading = AccessInThreads(partial(PostgresDatabase, dsn))
     return AccountConnections(PostgresDatabase(dsn), reading, patience_s=patience_s)
 
 
 def webhook_queue(dsn: str, *, patience_s: float = PATIENCE_S) -> SqlWebhookQueue:
-    """Return the queue of webhooks in the database of *dsn*, with separate tables and lock."""
+    """Return the queue of webhooks in the database *dsn*, with tables and a lock of its own."""
     reading = AccessInThreads(partial(PostgresDatabase, dsn), threads=1)
     writing = PostgresDatabase(dsn, WriteLock.WEBHOOKS)
     return SqlWebhookQueue(AccountConnections(writing, reading, patience_s=patience_s))
@@ -79,12 +79,12 @@ async def open_market(
     retention: Retention = DEFAULT_RETENTION,
     epoch: int | None = None,
 ) -> AsyncIterator[Market]:
-    """Migrate the schema in the database of *dsn*, and open the market.
+    """Migrate the schema in the database *dsn*, and open the market.
 
-    follows_all   track every mint that trades, not only those listed
-    retention     how long candles are kept
-    epoch         ingest may write until a later epoch begins; None: nothing is ingested
-    Raises        UnusableStore, StoreUnavailable while the server does not answer
+    follows_all   whether to track every mint that trades, not only the listed ones
+    retention     how long candles and swaps are stored
+    epoch         the epoch in which ingest may write; None: this process does not ingest
+    Raises        UnusableStore; StoreUnavailable if the server does not answer
     """
     try:
         migrate_tables(dsn, "market")
@@ -104,11 +104,11 @@ async def open_money(
     clock: Clock,
     roots: Sequence[Root] = (),
 ) -> AsyncIterator[Money]:
-    """Migrate the schema in the database of *dsn*, and open credits, payments and accounts.
+    """Migrate the schema in the database *dsn*, and open credits, payments and accounts.
 
-    pepper    None: the pepper in *pepper_file*, created if missing
-    roots     the roots that sign in place of the pepper, each from its time
-    Raises    UnusableStore, StoreUnavailable while the server does not answer
+    pepper    the configured pepper; None: the pepper in *pepper_file*, created if missing
+    roots     the roots from which signing keys derive instead of the pepper, each from its time on
+    Raises    UnusableStore; StoreUnavailable if the server does not answer
     """
     try:
         migrate_tables(dsn, "money")
@@ -125,9 +125,9 @@ async def open_money(
 
 
 def open_windows(dsn: str) -> PostgresWindows:
-    """Migrate the schema in the database of *dsn*, and return the windows of rate limits.
+    """Migrate the schema in the database *dsn*, and return the windows of rate limits.
 
-    Raises UnusableStore, StoreUnavailable while the server does not answer
+    Raises UnusableStore; StoreUnavailable if the server does not answer.
     """
     try:
         migrate_tables(dsn, "limits")
@@ -173,7 +173,7 @@ def _in_a_thread(connect: Callable[[], Database]) -> AccessInThreads[Database]:
 def open_tables(dsn: str, kind: str) -> PostgresDatabase:
     """Migrate the tables of *kind*, money or market, and return a connection to them.
 
-    Raises UnusableStore, DatabaseError
+    Raises UnusableStore, DatabaseError.
     """
     migrate_tables(dsn, kind)
     return PostgresDatabase(dsn)
@@ -194,7 +194,7 @@ def _answering(otherwise: str) -> Iterator[None]:
 
 
 class _PostgresMaintenance:
-    """Implements StoreMaintenance over the database of *dsn*."""
+    """Implements StoreMaintenance for the database *dsn*."""
 
     disk: Path | None = None
 
@@ -208,7 +208,7 @@ class _PostgresMaintenance:
         copy_installation(f"{SQLITE}{source}", self._dsn, progress)
 
     def compact(self) -> Sequence[tuple[str, int, int]]:
-        """Raise UnusableStore, because PostgreSQL has no files to compact."""
+        """Raise UnusableStore, because PostgreSQL compacts its own files."""
         raise UnusableStore("expected files of SQLite; the store is a PostgreSQL, which vacuums")
 
     def migrations(self, *, is_done: bool) -> list[str]:
@@ -225,7 +225,7 @@ class _PostgresMaintenance:
             yield database
 
     def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
-        """Run the migrations in a transaction and roll it back, if the service is not running."""
+        """Time the migrations in a transaction, which is rolled back, unless the service runs."""
         del scratch
         try:
             with _answering("refuses the rehearsal"), expecting_no_service(self._dsn):
@@ -237,7 +237,7 @@ class _PostgresMaintenance:
 
 
 class PostgresEngine:
-    """Implements Engine over the database of *dsn*."""
+    """Implements Engine for the database *dsn*."""
 
     where = "the database of store"
 
@@ -248,7 +248,7 @@ class PostgresEngine:
     def open_market(
         self, retention: Retention, *, follows_all: bool, epoch: int | None
     ) -> AbstractAsyncContextManager[Market]:
-        """Open the market; with *epoch*, its writer ends with that epoch."""
+        """Open the market; with *epoch*, writing fails once a later epoch has begun."""
         return open_market(self.place, follows_all=follows_all, retention=retention, epoch=epoch)
 
     def open_money(self, secrets: Secrets, clock: Clock) -> AbstractAsyncContextManager[Money]:
@@ -263,7 +263,7 @@ class PostgresEngine:
 
     @contextmanager
     def opened(self, kind: str) -> Iterator[Database]:
-        """Open the migrated tables of *kind*, money or market, for a short time."""
+        """Open the tables of *kind*, money or market, for a short time; migrate them first."""
         with closing(open_tables(self.place, kind)) as database:
             yield database
 
@@ -273,21 +273,21 @@ class PostgresEngine:
 
     @contextmanager
     def backfill_lock(self) -> Iterator[None]:
-        """Hold the lock for reading backfills.  Raises BackfillIsRead if it is taken."""
+        """Hold the lock for reading backfills in a block.  Raises BackfillIsRead if it is taken."""
         with backfill_lock(self.place) as is_ours:
             if not is_ours:
                 raise BackfillIsRead
             yield
 
     def windows(self) -> PostgresWindows:
-        """Return the counters of requests in the database."""
+        """Return the shared counters of requests, which are in the database."""
         return open_windows(self.place)
 
     @asynccontextmanager
     async def waiting(
         self, poll_interval_s: float, settings: Mapping[str, str]
     ) -> AsyncIterator[Wait]:
-        """Yield a function that waits for notices of the database about the log."""
+        """Yield a function that waits for the database's notice that the log has grown."""
         async with aclosing(MarketNotices(self.place, settings)) as notices:
             await notices.open()
             yield partial(notices.wait, poll_interval_s)

@@ -19,7 +19,7 @@ from mintscope.kit.sql.postgres import PostgresDatabase
 from mintscope.kit.sql.processes import session
 
 KINDS: Final = ("money", "market")
-STATEMENT_MS: Final = 600_000  # enough for an index or a reference over a whole table
+STATEMENT_MS: Final = 600_000  # enough to create an index or a foreign key on a whole table
 PATIENT: Final = "SELECT set_config('idle_in_transaction_session_timeout', '0', false)"
 COLUMNS: Final = """
 SELECT table_name, column_name, data_type FROM information_schema.columns
@@ -52,9 +52,10 @@ MARK: Final = "CREATE TABLE copy_progress (source text NOT NULL, guard text NOT 
 
 
 class PostgresSide:
-    """Implements Target over the schema of *dsn*, which is migrated first.
+    """Implements Target for the schema of *dsn*.
 
-    is_new   the schema is the target of a copy; otherwise every read sees the state at opening
+    is_new   whether the schema is the target of a copy, which is migrated first; if False, every
+             read sees the data as of the opening
     """
 
     def __init__(self, dsn: str, *, is_new: bool = False) -> None:
@@ -78,8 +79,8 @@ class PostgresSide:
         return self._tables
 
     def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:
-        """Return up to *rows_max* rows after the key *after*, in key order."""
-        order = [  # as in SQLite, with any collation of the database
+        """Return up to *rows_max* rows after the key *after*, or the first rows, in key order."""
+        order = [  # the order of SQLite, whatever the collation of the database
             f'"{name}" COLLATE "C"' if table.columns[name] == "text" else f'"{name}"'
             for name in table.key
         ]
@@ -94,7 +95,7 @@ class PostgresSide:
         }
 
     def begin(self, source: str) -> None:
-        """Drop triggers and foreign keys, and store the statements that restore them."""
+        """Disable triggers and drop foreign keys; store the statements that restore both."""
         if is_copied_into(self._db):
             begun = self._db.execute("SELECT source FROM copy_progress LIMIT 1").get
             if begun != source:
@@ -111,15 +112,15 @@ class PostgresSide:
                 self._db.execute(f'DELETE FROM "{name}"')  # noqa: S608 - ours
 
     def add(self, table: Relation, rows: Sequence[Row]) -> None:
-        """Add rows, all or none."""
+        """Add all *rows* to *table*, or none if one of them fails."""
         columns = {f'"{name}"': kind for name, kind in table.columns.items()}
         with self._db.transaction():
             self._db.executemany(Batch(f'"{table.name}"', columns), rows)
 
     def end(self, sequences: Mapping[str, int]) -> None:
-        """Restore triggers and foreign keys, which checks every reference; set *sequences*.
+        """Restore triggers and foreign keys, which checks every reference; set the next numbers.
 
-        Also collect statistics, because a service may start before PostgreSQL collects them itself.
+        This also collects statistics: a service may start before PostgreSQL collects them itself.
         """
         with self._db.transaction():
             guards = self._db.execute("SELECT guard FROM copy_progress WHERE guard <> ''")
@@ -162,7 +163,7 @@ class PostgresSide:
                 raise CannotCopy(f"expected an empty target; there are rows in {name}")
 
     def _taken_away(self) -> list[str]:
-        """Drop triggers and foreign keys; return the statements that restore them."""
+        """Disable triggers and drop foreign keys; return the statements that restore both."""
         back = []
         for table, name, definition in list(self._db.execute(REFERENCES)):
             self._db.execute(f'ALTER TABLE "{table}" DROP CONSTRAINT "{name}"')
@@ -174,7 +175,7 @@ class PostgresSide:
 
 
 LET_GO: Final = "SELECT pg_advisory_unlock_all()"
-# The auditor requests the lock every few seconds; a frozen or disconnected process loses it.
+# The auditor asks for the lock every few seconds; a frozen or disconnected process loses the lock.
 BE_AUDITOR: Final = """
 SELECT set_config('idle_session_timeout', ?2, false),
        pg_try_advisory_lock(hashtext(current_schema()), ?1::integer)
@@ -183,18 +184,18 @@ SILENT_MS_MAX: Final = 60_000
 
 
 def is_auditor(db: PostgresDatabase) -> bool:
-    """Return whether *db* holds the one lock for auditing, taking the lock if it is free."""
+    """Return whether *db* holds the lock for audits; take the lock if it is free."""
     _, is_first = db.execute(BE_AUDITOR, (SessionLock.AUDITING, f"{SILENT_MS_MAX}")).get
     return bool(is_first)
 
 
 @contextmanager
 def expecting_no_process(dsn: str) -> Iterator[None]:
-    """Keep processes from serving during the block.  Raises CannotCopy if one already serves."""
+    """Prevent processes from serving during the block.  Raises CannotCopy if one already serves."""
     with session(dsn) as connection:
         for lock, name in ((SessionLock.INGESTING, "ingest"), (SessionLock.SERVING, "api")):
             row = connection.execute(TRY, (lock,)).fetchone()
             if row is None or not row[0]:
                 raise CannotCopy(f"expected no mintscope {name} on this database; one is running")
         yield
-        connection.execute(LET_GO)  # the server may notice late that a session has ended
+        connection.execute(LET_GO)  # at once: the server may be late to notice the end of a session

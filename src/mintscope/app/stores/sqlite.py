@@ -1,4 +1,4 @@
-"""The engine over SQLite files, each opened at first use."""
+"""The engine for SQLite files, each of which is opened at first use."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -63,7 +63,7 @@ from mintscope.market.store.sqlite import SqliteMarketTables, copy_log, version
 from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.payments.store.payments import SqlPaymentStore
 
-READ_PATIENCE_MS: Final = 100  # readers wait only while the database is recovered
+READ_PATIENCE_MS: Final = 100  # readers wait only during a recovery of the file
 TAKEN: Final = "SELECT coalesce(max(firing), 0) FROM webhook_taken"
 GIVEN: Final = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'signal_firing'"
 GIVE_ON: Final = (
@@ -91,7 +91,7 @@ def webhook_queue(path: Path, *, patience_s: float = PATIENCE_S) -> SqlWebhookQu
     """Return the queue of webhooks in the file at *path*."""
     reading = partial(
         SqliteDatabase, path, "webhooks", busy_timeout_ms=READ_PATIENCE_MS, may_write=False
-    )  # in a thread, because counting many rows takes long
+    )  # in a thread, because to count many rows takes long
     writing = SqliteDatabase(path, "webhooks")
     access: DatabaseAccess[Database] = AccessInThreads(reading, threads=1)
     connections = AccountConnections(writing, access, patience_s=patience_s)
@@ -99,10 +99,10 @@ def webhook_queue(path: Path, *, patience_s: float = PATIENCE_S) -> SqlWebhookQu
 
 
 def number_firings_on(money: Path, webhooks: Path) -> None:
-    """Prevent firings from reusing a number that the webhook queue has already taken.
+    """Prevent new firings from getting numbers that the webhook queue has already taken.
 
-    A money file that is new, or older than the queue, would assign these numbers again.  Its
-    webhooks would not be sent, and receivers would have seen their `webhook-id`.
+    A money file that is new, or older than the queue, would assign these numbers again.  Webhooks
+    of such firings would not be sent, and receivers would know their `webhook-id` already.
     """
     with (
         closing(SqliteDatabase(webhooks, "webhooks")) as queue,
@@ -118,7 +118,7 @@ def number_firings_on(money: Path, webhooks: Path) -> None:
 
 
 def _reading(path: Path) -> DatabaseAccess[Database]:
-    # Read-only, so that an audit rule that writes fails.
+    # The connection only reads, so that an audit rule that writes fails.
     database = SqliteDatabase(path, "money", busy_timeout_ms=READ_PATIENCE_MS, may_write=False)
     return AccessAtOnce(database)
 
@@ -138,7 +138,7 @@ def _compact(path: Path, kind: str) -> tuple[str, int, int]:
 
 WAL: Final = "-wal"
 
-# Errors that are temporary, or that an operator can fix: no space, a failing disk, a lock.
+# Errors that pass, or that an operator can fix, such as a full disk, a failing disk or a lock.
 PASSING: Final = (
     apsw.BusyError,
     apsw.CantOpenError,
@@ -192,9 +192,9 @@ async def open_market(
 ) -> AsyncIterator[Market]:
     """Open the market in *folder*.
 
-    follows_all   track every mint that trades, not only those listed
-    retention     how long candles are kept
-    Raises        UnusableStore, here and when a port is first used
+    follows_all   whether to track every mint that trades, not only the listed ones
+    retention     how long candles and swaps are stored
+    Raises        UnusableStore, here or at the first use of a port
     """
     path = _path("market", folder, MARKET_FILE)
     try:
@@ -211,9 +211,9 @@ async def open_money(
 ) -> AsyncIterator[Money]:
     """Open credits, payments and accounts in *folder*.
 
-    pepper    None: the pepper in *folder*, created if missing
-    roots     the roots that sign in place of the pepper, each from its time
-    Raises    UnusableStore, here and when a port is first used
+    pepper    the configured pepper; None: the pepper in *folder*, created if missing
+    roots     the roots from which signing keys derive instead of the pepper, each from its time on
+    Raises    UnusableStore, here or at the first use of a port
     """
     path = _path("money", folder, MONEY_FILE)
     try:
@@ -269,7 +269,7 @@ class _OnlyOne:
 
 
 class _SqliteMaintenance:
-    """Implements StoreMaintenance over the files of *folder*."""
+    """Implements StoreMaintenance for the files of *folder*."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -284,10 +284,10 @@ class _SqliteMaintenance:
             copy_files(source, self._folder, progress)
 
     def compact(self) -> Sequence[tuple[str, int, int]]:
-        """Compact the files; afterwards a market file returns unused pages.
+        """Compact the files; afterwards the files of market and webhooks can shrink by themselves.
 
-        Compaction needs as much free space as the size of the file.
-        Raises StoreUnavailable; the file is then unchanged.
+        Each file needs as much free space as its size.
+        Raises StoreUnavailable; then the file is unchanged.
         """
         with expecting_no_service(self._place):
             files = [(self._folder / name, kind) for kind, name in sorted(FILES.items())]
@@ -313,7 +313,7 @@ class _SqliteMaintenance:
             yield file
 
     def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
-        """Migrate a copy of each file that has pending migrations, and time the migrations."""
+        """Time the migrations on a copy of each file that has pending migrations."""
         names = [
             (kind, file) for kind, file in FILES.items() if waits_for(self._folder / file, kind)
         ]
@@ -338,7 +338,7 @@ class _SqliteMaintenance:
 
 
 class SqliteEngine:
-    """Implements Engine over the files of *folder*."""
+    """Implements Engine for the files of *folder*."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -349,7 +349,7 @@ class SqliteEngine:
     def open_market(
         self, retention: Retention, *, follows_all: bool, epoch: int | None
     ) -> AbstractAsyncContextManager[Market]:
-        """Open the market; *epoch* is ignored, because files have one writer."""
+        """Open the market; *epoch* is ignored, because files have only one writer."""
         del epoch
         return open_market(self._folder, follows_all=follows_all, retention=retention)
 
@@ -359,7 +359,7 @@ class SqliteEngine:
 
     @contextmanager
     def opened(self, kind: str) -> Iterator[Database]:
-        """Open the migrated tables of *kind*, money or market, for a short time."""
+        """Open the tables of *kind*, money or market, for a short time; migrate them first."""
         path = _path(kind, self._folder, FILES[kind])
         with closing(SqliteDatabase(path, kind)) as database:
             yield database
@@ -370,7 +370,7 @@ class SqliteEngine:
 
     @contextmanager
     def backfill_lock(self) -> Iterator[None]:
-        """Hold the lock for reading backfills.  Raises BackfillIsRead if it is taken."""
+        """Hold the lock for reading backfills in a block.  Raises BackfillIsRead if it is taken."""
         try:
             with held(self._folder, "history", may_be_open=True):
                 yield
@@ -378,18 +378,18 @@ class SqliteEngine:
             raise BackfillIsRead from None
 
     def windows(self) -> None:
-        """Return None, because the one process counts requests in memory."""
+        """Return None, because the only process counts requests in memory."""
 
     @asynccontextmanager
     async def waiting(
         self, poll_interval_s: float, settings: Mapping[str, str]
     ) -> AsyncIterator[Wait]:
-        """Yield a function that waits for the log at an interval, because files send no notice."""
+        """Yield a function that waits for an interval, because files send no notices."""
         del settings
         yield partial(asyncio.sleep, poll_interval_s)
 
 
 def _size(path: Path) -> int:
-    """Return the size of an SQLite file and its write-ahead log, in bytes."""
+    """Return the bytes of the SQLite file *path* and its write-ahead log together."""
     both = (path, path.with_name(path.name + WAL))
     return sum(each.stat().st_size for each in both if each.exists())

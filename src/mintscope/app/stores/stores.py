@@ -1,7 +1,7 @@
-"""The stores of an installation, according to its configuration.
+"""The stores of an installation, opened by its configuration.
 
-Also their secrets, the settings that api processes share, the refusal of an emptied or exchanged
-store, and limits. `app.engine` hides the differences between engines.
+This module also has their secrets, the settings that api processes share, the refusal of an emptied
+or exchanged store, and limits.  `app.engine` hides the differences between engines.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ __all__ = ["OTHERS", "Market", "Money", "Progress", "engine_version"]
 def back_up(config: Config, target: Path, progress: Progress, *, has_secrets: bool = True) -> None:
     """Copy the installation, which may be running, into the new folder *target*.
 
-    has_secrets   copy pepper and roots, too
+    has_secrets   whether to copy pepper and roots too
     """
     engine_of(config).maintenance.back_up(target, progress)
     if has_secrets:
@@ -69,7 +69,7 @@ def restore(
 ) -> None:
     """Copy the folder *source* into the installation, which must be empty and not running.
 
-    secrets   the folder of pepper and roots, if they are stored apart
+    secrets   the folder of pepper and roots, if they are not in *source*
     """
     engine_of(config).maintenance.restore(source, progress)
     for each in (source, secrets):
@@ -78,7 +78,7 @@ def restore(
 
 
 class Place(NamedTuple):
-    """The place of a store, in words, and whether the store is new."""
+    """The place of a store in words, and whether the store is new."""
 
     name: str
     is_new: bool
@@ -93,17 +93,17 @@ def place_of(config: Config, kind: str) -> Place:
 
 
 def pepper_file(config: Config) -> Path:
-    """Return the file of the pepper, for installations without a configured pepper."""
+    """Return the path of the pepper's file, for installations without a configured pepper."""
     return config.data_dir / PEPPER_FILE
 
 
 def expect_pepper(config: Config) -> None:
-    """Check that the stored pepper can be read.  Raises UnusablePepper."""
+    """Check the stored pepper, creating it if missing.  Raises UnusablePepper."""
     load_pepper(pepper_file(config), signs=not roots_of(config))
 
 
 def roots_of(config: Config) -> Sequence[Root]:
-    """Return the roots that replace the pepper for signing, configured or stored.
+    """Return the roots that replace the pepper for signing, those of configuration and file.
 
     Raises UnusablePepper.
     """
@@ -119,7 +119,7 @@ def keep_new_root(config: Config, new: Root) -> Path:
 
 
 def retention_of(config: Config) -> Retention:
-    """Return the retention of candles."""
+    """Return the time for which candles and swaps are stored."""
     market = config.market
     keep_s = {
         Timeframe.M1: market.retention_m1_hours * HOUR_S,
@@ -131,7 +131,7 @@ def retention_of(config: Config) -> Retention:
 
 
 def open_market(config: Config, *, epoch: int | None = None) -> AbstractAsyncContextManager[Market]:
-    """Open the market; with *epoch*, its writer ends with that epoch.  Raises UnusableStore."""
+    """Open the market; with *epoch*, writing fails in a later epoch.  Raises UnusableStore."""
     return engine_of(config).open_market(
         retention_of(config), follows_all=config.market.track == "all", epoch=epoch
     )
@@ -153,9 +153,9 @@ def expect_own_stores(
 ) -> str:
     """Return the name of the installation; at the first start, assign one.
 
-    is_new        allow an emptied store, or one of another installation
-    writes        record this build, as processes that serve or ingest do
-    uses_pepper   require the pepper with which stored credentials were hashed
+    is_new        whether to accept an emptied store, or a store of another installation
+    writes        whether to record this build; processes that serve or ingest do
+    uses_pepper   whether to require the pepper with which stored credentials were hashed
     Raises        UnusableStore, StoreUnavailable
     """
     beside = Beside(
@@ -179,7 +179,7 @@ def expect_own_stores(
 
 
 def is_used(config: Config) -> bool:
-    """Return whether credentials were hashed with a pepper.  Raises UnusableStore."""
+    """Return whether the store has credentials hashed with a pepper.  Raises UnusableStore."""
     try:
         with opened(config, "money") as money:
             return bool(money.execute(IS_USED).get)
@@ -190,9 +190,9 @@ def is_used(config: Config) -> bool:
 def _expect_kept(file: Path, money: Database) -> None:
     """Raise UnusablePepper if credentials were hashed with a pepper that is not in *file*.
 
-    None of them would be valid with a new pepper.
+    With a new pepper, none of these credentials would be valid.
     """
-    # In this order, because another process may be making the pepper, and then store a hash.
+    # In this order, because another process may create the pepper first, and then store a hash.
     if money.execute(IS_USED).get and not file.exists():
         raise UnusablePepper(
             f"expected the pepper of the credentials that are stored, in {file} or in"
@@ -209,7 +209,7 @@ OF_API: Final = ("origin", *(name for name in ApiConfig.model_fields if "limit_"
 
 
 def common_settings(config: Config) -> Mapping[str, str]:
-    """Return the settings that all processes share, as texts by name; secrets are hashed."""
+    """Return the settings that all api processes share, as texts by name; secrets are hashed."""
     common = {"replicas_max": f"{config.replicas_max}"}
     common |= _section("payments", config.payments) | _section("accounts", config.accounts)
     return common | {f"api.{name}": _setting_text(getattr(config.api, name)) for name in OF_API}
@@ -222,7 +222,7 @@ def _section(name: str, section: Section) -> dict[str, str]:
 def _setting_text(value: object) -> str:
     if isinstance(value, SecretStr):
         return _hashed(value.get_secret_value().encode())
-    if isinstance(value, Path) and value.is_file():  # by content, because the path may differ
+    if isinstance(value, Path) and value.is_file():  # by content, because paths may differ
         return _hashed(value.read_bytes())
     return str(value)
 
@@ -252,9 +252,10 @@ LIMITS_ASKED_S_MAX: Final = 5.0
 
 @asynccontextmanager
 async def open_limits(config: Config, clock: Clock) -> AsyncIterator[Limits]:
-    """Open the counters of requests: PostgreSQL if `store` names one, else process memory.
+    """Yield the counters of requests: in PostgreSQL if `store` is set, else in memory.
 
-    Raises UnusableStore if its package is not installed, StoreUnavailable if it does not answer.
+    Raises UnusableStore if psycopg is not installed, StoreUnavailable if PostgreSQL does not
+    answer.
     """
     store = engine_of(config).windows()
     if store is None:
@@ -266,9 +267,9 @@ async def open_limits(config: Config, clock: Clock) -> AsyncIterator[Limits]:
 
 
 async def expect_limits(config: Config) -> bool:
-    """Check that the store of limits responds; return False if there is none.
+    """Check that the shared store of limits responds; return False if there is no such store.
 
-    Raises StoreUnavailable if it does not answer, UnusableStore if it cannot be used.
+    Raises StoreUnavailable if the store does not answer, UnusableStore if it cannot be used.
     """
     store = engine_of(config).windows()
     if store is None:
@@ -283,6 +284,6 @@ async def expect_limits(config: Config) -> bool:
 
 
 def waiting(config: Config) -> AbstractAsyncContextManager[Wait]:
-    """Return a context that yields a function to wait for the log.  Raises UnusableStore."""
+    """Return a context with a function that waits for the log.  Raises UnusableStore."""
     poll_interval_s = config.api.poll_interval_ms / 1000
     return engine_of(config).waiting(poll_interval_s, common_settings(config))

@@ -1,4 +1,4 @@
-"""Messages for operators about the errors that end a command."""
+"""Messages to operators about errors that end a command."""
 
 import errno
 from pathlib import Path
@@ -9,7 +9,7 @@ from mintscope.kit.sql.database import DatabaseError
 
 
 def trouble_in_words(error: Exception) -> str | None:
-    """Return a message for an error of a store, a file or a connection; None for any other."""
+    """Return a message for an error of a store, file or connection; None for other errors."""
     if isinstance(error, OSError):
         path = error.filename
         is_refused = error.errno in {errno.EACCES, errno.EPERM, errno.EROFS}

@@ -1,4 +1,4 @@
-"""Upgrades of a store: its pending migrations, and the time and space that they need."""
+"""Upgrades of a store: pending migrations, and the time and space that they need."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,7 +20,7 @@ __all__ = ["TakenBackup", "Writer"]
 def migrations(config: Config, *, is_done: bool) -> list[str]:
     """Return the names of the store's pending migrations.
 
-    is_done   run the migrations
+    is_done   whether to run the migrations
     Raises    UnusableStore, StoreUnavailable
     """
     return engine_of(config).maintenance.migrations(is_done=is_done)
@@ -29,7 +29,7 @@ def migrations(config: Config, *, is_done: bool) -> list[str]:
 def waiting_migrations(config: Config) -> list[str]:
     """Return the names of the store's pending migrations; none for a new store.
 
-    Raises    UnusableStore, StoreUnavailable
+    Raises UnusableStore, StoreUnavailable.
     """
     return engine_of(config).maintenance.waiting()
 
@@ -37,7 +37,7 @@ def waiting_migrations(config: Config) -> list[str]:
 def expect_upgraded(config: Config) -> None:
     """Raise NeedsUpgrade if the store has pending migrations.
 
-    Commands call it first and never migrate, because an older service may run on the store.
+    Commands call this function first and never migrate, because an older service may use the store.
     """
     found = waiting_migrations(config)
     if found:
@@ -48,9 +48,9 @@ def expect_upgraded(config: Config) -> None:
 
 
 def plan(config: Config, scratch: Path | None = None, *, measures: bool = True) -> Plan:
-    """Return the plan of an upgrade, measured on a copy; the store itself is not changed.
+    """Return the plan of an upgrade, measured on a copy; the store itself stays unchanged.
 
-    measures  False: no copy is made, and nothing is measured
+    measures  whether to measure; if False, no copy is made
     scratch   the folder of the copy; None: the folder of the store
     Raises    UnusableStore, StoreUnavailable
     """
@@ -63,11 +63,11 @@ def plan(config: Config, scratch: Path | None = None, *, measures: bool = True) 
 
 
 def _known(config: Config) -> tuple[Sequence[Writer], TakenBackup | None]:
-    """Return the builds that have written the store, and its newest backup, if recorded."""
+    """Return the builds that have written the store, and the newest recorded backup, if any."""
     maintenance = engine_of(config).maintenance
     with suppress(DatabaseError), maintenance.as_it_is() as money:
         return provenance.writers(money), provenance.newest_backup(money)
-    # A store from before builds were recorded.
+    # The store is older than these records.
     with suppress(DatabaseError), maintenance.as_it_is() as money:
         version = money.execute(VERSION["money"]).get
         return [] if version is None else [Writer(str(version), "", UnixMs(0))], None

@@ -1,1 +1,1 @@
-"""HTTP for any route: protocol, routes, request, response, limits."""
+"""HTTP for any route: connections, routes, requests, responses, limits."""

@@ -1,11 +1,11 @@
-"""ASGI application and server, with conditional, compressed and constant-time responses.
+"""The ASGI application and its server, with conditional, compressed and constant-time responses.
 
 Source    RFC 9110, sections 8.8.3, 12.5.3, 13.1.2 and 15.4.5
 
 A response in constant time is sent at a random time within a millisecond, chosen before any
-look-up.  A thread waits for it, because timers of the event loop count whole milliseconds: two
-kinds of work that differ by 15 us could be distinguished (Kolmogorov and Smirnov, 1,500 responses
-each: p = 1e-36; 0.69 with a thread).
+look-up.  A thread waits for that time, because timers of the event loop count whole milliseconds:
+with them, two kinds of work that differ by 15 us could be distinguished (test of Kolmogorov and
+Smirnov, 1,500 responses each: p = 1e-36; with a thread, p = 0.69).
 """
 
 import asyncio
@@ -58,8 +58,8 @@ from mintscope.kit.http.routes import Cors, Route, Router
 from mintscope.kit.metrics import DISCONNECTED_STATUS, REQUESTS
 
 BODY_BYTES_MIN: Final = 1_000
-LEVEL: Final = 4  # higher levels take twice the time to save a hundredth
-LEVEL_OF_FILES: Final = 9  # for files that are compressed once
+LEVEL: Final = 4  # higher levels take twice the time for 1 % fewer bytes
+LEVEL_OF_FILES: Final = 9  # for files, which are compressed only once
 GZIP: Final[Header] = (b"content-encoding", b"gzip")
 VARY: Final[Header] = (b"vary", b"Accept-Encoding")
 PACKED: Final[frozenset[Header]] = frozenset(
@@ -69,11 +69,11 @@ CONTENT: Final = {b"content-type", b"content-length", b"content-encoding"}
 
 
 def finish(request: Request, response: AnyResponse) -> AnyResponse:
-    """Return *response*, compressed if accepted; 304 if the client has the content."""
+    """Return *response*, compressed if the client accepts that, or 304 if it has the content."""
     if isinstance(response, Response):
         is_negotiable = len(response.body) >= BODY_BYTES_MIN and PACKED.isdisjoint(response.headers)
         if is_negotiable:
-            response.headers += (VARY,)  # of a 304 as well: RFC 9110, section 15.4.5
+            response.headers += (VARY,)  # a 304 has it too: RFC 9110, section 15.4.5
         if response.etag:
             response = conditional(request, response)
         if is_negotiable and response.body:
@@ -82,12 +82,12 @@ def finish(request: Request, response: AnyResponse) -> AnyResponse:
 
 
 def version_of(body: bytes) -> str:
-    """Return 12 characters, safe in a URL, that identify the content of *body*."""
+    """Return 12 characters that identify the content of *body* and can stand in a URL."""
     return urlsafe_b64encode(sha256(body).digest()[:9]).decode()
 
 
 def etag_of(body: bytes) -> bytes:
-    """Return the entity tag of *body*, weak so that it also covers the compressed form."""
+    """Return the entity tag of *body*: a weak one, valid for the compressed form too."""
     return b'W/"%b"' % version_of(body).encode()
 
 
@@ -111,15 +111,15 @@ def is_known(request: Request, etag: bytes) -> bool:
 
 
 def compress(body: bytes, level: int = LEVEL) -> bytes | None:
-    """Return *body* compressed; None if it is too short to benefit."""
+    """Return *body* compressed; None if *body* is too short for a benefit."""
     return gzip.compress(body, level, mtime=0) if len(body) >= BODY_BYTES_MIN else None
 
 
 def negotiate(request: Request, response: Response) -> None:
-    """Compress the body of *response* if *request* accepts a compressed one.
+    """Compress the body of *response* if *request* accepts a compressed body.
 
     Pages of a session are not compressed, because an attacker could derive their secrets from the
-    length (BREACH).  Content that was compressed beforehand has no secrets.
+    length (BREACH).  Content with a compressed form (*gzipped*) has no secrets.
     """
     if not _accepts_gzip(request.value(b"accept-encoding")):
         return
@@ -132,7 +132,7 @@ def negotiate(request: Request, response: Response) -> None:
 
 
 def _accepts_gzip(accepted: str) -> bool:
-    """Return whether *accepted*, an Accept-Encoding header, admits gzip."""
+    """Return whether *accepted*, an Accept-Encoding header, allows gzip."""
     weights = {}
     for part in accepted.lower().split(","):
         name, _, parameter = part.partition(";")
@@ -142,7 +142,7 @@ def _accepts_gzip(accepted: str) -> bool:
 
 
 TOO_MANY_REQUESTS: Final = 429
-CLOSE_S_MAX: Final = 5.0  # to close the chunks of a stream
+CLOSE_S_MAX: Final = 5.0  # time limit for closing the chunks of a stream
 WITHOUT_BODY: Final = {204, 304}
 SLASH: Final = re.compile(b"%2f", re.IGNORECASE)
 
@@ -157,8 +157,8 @@ class HttpApplication:
 
     limit            counts requests by address, except those that a route counts itself
     write_error      returns the response for an error; status 500 means a bug
-    cors             opens paths to pages of other origins; None: no paths
-    fast_path        answers plain requests before this application; None: no requests
+    cors             opens paths to pages of other origins; None: no path is open
+    fast_path        the fast path, which answers plain requests instead; None: there is none
     websocket_paths  paths of the routes that accept a WebSocket
     """
 
@@ -219,7 +219,7 @@ class HttpApplication:
             return failure
 
     async def _find(self, request: Request) -> Route:
-        """Return the route of *request*, and count the request.  Raises RateLimited, NotFound.
+        """Return the route of *request*, and count the request.  Raises ServiceError.
 
         A path with %2F has no route, because an encoded slash does not separate segments.
         """
@@ -266,7 +266,7 @@ class HttpApplication:
 
 
 async def _push(send: Send, start: Message, response: PushedResponse) -> None:
-    """Send the head, and give *response* the outlet of the body, even if the client has left."""
+    """Send the head, then run *response* with the outlet, even if the client has left."""
     outlets: list[Outlet] = [NO_OUTLET]
     try:
         await send(start)
@@ -278,7 +278,7 @@ async def _push(send: Send, start: Message, response: PushedResponse) -> None:
 async def _send_chunks(
     send: Send, request: Request, response: StreamingResponse, *, is_head: bool
 ) -> None:
-    """Send the body, except for HEAD, and always close the chunks.
+    """Send the body, unless the request is a HEAD, and always close the chunks.
 
     Raises    ClientDisconnected, the errors of the chunks, and TimeoutError if a chunk is late.
               The body is then incomplete, which the client notices.
@@ -332,7 +332,7 @@ STOPS: Final = "this process is about to stop"
 class Draining:
     """The time between the request to stop a process and the end of listening.
 
-    lasts_s   its duration, in which readiness fails; 0: the process stops at once
+    lasts_s   its duration in seconds, during which readiness fails; 0: the process stops at once
     at_begin  called when the process is asked to stop
     at_end    called when it stops listening, to end endless responses
     """
@@ -344,22 +344,22 @@ class Draining:
     has_begun: bool = field(default=False, init=False)
 
     async def expect_not_begun(self) -> None:
-        """Raise ServiceUnavailable once draining has begun."""
+        """Raise ServiceUnavailable if draining has begun."""
         if self.has_begun:
             raise ServiceUnavailable(STOPS)
 
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-GRACE_S: Final = 10  # for open responses when the server stops
-TURN_S: Final = 0.1  # uvicorn expects ten turns a second
+GRACE_S: Final = 10  # seconds that open responses have to end when the server stops
+TURN_S: Final = 0.1  # uvicorn expects its periodic work ten times a second
 TURNS_OF_A_DAY: Final = 864_000
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that does not raise the signal again after it has stopped."""
+    """A uvicorn server that, once stopped, does not raise the signal for the process again."""
 
     obeys_signals = True
-    stopped_by: int | None = None  # the signal that stopped it, if one did
+    stopped_by: int | None = None  # the number of the signal that stopped the server, if any
 
     def __init__(self, config: uvicorn.Config, draining: Draining | None = None) -> None:
         super().__init__(config)
@@ -389,7 +389,7 @@ class Server(uvicorn.Server):
 
     @override
     async def main_loop(self) -> None:
-        """Run uvicorn's periodic work ten times a second, and stop at once on request."""
+        """Run uvicorn's periodic work ten times a second until a stop is requested."""
         turn_count = 0
         while not await self.on_tick(turn_count % TURNS_OF_A_DAY):
             turn_count += 1
@@ -409,7 +409,7 @@ class Server(uvicorn.Server):
     @override
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Stop on SIGINT and SIGTERM; a second SIGINT does not wait for open responses."""
+        """Stop on SIGINT or SIGTERM during the block; a second SIGINT ends open responses."""
         if not self.obeys_signals:
             yield
             return
@@ -436,12 +436,13 @@ def make_server(  # noqa: PLR0913 - one argument for each part
 ) -> Server:
     """Return a server for *app*; `await server.serve(sockets=[listen(...)])` runs it.
 
-    It ends on SIGINT, on SIGTERM, or by `stop()`, after open responses are sent.
+    The server ends on SIGINT, SIGTERM or `stop()`, after it has sent open responses.
 
     write_refusal    returns the response to a request that reaches no route
-    fast_path        answers plain requests before *app*
+    fast_path        the fast path, which answers plain requests instead of *app*; None: there is
+                     none
     websocket_paths  paths of the routes that accept a WebSocket
-    draining         None: the server stops at once
+    draining         what happens between the signal and the stop; None: the server stops at once
     """
     connections = Connections(
         clock=clock,
@@ -457,7 +458,7 @@ def make_server(  # noqa: PLR0913 - one argument for each part
             http=protocol_of(connections),
             ws="none",
             lifespan="off",
-            proxy_headers=False,  # `ClientAddresses` reads them
+            proxy_headers=False,  # `ClientAddresses` reads these headers
             server_header=False,
             access_log=False,
             log_config=None,
@@ -470,7 +471,7 @@ def make_server(  # noqa: PLR0913 - one argument for each part
 
 @asynccontextmanager
 async def serving_beside(server: Server, listener: socket.socket) -> AsyncIterator[None]:
-    """Run *server* during the block; it ignores signals."""
+    """Run *server* during the block; *server* ignores signals."""
     server.obeys_signals = False
     task = asyncio.create_task(server.serve(sockets=[listener]), name="serve beside")
     try:
@@ -484,21 +485,22 @@ T = TypeVar("T")
 
 LEAST_S: Final = 0.003  # ten times the duration of a look-up in the store
 SPREAD_US: Final = 1_000
-# Enough for two thousand responses a second, more than the rate limits allow.
+# Enough threads for two thousand responses a second, more than the rate limits allow.
 _THREADS: Final = ThreadPoolExecutor(8, thread_name_prefix="constant-time")
 
 
 async def evenly(work: Awaitable[T], *, least_s: float | None = None) -> T:
-    """Return the result of *work*, or raise its error, after a time that does not depend on it.
+    """Return the result of *work*, or raise its error, after a time that does not depend on *work*.
 
-    least_s   must exceed the duration of *work*; LEAST_S if None; up to a millisecond is added
+    least_s   the time in seconds, to which up to a millisecond is added; it must exceed the
+              duration of *work*; None: LEAST_S
     """
     wait_s = LEAST_S if least_s is None else least_s
     due_s = time.perf_counter() + wait_s + secrets.randbelow(SPREAD_US) / 1e6
     try:
         return await work
     finally:
-        if wait_s > LEAST_S:  # a thread is needed only for the end
+        if wait_s > LEAST_S:  # only the end of the wait needs a thread
             await asyncio.sleep(due_s - LEAST_S - time.perf_counter())
         await asyncio.get_running_loop().run_in_executor(_THREADS, _sleep_until, due_s)
 

@@ -1,11 +1,11 @@
-"""HTTP/1.1 connection with bounds.
+"""An HTTP/1.1 connection, with bounds on requests and responses.
 
     request line and headers   16 KiB in all, 2 KiB of address, 100 headers, else 431
     body                       64 KiB, declared or streamed, else 413; at most 1,024 pieces, else
                                400
-    a whole request            14 s from its first byte, else 408; silence is just closed
-    an unread response         cut off after 14 s, however short it is
-    requests that wait         16, then they are answered and the connection is closed
+    a whole request            14 s from its first byte, else 408; a silent connection is just
+    closed an unread response         cut off after 14 s, however short it is requests that wait
+    16, then they are answered and the connection is closed
     connections                a maximum in all and per client: the oldest without a whole request
                                gives way, else 503 and closed
     ambiguity                  no Host or two, two lengths, bytes that are not HTTP: 400
@@ -35,14 +35,13 @@ from mintscope.kit.http.response import (
 )
 from mintscope.kit.http.websocket import UpgradingProtocol
 
-LINGER_S: Final = 1.0  # before a refused connection closes, so that its client reads the response
+LINGER_S: Final = 1.0  # time for the client of a refused connection to read the response
 
 
 class HttpProtocol(UpgradingProtocol):
-    """One connection.
+    """A connection that refuses requests over the bounds.
 
-    It writes the refusals of requests that reach no route, after any open response, and then closes
-    the connection.
+    A refusal is written after any open response, and the connection is then closed.
     """
 
     def __init__(
@@ -55,18 +54,18 @@ class HttpProtocol(UpgradingProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._deadline: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
-        self._fault: ServiceError | None = None  # what made the parser stop
+        self._fault: ServiceError | None = None  # the fault for which the parser stopped
         self._in_head = False
         self._head = NO_HEAD
         self._chunk_bytes = 0  # length of the data that is being parsed
-        self._later_bytes = 0  # of this request, after the data in which it began
+        self._later_bytes = 0  # received after the first data of this request
         self._received = bytearray()
-        self._pieces = 0  # number of pieces of the body
+        self._pieces = 0  # pieces of the body received so far
 
     @override
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        transport.set_write_buffer_limits(0)  # unread data is reported at once
+        transport.set_write_buffer_limits(0)  # the flow is paused at once if data stays unread
         if self.open_connections.enter(self, self._peer):
             self._arm()
         else:
@@ -172,7 +171,7 @@ class HttpProtocol(UpgradingProtocol):
 
     @override
     def give_way(self) -> None:
-        """Close the connection to make room for another."""
+        """Close the connection to make room for another one."""
         is_silent = self._whole and not self._keeps
         refusal = ServiceUnavailable("Others needed the connection before the request.")
         if not self._is_idle():
@@ -206,13 +205,13 @@ class HttpProtocol(UpgradingProtocol):
             self._unread = None
 
     def _stop(self, fault: ServiceError) -> NoReturn:
-        """Stop the parser, which then reports to `_refuse_unreadable`."""
+        """Stop the parser; then `_refuse_unreadable` sends *fault*."""
         self._fault = fault
         raise _Stop
 
     @override
     def _refuse(self, error: ServiceError) -> None:
-        """Send the refusal *error* and close, after the open responses."""
+        """Send the refusal *error* after the open responses, and close the connection."""
         self._refused = True
         self._received = bytearray()
         self._keep(0)
@@ -232,9 +231,10 @@ class HttpProtocol(UpgradingProtocol):
             self._end()
 
     def _end(self) -> None:
-        """Close after the client has read the response, at the latest after LINGER_S."""
+        """Close when the client has closed its side, or at the latest after LINGER_S."""
         if self.transport.can_write_eof():
-            # To close while the client sends would reset the connection, and lose the response.
+            # To close while the client still sends would reset the connection, and lose the
+            # response.
             self.transport.write_eof()
             self.open_connections.begin_idling(self, stays_s=0)
             self._deadline = self.loop.call_later(LINGER_S, self.transport.abort)
@@ -259,7 +259,7 @@ class HttpProtocol(UpgradingProtocol):
 
     def _overdue(self) -> None:
         if self._whole:
-            self.transport.close()  # no request has begun
+            self.transport.close()  # no request has begun: nothing needs an answer
         else:
             bound_s = self._bounds.request_s_max
             self._refuse(RequestTimeout(f"expected the whole request within {bound_s:g} s"))

@@ -1,6 +1,6 @@
 """The open connections of a server and their limits, and the fast path.
 
-The fast path does what the application would do, in the same order, for requests that it can answer
+The fast path does the same as the application, in the same order, for requests that it can answer
 completely.  The application answers all other requests.
 """
 
@@ -27,9 +27,9 @@ class FastPath(Protocol):
     """Answers plain requests."""
 
     def take(self, request: "FastPathCycle") -> bool:
-        """Return whether the fast path takes *request*, which it answers or passes back later.
+        """Return whether the fast path takes *request*: then it answers, or calls `fall_back`.
 
-        If it returns False, it has done nothing.
+        If the result is False, nothing has been done.
         """
 
 
@@ -53,7 +53,7 @@ class AnsweringConnection(Protocol):
 
 class _NoEvent:
     def set(self) -> None:
-        """Do nothing, because this cycle has no task to wake."""
+        """Do nothing: a `FastPathCycle` has no task that waits."""
 
 
 NO_EVENT: Final = _NoEvent()
@@ -61,7 +61,7 @@ CLOSE: Final = b"connection: close\r\n"
 
 
 class FastPathCycle:
-    """A plain request in progress; other requests have a `WholeResponse`."""
+    """A request on the fast path, until its response; other requests have a `WholeResponse`."""
 
     __slots__ = (
         "_answering",
@@ -90,7 +90,7 @@ class FastPathCycle:
         return self._answering.is_gone()
 
     def leave(self) -> None:
-        """Count a client that has left before its response."""
+        """Count the request as one whose client has left before the response."""
         REQUESTS.count(self.route, DISCONNECTED_STATUS, perf_counter() - self._began_s)
 
     def respond(self, head: bytes, body: bytes) -> None:
@@ -123,7 +123,7 @@ class Connection(Protocol):
     """An open connection."""
 
     def give_way(self) -> None:
-        """Close, after the current response if there is one, to make room for another."""
+        """Close to make room for another connection, after the current response if there is one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -131,7 +131,7 @@ class Group:
     """Connections with a common limit: all, those of one address, or those of one site.
 
     incomplete  connections with an incomplete request, the oldest first
-    idle        connections without a request, with the time until which they may stay
+    idle        connections without a request, each with the time until which it may not be closed
     """
 
     name: str
@@ -141,7 +141,7 @@ class Group:
     idle: dict[Connection, float] = field(default_factory=dict)
 
     def has_room(self, now_s: float) -> bool:
-        """Return whether one more fits; close the oldest incomplete or idle one if necessary."""
+        """Return whether one more fits, after closing an incomplete or idle one if necessary."""
         if self.count < self.count_max:
             return True
         oldest = next(iter(self.incomplete), None)
@@ -158,8 +158,8 @@ class Connections:
     """The state that all connections of a server share.
 
     write_refusal    returns the response to a request that reaches no route
-    fast_path        answers plain requests before the application; None: no requests
-    queue            the order in which connections that have not paid are read
+    fast_path        the fast path, which answers plain requests; None: there is none
+    queue            reads connections that have not paid, one in each iteration of the event loop
     websocket_paths  paths of the routes that accept a WebSocket
     """
 
@@ -175,17 +175,17 @@ class Connections:
     _lingering: set[Connection] = field(default_factory=set)
     _resting: dict[Connection, float] = field(
         default_factory=dict
-    )  # the end of the rest, soonest first
+    )  # when each must be closed, soonest first
     _sweeping: asyncio.TimerHandle | None = None
     _dated: Sequence[Header] = ()
     _date_lines: bytes = b""
     _kept: dict[Connection, int] = field(
         default_factory=dict
-    )  # bytes held by each, the oldest first
+    )  # bytes of incomplete requests, the oldest first
     _kept_bytes: int = 0
 
     def enter(self, connection: Connection, peer: str) -> bool:
-        """Count *connection*; return whether there was room.  A proxy counts only in the total."""
+        """Count *connection*; return whether it has room.  A proxy counts only in the total."""
         now_s = self.clock.monotonic_s()
         groups = tuple(self._groups_of(peer))
         if not all(group.has_room(now_s) for group in groups):
@@ -197,7 +197,7 @@ class Connections:
         return True
 
     def leave(self, connection: Connection) -> None:
-        """Count the end of *connection*, at most once."""
+        """Remove *connection* from all counts; later calls do nothing."""
         self._lingering.discard(connection)
         self._resting.pop(connection, None)
         self.keep(connection, 0)
@@ -209,13 +209,14 @@ class Connections:
                 del self._groups[group.name]
 
     def is_empty(self) -> bool:
-        """Return whether no connection has any state here."""
+        """Return whether nothing is stored for any connection."""
         return not (self._groups or self._members or self._lingering or self._kept or self._resting)
 
     def keep(self, connection: Connection, size: int) -> None:
         """Record that *connection* holds *size* bytes of an incomplete request.
 
-        While all connections hold too much, the one that has held some for longest is closed.
+        While all connections together hold too many bytes, the one that has held bytes for longest
+        is closed.
         """
         self._kept_bytes += size - self._kept.get(connection, 0)
         if size:
@@ -228,7 +229,7 @@ class Connections:
             oldest.give_way()
 
     def begin_waiting(self, connection: Connection) -> None:
-        """Record that *connection* has an incomplete request, or none yet."""
+        """Record that *connection* has an incomplete request, or has sent no request yet."""
         for group in self._members.get(connection, ()):
             group.incomplete[connection] = None
 
@@ -238,7 +239,7 @@ class Connections:
             group.incomplete.pop(connection, None)
 
     def begin_idling(self, connection: Connection, *, stays_s: float) -> None:
-        """Record that *connection* is idle; it may be closed for others after *stays_s*."""
+        """Record that *connection* is idle; after *stays_s* it may be closed to make room."""
         until_s = self.clock.monotonic_s() + stays_s
         for group in self._members.get(connection, ()):
             group.idle[connection] = until_s
@@ -275,7 +276,7 @@ class Connections:
             self._sweeping = asyncio.get_running_loop().call_later(pause_s, self._sweep)
 
     def may_linger(self, connection: Connection) -> bool:
-        """Return whether the refused *connection* may stay open for its client to read why."""
+        """Return whether the refused *connection* may stay open until its client has read why."""
         if len(self._lingering) < self.bounds.lingering_max:
             self._lingering.add(connection)
         return connection in self._lingering
@@ -294,14 +295,14 @@ class Connections:
         return b"%b%b\r\n%b" % (STATUS_LINE[response.status], lines, response.body)
 
     def lines_of(self, headers: Sequence[Header]) -> bytes:
-        """Return *headers* as lines, which are cached because they change only once a second."""
+        """Return *headers* as lines; they are cached, because they change only once a second."""
         if headers is not self._dated:
             self._dated = headers
             self._date_lines = b"".join([b"%b: %b\r\n" % header for header in headers])
         return self._date_lines
 
     def _groups_of(self, peer: str) -> Iterator[Group]:
-        """Yield the groups that count *peer*, the narrowest first."""
+        """Yield the groups in which a connection of *peer* counts, the narrowest first."""
         per_client_max = self.bounds.connections_per_client_max
         if not self.addresses.is_proxy(peer):
             client = network_key(peer)

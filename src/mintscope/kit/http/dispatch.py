@@ -21,15 +21,15 @@ from mintscope.kit.http.whole_response import Flow, WholeResponse
 
 
 class PacedProtocol(asyncio.Protocol):
-    """A connection that is read no faster than its client's allowed rate.
+    """A connection that is read no faster than the rate limits of its client allow.
 
-    One connection is read in each iteration of the event loop.  A connection whose last request was
-    paid for is read at once, so that clients that pay need not wait for others.
+    One connection is read in each iteration of the event loop.  A connection on which the client
+    has paid is read at once, so that clients that pay need not wait for others.
 
-    A `uvicorn.Server` creates and closes it.
+    A `uvicorn.Server` creates and closes the connection.
 
-    pipeline   complete requests that wait for earlier ones
-    cycle      the newest request
+    pipeline   complete requests that wait for the response to an earlier request
+    cycle      the newest complete request; None before the first
     """
 
     open_connections: Connections
@@ -91,7 +91,7 @@ class PacedProtocol(asyncio.Protocol):
         self.flow.resume_writing()
         if exc is None:
             self.transport.close()
-        # Break reference cycles: to collect those of many connections blocked the loop for 100 ms.
+        # Break reference cycles: the garbage collection of many connections took 100 ms.
         del self.parser
         self.pipeline.clear()
         self._extensions.clear()
@@ -115,7 +115,7 @@ class PacedProtocol(asyncio.Protocol):
 
     @abstractmethod
     def _refuse_unreadable(self) -> None:
-        """Refuse input that the parser cannot read, or that a callback rejected."""
+        """Refuse input that the parser cannot read, or that a callback of the parser rejected."""
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -136,7 +136,7 @@ class PacedProtocol(asyncio.Protocol):
             self._refuse_unreadable()
 
     def _read_behind_upgrade(self, data: bytes) -> None:
-        """Read data after an upgrade; ignored unless the server has accepted the upgrade."""
+        """Read data after an upgrade; ignore it unless the server has accepted the upgrade."""
 
     def _read_queued(self, data: bytes) -> bool:
         if self.transport.is_closing():
@@ -146,7 +146,7 @@ class PacedProtocol(asyncio.Protocol):
         return True
 
     def on_response_complete(self) -> None:
-        """Start the next request, after a pause if the client is too fast."""
+        """Start the next request, after a pause if the client has exceeded a rate limit."""
         if self._is_slowed and not self.transport.is_closing():
             self._is_slowed = False
             self.flow.pause_reading()
@@ -157,7 +157,7 @@ class PacedProtocol(asyncio.Protocol):
 
     @abstractmethod
     def give_way(self) -> None:
-        """Close the connection to make room for another."""
+        """Close the connection to make room for another one."""
 
     def _go_on_after_pause(self) -> None:
         self.open_connections.end_idling(self)
@@ -169,7 +169,7 @@ class PacedProtocol(asyncio.Protocol):
             return
         if self.pipeline:
             self._start_task(self.pipeline.popleft())
-        if not self.pipeline:  # waiting requests come first
+        if not self.pipeline:  # read no more while requests wait
             self.flow.resume_reading()
         if not self._is_idle():
             return
@@ -186,7 +186,7 @@ class PacedProtocol(asyncio.Protocol):
         tasks.add(task)
 
     def _served(self) -> set[Any]:
-        """Return the server's connections, which it closes when it stops."""
+        """Return the connections that the server closes when it stops."""
         return self.server_state.connections
 
     def _keep(self, size: int) -> None:
@@ -200,11 +200,11 @@ class PacedProtocol(asyncio.Protocol):
 
     def _slow_down(self) -> None:
         self._has_paid = False
-        # The connection of a proxy has requests of other clients too.
+        # Through a proxy's connection come requests of other clients too.
         self._is_slowed = not self.open_connections.addresses.is_proxy(self._peer)
 
     def _is_idle(self) -> bool:
-        """Return whether no response is under way."""
+        """Return whether no response is in progress."""
         return self.cycle is None or self.cycle.response_complete
 
 
@@ -225,7 +225,7 @@ Cycle = TypeVar("Cycle", bound=WholeResponse)
 class DispatchingProtocol(PacedProtocol):
     """A connection that answers requests in their order of arrival."""
 
-    _fast_path_cycle: FastPathCycle | None = None  # under way
+    _fast_path_cycle: FastPathCycle | None = None  # in progress
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
@@ -235,11 +235,11 @@ class DispatchingProtocol(PacedProtocol):
         super().connection_lost(exc)
 
     def _dispatch(self, head: Head, body: bytearray) -> None:
-        """Start to answer the request that the parser has just completed."""
+        """Start the answer to the request that the parser has just completed."""
         parser = self.parser
         fast_path = self.open_connections.fast_path
         method = parser.get_method()
-        # The parser stops at an upgrade, so the connection cannot stay open after it.
+        # At an upgrade the parser stops, so the connection must be closed after the response.
         stays = head.version != "1.0" and parser.should_keep_alive() and not parser.should_upgrade()
         if (
             fast_path is not None
@@ -262,7 +262,7 @@ class DispatchingProtocol(PacedProtocol):
         self._start(self._cycle(WholeResponse, scope, body, keep_alive=stays))
 
     def start_instead(self, cycle: FastPathCycle) -> None:
-        """Pass the request of *cycle*, which is the first in the queue, to the application."""
+        """Pass the request of *cycle*, which no earlier request precedes, to the application."""
         scope = self._scope(PLAIN_METHOD.decode("ascii"), cycle.head)
         ordinary = self._cycle(WholeResponse, scope, bytearray(), keep_alive=cycle.keep_alive)
         ordinary.is_followed_by_end = cycle.is_followed_by_end
@@ -292,7 +292,7 @@ class DispatchingProtocol(PacedProtocol):
         return self.open_connections.lines_of(self.server_state.default_headers)
 
     def _start(self, cycle: WholeResponse) -> None:
-        """Pass *cycle* to the application after all earlier requests are answered."""
+        """Pass *cycle* to the application when all earlier requests are answered."""
         is_first = self._is_idle()
         self.cycle = cycle
         if is_first:

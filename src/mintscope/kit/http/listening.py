@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 BACKLOG: Final = 2_048
-RECEIVED_BYTES_MAX: Final = 16 * 1024  # a connection reads up to half as much again at once
+RECEIVED_BYTES_MAX: Final = 16 * 1024  # a connection reads up to 1.5 times as much at once
 
 
 @contextmanager
@@ -20,7 +20,7 @@ def naming_setting(key: str, host_key: str, host: str, port: int) -> Iterator[No
     try:
         yield
     except OSError as cause:
-        is_unknown = isinstance(cause, socket.gaierror)  # whose numbers are not errno values
+        is_unknown = isinstance(cause, socket.gaierror)  # its number is no errno value
         number = None if is_unknown else cause.errno
         reason = cause.strerror or str(cause) if number is None else os.strerror(number)
         fix = f"set {key} to another port"
@@ -38,8 +38,8 @@ def listen(host: str, port: int) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-    # Accepted sockets inherit both options.  Without TCP_NODELAY a response of several writes waits
-    # for an acknowledgement: asyncio sets it only for sockets created with a protocol.
+    # Accepted sockets inherit both options.  asyncio sets TCP_NODELAY only for sockets created with
+    # a protocol; without it, a response of several writes waits for an acknowledgement.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES_MAX)
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

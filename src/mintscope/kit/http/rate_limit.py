@@ -1,7 +1,7 @@
 """Rate limits, write budgets and free views of client addresses.
 
-A refused request has written nothing.  Requests that credits pay for are not counted, because they
-must not be refused.  Moves of credits have separate limits.
+A refused request has changed nothing.  Requests that are paid for with credits are not counted,
+because they must not be refused.  Moves of credits have separate limits.
 """
 
 from collections.abc import Callable
@@ -26,14 +26,14 @@ from mintscope.kit.limits import (
 from mintscope.kit.metrics import ACCOUNT_WRITES
 from mintscope.kit.time import DAY_S, MINUTE_S
 
-LIMIT_HEADERS: Final = (b"ratelimit", b"x-ratelimit-")  # prefixes of their names
+LIMIT_HEADERS: Final = (b"ratelimit", b"x-ratelimit-")  # prefixes of header names
 
 
 class RateLimit:
     """Counts requests against one limit, and adds its state to every response.
 
-    Source  draft-ietf-httpapi-ratelimit-headers-10; older clients read the X- headers,
-            in which X-RateLimit-Reset is in seconds from now
+    Source  draft-ietf-httpapi-ratelimit-headers-10; older clients read the X- headers, in which
+            X-RateLimit-Reset counts seconds from now
     """
 
     def __init__(self, limiter: Limiter) -> None:
@@ -42,7 +42,7 @@ class RateLimit:
     async def pass_through(self, request: Request, key: LimitKey) -> None:
         """Count *request* against the limit of *key*.  Raises RateLimited."""
         verdict = await self._limiter.take(key)
-        if request.response_headers:  # of two limits, show the later, narrower one
+        if request.response_headers:  # if there are two limits, show the later, narrower one
             request.response_headers = [
                 each for each in request.response_headers if not each[0].startswith(LIMIT_HEADERS)
             ]
@@ -56,7 +56,7 @@ class RateLimit:
 
 
 class AddressLimit:
-    """Counts requests by client address, and four times as many by its IPv6 /48.
+    """Limits the requests of a client address, and of its IPv6 /48 to four times as many.
 
     One request continues in each iteration of the event loop, so that clients that pay need not
     wait for all requests that arrived together.
@@ -65,14 +65,15 @@ class AddressLimit:
     def __init__(
         self, limit: Limit, limits: Limits, *, addresses: ClientAddresses, queue: FairQueue
     ) -> None:
-        # Separate from accounts, so that addresses cannot displace them from memory.
+        # Windows apart from those of accounts, so that addresses cannot displace accounts from
+        # memory.
         self._client = RateLimit(limits.limiter(limit, window=f"{limit.name}, by address"))
         self._site = RateLimit(limits.limiter(of_a_site(limit), window=f"{limit.name}, by site"))
         self._addresses = addresses
         self._queue = queue
 
     async def pass_through(self, request: Request) -> None:
-        """Count *request*.  Raises RateLimited, and then does not count it."""
+        """Count *request*.  Raises RateLimited without counting the request."""
         await self._queue.next()
         client, site = self._keys(request)
         if site != client:
@@ -85,7 +86,7 @@ class AddressLimit:
             raise
 
     async def give_back(self, request: Request) -> None:
-        """Reduce the count of the client of *request* by one."""
+        """Reduce the counts of the client of *request* by one."""
         client, site = self._keys(request)
         await self._client.give_back(client)
         if site != client:
@@ -105,16 +106,16 @@ class AddressLimits:
     queue: FairQueue = field(default_factory=FairQueue)
 
     def of(self, limit: Limit) -> AddressLimit:
-        """Return the counter of addresses against *limit*."""
+        """Return an object that limits addresses to *limit*."""
         return AddressLimit(limit, self.limits, addresses=self.addresses, queue=self.queue)
 
     def by_account(self, limit: Limit) -> RateLimit:
-        """Return the counter of accounts against *limit*, separate from addresses."""
+        """Return an object that limits accounts to *limit*; addresses have separate counts."""
         return RateLimit(self.limits.limiter(limit))
 
 
 def limit_headers(limit: Limit, verdict: Admitted | Denied) -> tuple[Header, ...]:
-    """Return the rate-limit headers for *verdict*."""
+    """Return the rate-limit headers that describe *limit* and *verdict*."""
     match verdict:
         case Admitted(remaining, reset_s):
             pass
@@ -135,7 +136,7 @@ ALL: Final = "all"
 
 
 class WriteBudget:
-    """Counts writes of accounts; budgets with the same limits share their counts."""
+    """Limits the changes of accounts; budgets with the same limits share their counts."""
 
     def __init__(
         self, limits: Limits, *, of_account: Limit = WRITES, of_all: Limit = WRITES_OF_ALL
@@ -144,9 +145,9 @@ class WriteBudget:
         self._all = limits.limiter(of_all)
 
     async def spend(self, user_id: int, by: str) -> None:
-        """Count a write of an account.  Raises RateLimited.
+        """Count a change by the account *user_id*.  Raises RateLimited.
 
-        by    "key" or "page", for the metric
+        by    whether a "key" or a "page" makes the change, for the metric
         """
         verdict = await take_all([(self._account, user_id), (self._all, ALL)])
         if isinstance(verdict, Denied):
@@ -160,7 +161,7 @@ Windows = list[tuple[Limiter, LimitKey]]
 
 @dataclass(frozen=True, slots=True)
 class FreeViews:
-    """Limits of daily views, for a client address and for an IPv6 /48."""
+    """The limits of free views in a day, for a client address and for an IPv6 /48."""
 
     of_client: Limiter
     of_site: Limiter
@@ -169,9 +170,9 @@ class FreeViews:
     def of(
         cls, per_day: int, make: Callable[[Limit], Limiter], *, name: str = "free views"
     ) -> "FreeViews":
-        """Return limits of *per_day* views, and four times as many for a /48.
+        """Return limits of *per_day* views for an address, and four times as many for a /48.
 
-        name   limits with the same name share counts
+        name   the name of the limits; limits with the same name share their counts
         """
         day = Limit(name=name, count=per_day, window_s=DAY_S)
         return cls(make(day), make(of_a_site(day)))

@@ -1,4 +1,4 @@
-"""Request, its JSON body and its client address."""
+"""A request, its JSON body, and the address of its client."""
 
 import json
 import re
@@ -20,13 +20,14 @@ from mintscope.kit.limits import IPV6_PREFIX
 from mintscope.kit.metrics import FORWARDED_FAULTS
 
 BODY_BYTES_MAX: Final = 16 * 1024
-ID_DIGITS_MAX: Final = 18  # an id fits 63 bits
+ID_DIGITS_MAX: Final = 18  # a number of 18 digits fits in 63 bits
 UNROUTED: Final = "unrouted"
 PROCESS: Final = secrets.token_hex(4).encode()  # so that two processes never share a request id
-PAYMENT_SCHEME: Final = b"payment "  # of Authorization, in lower case: a payment of MPP
+# In lower case: the scheme of Authorization for a payment of MPP.
+PAYMENT_SCHEME: Final = b"payment "
 NO_PARAMS: Final[Mapping[str, str]] = {}
-# ASGI extensions, each a callable: they return whether the client has left, prefer the connection
-# of a client that has paid, and delay the next request of the connection.
+# Names of ASGI extensions.  Each extension is a callable.  GONE returns whether the client has
+# left, HAS_PAID makes the server prefer this connection, SLOW_DOWN delays its next request.
 GONE: Final = "mintscope.gone"
 HAS_PAID: Final = "mintscope.has_paid"
 SLOW_DOWN: Final = "mintscope.slow_down"
@@ -43,7 +44,7 @@ def next_request_id() -> bytes:
 def parse_id(text: str) -> int:
     """Return the id in *text*.
 
-    Raises NotFound for any other text, because such a path does not exist.
+    Raises NotFound if *text* is no id, because then no such path exists.
     """
     if not (text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX):
         raise NotFound
@@ -51,17 +52,18 @@ def parse_id(text: str) -> int:
 
 
 class ClientDisconnected(Exception):
-    """The client closed the connection before the response; nothing was charged or changed."""
+    """The client has closed the connection before the response; nothing is charged or changed."""
 
 
 class Request:
-    """A request, and headers of its response.
+    """A request, and headers to add to its response.
 
-    if_unsent    called if the prepared response is not sent, to undo its charge; None for none
+    if_unsent    called to undo the charge if the prepared response is not sent; None: nothing to
+                 undo
     path_params  the variable segments of the path, by name
     route        the path of the route, for the metrics
     found        the route; None before the look-up
-    state        values that a group of routes stores with the request
+    state        anything that routes store with the request
     """
 
     __slots__ = (
@@ -93,23 +95,23 @@ class Request:
 
     @property
     def method(self) -> str:
-        """The method, in upper case."""
+        """The HTTP method, in upper case."""
         return str(self.scope["method"])
 
     @property
     def path(self) -> str:
-        """The path, percent-decoded."""
+        """The path of the URL, percent-decoded."""
         return str(self.scope["path"])
 
     @property
     def query(self) -> bytes:
-        """The query, as received."""
+        """The query of the URL, not decoded."""
         return bytes(self.scope.get("query_string", b""))
 
     def bearer(self) -> str | None:
-        """Return the bearer credential in Authorization; "" for another scheme, or without a text.
+        """Return the bearer credential in Authorization; "" if it is empty or has another scheme.
 
-        None if there is no Authorization header, if there are several, or if it holds a payment.
+        Returns None if there is no Authorization header or more than one, or if it is a payment.
         """
         value = self.headers.get(b"authorization")
         if value is None or self.is_ambiguous():
@@ -133,20 +135,20 @@ class Request:
         return [value.decode("latin-1") for other, value in self.scope["headers"] if other == name]
 
     def value(self, name: bytes) -> str:
-        """Return the last value of the header *name* (lower case), "" without one."""
+        """Return the last value of the header *name* (lower case), or "" if there is none."""
         return self.headers.get(name, b"").decode("latin-1")
 
     def has_payment(self) -> bool:
-        """Return whether the client presents an x402 or MPP payment, readable or not."""
+        """Return whether the request has an x402 or MPP payment, valid or not."""
         return b"payment-signature" in self.headers or self.has_payment_of_mpp()
 
     def has_payment_of_mpp(self) -> bool:
-        """Return whether Authorization holds a payment, readable or not."""
+        """Return whether the Authorization header is a payment, valid or not."""
         value = self.headers.get(b"authorization", b"")
         return value[: len(PAYMENT_SCHEME)].lower() == PAYMENT_SCHEME
 
     async def body(self) -> bytes:
-        """Return the body, of at most 16 KiB; further calls return the same.
+        """Return the body, of at most 16 KiB; later calls return it again.
 
         Raises PayloadTooLarge, ClientDisconnected.
         """
@@ -168,7 +170,7 @@ class Request:
         return body
 
     def tell_connection(self, event: str) -> None:
-        """Notify the connection that its client HAS_PAID, or must SLOW_DOWN."""
+        """Notify the connection of *event*: HAS_PAID or SLOW_DOWN."""
         extensions = self.scope.get("extensions")
         if extensions and event in extensions:
             extensions[event]()
@@ -188,11 +190,11 @@ class Request:
 
 
 DEPTH_MAX: Final = 8
-INTEGERS: Final = 1 << 63  # stores hold integers of 64 bits
-EXACT: Final = 1 << 53  # floats represent smaller integers exactly
-TRUNCATED: Final = "truncated"  # in the message of msgspec for incomplete JSON
+INTEGERS: Final = 1 << 63  # the stores have integers of 64 bits
+EXACT: Final = 1 << 53  # floats represent all smaller integers exactly
+TRUNCATED: Final = "truncated"  # part of msgspec's message for incomplete JSON
 MALFORMED: Final = re.compile(r"JSON is malformed: (.+) \(byte (\d+)\)")
-ECHO_LENGTH_MAX: Final = 24  # of names and numbers in messages; texts may be secret
+ECHO_LENGTH_MAX: Final = 24  # of names and numbers that messages repeat
 KINDS: Final = {
     "int": "an integer",
     "float": "a number",
@@ -213,7 +215,7 @@ Shape = TypeVar("Shape")
 
 
 class UnreadableBody(Exception):
-    """The body is invalid; the message names the expected and the actual form."""
+    """The body is invalid; the message describes the expected and the actual form."""
 
 
 def parse_object(request: Request, body: bytes) -> Mapping[str, object]:
@@ -245,7 +247,7 @@ def _parsed(request: Request, body: bytes) -> Mapping[str, object]:
 
 
 def parse_shape(request: Request, body: bytes, shape: type[Shape]) -> Shape:
-    """Return *body*, the JSON body of *request*, as *shape*.  Raises UnreadableBody."""
+    """Return *body*, the JSON body of *request*, converted to *shape*.  Raises UnreadableBody."""
     value = _parsed(request, body)
     try:
         read = msgspec.convert(value, shape)
@@ -256,12 +258,13 @@ def parse_shape(request: Request, body: bytes, shape: type[Shape]) -> Shape:
 
 
 def described(problem: str, value: object, shape: object) -> str:
-    """Return a msgspec error about *value* in plain English: `credits: expected an integer`.
+    """Return msgspec's error about *value* in plain English, as `credits: expected an integer`.
 
-    problem   the message of msgspec about *shape*; an unknown message is returned unchanged
+    problem   the message of msgspec about *shape*; a message of an unknown form is returned
+              unchanged
 
-    The result contains no text of *value*, which may be secret, except short names of fields and
-    short values of an enumeration.
+    Texts in *value* may be secret: the result contains none of them except short names of fields
+    and short values of an enumeration.
     """
     what, _, path = problem.partition(" - at `$")
     place = path.removesuffix("`").removeprefix(".")
@@ -300,7 +303,8 @@ def _of_range(match: Match[str]) -> str:
     return f"expected {_kind(match['kind'])} of {BOUNDS[match['bound']]} {bound}"
 
 
-# Messages of msgspec, and ours, to which the actual value is appended if it is missing.
+# Patterns of msgspec's messages, and our phrases.  A phrase without the actual value is followed
+# by it.
 PHRASES: Final[Mapping[str, Callable[[Match[str]], str]]] = {
     r"Expected `(?P<kind>[^`]+)`, got `(?P<got>[^`]+)`": lambda match: (
         f"expected {_kind(match['kind'])}"
@@ -337,7 +341,7 @@ def _described(shape: object) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 
 def _named(shape: object, value: object, place: str) -> tuple[str, str]:
-    """Return a phrase in a message of msgspec, and the list of expected names to replace it."""
+    """Return the phrase to replace in a message, and a phrase with the expected names."""
     schema, named = _described(shape)
     kinds = schema.get("discriminator", {})
     if place and kinds.get("propertyName") == place:
@@ -351,7 +355,7 @@ def _named(shape: object, value: object, place: str) -> tuple[str, str]:
 
 
 def _at(value: object, path: str) -> object:
-    """Return the value at *path*, such as `.mints[3]`; UNKNOWN if the path does not exist."""
+    """Return the value at *path*, such as `.mints[3]`; UNKNOWN if nothing is there."""
     if STEP.sub("", path.removesuffix("`")):
         return UNKNOWN
     for name, index in STEP.findall(path):
@@ -363,7 +367,7 @@ def _at(value: object, path: str) -> object:
 
 
 def _there(value: object, kind: str | None) -> str:
-    """Return a phrase for the actual value: a number itself, otherwise the kind and the length."""
+    """Return a phrase with the actual *value* if it is a number, else its kind and length."""
     if value is UNKNOWN:
         return "" if kind is None else f"; there was {_kind(kind)}"
     if isinstance(value, str):
@@ -377,7 +381,7 @@ def _there(value: object, kind: str | None) -> str:
 
 
 def _number(text: str) -> float:
-    """Return the number in *text*; 200.0 and 2e2 become integers."""
+    """Return the number in *text*; an integer if it is whole, such as 200.0 and 2e2."""
     value = float(text)
     if isinf(value):
         raise UnreadableBody(f"expected numbers of at most 64 bits; was {text[:50]}")
@@ -397,7 +401,7 @@ def _flaw(body: bytes, flaw: Exception) -> str:
 
 
 def _expect_each_once(pairs: Sequence[tuple[str, Any]]) -> None:
-    """Raise UnreadableBody for a duplicate name, because parsers use different values of it."""
+    """Raise UnreadableBody for a duplicate name, because parsers differ in which value they use."""
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
         raise UnreadableBody("expected each field once; one is there twice")
@@ -406,7 +410,7 @@ def _expect_each_once(pairs: Sequence[tuple[str, Any]]) -> None:
 def _expect_64_bits(value: object) -> None:
     """Raise UnreadableBody for any integer in *value* that does not fit into 64 bits."""
     if isinstance(value, int) and not -INTEGERS <= value < INTEGERS:
-        bits = value.bit_length() + 1  # with the sign
+        bits = value.bit_length() + 1  # including the sign
         raise UnreadableBody(f"expected integers of at most 64 bits; there was one of {bits}")
     inner: Iterable[object] = ()
     if isinstance(value, (dict, list)):
@@ -422,14 +426,15 @@ def _is_deeper(value: object, levels: int) -> bool:
     return levels == 0 or any(_is_deeper(each, levels - 1) for each in inner)
 
 
-LENGTH_MAX: Final = 64  # of an address with its zone
+LENGTH_MAX: Final = 64  # characters of an address, with an IPv6 zone
 NOWHERE: Final = "-"  # the peer address on a Unix socket
 
 
 class ClientAddresses:
-    """Reads client addresses; only configured proxies may forward addresses.
+    """Finds the address of a client; only configured proxies may forward addresses.
 
-    proxies   addresses, or networks such as "10.0.0.0/8"; if empty, the peer is the client
+    proxies   addresses of proxies, or networks such as "10.0.0.0/8"; if empty, the peer is the
+              client
     Raises    ValueError for any other value
     """
 
@@ -437,10 +442,10 @@ class ClientAddresses:
         self._proxies = [ip_network(proxy) for proxy in proxies]
 
     def key(self, scope: Scope) -> str:
-        """Return the client of *scope*: an IPv4 address or an IPv6 /64.
+        """Return the limit key of the client of *scope*: an IPv4 address or an IPv6 /64.
 
-        It is the right-most address in X-Forwarded-For that is no configured proxy: the client may
-        have written all addresses to the left of it.
+        If the peer is a configured proxy, the client is the right-most address in X-Forwarded-For
+        that is no configured proxy.  The client may have written all addresses to the left.
         """
         named = scope.get("client")
         peer = named[0] if named else NOWHERE
@@ -470,7 +475,7 @@ class ClientAddresses:
 
 @lru_cache(maxsize=10_000)
 def network_key(text: str) -> str:
-    """Return the limit key of an address: an IPv4 address or an IPv6 /64; else *text* itself."""
+    """Return the limit key of an address: an IPv4 address or an IPv6 /64; other texts unchanged."""
     address = _parse(text)
     if isinstance(address, IPv6Address):
         return str(IPv6Network((address, IPV6_PREFIX), strict=False))
@@ -480,7 +485,7 @@ def network_key(text: str) -> str:
 def without_port(text: str) -> str:
     """Return the address in *text* without the port that some proxies append.
 
-    It reads `192.0.2.1:443` and `[2001:db8::1]:443`, and returns any other text unchanged.
+    Removes the port of `192.0.2.1:443` and `[2001:db8::1]:443`; returns any other text unchanged.
     """
     if text.startswith("["):
         address, bracket, port = text[1:].partition("]")
@@ -498,7 +503,7 @@ def _parse(text: str) -> IPv4Address | IPv6Address | None:
     except ValueError:
         return None
     if isinstance(address, IPv6Address) and address.scope_id is not None:
-        # A zone names an interface, and does not change the address.
+        # A zone is the name of a network interface, and no part of the address.
         address = IPv6Address(int(address))
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         return address.ipv4_mapped

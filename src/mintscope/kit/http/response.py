@@ -1,4 +1,4 @@
-"""Bounds of requests, refusals of a request by its head, and the types of responses."""
+"""The bounds of requests, the refusal of a request by its head, and the types of responses."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
@@ -13,18 +13,24 @@ from mintscope.kit.errors import BadRequest, HeadersTooLarge, PayloadTooLarge, S
 class Bounds:
     """Bounds on requests and connections.
 
-    url_bytes_max                of the address in the request line: a stream of 50 mints fits
-    headers_max                  a header takes six times its bytes in memory, and a callback
-    body_pieces_max              of a body: its chunks or its packets
+    url_bytes_max                bytes of the address in the request line: enough for a stream of 50
+                                 mints
+    headers_max                  number of headers: each takes six times its bytes in memory, and a
+                                 callback
+    body_pieces_max              number of pieces (chunks or packets) of a body
     waiting_max                  requests of a connection that wait for the current one
-    unread_bytes_max             of incomplete requests, in total
-    pause_s                      before the next request of a client that exceeded a rate limit
-    idle_s_min                   before an idle connection may be closed to make room
-    connections_per_client_max   of an IPv4 address or an IPv6 /64; four times as many of a /48
-    lingering_max                refused connections that stay open so that the client can read why
-    message_bytes_max            of a WebSocket message, in all its frames
-    frames_max                   of a WebSocket between two pings, which are 15 s apart
-    first_message_s_max          before the first message of a WebSocket without a credential
+    unread_bytes_max             bytes of incomplete requests of all connections in total
+    pause_s                      pause before the next request of a client that exceeded a rate
+                                 limit
+    idle_s_min                   time before an idle connection may be closed to make room
+    connections_per_client_max   connections of an IPv4 address or an IPv6 /64; a /48 may have four
+                                 times as many
+    lingering_max                refused connections that stay open until the client has read why
+    message_bytes_max            bytes of a WebSocket message, in all its frames
+    frames_max                   frames of a WebSocket between two pings of the server, which are 15
+                                 s apart
+    first_message_s_max          time limit for the first message of a WebSocket without a
+                                 credential
     """
 
     head_bytes_max: int = 16 * 1024
@@ -48,32 +54,32 @@ class Bounds:
 
     @property
     def request_bytes_max(self) -> int:
-        """The maximum size of a request with a body in chunks of more than 4 bytes."""
+        """The maximum size of a request in bytes; a body in chunks of over 4 bytes fits."""
         return self.head_bytes_max + 2 * self.body_bytes_max
 
 
-# An ASGI extension: after the head of a response, this message requests the outlet of its body,
-# which is passed to the callable "take".
+# An ASGI extension: after the head of a response, a message of this type asks for the outlet of the
+# body, which is passed to the callable "take" in the message.
 OUTLET_MESSAGE: Final = "mintscope.outlet"
 
 
 class Outlet(Protocol):
-    """Writes the body of one response, without waiting for the client."""
+    """Writes the body of one response; no method but `wait_gone` waits."""
 
     def write(self, chunk: bytes) -> None:
         """Send *chunk*, which is not empty; do nothing if the client has left."""
 
     def end(self, chunk: bytes) -> None:
-        """Send the last *chunk*."""
+        """Send *chunk*, the last one, and end the body."""
 
     def is_behind(self) -> bool:
-        """Return whether the client has not yet read all written data."""
+        """Return whether the client has yet to read written data."""
 
     def is_gone(self) -> bool:
         """Return whether the client has left, or the body has ended."""
 
     async def wait_gone(self) -> None:
-        """Wait until `is_gone`; the loss of a client may remain undetected."""
+        """Wait until the client has left or the body has ended; a lost client may go unnoticed."""
 
 
 class NoOutlet:
@@ -111,8 +117,8 @@ CHUNK_S_MAX: Final = 30.0
 class Response(msgspec.Struct, gc=False):
     """A response with a complete body.
 
-    headers   without those in `Request.response_headers`, such as rate limits
-    etag      entity tag in quotation marks; empty for content that must not be cached
+    headers   the headers, without those in `Request.response_headers`, such as rate limits
+    etag      the entity tag in quotation marks; empty if the content must not be cached
     gzipped   the compressed body; None if it was not compressed beforehand
     """
 
@@ -126,8 +132,8 @@ class Response(msgspec.Struct, gc=False):
 class StreamingResponse(msgspec.Struct, gc=False):
     """A response whose body is sent in *chunks*.
 
-    chunks        closed at the end, and if the client leaves or a chunk is late
-    chunk_s_max   time limit for a chunk to arrive and to be sent, after which the body ends
+    chunks        parts of the body; closed at the end, and if the client leaves or a chunk is late
+    chunk_s_max   seconds within which each chunk must arrive and be sent; otherwise the body ends
     """
 
     status: int
@@ -137,10 +143,10 @@ class StreamingResponse(msgspec.Struct, gc=False):
 
 
 class PushedResponse(msgspec.Struct, gc=False):
-    """A response whose body other code writes at any time.
+    """A response whose body is written to an outlet at any time.
 
-    push   called with the outlet after the head; returns when the body has ended or the client
-           has left
+    push   called with the outlet after the head is sent; returns when the body has ended or the
+           client has left
     """
 
     status: int
@@ -171,9 +177,10 @@ NO_HEAD: Final = Head(b"", "1.1", [], {})
 
 
 def fault_of(head: Head, *, read_bytes: int, bounds: Bounds) -> ServiceError | None:
-    """Return the fault of a head, None if it has none.
+    """Return the error for a fault of *head*; None if it has none.
 
-    read_bytes   an upper bound of the length of the head, so that most heads need no count
+    read_bytes   an upper bound of the length of the head: if it is low, the length need not be
+                 counted
     """
     if read_bytes > bounds.head_bytes_max:
         head_bytes = len(head.url) + sum(

@@ -1,7 +1,7 @@
 """Route table and CORS.
 
-There are no redirects, and no patterns but variable segments, so that a paid endpoint runs only for
-exactly its path.
+There are no redirects, and only whole segments can be variable: a paid endpoint runs for exactly
+its own path.
 
 Source    https://fetch.spec.whatwg.org/#http-cors-protocol
 """
@@ -21,13 +21,15 @@ SEGMENT: Final = "[^/]+"
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One endpoint.
+    """A method and a path, and the endpoint that answers them.
 
     path             segments in braces are variable: `/reset/{link}`
-    is_charged       whether a success is charged: it has no HEAD, and no compression
-    limits_itself    whether the endpoint counts its requests, by credential if there is one;
-                     otherwise they are counted by address before the endpoint runs
-    takes_websocket  whether a client may open a WebSocket, which gets the pushed body as messages
+    is_charged       whether a successful request is charged: the route has no HEAD and no
+                     compression
+    limits_itself    whether the endpoint itself counts its requests, by credential if there is one;
+                     if False, they are counted by address before the endpoint runs
+    takes_websocket  whether a client may open a WebSocket; the pushed body is sent to it as
+                     messages
     """
 
     method: str
@@ -45,16 +47,16 @@ Methods = Mapping[str, R]
 class Router(Generic[R]):
     """Finds routes by method and path, literal paths before variable ones.
 
-    segment   the pattern of a variable segment
+    segment   the regular expression of a variable segment
     """
 
     def __init__(self, routes: Iterable[R], segment: str = SEGMENT) -> None:
         self._segment = segment
         self._by_path: dict[str, dict[str, R]] = {}
         self._literal: dict[str, dict[str, R]] = {}
-        # By the text before the last segment, if only that is variable: the paid path.
+        # By the text before the last segment, if only the last segment is variable: the paid path.
         self._last: dict[str, tuple[str, dict[str, R]]] = {}
-        # By the text before the first variable segment.
+        # By the text before the first variable segment: all other paths with variable segments.
         self._variable: dict[str, list[tuple[re.Pattern[str], dict[str, R]]]] = {}
         for route in routes:
             if route.path not in self._by_path:
@@ -66,7 +68,7 @@ class Router(Generic[R]):
                 methods["HEAD"] = route
 
     def find(self, method: str, path: str) -> tuple[R, Mapping[str, str]]:
-        """Return the route, and the values of the variable segments.
+        """Return the route of *method* and *path*, and its variable segments by name.
 
         Raises NotFound, or MethodNotAllowed if the path has only other methods.
         """
@@ -83,14 +85,14 @@ class Router(Generic[R]):
         return self._match(path)[0] is not None
 
     def __iter__(self) -> Iterator[R]:
-        """Yield every route, once for each of its methods except HEAD."""
+        """Yield every route once."""
         for methods in self._by_path.values():
             for method, route in methods.items():
                 if method == route.method:
                     yield route
 
     def methods(self, path: str) -> Methods[R] | None:
-        """Return the routes at *path* by method; None if there are none."""
+        """Return the routes at *path* by method; None if *path* has none."""
         return self._match(path)[0]
 
     def _add_path(self, path: str) -> None:
@@ -130,7 +132,7 @@ PREFLIGHT_AGE_S: Final = 86_400
 
 
 class Cors:
-    """Opens paths to pages of every origin, without cookies.
+    """Allows web pages of every origin to read some paths, without cookies.
 
     paths             prefixes of the open paths
     methods           methods that a page may use
@@ -168,7 +170,7 @@ class Cors:
         return Response(204, headers=self._preflight)
 
     def headers(self, path: str) -> tuple[Header, ...]:
-        """Return the headers that allow a page to read a response from *path*."""
+        """Return the headers that allow a page to read a response of *path*, if it is open."""
         return self._open if self._is_open(path) else ()
 
     def _is_open(self, path: str) -> bool:

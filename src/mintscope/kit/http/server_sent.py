@@ -1,4 +1,4 @@
-"""The text of server-sent events, and its conversion to messages.
+"""Server-sent events as text, and their conversion to JSON messages.
 
 Source    WHATWG HTML, section 9.2, "Server-sent events"
 """
@@ -12,10 +12,10 @@ HEARTBEAT: Final = b": \n\n"  # a comment
 def encode_event(
     name: bytes, data: bytes, *, event_id: int | None = None, retry_ms: int | None = None
 ) -> bytes:
-    """Return the event *name* with one line of *data*.
+    """Return the text of the event *name*, whose *data* is one line.
 
-    event_id    sent as Last-Event-ID by a client that reconnects; None for none
-    retry_ms    pause before a client reconnects; None for the default of the client
+    event_id    the id, which a client sends as Last-Event-ID when it reconnects; None: no id
+    retry_ms    the pause before a client reconnects; None: the default of the client
     """
     number = b"" if event_id is None else b"id: %d\n" % event_id
     retry = b"" if retry_ms is None else b"retry: %d\n" % retry_ms
@@ -23,11 +23,11 @@ def encode_event(
 
 
 def message_of(event: bytes) -> bytes:
-    """Return *event*, from `encode_event`, as one JSON object; b"" for a comment.
+    """Return *event*, a text of `encode_event`, as one JSON object; b"" for a comment.
 
     type      the name of the event
-    id        as text, because JavaScript rounds integers of 64 bits; absent if the event has none
-    retryMs   pause before the client reconnects; absent if the event has none
+    id        its id as text, because JavaScript rounds integers of 64 bits; absent if there is none
+    retryMs   the pause before the client reconnects, in milliseconds; absent if there is none
     data      the data of the event
     """
     lines = (line.partition(b": ") for line in event.split(b"\n"))

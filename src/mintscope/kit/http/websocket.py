@@ -1,8 +1,8 @@
 """WebSockets at the paths of `Connections.websocket_paths`: handshake and pushed messages.
 
-The application answers a handshake with a credential.  One without is answered at once, and its
-first message completes the request, because browsers send no headers with a WebSocket, and URLs
-are logged:
+The application answers a handshake with a credential.  A handshake without a credential is answered
+at once; then the first message completes the request with a credential.  Browsers need this,
+because they send no headers with a WebSocket, and a URL with a credential would be logged:
 
     {"type": "auth", "token": "svc_credit_...", "lastEventId": "17", "mints": ["..."]}
 
@@ -37,13 +37,13 @@ VERSION: Final = b"13"
 KEY: Final = b"sec-websocket-key"
 KEY_BYTES: Final = 16
 OWN_CODES: Final = 4_000  # the first close code for applications
-CLOSE_S_MAX: Final = 2.0  # for the answer to a close frame
+CLOSE_S_MAX: Final = 2.0  # time limit for the answer to a close frame
 RETRY_AFTER: Final = b"retry-after"
 MESSAGE_OPCODES: Final = {Opcode.TEXT, Opcode.BINARY, Opcode.CONT}
 
 
 def handshake_fault(head: Head) -> ServiceError | None:
-    """Return the fault of a handshake, None if there is none."""
+    """Return the error for a fault of the handshake *head*; None if it has none."""
     version = head.by_name.get(b"sec-websocket-version", b"")
     if version != VERSION:
         shown = version.decode("latin-1")[:20]
@@ -58,9 +58,9 @@ def handshake_fault(head: Head) -> ServiceError | None:
 
 
 class WebSocket:
-    """The server side of one WebSocket.
+    """The server's side of a WebSocket.
 
-    is_open   whether the handshake was answered
+    is_open   whether the handshake has been answered
     """
 
     def __init__(
@@ -72,19 +72,19 @@ class WebSocket:
     ) -> None:
         """Take over *transport*, whose client has sent the valid handshake *head*.
 
-        on_first   called with the first message; None ignores it, like all later messages
+        on_first   called with the first message; None: it is ignored, like all later messages
         """
         self.is_open = False
         self._transport = transport
         self._accepted = accept_key(head.by_name[KEY].decode("latin-1")).encode()
         self._frames = Protocol(Side.SERVER, max_size=bounds.message_bytes_max)
         self._frames_max = bounds.frames_max
-        self._frame_count = 0  # since the last ping of the server
+        self._frame_count = 0  # frames since the last ping of the server
         self._on_first = on_first
-        self._pieces = bytearray()  # of the first message
+        self._pieces = bytearray()  # the part of the first message received so far
 
     def open(self, headers: Iterable[Header]) -> None:
-        """Answer the handshake, with *headers* besides the required ones."""
+        """Answer the handshake, with *headers* in addition to the required ones."""
         lines = b"".join([b"%b: %b\r\n" % header for header in headers])
         self._write(
             b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
@@ -96,7 +96,7 @@ class WebSocket:
     def receive(self, data: bytes) -> None:
         """Read the frames in *data*, and answer pings and close frames."""
         if self._frames.eof_sent:
-            return  # it has ended
+            return  # the WebSocket has ended
         self._frames.receive_data(data)
         for event in self._frames.events_received():
             if isinstance(event, Frame):
@@ -104,7 +104,7 @@ class WebSocket:
         self._flush()
 
     def send(self, text: bytes) -> None:
-        """Send *text*, in UTF-8, as a message; do nothing after the end."""
+        """Send *text*, which is UTF-8, as a message; do nothing if the WebSocket is not open."""
         if self.is_open and not self.has_ended:
             self._frames.send_text(text)
             self._flush()
@@ -133,7 +133,7 @@ class WebSocket:
         self.close(OWN_CODES + status)
 
     def close(self, code: int, reason: str = "") -> None:
-        """Send the close frame; the connection closes when the client has answered."""
+        """Send the close frame; close the connection within CLOSE_S_MAX."""
         self._on_first = None
         if self.is_open and not self.has_ended:
             self._frames.send_close(code, reason)
@@ -142,7 +142,7 @@ class WebSocket:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more can be sent, because one side has closed."""
+        """Whether nothing more can be sent, because one side has sent a close frame."""
         return self._frames.state is not State.OPEN
 
     def forget(self) -> None:
@@ -150,7 +150,7 @@ class WebSocket:
         self._on_first = None
 
     def _take(self, frame: Frame) -> None:
-        """Process a frame, which the package has answered if necessary."""
+        """Process a frame that the package websockets has already answered if necessary."""
         if self._frames.eof_sent:
             return
         self._frame_count += 1
@@ -172,7 +172,7 @@ class WebSocket:
             on_first(message)
 
     def _flush(self) -> None:
-        """Write pending frames, and close after the last; do nothing before the handshake."""
+        """Write pending frames, then close if the last one asks for that."""
         if not self.is_open:
             return
         for piece in self._frames.data_to_send():
@@ -182,7 +182,7 @@ class WebSocket:
                 self._write(piece)
 
     def _end(self) -> None:
-        """Close, but if the client has not closed, wait until it has read the reason."""
+        """Close at once if the client has closed, else at the latest after CLOSE_S_MAX."""
         if self._frames.close_rcvd is not None or not self._transport.can_write_eof():
             self._transport.close()
         elif not self._transport.is_closing():
@@ -198,7 +198,7 @@ OF_BODIES: Final = {b"content-type", b"content-length", b"x-accel-buffering"}
 
 
 class PushedMessages(PushedBody):
-    """Implements Outlet: an event becomes a message, a comment becomes a ping."""
+    """Implements Outlet: sends each event as a message, and each comment as a ping."""
 
     __slots__ = ("_websocket",)
 
@@ -219,7 +219,7 @@ class PushedMessages(PushedBody):
 
     @override
     def end(self, chunk: bytes) -> None:
-        """Send *chunk*, the last event, and close."""
+        """Send *chunk*, the last event, and close the WebSocket."""
         if self.is_gone():
             return
         self._websocket.send(message_of(chunk))
@@ -231,7 +231,7 @@ class PushedMessages(PushedBody):
 
     @override
     def is_gone(self) -> bool:
-        """Return whether the client has left or closed, or the body has ended."""
+        """Return whether the client has left or closed the WebSocket, or the body has ended."""
         cycle = self._cycle
         if self._websocket.has_ended and not cycle.response_complete:
             cycle.disconnected = True
@@ -240,17 +240,17 @@ class PushedMessages(PushedBody):
 
 
 class MessagesResponse(WholeResponse):
-    """Writes a pushed body as messages, after the handshake.
+    """Answers the request of a WebSocket: writes a pushed body as messages.
 
-    Any other response is a refusal: an HTTP response before the handshake is answered, a message
-    and a close frame after it.
+    Any other response is a refusal.  It is sent over HTTP if the handshake is not yet answered,
+    otherwise as a message, with a close frame.
     """
 
     websocket: WebSocket
 
     @override
     async def send(self, message: Message) -> None:
-        """Send *message* through the WebSocket, or as HTTP before the handshake is answered."""
+        """Send *message* over the WebSocket, or over HTTP if the handshake is not yet answered."""
         kind = message["type"]
         if kind == OUTLET_MESSAGE:
             self._push(message)
@@ -288,7 +288,7 @@ Value = str | int | bool | list[str]
 
 
 def request_of(head: Head, message: bytes) -> Head:
-    """Return the head of the request that the handshake *head* and *message* make.
+    """Return the head of the request of which *head*, a handshake, and *message* are parts.
 
     Raises BadRequest for an invalid message.
     """
@@ -314,7 +314,7 @@ def request_of(head: Head, message: bytes) -> Head:
 
 
 def _text(value: Value) -> str:
-    """Return *value* in the form of a query value."""
+    """Return *value* as text for the query."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(value) if isinstance(value, list) else str(value)
@@ -341,14 +341,14 @@ class UpgradingProtocol(DispatchingProtocol):
 
     @override
     def shutdown(self) -> None:
-        """Close after the current response, or at once before the first message of a WebSocket."""
+        """Close after the current response, or at once if no response is in progress."""
         if self._websocket is not None and self._is_idle():
             self._websocket.close(CloseCode.GOING_AWAY)
         super().shutdown()
 
     @abstractmethod
     def _refuse(self, error: ServiceError) -> None:
-        """Send the refusal *error* and close."""
+        """Send the refusal *error*, and close the connection."""
 
     @override
     def _dispatch(self, head: Head, body: bytearray) -> None:
@@ -393,7 +393,7 @@ class UpgradingProtocol(DispatchingProtocol):
         )
 
     def _complete(self, head: Head, message: bytes) -> None:
-        """Answer the request that *message* completes."""
+        """Answer the request that *message*, the first one, completes."""
         websocket = self._websocket
         self._end_awaiting()
         if websocket is None:
@@ -412,7 +412,7 @@ class UpgradingProtocol(DispatchingProtocol):
         self._start(cycle)
 
     def _refuse_message(self, websocket: WebSocket, error: ServiceError) -> None:
-        """Send *error*, which reached no route, in the form of the application."""
+        """Send *error*, of a request without a route, in the form that the application uses."""
         connections = self.open_connections
         refusal = connections.write_refusal(
             error, path=self.url, at=connections.clock.now(), request_id=token_hex(8).encode()

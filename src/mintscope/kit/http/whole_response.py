@@ -1,4 +1,4 @@
-"""Responses on a connection: a complete one is sent in one write."""
+"""Responses on a connection; a complete response is sent in one write."""
 
 import asyncio
 import socket
@@ -13,7 +13,8 @@ from starlette.types import ASGIApp, Message, Scope
 from mintscope.kit.http.request import ClientDisconnected
 from mintscope.kit.http.response import OUTLET_MESSAGE, Header
 
-UNREAD_BYTES_MAX: Final = 64 * 1024  # in the kernel, which otherwise buffers megabytes
+# Size of the kernel's buffer, which would otherwise be megabytes.
+UNREAD_BYTES_MAX: Final = 64 * 1024
 FAILURE: Final = b"Internal Server Error"
 FAILURE_HEAD: Final[Message] = {
     "status": 500,
@@ -33,7 +34,7 @@ log = structlog.get_logger()
 
 
 class Flow:
-    """The flow of one connection: whether it is read, and whether its client accepts more data."""
+    """The state of one connection: whether data is read from it, and whether it can be written."""
 
     __slots__ = ("_is_writable", "_transport", "read_paused", "write_paused")
 
@@ -44,7 +45,7 @@ class Flow:
         self._is_writable = asyncio.Event()
 
     async def drain(self) -> None:
-        """Return once the client has read the written data, or has left."""
+        """Wait until the client has read the written data, or has left."""
         while self.write_paused:
             await self._is_writable.wait()
 
@@ -61,7 +62,7 @@ class Flow:
             self._transport.resume_reading()
 
     def pause_writing(self) -> None:
-        """Record that the client does not read written data."""
+        """Record that written data waits for the client to read it."""
         self.write_paused = True
         self._is_writable.clear()
 
@@ -74,14 +75,14 @@ class Flow:
 class WholeResponse:
     """A complete request for an ASGI application, and the writer of its response.
 
-    A response with one body message is written in one piece.  All headers come from this service,
-    so the only check is that none contains a line end.
+    A response with one body message is written at once.  All headers come from this service, so
+    they are checked only for line ends.
 
-    body                of the request
+    body                the body of the request
     keep_alive          whether the connection stays open after the response
     disconnected        whether the client has left before the end of the response
-    is_followed_by_end  whether the connection sends a refusal after the response, and closes
-    message_event       set if `disconnected` or `response_complete` changes
+    is_followed_by_end  whether the connection sends a refusal after the response, and then closes
+    message_event       an event, set when `disconnected` or `response_complete` becomes True
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part of the connection
@@ -110,10 +111,10 @@ class WholeResponse:
         self._head: Message | None = None
         self._is_received = False
         self._is_chunked = False
-        self._left_bytes = 0  # of the body, if it is not in chunks
+        self._left_bytes = 0  # bytes of the body yet to be sent, unless it is in chunks
 
     async def run(self, app: ASGIApp) -> None:
-        """Run *app* to answer; if the client has left, it need not respond."""
+        """Run *app* for a response; if *app* sends none and the client is still there, send 500."""
         try:
             with suppress(ClientDisconnected):
                 await app(self.scope, self.receive, self.send)
@@ -121,7 +122,7 @@ class WholeResponse:
             log.exception("application failed")
             self._fail()
         else:
-            # Only the newest request is notified of a client that leaves.
+            # A client that leaves is reported only to the newest request.
             if self.transport.is_closing():
                 self.disconnected = True
             if not self.response_complete and not self.disconnected:
@@ -133,7 +134,7 @@ class WholeResponse:
     async def receive(self) -> Message:
         """Return the complete request; on later calls, wait until the client leaves."""
         if not (self.disconnected or self.response_complete):
-            self.flow.resume_reading()  # otherwise the end of the connection is not noticed
+            self.flow.resume_reading()  # otherwise the loss of the connection is not noticed
             if not self._is_received:
                 self._is_received = True
                 body = bytes(self.body)
@@ -144,14 +145,14 @@ class WholeResponse:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Write *message*; hold the head until the body arrives.
+        """Write *message*; hold back the head of a response until the body arrives.
 
-        Raises ClientDisconnected if the client has left before the response began.
+        Raises ClientDisconnected if the client has left before the response has begun.
         """
         if self.flow.write_paused:
             await self.flow.drain()
         if self.transport.is_closing():
-            self.disconnected = True  # only the newest request is notified
+            self.disconnected = True  # connection_lost marks only the newest request
         kind = message["type"]
         head = self._head
         if kind == "http.response.start":
@@ -180,7 +181,7 @@ class WholeResponse:
             self._write_body(body, is_last=is_last)
 
     def complete(self) -> None:
-        """Start the next request, or close the connection if it is not kept alive."""
+        """End the response: continue with the next request, or close the connection."""
         self.response_complete = True
         self.message_event.set()
         if not self.keep_alive and not self.is_followed_by_end:
@@ -231,7 +232,7 @@ class WholeResponse:
             self.complete()
 
     def _fail(self) -> None:
-        """Send status 500 for a failed application; cut off a response that has begun."""
+        """Send status 500 for a failed application, or cut off a response that has begun."""
         if self.disconnected or self.transport.is_closing():
             return
         if self.response_started:
@@ -254,7 +255,7 @@ class PushedBody:
             kept.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD_BYTES_MAX)
 
     def write(self, chunk: bytes) -> None:
-        """Send *chunk*."""
+        """Send *chunk*; do nothing if the client has left or the body has ended."""
         if not self.is_gone():
             self._cycle.transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
 
@@ -266,7 +267,7 @@ class PushedBody:
         self._cycle.complete()
 
     def is_behind(self) -> bool:
-        """Return whether the client has not yet read all written data."""
+        """Return whether the client has yet to read written data."""
         return self._cycle.flow.write_paused
 
     def is_gone(self) -> bool:
@@ -275,19 +276,19 @@ class PushedBody:
         if cycle.response_complete or cycle.disconnected:
             return True
         if cycle.transport.is_closing():
-            cycle.disconnected = True  # only the newest request is notified
+            cycle.disconnected = True  # connection_lost marks only the newest request
             cycle.message_event.set()
         return cycle.disconnected
 
     async def wait_gone(self) -> None:
-        """Wait until `is_gone`; the loss of a client may remain undetected."""
+        """Wait until the client has left or the body has ended; a lost client may go unnoticed."""
         while not self.is_gone():
             await self._cycle.message_event.wait()
             self._cycle.message_event.clear()
 
 
 def _lines_of(headers: Sequence[Header]) -> bytes:
-    """Return *headers* as lines.  Raises RuntimeError for a header with a line end."""
+    """Return *headers* as text.  Raises RuntimeError for a header with a line end."""
     lines = b"\r\n".join([b"%b: %b" % header for header in headers])
     if lines.count(b"\n") >= len(headers) or lines.count(b"\r") >= len(headers):
         raise RuntimeError("expected headers without line ends")

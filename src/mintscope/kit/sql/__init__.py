@@ -1,1 +1,1 @@
-"""SQL over SQLite and PostgreSQL: connections, group commit, locks, migrations."""
+"""SQL on SQLite and PostgreSQL: connections, group commit, locks, migrations."""

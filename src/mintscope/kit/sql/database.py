@@ -1,12 +1,12 @@
 """`Database`: the interface to the database engines.
 
-Statements mark their values `?` or `?1`, or `:name` if the values are a mapping.  Booleans are
-stored as 0 and 1.  Every engine has `ON CONFLICT`, `RETURNING`, `CASE` and window functions.
-`/* FOR UPDATE */` locks the selected rows where an engine runs several writers at a time, and
+Placeholders of values in statements are `?` or `?1`, or `:name` if the values are a mapping.
+Booleans are stored as 0 and 1.  Every engine has `ON CONFLICT`, `RETURNING`, `CASE` and window
+functions.  `/* FOR UPDATE */` locks the selected rows on an engine with several writers at a time.
 `/* FOR UPDATE OF table SKIP LOCKED */` also omits rows that another transaction has locked.
 
-The numbers of session locks differ from those of every `WriteLock`.  They must not change, because
-processes of an older version hold them too.
+The numbers of session locks differ from those of every `WriteLock`.  The numbers must not change,
+because processes of an older version use the same locks.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ log = structlog.get_logger()
 
 
 class DatabaseError(Exception):
-    """The engine refused a statement; the transaction can continue from its savepoint."""
+    """The engine refused a statement; the transaction can continue from a savepoint."""
 
 
 class DatabaseAway(DatabaseError):
@@ -52,10 +52,10 @@ class DatabaseAway(DatabaseError):
 
 
 class Batch(NamedTuple):
-    """Rows to insert into a table; an engine with arrays inserts thousands by one statement.
+    """A table, and its columns for rows to insert; PostgreSQL inserts thousands by one statement.
 
-    columns       types of the columns by name, in the order of the values
-    on_conflict   the ON CONFLICT clause, "" for none
+    columns       the SQL types of the columns by name, in the order of a row's values
+    on_conflict   the ON CONFLICT clause, or "" if there is none
     """
 
     table: str
@@ -73,12 +73,12 @@ class Rows:
         return self._rows
 
     def fetchone(self) -> Row | None:
-        """Return the next row, None after the last."""
+        """Return the next row, or None after the last one."""
         return next(self._rows, None)
 
     @property
     def get(self) -> Any:
-        """Return the next row, or its value if it has only one; None after the last."""
+        """Return the next row, or its value if it has only one value; None after the last row."""
         row = self.fetchone()
         return row[0] if row is not None and len(row) == 1 else row
 
@@ -88,32 +88,32 @@ class Remote(Protocol):
     """A database on a machine with its own clock, shared by all processes."""
 
     def ahead_ms(self) -> int:
-        """Return the lead of this process's clock over the clock of the database."""
+        """Return the milliseconds by which this process's clock is ahead of the database's."""
 
 
 class Database(Protocol):
-    """One connection, for one thread.  All methods raise DatabaseError."""
+    """A connection, for use by one thread.  All methods may raise DatabaseError."""
 
     def execute(self, statement: str, values: Values = (), /) -> Rows:
-        """Run one statement."""
+        """Run *statement*, and return its rows."""
 
     def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
-        """Run a statement without results for each of *many*; or insert them as rows of a Batch."""
+        """Run a statement, without results, for each of *many*; or insert *many* as a Batch."""
 
     def changes(self) -> int:
         """Return the number of rows that the last statement changed."""
 
     def transaction(self, *, beside: bool = False) -> AbstractContextManager[None]:
-        """Hold the write lock from the first statement; commit unless the block raises.
+        """Run the block in a transaction with the write lock; commit unless the block raises.
 
-        beside   hold no write lock: rows must be locked before they are changed
+        beside   whether to hold no write lock: rows must then be locked before they are changed
         """
 
     def savepoint(self) -> AbstractContextManager[None]:
-        """Undo the changes inside, and only those, if the block raises; within a transaction."""
+        """Undo only the block's changes if it raises; the block is part of a transaction."""
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """Make all reads in the block see the same commit."""
+        """Make all reads in the block see the data as of one commit."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -123,20 +123,20 @@ class DatabaseAccess(Protocol[Read_co]):
     """Runs database work without blocking the event loop."""
 
     async def run(self, work: Callable[[Read_co], T]) -> T:
-        """Return the result of *work*.  Raises the errors of the engine."""
+        """Return the result of *work* on a connection.  Raises its errors."""
 
     def close(self) -> None:
         """Close the connections."""
 
 
 class AccessAtOnce(Generic[Read]):
-    """Runs work in the event loop, for an engine in this process."""
+    """Runs work in the event loop; for an engine in this process."""
 
     def __init__(self, database: Read) -> None:
         self._database = database
 
     async def run(self, work: Callable[[Read], T]) -> T:
-        """Return the result of *work*."""
+        """Return the result of *work* on the connection."""
         return work(self._database)
 
     def close(self) -> None:
@@ -145,7 +145,7 @@ class AccessAtOnce(Generic[Read]):
 
 
 class AccessInThreads(Generic[Read]):
-    """Runs work in threads, each with its own connection, for an engine on a server."""
+    """Runs work in threads, each with its own connection; for an engine on a server."""
 
     def __init__(self, connect: Callable[[], Read], *, threads: int = READERS) -> None:
         self._connect = connect
@@ -174,8 +174,8 @@ class AccessInThreads(Generic[Read]):
 class SqlStore:
     """A store in one database; its methods raise ServiceUnavailable if the database fails.
 
-    unavailable   the message of ServiceUnavailable
-    beside        whether its transactions hold no write lock, see `Database.transaction`
+    unavailable   the message of ServiceUnavailable for clients
+    beside        whether its transactions hold no write lock: see `Database.transaction`
     """
 
     unavailable: ClassVar[str]
@@ -189,12 +189,12 @@ class SqlStore:
         self._access.close()
 
     async def _read(self, work: Callable[[Database], T]) -> T:
-        """Return the result of *work*."""
+        """Return the result of *work* on a connection."""
         with unavailable_on_database_error(self.unavailable):
             return await self._access.run(work)
 
     async def _write(self, work: Callable[[Database], T]) -> T:
-        """Return the result of *work*, which runs in a transaction."""
+        """Return the result of *work* in a transaction."""
 
         def in_transaction(db: Database) -> T:
             with db.transaction(beside=self.beside):
@@ -204,7 +204,7 @@ class SqlStore:
 
 
 def inserting(batch: Batch) -> str:
-    """Return the statement that adds one row of *batch*."""
+    """Return the statement that inserts one row of *batch*."""
     values = ", ".join("?" * len(batch.columns))
     columns = ", ".join(batch.columns)
     return f"INSERT INTO {batch.table} ({columns}) VALUES ({values}) {batch.on_conflict}"  # noqa: S608 - ours
@@ -212,9 +212,9 @@ def inserting(batch: Batch) -> str:
 
 @contextmanager
 def unavailable_on_database_error(message: str) -> Iterator[None]:
-    """Turn an error of the engine into ServiceUnavailable(*message*), and log its cause.
+    """Raise ServiceUnavailable(*message*) for an error of the engine, and log the error.
 
-    An unreachable database is not a bug, so its log line has no traceback.
+    The log line for an unreachable database has no traceback, because it is no bug.
     """
     try:
         yield
@@ -227,7 +227,10 @@ def unavailable_on_database_error(message: str) -> Iterator[None]:
 
 
 def ahead_ms(database: Database) -> int:
-    """Return the lead of this process's clock over the shared database's clock."""
+    """Return the milliseconds by which this process's clock is ahead of the database's.
+
+    Returns 0 if the database is a file on this machine.
+    """
     return database.ahead_ms() if isinstance(database, Remote) else 0
 
 
@@ -235,17 +238,18 @@ class RunsMany(Protocol):
     """The part of a connection that `delete_part` uses."""
 
     def execute(self, statement: str, values: Any = ..., /) -> Iterable[Any]:
-        """Run a statement, and return its rows."""
+        """Run *statement*, and return its rows."""
 
     def executemany(self, statement: str, many: Iterable[Sequence[object]], /) -> Any:
-        """Run a statement for each of *many*."""
+        """Run *statement* for each of *many*."""
 
 
 def delete_part(db: RunsMany, old: str, delete: str, before: int, limit: int) -> bool:
-    """Delete up to *limit* rows from *before*, oldest first; return whether more may be left.
+    """Delete up to *limit* rows older than *before*; return whether there may be more.
 
-    old      selects the keys of the oldest rows; its values are (before, limit)
-    delete   deletes the row of one key: PostgreSQL would read the whole table for a join
+    old      the statement that selects the keys of the oldest rows, with the values (before, limit)
+    delete   the statement that deletes the row of one key; for a join, PostgreSQL would read the
+             whole table
     """
     keys = list(db.execute(old, (before, limit)))
     db.executemany(delete, keys)
@@ -253,23 +257,23 @@ def delete_part(db: RunsMany, old: str, delete: str, before: int, limit: int) ->
 
 
 def marks(values: Sequence[object]) -> str:
-    """Return a placeholder for each of *values*, for `IN (...)`; NULL if there are none."""
+    """Return placeholders of *values* for `IN (...)`; NULL if there are no values."""
     return ", ".join("?" * len(values)) or "NULL"
 
 
 CLOCK: Final = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-APART_MS_MAX: Final = 2_000  # between replicas, which read each other's dates
+APART_MS_MAX: Final = 2_000  # replicas read each other's dates, so clocks must be this close
 
 
 class ClockDifference(NamedTuple):
-    """The lead of this process's clock over the server's, and the uncertainty of that lead."""
+    """The time by which this process's clock is ahead of the server's, and its uncertainty."""
 
     ahead_ms: int
     doubt_ms: int
 
     @property
     def surely_ahead_ms(self) -> int:
-        """The certain lead of this process's clock; 0 if the clock may be right."""
+        """The milliseconds by which this process's clock is ahead; 0 if the clocks may agree."""
         return self.ahead_ms if abs(self.ahead_ms) > self.doubt_ms else 0
 
     def expect_near(self) -> None:
@@ -282,7 +286,7 @@ class ClockDifference(NamedTuple):
 
 
 def compare_clocks(database: Database, now_ms: Callable[[], int]) -> ClockDifference:
-    """Ask the server for its time, and compare it with *now_ms*, this process's clock."""
+    """Compare the time of the server with *now_ms*, which reads this process's clock."""
     before_ms = now_ms()
     server_ms = database.execute(CLOCK).get
     after_ms = now_ms()
@@ -293,7 +297,7 @@ TRY: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), %s)"
 
 
 class SessionLock(IntEnum):
-    """The task of the process that holds the lock; only SERVING can be held by several."""
+    """The task of the process that holds the lock; only SERVING can have several holders."""
 
     INGESTING = 100
     SERVING = 101
@@ -301,21 +305,21 @@ class SessionLock(IntEnum):
     BACKFILLING = 103
 
 
-# Quoted text and casts (`::`) stay unchanged.  A comment must be a lock of rows.
+# Quoted text and casts (`::`) stay unchanged.  Every comment must be a row lock.
 LOCK: Final = r"/\*(?: FOR UPDATE((?: OF \w+)?(?: SKIP LOCKED)?) \*/)?"
 MARK: Final = re.compile(rf"'(?:[^']|'')*'|::|{LOCK}|\?(\d*)|:([a-z_]+)")
 KNOWN_MAX: Final = 2_000
 
 
 class Translated(NamedTuple):
-    """A statement with placeholders $1, $2 ..., and the names of its values, if they have any."""
+    """A statement with placeholders $1, $2 ..., and the names of its values, if they are named."""
 
     text: str
     names: tuple[str, ...]
 
 
 def inserting_arrays(batch: Batch) -> str:
-    """Return the statement that adds the rows of *batch*, given as one array a column."""
+    """Return the statement that inserts rows of *batch* from one array for each column."""
     arrays = ", ".join(
         f"${number}::{kind}[]" for number, kind in enumerate(batch.columns.values(), 1)
     )
@@ -328,8 +332,8 @@ def inserting_arrays(batch: Batch) -> str:
 def translate(statement: str) -> Translated:
     """Return *statement* with PostgreSQL's placeholders and row locks.
 
-    Raises ValueError for a comment that is no lock, because two transactions could change the same
-    rows if a lock is misspelled.
+    Raises ValueError for a comment that is no row lock: with a misspelled lock, two transactions
+    could change the same rows.
     """
     names: list[str] = []
     count = 0

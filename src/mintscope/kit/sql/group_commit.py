@@ -1,6 +1,6 @@
-"""Group commit: one thread writes the queued requests, with one commit for each batch.
+"""Group commit: one thread writes queued items, with one commit for each batch.
 
-A durable commit needs one disk flush for any number of items.
+A durable commit needs a disk flush, but only one for any number of items.
 """
 
 import asyncio
@@ -31,23 +31,23 @@ log = structlog.get_logger()
 
 
 class Waiter(Protocol[Outcome_contra]):
-    """Receives its outcome once, in the event loop; a future is a Waiter.
+    """Receives one outcome, in the event loop; a future is a Waiter.
 
-    Its methods must be fast, because other waiters follow.
+    The methods must be fast, because other waiters are served after this one.
     """
 
     def done(self) -> bool:
-        """Return whether the waiter has its outcome, or no longer wants it."""
+        """Return whether the waiter has its outcome, or needs none any more."""
 
     def set_result(self, outcome: Outcome_contra, /) -> None:
         """Report the outcome."""
 
     def set_exception(self, failure: Exception, /) -> None:
-        """Report the error that replaces the outcome."""
+        """Report the error that occurred instead of an outcome."""
 
 
 class _Soon(Enum):
-    """An item that makes the writer rest soon, if nothing else arrives."""
+    """An item that makes the writer call *rest* soon, if nothing else arrives."""
 
     REST = auto()
 
@@ -64,19 +64,22 @@ class _Batch:
 
 
 class GroupCommit(Generic[Item, Outcome]):
-    """Turns `commit(items) -> outcomes` into an outcome per item.
+    """Collects items, and writes them in batches: `commit(items)` returns an outcome for each.
 
-    A batch holds the items of one iteration of the event loop, or those that arrived while the last
-    batch was written.  The threads wake each other once for each batch.
+    A batch contains the items of one iteration of the event loop, or those that arrived while the
+    last batch was written.  The event loop and the writer's thread wake each other once for each
+    batch.
 
-    commit      runs in the writer's thread, in order of arrival; an outcome that is an exception is
-                raised to its waiter, and an exception of commit to every waiter
+    commit      called in the writer's thread, with items in order of arrival.  An outcome that is
+                an exception is raised in its waiter; an exception of commit, in every waiter of the
+                batch
     unheard     called in the event loop with the outcomes whose waiters have left, so that their
                 effects can be undone
     delivered   called in the event loop after the waiters of a committed batch have continued
-    rest        runs in the writer's thread after a moment without work, then every 10 s, and at
-                the end
-    patience_s  every waiter is refused after this time without progress, at most twice that time
+    rest        called in the writer's thread after 0.05 s without work, then every 10 s until there
+                is work, and at the end
+    patience_s  every waiter is refused if no batch ends for this time; the check may come up to
+                this time later
     """
 
     def __init__(
@@ -94,9 +97,9 @@ class GroupCommit(Generic[Item, Outcome]):
         self._delivered = delivered
         self._patience_s = patience_s
         self._queue: SimpleQueue[_Batch | _Soon | None] = SimpleQueue()  # None ends the writer
-        self._under_way: deque[_Batch] = deque()  # handed to the writer, in order
-        self._batches: deque[_Batch | None] = deque()  # not yet handed to the writer
-        self._is_planned = False  # `_batches` will be handed over soon
+        self._under_way: deque[_Batch] = deque()  # given to the writer, in order
+        self._batches: deque[_Batch | None] = deque()  # not yet given to the writer
+        self._is_planned = False  # `_hand_over` will be called soon
         self._waiting_count = 0
         self._delivered_count = 0
         self._watch: asyncio.TimerHandle | None = None
@@ -107,8 +110,8 @@ class GroupCommit(Generic[Item, Outcome]):
     def submit(self, item: Item) -> asyncio.Future[Outcome]:
         """Queue *item*; the future is done once the batch of *item* is done.
 
-        The item is left out if its future is cancelled before the writer takes the item.
-        Raises ServiceUnavailable when the queue is full, stuck or closed.
+        The item is not written if its future is cancelled before the writer begins its batch.
+        Raises ServiceUnavailable if the queue is full, stuck or closed.
         """
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self.submit_for(item, future)
@@ -117,30 +120,31 @@ class GroupCommit(Generic[Item, Outcome]):
     def submit_for(self, item: Item, waiter: Waiter[Outcome]) -> None:
         """Queue *item*; *waiter* receives the outcome when the batch is done.
 
-        The item is left out if its waiter is done before the writer takes the batch.
-        Raises ServiceUnavailable when the queue is full, stuck or closed.
+        The item is not written if *waiter* is done before the writer begins its batch.
+        Raises ServiceUnavailable if the queue is full, stuck or closed.
         """
         self._line_up(self._commit, item, waiter)
 
     def submit_by(
         self, commit: Callable[[Sequence[Any]], Sequence[Any]], item: object
     ) -> asyncio.Future[Any]:
-        """Queue *item* for another *commit*, in separate batches; otherwise like `submit`.
+        """Queue *item* for *commit*, in separate batches; otherwise do the same as `submit`.
 
-        commit   must be the same object for all items of a batch: bound methods differ
+        commit   items join a batch only if this is the same object; bound methods are different
+                 objects
         """
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._line_up(commit, item, future)
         return future
 
     async def run(self, work: Callable[[], Answer]) -> Answer:
-        """Return the result of *work* from the writer's thread, between two batches."""
+        """Return the result of *work*, which runs in the writer's thread between two batches."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._line_up(_do, work, future)
         return await future
 
     def rest_soon(self) -> None:
-        """Make the writer rest soon, if nothing else arrives; it may have rested already."""
+        """Make the writer call *rest* soon if nothing else arrives, even if it has just done so."""
         self._queue.put(_Soon.REST)
 
     async def close(self) -> None:
@@ -150,7 +154,7 @@ class GroupCommit(Generic[Item, Outcome]):
             self._batches.append(None)
             self._hand_over()
             await asyncio.to_thread(self._thread.join)
-            await asyncio.sleep(0)  # run the last callbacks of the writer
+            await asyncio.sleep(0)  # lets the last callbacks of the writer run
         if self._watch is not None:
             self._watch.cancel()
 
@@ -186,7 +190,7 @@ class GroupCommit(Generic[Item, Outcome]):
             )
 
     def _expect_progress(self, delivered_count: int) -> None:
-        """Refuse every waiter if no batch was delivered since *delivered_count*."""
+        """Refuse every waiter if the number of delivered batches is still *delivered_count*."""
         self._watch = None
         if not self._waiting_count:
             return
@@ -204,7 +208,7 @@ class GroupCommit(Generic[Item, Outcome]):
         )
 
     def _hand_over(self) -> None:
-        """Give the writer all waiting batches."""
+        """Give all waiting batches to the writer."""
         self._is_planned = False
         while self._batches:
             batch = self._batches.popleft()
@@ -215,11 +219,11 @@ class GroupCommit(Generic[Item, Outcome]):
     def _deliver(self, staying: Sequence[int], outcomes: Sequence[Any] | Exception) -> None:
         """Report the outcomes of the first batch to its waiters, in the event loop.
 
-        staying    indices of the items that were not left out
+        staying    indices of the items that were written
         """
         batch = self._under_way.popleft()
         if self._batches and not (self._under_way or self._is_planned):
-            # The waiters may submit again at once: their next items join this batch.
+            # The waiters may submit further items at once: these join the next batch.
             self._is_planned = True
             loop = asyncio.get_running_loop()
             loop.call_soon(loop.call_soon, self._hand_over)
@@ -239,20 +243,20 @@ class GroupCommit(Generic[Item, Outcome]):
         if unheard:
             self._unheard(unheard)
         if is_committed:
-            # The waiters send their responses first.
+            # Called later, so that the waiters first send their responses.
             asyncio.get_running_loop().call_soon(self._delivered)
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run the batches one after another, in the writer's thread."""
         while (batch := self._take()) is not None:
-            # Waiters that left meanwhile, or were refused, are left out.
+            # Items of waiters that have left, or were refused, are not written.
             staying = [place for place, waiter in enumerate(batch.waiters) if not waiter.done()]
             outcomes = _attempt(batch.commit, [batch.items[place] for place in staying])
             loop.call_soon_threadsafe(self._deliver, staying, outcomes)
         self._rest()
 
     def _take(self) -> _Batch | None:
-        """Wait for the next batch; rest if the wait is long."""
+        """Wait for the next batch, and call *rest* during a long wait."""
         wait_s = REST_AFTER_S
         while True:
             try:

@@ -1,7 +1,7 @@
 """The name of an installation, and the builds that have written it.
 
-Each store holds the random name of its installation.  If a store has no name, or another name than
-the files beside it, it was emptied or exchanged, and sold credits are not in it.
+Each store contains the random name of its installation.  If a store has no name, or not the same
+name as the other store, it was emptied or exchanged, and sold credits may be missing.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,8 +12,9 @@ from mintscope.kit.errors import UnusableStore
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database
 
-BACKUPS_KEPT: Final = 1_000  # rows; older ones are deleted
-TABLES: Final = {"money": "installation", "market": "market_installation"}  # of names, by store
+BACKUPS_KEPT: Final = 1_000  # records of backups; older ones are deleted
+# The table with the name of the installation, by store.
+TABLES: Final = {"money": "installation", "market": "market_installation"}
 
 NOTE_WRITER: Final = """
 INSERT INTO written_by (version, commit_id, first_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING
@@ -30,7 +31,7 @@ DELETE FROM backup_taken
 NEWEST_BACKUP: Final = """
 SELECT at, place, version, migration FROM backup_taken ORDER BY id DESC LIMIT 1
 """
-# The newest backup without migrations after the given one.
+# The newest backup that has no migrations after the given one.
 USABLE_BACKUP: Final = """
 SELECT at, place, version, migration FROM backup_taken WHERE migration <= ?
  ORDER BY id DESC LIMIT 1
@@ -41,7 +42,7 @@ SELECT coalesce((SELECT max(at) FROM backup_taken), (SELECT min(first_at) FROM w
 
 
 class Writer(NamedTuple):
-    """A build that has written the installation; *commit* is "" if unknown."""
+    """A build that has written the stores of the installation; *commit* is "" if unknown."""
 
     version: str
     commit: str
@@ -49,9 +50,9 @@ class Writer(NamedTuple):
 
 
 class TakenBackup(NamedTuple):
-    """The record of a backup, which may have been deleted since.
+    """The record of a backup; the backup itself may have been deleted.
 
-    migration   the newest migration of money in it
+    migration   the number of the newest migration of money in the backup
     """
 
     at: UnixMs
@@ -61,7 +62,7 @@ class TakenBackup(NamedTuple):
 
 
 def note_writer(money: Database, version: str, commit: str, now: UnixMs) -> None:
-    """Record that this build writes the installation, if it is new."""
+    """Record that this build writes the installation, unless that is recorded already."""
     if any(each[:2] == (version, commit) for each in writers(money)):
         return
     with money.transaction():
@@ -81,12 +82,12 @@ def writers(money: Database) -> Sequence[Writer]:
 
 
 def newest_backup(money: Database) -> TakenBackup | None:
-    """Return the newest recorded backup."""
+    """Return the newest recorded backup, or None."""
     return _taken(money.execute(NEWEST_BACKUP).fetchone())
 
 
 def safe_since(money: Database) -> UnixMs | None:
-    """Return the time of the newest backup, or else of the first start."""
+    """Return the time of the newest backup, or else of the first start; None without either."""
     found = money.execute(SAFE_SINCE).get
     return None if found is None else UnixMs(found)
 
@@ -94,9 +95,9 @@ def safe_since(money: Database) -> UnixMs | None:
 def upgrade_advice(
     kind: str, ask: Callable[..., Any], has_table: Callable[[str], bool], newest_migration: int
 ) -> str:
-    """Return advice about a store that a newer build has migrated: the build or backup to use.
+    """Return the build or the backup to use with a store that a newer build has migrated.
 
-    ask                returns the first row of a statement, or its value if it has only one
+    ask                runs a statement; returns the first row, or its value if it has only one
     newest_migration   the newest migration of money that this build has
     """
     version = None
@@ -121,10 +122,10 @@ def _taken(row: Sequence[Any] | None) -> TakenBackup | None:
     return TakenBackup(UnixMs(row[0]), str(row[1]), str(row[2]), int(row[3]))
 
 
-SHOWN: Final = 8  # digits of a name
+SHOWN: Final = 8  # digits of a name that messages show
 VERSION: Final = {kind: f"SELECT version FROM {table}" for kind, table in TABLES.items()}  # noqa: S608 - ours
 RENAME_MARKET: Final = "UPDATE market_installation SET name = ?"
-# A store from before stores had names may be in use: it then has the pepper of its hashes.
+# A money store from the time before names may be in use: then it has the pepper of its hashes.
 IS_USED: Final = "SELECT EXISTS (SELECT 1 FROM pepper)"
 MEAN_IT: Final = "restore a backup, or start with --new if this is meant to be a new one"
 
@@ -132,12 +133,13 @@ MEAN_IT: Final = "restore a backup, or start with --new if this is meant to be a
 class Beside(NamedTuple):
     """Facts from outside the two stores.
 
-    where        description of the stores for the operator
+    where        a description of the two stores for the operator
     has_pepper   whether the data folder has the pepper of an earlier installation
-    is_new       whether an operator has confirmed an emptied or exchanged store
-    version      version of this build
-    commit       commit of this build, "" if unknown; None: it only reads, and records nothing
-    now          Unix milliseconds
+    is_new       whether the operator has confirmed that a store was emptied or exchanged
+    version      the version of this build
+    commit       the commit of this build, "" if unknown; None: the build only reads, so it is not
+                 recorded
+    now          the current time, Unix milliseconds
     """
 
     where: str
@@ -149,12 +151,12 @@ class Beside(NamedTuple):
 
 
 def settle(money: Database, market: Database, beside: Beside, drawn: str) -> str:
-    """Return the name of the installation, and store it where it is missing.
+    """Return the name of the installation, and store it in a store without a name.
 
     drawn     a random name for a new installation
-    Raises    UnusableStore for a store that was emptied or exchanged
+    Raises    UnusableStore if a store was emptied or exchanged without confirmation
     """
-    # The money is named first, so it is read last: another process may name both in between.
+    # Money gets its name first and is read last, because another process may name both in between.
     of_market = _named(market, "market")
     of_money = _named(money, "money")
     if of_money is None:
@@ -201,7 +203,7 @@ def _named(database: Database, kind: str) -> str | None:
 
 
 def _name(database: Database, kind: str, beside: Beside, name: str) -> str:
-    """Store *name*, unless another process has stored a name; return the stored name."""
+    """Store *name*, unless there is a name already; return the stored name."""
     columns = f"{TABLES[kind]} (id, name, version)"
     with database.transaction():
         database.execute(

@@ -1,8 +1,8 @@
 """Rate limits that several processes share; they are exact while their store answers.
 
 Requests go to the store in batches, one batch at a time.  If the store fails twice, or does not
-answer in time, each of N processes admits the limit / N, and at least 1, and asks the store only
-whether it answers again.
+answer in time, each of N processes admits 1/N of each limit, but at least 1, and only tests whether
+the store answers again.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from mintscope.kit.metrics import LIMITS_DECIDED_ALONE, LIMITS_SHARED
 BATCH_MAX: Final = 512
 WAITING_MAX: Final = 8_192
 PATIENCE_S: Final = 1.0
-LOOKS: Final = 4  # waits within the patience: a blocked event loop loses only one
+LOOKS: Final = 4  # parts of the time limit: a blocked event loop loses only one part
 PAUSE_S: Final = 0.25
 PAUSE_S_MAX: Final = 2.0
 US: Final = 1_000_000
@@ -33,7 +33,7 @@ class LimitStoreAway(Exception):
 
 
 class AskedWindow(NamedTuple):
-    """A request for one window: give back *returned* admissions, then take *taken*."""
+    """A request for one window: give back *returned* admissions, then take *taken* new ones."""
 
     key: bytes
     admitted_max: int
@@ -43,19 +43,19 @@ class AskedWindow(NamedTuple):
 
 
 class FoundWindow(NamedTuple):
-    """The admissions before the request, and the age of the oldest; 0 if there are none."""
+    """The number of admissions before the request, and the age of the oldest; 0 without any."""
 
     held: int
     age_us: int
 
 
 class WindowStore(Protocol):
-    """Stores the windows of all processes, by its own clock."""
+    """Stores the windows of all processes, and measures time by its own clock."""
 
     async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
-        """Give back and take; return the earlier counts, in the same order.
+        """Give back and take as *asked*; return the earlier counts, in the same order.
 
-        All keys are different.  Raises LimitStoreAway; the next call connects again.
+        All keys must be different.  Raises LimitStoreAway; the next call then connects again.
         """
 
     async def aclose(self) -> None:
@@ -63,11 +63,11 @@ class WindowStore(Protocol):
 
 
 class Taken(NamedTuple):
-    """The outcome of one take.
+    """The answer of the store to one request.
 
-    room_left   number of admissions that still fit; below 0 if refused
+    room_left   number of further requests that the limit allows; below 0 if the request is refused
     reset_us    microseconds until the oldest admission no longer counts
-    sent_us     time of the request, by the clock of this process
+    sent_us     time at which the request was sent, by the monotonic clock of this process
     """
 
     room_left: int
@@ -88,9 +88,9 @@ class _Question:
 class LimitBatches:
     """Sends the requests of all limiters of a process to a WindowStore.
 
-    patience_s   time limit of the store for an answer
-    pause_s      pause before the first test whether the store answers again; doubles up to
-                 PAUSE_S_MAX
+    patience_s   time limit for an answer of the store
+    pause_s      pause before the first test whether the store answers again; each further pause is
+                 twice as long, up to PAUSE_S_MAX
     """
 
     store: WindowStore
@@ -107,7 +107,7 @@ class LimitBatches:
         LIMITS_SHARED.set(1)
 
     async def ask(self, key: bytes, count: int, window_us: int, *, is_take: bool) -> Taken | None:
-        """Take from the window of *key*, or give back; return None if the store is away or busy."""
+        """Take from the window of *key*, or give back; return None if the store cannot answer."""
         if self.is_away or len(self._waiting) >= WAITING_MAX:
             return None
         reported: asyncio.Future[Taken | None] = asyncio.get_running_loop().create_future()
@@ -129,7 +129,7 @@ class LimitBatches:
     async def _run(self) -> None:
         """Send batches until no requests wait."""
         while self._waiting:
-            # Cancelled requests are not counted.
+            # Cancelled requests are left out.
             batch = [each for each in self._waiting[:BATCH_MAX] if not each.reported.done()]
             del self._waiting[:BATCH_MAX]
             try:
@@ -139,7 +139,7 @@ class LimitBatches:
         self._work = None
 
     async def _ask_for(self, batch: list[_Question]) -> None:
-        """Answer all requests in *batch*; if the store is away, return when it is back."""
+        """Answer all requests in *batch*; if the store is away, return when it answers again."""
         sent_us = now_us(self.clock)
         by_key = _by_key(batch)
         found = await self._settle([_asked(questions) for questions in by_key.values()])
@@ -151,10 +151,10 @@ class LimitBatches:
             _tell(questions, each, sent_us)
 
     async def _settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow] | None:
-        """Send a request, a second time if it fails; return None if the store is away."""
+        """Send *asked*, and again after a failure; return None if the store is unreachable."""
         found = await self._call(asked)
         if isinstance(found, LimitStoreAway):
-            # Its outcome is unknown: to take twice is safe, to give back twice is not.
+            # The first outcome is unknown: to take twice is safe, to give back twice is not.
             found = await self._call([each._replace(returned=0) for each in asked])
         if isinstance(found, BaseException):
             log.warning("limits_away", why=str(found) or type(found).__name__)
@@ -173,7 +173,7 @@ class LimitBatches:
         return TimeoutError(f"expected an answer within {LOOKS * self._look_s} s")
 
     async def _be_away(self) -> None:
-        """Answer all requests with None until the store responds."""
+        """Answer all requests with None until the store answers again."""
         self.is_away = True
         LIMITS_SHARED.set(0)
         _tell_none(self._waiting)
@@ -207,7 +207,7 @@ def _asked(questions: Sequence[_Question]) -> AskedWindow:
 
 
 def _tell(questions: Sequence[_Question], found: FoundWindow, sent_us: int) -> None:
-    """Answer the requests for one key in order."""
+    """Answer the requests for one key, in order of arrival."""
     room_left = questions[0].count - found.held
     reset_us = questions[0].window_us - found.age_us
     for each in questions:
@@ -225,7 +225,7 @@ def _tell_none(questions: list[_Question]) -> None:
 
 KEY_BYTES: Final = 16
 REFUSALS_MAX: Final = 20_000
-ASK_AGAIN_US: Final = US  # in which another process may give an admission back
+ASK_AGAIN_US: Final = US  # other processes may give admissions back, so ask again after this time
 
 
 class SharedLimits:
@@ -238,7 +238,7 @@ class SharedLimits:
         self._windows: dict[str, SharedWindow] = {}
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> "SharedWindow":
-        """Return the window of that name, which all processes share."""
+        """Return the window with that name, which all processes share."""
         name = window or limit.name
         made = self._windows.get(name)
         if made is None:
@@ -256,11 +256,11 @@ class SharedLimits:
 
 
 class SharedWindow:
-    """A Limiter whose admissions are in a store.
+    """A Limiter whose admissions are in a store that processes share.
 
-    A refused key is refused without the store for at most a second.
+    After a refusal, a key is refused for up to a second without asking the store.
 
-    alone   decides while the store is away
+    alone   the window in memory that decides while the store is unreachable
     """
 
     def __init__(
@@ -274,10 +274,10 @@ class SharedWindow:
         self._alone = alone
         self._refused: dict[
             bytes, tuple[int, int]
-        ] = {}  # end of the refusal; time of the next request
+        ] = {}  # end of the refusal, and when to ask the store again, by stored key
 
     async def take(self, key: LimitKey) -> Admitted | Denied:
-        """Admit one request of *key* if its window has room, and count it."""
+        """Admit and count one request of *key* if the limit allows it."""
         stored = self._stored_key(key)
         now = now_us(self._clock)
         until, ask_again = self._refused.get(stored, (0, 0))
@@ -293,9 +293,9 @@ class SharedWindow:
         return Denied(_ceil_s(settled.reset_us))
 
     async def give_back(self, key: LimitKey) -> None:
-        """Reduce the count of *key* by one admitted request, if any still counts.
+        """Reduce the count of *key* by one admitted request, if one is still counted.
 
-        Admissions without the store are given back first.
+        Requests that were admitted without the store are given back first.
         """
         if self._alone.is_counting(key):
             self._alone.give_back_now(key)
@@ -314,7 +314,7 @@ class SharedWindow:
         self._refused[stored] = (until, min(until, settled.sent_us + ASK_AGAIN_US))
 
     def _stored_key(self, key: LimitKey) -> bytes:
-        """Return a hash of *key*, so that the store has no addresses."""
+        """Return a hash of *key*, so that the store contains no addresses."""
         text = f"{self._name}\0{type(key).__name__}\0{key}"
         return blake2b(text.encode(errors="surrogatepass"), digest_size=KEY_BYTES).digest()
 

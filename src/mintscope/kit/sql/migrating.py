@@ -25,11 +25,11 @@ CREATE TABLE IF NOT EXISTS migration (
 """
 LEAST: Final = re.compile(r"-- least: (\d+)\n")
 KINDS: Final = ("money", "market", "limits")
-VERSION_MIN: Final = 150_000  # 15.0, as the server counts
+VERSION_MIN: Final = 150_000  # 15.0, in the server's form
 # One statement of a migration may change every row of a large table.
 MIGRATION_MS: Final = 6 * 3_600_000
 REHEARSAL_LOCK_MS: Final = 500
-MIGRATING: Final = 4  # the number of the lock, besides those of writers
+MIGRATING: Final = 4  # the number of a lock; locks of writers have others
 TRY: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), ?::integer)"
 LET_GO: Final = "SELECT pg_advisory_unlock(hashtext(current_schema()), ?::integer)"
 MAKE_ALONE: Final = "SELECT pg_advisory_xact_lock(hashtext(current_schema()), ?::integer)"
@@ -39,9 +39,9 @@ log = structlog.get_logger()
 
 
 class Migration(NamedTuple):
-    """One step of a schema.
+    """One step from an older schema to a newer one.
 
-    least   code with the migrations up to this number can still use the store
+    least   code that knows the migrations up to this number can still use the store
     """
 
     number: int
@@ -50,7 +50,7 @@ class Migration(NamedTuple):
 
     @property
     def least(self) -> int:
-        """The number of the migration, unless its first line is `-- least: NUMBER`."""
+        """The number in its first line, `-- least: NUMBER`, or else the migration's own number."""
         found = LEAST.match(self.script)
         return self.number if found is None else int(found[1])
 
@@ -64,7 +64,7 @@ def migrations(kind: str) -> list[Migration]:
 def migrate(database: PostgresDatabase, kind: str) -> list[Migration]:
     """Run the pending migrations of *kind*, each in its own transaction; return them.
 
-    Raises UnusableStore for a PostgreSQL that is too old, or the schema of a newer mintscope.
+    Raises UnusableStore if PostgreSQL is too old, or the schema is of a newer mintscope.
     """
     _expect_usable(database)
     _make_table(database)
@@ -81,7 +81,7 @@ def migrate(database: PostgresDatabase, kind: str) -> list[Migration]:
 
 
 def migrate_tables(dsn: str, kind: str) -> None:
-    """Run the pending migrations of *kind* in the database of *dsn*, with longer timeouts.
+    """Run the pending migrations of *kind* in the database *dsn*, with longer time limits.
 
     Raises UnusableStore, DatabaseError
     """
@@ -102,7 +102,7 @@ def _expect_usable(database: PostgresDatabase) -> None:
 
 
 def _make_table(database: PostgresDatabase) -> None:
-    """Create the table of migrations, if no other process has."""
+    """Create the table of migrations, unless it exists."""
     if not is_new(database):
         return
     with database.transaction(beside=True):
@@ -112,7 +112,7 @@ def _make_table(database: PostgresDatabase) -> None:
 
 @contextmanager
 def _alone(database: PostgresDatabase) -> Iterator[None]:
-    """Hold the exclusive right to migrate; wait without limit for another process."""
+    """Hold the lock for migrations during the block; wait up to MIGRATION_MS for it."""
     is_logged = False
     until_s = time.monotonic() + MIGRATION_MS / 1_000
     while not database.execute(TRY, (MIGRATING,)).get:
@@ -125,7 +125,7 @@ def _alone(database: PostgresDatabase) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(DatabaseError):  # a connection that was lost has no lock
+        with suppress(DatabaseError):  # a lost connection holds no lock
             database.execute(LET_GO, (MIGRATING,))
 
 
@@ -166,16 +166,17 @@ def waits_for(dsn: str) -> list[str]:
 
 
 def rehearse(dsn: str) -> list[tuple[str, str, float]]:
-    """Run the pending migrations and roll them back; return (kind, name, seconds) of each.
+    """Run the pending migrations and roll them back; return kind, name and seconds.
 
-    Nothing else may use the database meanwhile: tables are locked.  Raises DatabaseError
+    No other process may use the database meanwhile, because tables are locked.  Raises
+    DatabaseError
     """
     ran: list[tuple[str, str, float]] = []
     patient = PostgresDatabase(dsn, statement_ms=MIGRATION_MS, lock_ms=REHEARSAL_LOCK_MS)
     with closing(patient), suppress(_Undone), patient.transaction():
         for kind in KINDS:
             if not patient.execute(HAS_SOME, (kind,)).get:
-                continue  # no process has used it yet: the first one creates it
+                continue  # no process uses these tables yet: the first one creates them
             for each in missing(patient, kind):
                 began_s = time.monotonic()
                 patient.script(each.script)
@@ -185,7 +186,7 @@ def rehearse(dsn: str) -> list[tuple[str, str, float]]:
 
 
 class _Undone(Exception):
-    """Ends a rehearsal, to roll it back."""
+    """Ends a rehearsal, so that it is rolled back."""
 
 
 def is_new(database: PostgresDatabase) -> bool:
@@ -199,7 +200,7 @@ def is_copied_into(database: PostgresDatabase) -> bool:
 
 
 def missing(database: PostgresDatabase, kind: str) -> list[Migration]:
-    """Return the pending migrations of *database*, which has the table of migrations."""
+    """Return the pending migrations of *kind*; the table of migrations must exist."""
     known = migrations(kind)
     rows = database.execute("SELECT number, least FROM migration WHERE kind = ?", (kind,))
     seen = {int(number): int(least) for number, least in rows}

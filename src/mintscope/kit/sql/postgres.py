@@ -1,9 +1,9 @@
 """PostgreSQL connections: dialect, arrays of rows, and time limits.
 
-Rows are packed into arrays by NumPy, because packing blocks the other threads of the process.
+NumPy packs rows into arrays, because packing in Python would block the other threads for longer.
 
-A connection does not wait forever for a frozen server: the server's own timeouts need a running
-server, and TCP keepalives show only that the other kernel answers.
+A connection itself limits the wait for a frozen server: timeouts of the server need a running
+server, and TCP keepalives only show that the kernel of its machine answers.
 """
 
 import time
@@ -39,7 +39,7 @@ from mintscope.kit.sql.database import (
     translate,
 )
 
-HEAD: Final = Struct(">iiIii")  # dimensions, flags, type, length, first index
+HEAD: Final = Struct(">iiIii")  # number of dimensions, flags, type, length, first index
 SIZE: Final = Struct(">i")
 NULL: Final = SIZE.pack(-1)
 INTEGER: Final = Struct(">iq")
@@ -48,19 +48,19 @@ OF_8_BYTES: Final = 8
 
 
 class IntegerColumn(list[int | None]):
-    """A column of the type bigint."""
+    """The values of a column of the type bigint."""
 
 
 class FloatColumn(list[float | None]):
-    """A column of the type double precision."""
+    """The values of a column of the type double precision."""
 
 
 class TextColumn(list[str | None]):
-    """A column of the type text; NUL is replaced because PostgreSQL refuses it."""
+    """The values of a text column; NUL is replaced, because PostgreSQL refuses it."""
 
 
 class BlobColumn(list[bytes | None]):
-    """A column of the type bytea."""
+    """The values of a column of the type bytea."""
 
 
 class _Packing(Dumper):
@@ -73,7 +73,7 @@ class _Packing(Dumper):
 
     @staticmethod
     def elements(values: Sequence[Any]) -> bytes:
-        """Return *values*, each after its length."""
+        """Return *values* in binary form, each preceded by its length."""
         raise NotImplementedError
 
 
@@ -122,7 +122,7 @@ class _BlobPacking(_Packing):
 
 
 class _IntegerLoader(Loader):
-    """Reads sums of integers, which are of type numeric, as integers."""
+    """Reads sums of integers, which have the type numeric, as integers."""
 
     @override
     def load(self, data: Any) -> int:
@@ -138,7 +138,7 @@ class _BinaryIntegerLoader(NumericBinaryLoader):
 
 
 class _TextDumper(StrDumper):
-    """Sends texts, with a replacement for NUL, which the server refuses."""
+    """Sends texts with NUL replaced, because the server refuses NUL."""
 
     @override
     def dump(self, obj: str) -> Any:
@@ -162,7 +162,7 @@ COLUMNS: Final[dict[str, type[list[Any]]]] = {
 
 
 def register(connection: Connection[Any]) -> None:
-    """Register the types of values and columns for *connection*."""
+    """Register the conversions of values and columns with *connection*."""
     connection.adapters.register_loader("numeric", _IntegerLoader)
     connection.adapters.register_loader("numeric", _BinaryIntegerLoader)
     connection.adapters.register_dumper(str, _TextDumper)
@@ -194,21 +194,21 @@ def _blobs(values: Sequence[bytes | None]) -> bytes:
 T = TypeVar("T")
 
 LOOK_S: Final = 0.1
-MARGIN_S: Final = 5.0  # for the server to report that it has ended a statement
+MARGIN_S: Final = 5.0  # more than the time limit of a statement, for the server's report
 
 
 class SilentServer(psycopg.OperationalError):
-    """The server did not send or accept data for too long, so the connection was closed."""
+    """The server neither sent nor accepted data for too long; the connection was closed."""
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """Closes itself and raises SilentServer if the server is silent for *silent_s_max*."""
+    """A connection that closes and raises SilentServer after *silent_s_max* of silence."""
 
     silent_s_max: float = MARGIN_S
 
     @override
     def wait(self, gen: PQGen[T], interval: float = LOOK_S, timeout: float | None = None) -> T:
-        """Return the result of *gen*, which runs as the server responds."""
+        """Return the result of *gen*, which continues whenever the server is ready."""
         return super().wait(self._bounded(gen), interval, timeout)
 
     def _bounded(self, gen: PQGen[T]) -> PQGen[T]:
@@ -230,21 +230,21 @@ class BoundedConnection(psycopg.Connection[Any]):
             return result
 
 
-APPLICATION: Final = "mintscope"  # as pg_stat_activity shows it
+APPLICATION: Final = "mintscope"  # application_name in pg_stat_activity
 CONNECT_S: Final = 5
 STATEMENT_MS: Final = 5_000
-IDLE_IN_TRANSACTION_MS: Final = 3_000  # after which a frozen process loses its lock
-PATIENCE_S: Final = 5.0  # to find out the outcome of a commit
+IDLE_IN_TRANSACTION_MS: Final = 3_000  # after this time, a frozen process loses its lock
+PATIENCE_S: Final = 5.0  # time limit for finding out the outcome of a commit
 PAUSE_S: Final = 0.05
 PREPARED_AFTER: Final = 3
 READ: Final = ("SELECT", "\nSELECT")
-# Rows of one statement, which a busy server also inserts within a fraction of a second.
+# Rows of one statement: a busy server inserts so many within a fraction of a second.
 ROWS_MAX: Final = 5_000
-# A connection to a disconnected server is lost within about 20 s.
+# With these limits, a connection to an unreachable server is lost within about 20 s.
 PROBE_S: Final = 5
 PROBES_MAX: Final = 3
 UNSENT_MS: Final = 20_000
-# A statement that reads much uses one processor, and leaves the others to other statements.
+# A statement that reads many rows uses one processor only, and leaves the others free.
 SETTINGS: Final = """
 SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false),
        set_config('idle_in_transaction_session_timeout', $3, false),
@@ -275,7 +275,7 @@ log = structlog.get_logger()
 
 
 class WriteLock(IntEnum):
-    """The kinds of writers; only one writer of each kind writes at a time."""
+    """The write locks: at most one transaction holds each lock at a time."""
 
     MONEY = 1
     MARKET = 2
@@ -283,7 +283,7 @@ class WriteLock(IntEnum):
 
 
 class TakenOver(DatabaseAway):
-    """Another process has taken over writing; nothing was written."""
+    """Another process now has the right to write; nothing was written."""
 
 
 class InDoubt(DatabaseAway):
@@ -291,13 +291,13 @@ class InDoubt(DatabaseAway):
 
 
 class PostgresDatabase:
-    """Implements Database; connects at first use, and reconnects after a lost connection.
+    """Implements Database; connects at first use, and again after the connection is lost.
 
-    dsn       database whose search path names the schema
-    lock      held by a transaction from its first statement
-    lock_ms   time limit for a lock; None: the limit of a statement
-    epoch     transactions fail in any other epoch; None: in no epoch
-    now_ms    returns the time by the clock of this machine
+    dsn       the connection string of the database, whose search path names the schema
+    lock      the lock that a transaction holds from its first statement
+    lock_ms   time limit for a lock in ms; None: *statement_ms*, the limit of a statement
+    epoch     transactions fail if the epoch of the database is another one; None: no check
+    now_ms    returns the time of this machine's clock, Unix milliseconds
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
@@ -322,14 +322,14 @@ class PostgresDatabase:
         self._ahead_ms: int | None = None
 
     def execute(self, statement: str, values: Values = (), /) -> Rows:
-        """Run one statement; retry a read outside a transaction if the connection was lost."""
+        """Run *statement*; outside a transaction, repeat a read if the connection was lost."""
         text, names = translate(statement)
         if isinstance(values, Mapping):
             values = [values[name] for name in names]
         may_repeat = self._connection is not None and not self._is_begun and text.startswith(READ)
         try:
             return self._execute(text, values)
-        except DatabaseAway as away:  # a frozen server would also block another connection
+        except DatabaseAway as away:  # no second connection to a frozen server
             is_lost = self._connection is None and not isinstance(away.__cause__, SilentServer)
             if not (may_repeat and is_lost):
                 raise
@@ -343,7 +343,7 @@ class PostgresDatabase:
             return Rows(cursor.fetchall() if cursor.description else ())
 
     def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
-        """Run a statement without results for each of *many*; or insert them as rows of a Batch."""
+        """Run a statement, without results, for each of *many*; or insert *many* as a Batch."""
         with self._translated():
             cursor = self._cursor()
             if not isinstance(statement, Batch):
@@ -352,7 +352,7 @@ class PostgresDatabase:
                 return
             kinds = [COLUMNS[kind] for kind in statement.columns.values()]
             self._changed = 0
-            rows = iter(many)  # not a list: the server would end the silent session
+            rows = iter(many)  # while a list is made, the server would end the silent session
             while part := list(islice(rows, ROWS_MAX)):
                 values = zip(*part, strict=True)
                 columns = [kind(each) for kind, each in zip(kinds, values, strict=True)]
@@ -360,7 +360,7 @@ class PostgresDatabase:
                 self._changed += cursor.rowcount
 
     def script(self, text: str) -> None:
-        """Run several statements without values, within a transaction."""
+        """Run the statements of *text*, which have no values, within a transaction."""
         with self._translated():
             if self._connection is not None:
                 self._connection.execute(text.encode(), prepare=False)
@@ -371,9 +371,9 @@ class PostgresDatabase:
 
     @contextmanager
     def transaction(self, *, beside: bool = False) -> Iterator[None]:
-        """Hold the write lock from the first statement; commit unless it raises.
+        """Run the block in a transaction with the write lock; commit unless the block raises.
 
-        beside   hold no write lock
+        beside   whether to hold no write lock
         """
         with self._begun("BEGIN"):
             if beside:
@@ -386,7 +386,7 @@ class PostgresDatabase:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Undo the changes inside, and only those, if the block raises."""
+        """Undo only the block's changes if it raises."""
         self.execute("SAVEPOINT part")
         try:
             yield
@@ -398,17 +398,17 @@ class PostgresDatabase:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Make all reads inside the block see the same commit."""
+        """Make all reads in the block see the data as of one commit."""
         with self._begun("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"):
             yield
             self.execute("ROLLBACK")
 
     def expect_clock(self) -> None:
-        """Raise DatabaseAway if this machine's clock differs from the server's."""
+        """Raise DatabaseAway if this machine's clock differs too much from the server's."""
         compare_clocks(self, self._now_ms).expect_near()
 
     def ahead_ms(self) -> int:
-        """Return the lead of this machine's clock over the server's, once a transaction."""
+        """Return the milliseconds by which this machine's clock is ahead, once a transaction."""
         if self._ahead_ms is None or not self._is_begun:
             self._ahead_ms = compare_clocks(self, self._now_ms).surely_ahead_ms
         return self._ahead_ms
@@ -422,7 +422,7 @@ class PostgresDatabase:
 
     @contextmanager
     def _begun(self, statement: str) -> Iterator[None]:
-        """Begin a transaction, reconnecting if necessary; roll it back if the block raises."""
+        """Begin a transaction, connecting again if necessary; roll it back if the block raises."""
         try:
             self.execute(statement)
         except DatabaseAway:
@@ -441,7 +441,7 @@ class PostgresDatabase:
             self._is_begun = False
 
     def _expect_epoch(self) -> None:
-        """Raise TakenOver in another epoch; the lock is held, so that no epoch can begin."""
+        """Raise TakenOver if the epoch has changed; the write lock must be held, so it stays so."""
         if self._epoch is None:
             return
         epoch = self.execute(EPOCH).get
@@ -449,7 +449,7 @@ class PostgresDatabase:
             raise TakenOver(f"expected epoch {self._epoch}; it is {epoch}: another process writes")
 
     def _commit(self, xid: str) -> None:
-        """Commit transaction *xid*; if the response is lost, find out the outcome."""
+        """Commit transaction *xid*; if no answer arrives, find out the outcome."""
         try:
             with self._translated():
                 ended = self._cursor().execute("COMMIT").statusmessage
@@ -476,7 +476,7 @@ class PostgresDatabase:
     def _cursor(self) -> RawCursor[Any]:
         connection = self._connection
         if connection is None or connection.closed:
-            if self._is_begun:  # another connection would commit each statement separately
+            if self._is_begun:  # another connection would not be in the transaction
                 raise DatabaseAway("the connection was lost within a transaction")
             connection = self._connection = self._connect()
         return RawCursor(connection)
@@ -498,13 +498,13 @@ class PostgresDatabase:
         cursor = RawCursor(connection)
         limits_ms = (self._statement_ms, self._lock_ms, IDLE_IN_TRANSACTION_MS)
         cursor.execute(SETTINGS, [f"{each}" for each in limits_ms])
-        if self._lock is WriteLock.MARKET:  # few different statements, each over few rows
+        if self._lock is WriteLock.MARKET:  # it has few different statements, each for few rows
             cursor.execute(HOT)
         return connection
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
-        """Convert errors to those of `Database`; drop a lost connection."""
+        """Convert errors of psycopg to those of `Database`; drop a lost connection."""
         try:
             yield
         except AWAY as cause:

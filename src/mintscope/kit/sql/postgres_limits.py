@@ -1,4 +1,4 @@
-"""Rate limits in PostgreSQL: an exact moving window, on the server's time."""
+"""Rate limits in PostgreSQL: an exact moving window, by the server's clock."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -11,14 +11,14 @@ from mintscope.kit.clock import Clock
 from mintscope.kit.sql.limits import AskedWindow, FoundWindow, LimitStoreAway, now_us
 
 CONNECT_S: Final = 5
-SWEPT_AFTER: Final = 10_000  # requested keys
+SWEPT_AFTER: Final = 10_000  # requested keys between two deletions of old windows
 SETTINGS: Final = """
 SELECT set_config('statement_timeout', '5000', false),
        set_config('synchronous_commit', 'off', false)
 """
 # The time is read after the row is locked, so no admission is older than an earlier one.  Rows are
-# locked in the order of keys, so that calls cannot deadlock.  An admission later than now by more
-# than the window is from before the server's clock was set back.
+# locked in the order of keys, so that calls cannot deadlock.  An admission that is later than now
+# by more than the window was stored before the server's clock was set back, and does not count.
 SETTLE: Final = """
 INSERT INTO limit_window AS w
        (key, admitted_us, ends_us, count, window_us, returned, taken, asked_us, held)
@@ -48,7 +48,7 @@ SELECT key, array_fill(now, ARRAY[least(taken, count)::integer]), now + span, co
               ) AS returned)
 RETURNING key, held, greatest(0, CASE WHEN held > 0 THEN asked_us - admitted_us[1] ELSE 0 END)
 """
-# It does not wait for locked rows, so it cannot deadlock with SETTLE.
+# SWEEP does not wait for locked rows, so it cannot deadlock with SETTLE.
 SWEEP: Final = """
 DELETE FROM limit_window WHERE key IN (
     SELECT key FROM limit_window
@@ -61,8 +61,9 @@ DELETE FROM limit_window WHERE key IN (
 class PostgresWindows:
     """Implements WindowStore over one connection, which opens at the first request.
 
-    dsn     database whose search path names the schema, with the migrations of limits
-    clock   replaces the clock of the server, for tests
+    dsn     the connection string of the database; its search path names the schema, which must have
+            the migrations of limits
+    clock   a clock in place of the server's, for tests; None: the server's clock
     """
 
     def __init__(self, dsn: str, *, clock: Clock | None = None) -> None:
@@ -72,7 +73,7 @@ class PostgresWindows:
         self._asked_count = 0
 
     async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
-        """Run one statement over all keys."""
+        """Give back and take for all keys by one statement."""
         now = None if self._clock is None else now_us(self._clock)
         columns = [list(column) for column in zip(*asked, strict=True)] or [[]] * len(
             AskedWindow._fields
@@ -108,13 +109,13 @@ class PostgresWindows:
         )
         try:
             await connection.execute(SETTINGS)
-        except BaseException:  # also if the caller is cancelled
+        except BaseException:  # including a cancellation
             await connection.close()
             raise
         return connection
 
     async def _sweep(self, cursor: AsyncRawCursor[Any], asked_count: int, now: int | None) -> None:
-        """Delete the windows without current counts after every SWEPT_AFTER keys."""
+        """After every SWEPT_AFTER keys, delete windows whose admissions no longer count."""
         self._asked_count += asked_count
         if self._asked_count >= SWEPT_AFTER:
             self._asked_count = 0

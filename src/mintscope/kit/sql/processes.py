@@ -1,7 +1,7 @@
-"""Locks and notices between processes in PostgreSQL.
+"""Locks and notices between processes, by means of PostgreSQL.
 
 The server ends a session after three seconds without a statement, so that a frozen or disconnected
-process loses its lock.  Statements that it sends later are refused, because each of its
+process loses its lock.  Statements that the process sends later are refused, because each of its
 transactions checks the epoch (see PostgresDatabase).
 """
 
@@ -48,8 +48,10 @@ log = structlog.get_logger()
 class IngestLock:
     """The right to write the market, for one process at a time.
 
-    dsn     database whose search path names the schema; not through a transaction pooler
-    epoch   number of the holder, larger than that of every earlier holder
+    dsn     the connection string of the database, whose search path names the schema; it must not
+            lead through a transaction pooler
+    epoch   the number of the holder, larger than that of every earlier holder; 0 before the lock is
+            held
     """
 
     def __init__(self, dsn: str) -> None:
@@ -61,7 +63,7 @@ class IngestLock:
     async def held(self) -> AsyncIterator[None]:
         """Wait for the lock, and hold it during the block.
 
-        Raises StoreUnavailable when the server does not answer.
+        Raises StoreUnavailable if the server does not answer.
         """
         try:
             await self._acquire()
@@ -82,7 +84,7 @@ class IngestLock:
             while not await self._ask(TRY, SessionLock.INGESTING):  # noqa: ASYNC110 - only asking tells
                 await asyncio.sleep(LOOK_AGAIN_S)
         await self._ask("BEGIN")
-        # The last transaction of the earlier holder may still be open.
+        # The last transaction of the earlier holder may not have ended yet.
         await self._ask(WAIT_FOR_WRITERS, int(WriteLock.MARKET))
         self.epoch = await self._ask(TAKE_OVER)
         await self._ask("COMMIT")
@@ -97,7 +99,7 @@ class IngestLock:
         await self._ask(SETTINGS, *milliseconds)
 
     async def _ask(self, statement: str, *values: object) -> Any:
-        """Return the first value of the first row of *statement*."""
+        """Return the first value of the first row of *statement*; None if there is no row."""
         connection = self._connection
         assert connection is not None
         try:
@@ -121,7 +123,8 @@ HASHED: Final = "sha256:"
 SHARE: Final = "SELECT pg_advisory_lock_shared(hashtext(current_schema()), %s)"
 LET_GO: Final = "SELECT pg_advisory_unlock(hashtext(current_schema()), %s)"
 LET_GO_SHARED: Final = "SELECT pg_advisory_unlock_shared(hashtext(current_schema()), %s)"
-# A server notices the end of a connection late, so the settings of a process may outlive it.
+# A server is late to notice that a connection has ended, so it may still have the settings of a
+# process that no longer runs.
 JOIN_TRIES: Final = 4
 JOIN_AGAIN_S: Final = 0.25
 KEPT: Final = "SELECT name, value FROM replica_settings"
@@ -129,10 +132,10 @@ KEEP: Final = "INSERT INTO replica_settings (name, value) VALUES (%s, %s)"
 
 
 async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> None:
-    """Register as an api process while *connection* is open.
+    """Register this process as an api process for as long as *connection* is open.
 
-    settings   values by name; a value that begins with `sha256:` is secret
-    Raises     UnusableStore if the running api processes have other settings
+    settings   values by name; a value that contains `sha256:` is a hash, and is not shown
+    Raises     UnusableStore if running api processes have other values for common settings
     """
     differing = ""
     for _ in range(JOIN_TRIES):
@@ -146,7 +149,7 @@ async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) ->
 
 
 async def _joined(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> str:
-    """Take the lock of the api processes; return how the settings differ from theirs."""
+    """Take the lock of the api processes; return how *settings* differ from those of others."""
     if await _asked(connection, TRY, SessionLock.SERVING):
         async with connection.transaction():
             await connection.execute("DELETE FROM replica_settings")
@@ -160,12 +163,13 @@ async def _joined(connection: AsyncConnection[Any], settings: Mapping[str, str])
 
 
 def differences(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
-    """Return a description of the common settings that differ, "" if none do."""
+    """Return a description of the common settings that differ, or "" if they are equal."""
     return "; ".join(
         f"{name} differs"
         if HASHED in theirs[name] + ours[name]
         else f"{name} is {theirs[name]} there and {ours[name]} here"
-        for name in sorted(theirs.keys() & ours.keys())  # the versions may differ
+        # Versions of mintscope may have different settings.
+        for name in sorted(theirs.keys() & ours.keys())
         if theirs[name] != ours[name]
     )
 
@@ -177,20 +181,21 @@ async def _asked(connection: AsyncConnection[Any], statement: str, lock: int) ->
 
 
 CHANNEL: Final = "SELECT 'mintscope_market_' || current_schema()"
-# Readers also poll, because a disconnected server sends no notices.
+# Readers also poll, because an unreachable server sends no notices.
 NOTICES_LOOK_AGAIN_S: Final = 1.0
 CONNECT_AGAIN_S: Final = 5.0
-NOTICES_ANSWER_S: Final = 10.0  # for connecting and joining
+NOTICES_ANSWER_S: Final = 10.0  # time limit for connecting and registering
 
 
-POLL_S_MIN: Final = 0.05  # every replica polls while a server recovers
+POLL_S_MIN: Final = 0.05  # limits the polls of all replicas while a server recovers
 
 
 class MarketNotices:
-    """Waits for notices that the market was written; not through a transaction pooler.
+    """Waits for notices that the market was written.
 
-    dsn        database whose search path names the schema
-    settings   settings that all waiting processes must share
+    dsn        the connection string of the database, whose search path names the schema; it must
+               not lead through a transaction pooler
+    settings   settings, by name, that must be the same in all processes that wait
     """
 
     def __init__(self, dsn: str, settings: Mapping[str, str] | None = None) -> None:
@@ -201,7 +206,7 @@ class MarketNotices:
         self._is_reported = False
 
     async def open(self) -> None:
-        """Start to listen.  Raises UnusableStore if other processes have different settings."""
+        """Start to listen.  Raises UnusableStore if other processes have other settings."""
         try:
             await self._connect()
         except (psycopg.Error, OSError) as cause:
@@ -211,9 +216,9 @@ class MarketNotices:
             raise
 
     async def wait(self, poll_interval_s: float) -> None:
-        """Wait until the market is written, for at most a second.
+        """Wait until the market is written, but at most a second.
 
-        Without a connection, wait *poll_interval_s*, and at least POLL_S_MIN.
+        Without a connection, wait for *poll_interval_s*, but at least POLL_S_MIN.
         """
         try:
             if await self._has_connection():
@@ -266,7 +271,7 @@ class MarketNotices:
 
 @contextmanager
 def session(dsn: str) -> Iterator[BoundedConnection]:
-    """Keep a connection open during the block.  Raises StoreUnavailable if it cannot connect."""
+    """Yield a connection, open during the block.  Raises StoreUnavailable if it cannot connect."""
     try:
         connection = BoundedConnection.connect(dsn, **CONNECTING)
     except psycopg.OperationalError as cause:
@@ -275,7 +280,7 @@ def session(dsn: str) -> Iterator[BoundedConnection]:
         yield connection
 
 
-# If the machine of the client fails, the server ends the session within a minute.
+# With these settings, the server ends the session within a minute if the client's machine fails.
 BACKFILL_LOCK_TRY: Final = """
 SELECT set_config('tcp_keepalives_idle', '30', false),
        set_config('tcp_keepalives_interval', '10', false),
@@ -286,7 +291,7 @@ SELECT set_config('tcp_keepalives_idle', '30', false),
 
 @contextmanager
 def backfill_lock(dsn: str) -> Iterator[bool]:
-    """Try to take the lock of backfills; yield whether it was free.
+    """Try to take the lock of backfills for the block; yield whether it was free.
 
     Raises StoreUnavailable.
     """
@@ -295,6 +300,6 @@ def backfill_lock(dsn: str) -> Iterator[bool]:
         try:
             yield row is not None and bool(row[-1])
         finally:
-            # Do not wait until the server has noticed the end of the connection.
+            # Release the lock at once, not when the server notices the end of the connection.
             with suppress(psycopg.Error):
                 connection.execute("SELECT pg_advisory_unlock_all()")

@@ -1,7 +1,7 @@
 """SQLite connections and databases, and the SQL functions of old migrations.
 
 For each timeframe, a state of version 2 is a state of version 1 followed by the newest candle with
-a price.  These two layouts never change.
+a price.  These two layouts of a state never change.
 """
 
 import re
@@ -40,9 +40,9 @@ VERSION: Final = Struct("<q")
 HEAD_BYTES: Final = 24  # version, time of the first candle, price in SOL
 FRAME_BYTES: Final = 112
 FRAMES: Final = 4
-CANDLE: Final = Struct("<q4dq")  # bucket, open, high, low, close, trades
+CANDLE: Final = Struct("<q4dq")  # time of the bucket, open, high, low, close, number of trades
 NO_CANDLE: Final = CANDLE.pack(-1, 0.0, 0.0, 0.0, 0.0, 0)
-# Positions in an encoded swap: whether it bought, and its volume.
+# Positions in an encoded swap of the flag for a buy, and of the volume.
 IS_BUY = 4
 VOLUME = 5
 _swaps: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
@@ -56,9 +56,9 @@ def offer(db: apsw.Connection) -> None:
 
 
 def state_2(*values: Any) -> bytes:
-    """Return a state of version 1 and its four open candles, some None, as a version 2 state.
+    """Return a state of version 2, from one of version 1 and its four open candles or Nones.
 
-    Raises ValueError for a state of another length
+    Raises ValueError if the first state has not the length of version 1.
     """
     state, *candles = values
     if len(state) != HEAD_BYTES + FRAMES * FRAME_BYTES:
@@ -71,13 +71,13 @@ def state_2(*values: Any) -> bytes:
 
 
 def volume_1(*values: Any) -> int:
-    """Return the volume, in micro-USD, of either the buys or the sells in a blob of swaps."""
+    """Return the volume of either the buys or the sells in a blob of swaps, in micro-USD."""
     swaps, is_buy = values
     return sum(swap[VOLUME] for swap in _swaps.decode(swaps) if swap[IS_BUY] == bool(is_buy))
 
 
 DIGITS: Final = 1
-# Of a column without a constraint or a default, in a line of its own.
+# A line that adds a column without a constraint or a default.
 PLAIN_COLUMN: Final = re.compile(
     r"^ALTER TABLE (?P<table>\w+) ADD COLUMN \w+ +(?:INTEGER|REAL|TEXT|BLOB);", re.MULTILINE
 )
@@ -89,7 +89,7 @@ log = structlog.get_logger()
 def telling(kind: str, name: str, *, left: int) -> Iterator[None]:
     """Log the start of migration *name* of store *kind*, run the block, and log its duration.
 
-    left   number of pending migrations, this one included
+    left   the number of pending migrations, including this one
     """
     MIGRATIONS_LEFT.set(left)
     log.info("migrating", store=kind, migration=name, left=left)
@@ -100,7 +100,7 @@ def telling(kind: str, name: str, *, left: int) -> Iterator[None]:
     log.info("migrated", store=kind, migration=name, took_s=took_s)
 
 
-# Older versions can corrupt a write-ahead log that two connections checkpoint at once.
+# Older versions can corrupt a write-ahead log that two connections copy (checkpoint) at once.
 SQLITE_VERSION_MIN: Final = (3, 51, 3)
 BUSY_TIMEOUT_MS: Final = 10_000
 LOOK_AGAIN_S: Final = 0.01
@@ -109,11 +109,12 @@ WAL_BYTES_MAX: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The sizes of a file: its pages, and the part that a connection caches in memory.
+    """The settings of a database file: sizes of its pages and of a connection's cache, and more.
 
     waits_for_disk   whether a commit waits for the disk
     shrinks          whether unused pages can be returned to the disk
-    log_pages        a commit that leaves so many pages in the write-ahead log copies them
+    log_pages        the number of pages in the write-ahead log from which a commit also copies them
+                     to the database file
     """
 
     page_bytes: int = 4_096
@@ -124,12 +125,13 @@ class Sizes:
 
 
 USUAL_SIZES: Final = Sizes()
-# A debit writes the whole page of its account to the log, so pages of money are small.
+# A debit writes the whole page of the account to the log, so pages of money are small.
 SIZES: Final = {
     "money": Sizes(page_bytes=1_024, cache_bytes=16 * 1024 * 1024),
-    # A webhook lost in a power failure is sent again, so a commit need not wait for the disk.
+    # A webhook is sent again if a power failure loses a commit, so commits need not wait for
+    # the disk.
     "webhooks": Sizes(waits_for_disk=False, shrinks=True),
-    # Ingest copies the log of the market in a thread: see `market.store.sqlite.copy_log`.
+    # A thread of ingest copies the write-ahead log: see `market.store.sqlite.copy_log`.
     "market": Sizes(shrinks=True, log_pages=14_000),
 }
 
@@ -151,14 +153,14 @@ def open_store(
 ) -> apsw.Connection:
     """Return a connection to *path*, with its schema migrated to the newest of *kind*.
 
-    kind             the folder of its migrations
-    is_copied_into   whether an unfinished copy into the file is allowed
-    Raises           UnusableStore for an SQLite that is too old, a file that is not
-                     a store of this kind, or one written by a newer mintscope
+    kind             the name of the folder with its migrations
+    is_copied_into   whether the file may contain an unfinished copy
+    Raises           UnusableStore if SQLite is too old, the file is not a store of this kind, or a
+                     newer mintscope has written it
     """
     engine_version()
     if not read_only:
-        with suppress(OSError):  # SQLite reports it; its log and index get the same mode
+        with suppress(OSError):  # SQLite reports errors; its log and index get the same mode
             path.touch(mode=0o600, exist_ok=False)
             give_to_owner(path)
     flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
@@ -187,10 +189,10 @@ def open_store(
 
 
 def _once_unlocked(work: Callable[[], T]) -> T:
-    """Return the result of *work*, which is called again while the file is locked.
+    """Return the result of *work*; repeat it while the file is locked.
 
-    While another process creates the file, SQLite refuses some statements without its timeout.
-    Raises apsw.BusyError
+    While another process creates the file, SQLite refuses some statements at once, without the busy
+    timeout.  Raises apsw.BusyError
     """
     end_s = time.monotonic() + BUSY_TIMEOUT_MS / SECOND_MS
     while True:
@@ -204,20 +206,20 @@ def _once_unlocked(work: Callable[[], T]) -> T:
 
 @contextmanager
 def transaction(db: apsw.Connection) -> Iterator[apsw.Connection]:
-    """Hold the write lock of *db* from the first statement; commit unless it raises."""
+    """Run the block in a transaction with the write lock; commit unless the block raises."""
     db.execute("BEGIN IMMEDIATE")
     try:
         yield db
         db.execute("COMMIT")
     except BaseException:
-        if db.in_transaction:  # a full disk has already rolled back
+        if db.in_transaction:  # if the disk is full, SQLite has rolled back
             db.execute("ROLLBACK")
         raise
 
 
 @contextmanager
 def savepoint(db: apsw.Connection) -> Iterator[apsw.Connection]:
-    """Undo the changes inside, and only those, if the block raises; within `transaction(db)`."""
+    """Undo only the block's changes if it raises; the block is part of `transaction(db)`."""
     db.execute("SAVEPOINT part")
     try:
         yield db
@@ -232,7 +234,7 @@ def savepoint(db: apsw.Connection) -> Iterator[apsw.Connection]:
 
 @contextmanager
 def snapshot(db: apsw.Connection) -> Iterator[apsw.Connection]:
-    """Make all reads of *db* inside the block see the same commit."""
+    """Make all reads of *db* in the block see the data as of one commit."""
     db.execute("BEGIN")
     try:
         yield db
@@ -247,7 +249,7 @@ def _configure(db: apsw.Connection, *, read_only: bool, sizes: Sizes) -> None:
     db.execute("PRAGMA foreign_keys = ON")
     db.execute("PRAGMA temp_store = MEMORY")
     if not read_only:
-        db.execute(f"PRAGMA page_size = {sizes.page_bytes}")  # of a file that is new
+        db.execute(f"PRAGMA page_size = {sizes.page_bytes}")  # effective only for a new file
         if sizes.shrinks and not db.execute("PRAGMA page_count").get:
             db.execute("PRAGMA auto_vacuum = INCREMENTAL")
         db.execute(f"PRAGMA cache_size = {-sizes.cache_bytes // 1024}")
@@ -266,7 +268,7 @@ def migrations(kind: str) -> list[tuple[int, str, str]]:
 
 
 def scripts(engine: str, kind: str) -> list[tuple[int, str, str]]:
-    """Return (number, name, script) of every `NNNN_name.sql` of *engine* and *kind*, in order."""
+    """Return number, name and script of each `NNNN_name.sql` of *engine* and *kind*, in order."""
     folder = files("mintscope.kit.sql").joinpath("migrations", engine, kind)
     found = sorted(
         (entry for entry in folder.iterdir() if entry.name.endswith(".sql")),
@@ -276,7 +278,7 @@ def scripts(engine: str, kind: str) -> list[tuple[int, str, str]]:
 
 
 def _migrate(db: apsw.Connection, kind: str, path: Path) -> None:
-    """Run the pending migrations of *db*: for a new file in one transaction, else one each."""
+    """Run the pending migrations of *db*: all in one transaction for a new file, else one each."""
     if not _missing(db, kind, path):
         return
     offer(db)
@@ -286,7 +288,7 @@ def _migrate(db: apsw.Connection, kind: str, path: Path) -> None:
                 "CREATE TABLE IF NOT EXISTS migration"
                 " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL) STRICT"
             )
-            for each in _missing(db, kind, path):  # another process may have run them
+            for each in _missing(db, kind, path):  # another process may have run some
                 _run(db, kind, each)
     while open_ := _missing(db, kind, path):
         with telling(kind, open_[0][1], left=len(open_)), transaction(db):
@@ -310,11 +312,11 @@ def _run(db: apsw.Connection, kind: str, migration: tuple[int, str, str]) -> Non
 
 
 def _add_column(db: apsw.Connection, table: str, statement: str) -> None:
-    """Run *statement*, which adds a column without a constraint to *table*, without reading rows.
+    """Run *statement*, which adds a column without a constraint to *table*, but read no rows.
 
-    SQLite would check all rows of a strict table, though the new column is NULL in each.  So the
-    statement runs on an empty copy, whose schema replaces that of *table*: see the last section
-    of https://sqlite.org/lang_altertable.html.
+    SQLite itself would check all rows of a strict table, although the new column is NULL in each.
+    Therefore *statement* runs on an empty copy, whose schema replaces that of *table*: see the last
+    section of https://sqlite.org/lang_altertable.html.
     """
     schema = db.execute("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?", (table,))
     with closing(apsw.Connection(":memory:")) as empty:
@@ -333,7 +335,7 @@ def _add_column(db: apsw.Connection, table: str, statement: str) -> None:
 
 
 def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:
-    """Return the names of the pending migrations of the file; run them if *is_done*."""
+    """Return the names of the pending migrations of the file; if *is_done*, run them."""
     if not path.exists():
         lacking = migrations(kind)
     else:
@@ -355,7 +357,7 @@ def _reading(path: Path) -> apsw.Connection:
 def run_each(path: Path, kind: str) -> Iterator[tuple[str, float]]:
     """Run the pending migrations of the file; yield the name and the seconds of each.
 
-    Logs nothing: the file is a copy, for a rehearsal.
+    Nothing is logged, because the file is a copy for a rehearsal.
     """
     with closing(apsw.Connection(str(path))) as db:
         _configure(db, read_only=False, sizes=SIZES.get(kind, USUAL_SIZES))
@@ -371,7 +373,7 @@ def run_each(path: Path, kind: str) -> Iterator[tuple[str, float]]:
 def waits_for(path: Path, kind: str) -> list[str]:
     """Return the names of the file's pending migrations; none for a new file.
 
-    Raises UnusableStore, StoreUnavailable
+    Raises UnusableStore, StoreUnavailable.
     """
     if access_trouble(path) is None and not path.exists():
         return []
@@ -444,10 +446,12 @@ OF_THE_FILE: Final = (
 class SqliteDatabase:
     """Implements Database over a file.
 
-    connection        for features that only SQLite has
-    wal               the file of its write-ahead log
+    connection        the connection of apsw, for features that only SQLite has
+    wal               the path of its write-ahead log
     busy_timeout_ms   time limit of a statement that waits for other connections
-    read_only         the file must exist and have no pending migrations
+    may_write         whether statements may change the file
+    read_only         whether to open the file for reading only; it must exist and have no pending
+                      migrations
     """
 
     def __init__(
@@ -483,7 +487,7 @@ class SqliteDatabase:
             return Rows(self._db.execute(statement, values).fetchall())
 
     def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
-        """Run a statement without results for each of *many*; or insert them as rows of a Batch."""
+        """Run a statement, without results, for each of *many*; or insert *many* as a Batch."""
         text = inserting(statement) if isinstance(statement, Batch) else statement
         with translated():
             self._db.executemany(text, many)
@@ -494,29 +498,29 @@ class SqliteDatabase:
 
     @contextmanager
     def transaction(self, *, beside: bool = False) -> Iterator[None]:  # noqa: ARG002 - one writes
-        """Hold the write lock from the first statement; commit unless it raises."""
+        """Run the block in a transaction with the write lock; commit unless the block raises."""
         with translated(), transaction(self._db):
             yield
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Undo the changes inside, and only those, if the block raises."""
+        """Undo only the block's changes if it raises."""
         with translated(), savepoint(self._db):
             yield
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Make all reads inside the block see the same commit."""
+        """Make all reads in the block see the data as of one commit."""
         with translated(), snapshot(self._db):
             yield
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the connection."""
         self._db.close()
 
 
 def size_of(file: Path) -> int:
-    """Return the size of *file* in bytes, 0 if it does not exist."""
+    """Return the size of *file* in bytes; 0 if it does not exist."""
     try:
         return file.stat().st_size
     except OSError:
@@ -525,7 +529,7 @@ def size_of(file: Path) -> int:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Convert errors to those of `Database`."""
+    """Convert errors of apsw to those of `Database`."""
     try:
         yield
     except OF_THE_FILE as cause:
@@ -534,14 +538,14 @@ def translated() -> Iterator[None]:
         raise DatabaseError(str(cause)) from cause
 
 
-# SQLite reuses free pages, so only those beyond these bounds are returned to the disk.
+# SQLite reuses free pages: pages are returned to the disk only if more than both limits are free.
 FREE_PAGES_MAX: Final = 4_096
 FREE_SHARE_MAX: Final = 0.1
-PAGES_A_STEP: Final = 256  # a megabyte, in some milliseconds
+PAGES_A_STEP: Final = 256  # a megabyte, which takes a few milliseconds
 
 
 def return_free_pages(db: Database, kind: str) -> None:
-    """Return up to PAGES_A_STEP pages of the file of *kind* to the disk, if many are unused."""
+    """Return up to PAGES_A_STEP pages of the file of *kind* to the disk, if many pages are free."""
     pages, free = (
         int(db.execute(f"PRAGMA {name}").get) for name in ("page_count", "freelist_count")
     )

@@ -1,1 +1,1 @@
-"""The gRPC stream of Yellowstone, with its .proto files and the stubs generated from them."""
+"""The gRPC stream of Yellowstone, its .proto files, and the modules generated from them."""

@@ -1,7 +1,7 @@
 """Blocks from the messages of a gRPC stream.
 
-A bank is one execution of a slot by the streaming node; its id has no meaning for other nodes.  A
-slot has several banks if, for example, its leader restarts the block on another parent.  At most
+A bank is one execution of a slot by the node that streams; its id has no meaning for other nodes.
+A slot has several banks if, for example, its leader restarts the block on another parent.  At most
 one of them is confirmed.
 """
 
@@ -23,15 +23,15 @@ from mintscope.solana.yellowstone.transactions import ProtobufTransactions
 Info = geyser_pb2.SubscribeUpdateTransactionInfo
 Meta = geyser_pb2.SubscribeUpdateBlockMeta
 
-# The bank_id in messages of a server without bank ids; only the genesis bank has this id.
+# The bank_id in messages of a server that sends no bank ids; only the genesis bank has this id.
 UNNAMED: Final = 0
-# Far more than the banks of any slot.
+# A limit of banks in a slot; no real slot has nearly as many.
 BANKS_MAX: Final = 64
 
 
 @dataclass(slots=True)
 class Bank:
-    """The transactions of one bank by index, and the head of its block, if it has arrived."""
+    """The transactions of one bank by index, and its block meta, if that has arrived."""
 
     parts: dict[int, Info] = field(default_factory=dict)
     meta: Meta | None = None
@@ -39,7 +39,7 @@ class Bank:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """A bank whose block is complete."""
+    """A bank with its block meta and all its transactions."""
 
     bank_id: int
     meta: Meta
@@ -48,13 +48,13 @@ class Whole:
 
 @dataclass(slots=True)
 class Room:
-    """The total bytes of the transactions of all slots in memory."""
+    """Counts the bytes of the transactions in memory, over all slots."""
 
     taken: int = 0
 
 
 class Banks:
-    """The banks of one slot; *room* counts their bytes."""
+    """The banks of one slot; *room* counts the bytes of their transactions."""
 
     def __init__(self, room: Room) -> None:
         self._room = room
@@ -65,17 +65,17 @@ class Banks:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether none of several banks is confirmed, and at least one has its head."""
+        """Whether none of several banks is confirmed, and at least one has its block meta."""
         heads = [bank for bank in self._live.values() if bank.meta is not None]
         return self._confirmed is None and len(self._live) > 1 and bool(heads)
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no transaction and no head."""
+        """Whether the slot has neither a transaction nor a block meta."""
         return not any(bank.parts or bank.meta for bank in self._live.values())
 
     def note(self, bank_id: int) -> Bank | None:
-        """Return the bank, which is added if it is new; None if it was dropped."""
+        """Return the bank, adding it if it is new; None if it was dropped."""
         if self._is_mixed or bank_id in self._dropped:
             return None
         if bank_id not in self._live and len(self._live) + len(self._dropped) >= BANKS_MAX:
@@ -92,13 +92,13 @@ class Banks:
         if bank is not None:
             before = bank.parts.get(info.index)
             if before is not None and before.signature != info.signature:
-                self._mix()  # two banks have the same id
+                self._mix()  # messages of two banks have the same id
                 return
             self._room.taken += info.ByteSize() - (0 if before is None else before.ByteSize())
             bank.parts[info.index] = info
 
     def finish(self, bank_id: int, meta: Meta) -> None:
-        """Store the head of the bank's block."""
+        """Store the block meta of the bank."""
         bank = self.note(bank_id)
         if bank is not None:
             bank.meta = meta
@@ -119,7 +119,7 @@ class Banks:
                 return
 
     def _mix(self) -> None:
-        """Drop the slot, because its messages cannot be assigned to its banks."""
+        """Drop all banks and later messages of the slot: they cannot be assigned to banks."""
         self.clear()
         self._is_mixed = True
 
@@ -129,7 +129,7 @@ class Banks:
             self._drop(bank_id)
 
     def kill(self, bank_id: int | None) -> None:
-        """Drop the bank, or every bank if *bank_id* is None."""
+        """Drop the dead bank, or every bank if *bank_id* is None."""
         for each in [*self._live] if bank_id is None else [bank_id]:
             self._drop(each)
         if bank_id is None or bank_id == self._confirmed:
@@ -143,23 +143,23 @@ class Banks:
             self._dropped.add(bank_id)
 
     def whole(self) -> Whole | None:
-        """Return the confirmed bank, or the only one, if it is complete; None otherwise.
+        """Return the confirmed bank, or the only bank, if it is complete; otherwise None.
 
-        Also None if there are messages without a bank id that may belong to several banks.
+        Also returns None if messages without a bank id may belong to more than one bank.
         """
         named = self._live.keys() - {UNNAMED}
         if self._is_mixed or (self._confirmed is None and len(named) > 1):
             return None
         bank_id = self._confirmed if self._confirmed is not None else next(iter(named), UNNAMED)
         if bank_id in self._dropped:
-            return None  # its messages were dropped
+            return None  # the messages of this bank were dropped
         bank = self._live.get(bank_id, Bank())
         parts = bank.parts
         meta = bank.meta
         unnamed = self._live.get(UNNAMED, Bank())
         if bank_id != UNNAMED and (unnamed.parts or unnamed.meta is not None):
             if self._dropped:
-                return None  # they may belong to a dropped bank
+                return None  # the messages without id may belong to a dropped bank
             if any(
                 parts[index].signature != unnamed.parts[index].signature
                 for index in parts.keys() & unnamed.parts.keys()
@@ -176,11 +176,11 @@ log = structlog.get_logger()
 
 PARTIAL_SLOTS_MAX: Final = 64
 PARTIAL_BYTES_MAX: Final = 256 * 1024 * 1024
-NAMED_SLOTS_MAX: Final = 1_024  # slots of which at least one bank was named
+NAMED_SLOTS_MAX: Final = 1_024  # slots with a known bank
 GIVEN_MAX: Final = 1_024
 
 CONFIRMING: Final = frozenset({geyser_pb2.SLOT_CONFIRMED, geyser_pb2.SLOT_FINALIZED})
-# Other statuses may name no bank.
+# Messages with other statuses may have no bank id.
 STATUSES_OF_BANKS: Final = CONFIRMING | {geyser_pb2.SLOT_CREATED_BANK, geyser_pb2.SLOT_PROCESSED}
 
 Head = geyser_pb2.SubscribeUpdateBlock | geyser_pb2.SubscribeUpdateBlockMeta
@@ -189,11 +189,11 @@ Head = geyser_pb2.SubscribeUpdateBlock | geyser_pb2.SubscribeUpdateBlockMeta
 class Assembler:
     """Builds blocks from the messages of a session, and adds them to the *buffer*.
 
-    is_joined   whether the session sends single transactions and block metas instead of blocks.
-                A slot is then complete when its meta has arrived, a later slot has begun, and one
-                of several banks is confirmed, by a slot status or the parent hash of a later block.
-                The repairer provides the first slot of a session, which may have begun before, and
-                the oldest incomplete slots if there are too many of them
+    is_joined   whether the session sends single transactions and block metas instead of blocks.  A
+                slot is then complete when its meta has arrived and a later slot has begun.  If it
+                has several banks, one must also be confirmed by a slot status, or by the parent
+                hash of a later block.  The first slot of a session, which may have begun before it,
+                and the oldest slots of too many incomplete ones are left to the repairer
     """
 
     def __init__(self, buffer: BlockBuffer, clock: Clock, *, is_joined: bool) -> None:
@@ -220,7 +220,7 @@ class Assembler:
                 if banks is not None:
                     banks.take(part.bank_id, part.transaction)
                     self._make_room()
-                # Only the beginning of a slot can complete another slot.
+                # Only the first message of a new slot can complete an earlier slot.
                 return part.slot > self._begun and self._begin(Slot(part.slot))
             case "block_meta":
                 meta = update.block_meta
@@ -245,7 +245,7 @@ class Assembler:
         if said.status in CONFIRMING:
             given = self._given.get(slot, bank_id)
             if given not in {bank_id, UNNAMED}:
-                self._buffer.kill(slot)  # it has another bank, which was the only one then
+                self._buffer.kill(slot)  # the buffered block is of another bank
             self._remember(slot, bank_id)
         banks = self._banks(slot) if self.is_joined else None
         if banks is None:
@@ -258,23 +258,23 @@ class Assembler:
 
     def _kill(self, slot: Slot, bank_id: int | None) -> None:
         """Drop the dead bank of *slot*, or every bank of it if *bank_id* is None."""
-        # Unknown banks are recorded too, so that their later messages are dropped.
+        # Unknown banks are recorded as dropped too, so that their later messages are ignored.
         banks = self._banks(slot) if self.is_joined else None
         if banks is not None:
             banks.kill(bank_id)
-        # A complete block has no bank id, so before a confirmation it may be the dead bank.
+        # Before a confirmation, a block without a bank id may be of the dead bank.
         if bank_id is None or self._given.get(slot, bank_id) in {bank_id, UNNAMED}:
             self._given.pop(slot, None)
             self._buffer.kill(slot)
 
     def _remember(self, slot: Slot, bank_id: int) -> None:
-        """Record the bank of *slot* that is in the buffer or confirmed."""
+        """Record *bank_id* as the bank of *slot* that is buffered or confirmed."""
         self._given[slot] = bank_id
         while len(self._given) > GIVEN_MAX:
             self._given.popitem(last=False)
 
     def _open(self, slot: Slot) -> Banks | None:
-        """Return the banks of *slot* as `_banks` does; drop the first slot of the session."""
+        """Return the banks of *slot*, or None; drop the first slot of the session."""
         if self._closed < 0:
             self._closed = slot
             for each in [each for each in self._slots if each <= slot]:
@@ -282,7 +282,7 @@ class Assembler:
         return self._banks(slot)
 
     def _banks(self, slot: Slot) -> Banks | None:
-        """Return the banks of *slot*, or None if it is buffered or left to the repairer."""
+        """Return the banks of *slot*, or None if the slot is buffered or left to the repairer."""
         if slot <= self._closed and slot not in self._slots:
             return None
         self._slots.setdefault(slot, Banks(self._room))
@@ -303,12 +303,12 @@ class Assembler:
             self._forget(held.pop(0))
 
     def _begin(self, slot: Slot) -> bool:
-        """Record that *slot* has begun, and buffer the slots that are complete now."""
+        """Record that *slot* has begun, and buffer complete slots; return whether there was any."""
         self._begun = max(self._begun, slot)
         return self._close()
 
     def _close(self) -> bool:
-        """Buffer the complete slots below the newest begun one; return whether there was any."""
+        """Buffer the complete slots below the newest begun one; return whether any was complete."""
         whole: list[Whole] = []
         for slot in sorted((each for each in self._slots if each < self._begun), reverse=True):
             banks = self._slots[slot]
@@ -326,7 +326,7 @@ class Assembler:
             size = one.meta.ByteSize() + sum(part.ByteSize() for part in one.parts)
             self._put(one.meta, one.parts, size)
         if whole:
-            # Lower slots without messages were skipped, or are too late.
+            # Empty slots below a buffered one were skipped, or their messages come too late.
             closed = [slot for slot in self._slots if slot <= self._closed]
             for slot in closed:
                 if self._slots[slot].is_empty:
@@ -334,7 +334,7 @@ class Assembler:
         return bool(whole)
 
     def _choose(self, slot: Slot, blockhash: str) -> None:
-        """Confirm the bank of *slot* whose block is *blockhash*, unless one is confirmed."""
+        """Confirm the bank of *slot* whose block is *blockhash*, unless a bank is confirmed."""
         if slot in self._slots:
             self._slots[slot].choose(blockhash)
 

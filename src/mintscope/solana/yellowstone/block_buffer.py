@@ -1,4 +1,4 @@
-"""The newest blocks of a gRPC stream, and a check of the stream."""
+"""The newest blocks of a gRPC stream, and a check that the stream delivers blocks."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class _Held:
 
 
 class BlockBuffer:
-    """Blocks by slot, ascending; the oldest are dropped when there is no room.
+    """Blocks, ascending by slot; the lowest are dropped if there are too many blocks or bytes.
 
     newest      the highest slot so far, -1 before the first
     final       the newest slot that this session has reported as final, -1 for none
@@ -36,16 +36,17 @@ class BlockBuffer:
         self._session_after = Slot(-1)
 
     def add(self, block: Block, size: int) -> bool:
-        """Add *block* of *size* bytes; return whether it was new.
+        """Add *block* of *size* bytes; return whether it was added.
 
-        Blocks that the links of a newer block exclude have died, and are dropped.
+        A block that is not an ancestor of a stored block above it has died: it is dropped, or not
+        added.
         """
         held = self._held.get(block.slot)
         if held is not None and held.block.blockhash == block.blockhash:
             return False
         above = self._above(block.slot)
         if above is not None and not _admits(above, block):
-            return False  # late, and of a dead fork
+            return False  # the block is late, and of a dead fork
         self._drop_between(block)
         self._held[block.slot] = _Held(block, size)
         self._bytes += size
@@ -57,7 +58,7 @@ class BlockBuffer:
         return True
 
     def contradict(self, block: Block) -> None:
-        """Drop the blocks that *block*, received from a node, proves dead."""
+        """Drop the blocks that *block*, which a node has returned, proves to be dead."""
         held = self._held.get(block.slot)
         if held is None or held.block.blockhash != block.blockhash:
             self._drop_between(block)
@@ -68,7 +69,7 @@ class BlockBuffer:
             self._drop(slot)
 
     def begin_session(self) -> None:
-        """Forget which blocks are final, because a new session may be of another server."""
+        """Forget which blocks are final, because the server of a new session may be another one."""
         self.final = Slot(-1)
         self._session_after = self.newest
 
@@ -86,7 +87,7 @@ class BlockBuffer:
         return None if held is None else held.block
 
     def named_as_parent(self, slot: Slot) -> str | None:
-        """Return the hash of *slot* if the next stored block has it as its parent; else None."""
+        """Return the hash of the block at *slot* if the next stored block names it, else None."""
         above = self._above(slot)
         return above.parent_blockhash if above is not None and above.parent_slot == slot else None
 
@@ -96,7 +97,7 @@ class BlockBuffer:
         return above is not None and above.parent_slot < slot
 
     def covers(self, first: Slot, last: Slot) -> list[Slot] | None:
-        """Return the slots with a block from *first* to *last*, or None unless links prove them."""
+        """Return all slots with a block from *first* to *last*; None if no links prove them."""
         slots = [slot for slot in self._held if first <= slot <= last]
         if not slots or slots[-1] != last:
             return None
@@ -118,7 +119,7 @@ class BlockBuffer:
         )
 
     def _drop_between(self, block: Block) -> None:
-        """Drop blocks that cannot be ancestors of *block*."""
+        """Drop the blocks at and below the slot of *block* that it proves to be dead."""
         for slot in [at for at in self._held if block.parent_slot < at <= block.slot]:
             self._drop(slot)
         parent = self._held.get(block.parent_slot)
@@ -140,7 +141,7 @@ SILENT_S: Final = 20.0
 
 
 class StreamWatch:
-    """A check that fails if a stream has delivered no block for SILENT_S."""
+    """A check that fails if the stream has delivered no block for SILENT_S."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""Source of blocks over gRPC, with gaps filled over JSON-RPC."""
+"""A source of blocks that reads a gRPC stream, and requests missing blocks over JSON-RPC."""
 
 import asyncio
 import random
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 MESSAGE_BYTES_MAX: Final = 128 * 1024 * 1024
 WATCHDOG_S: Final = 5.0
 CONNECT_S: Final = 10.0
-# The time limit of a server that sends slots but no block, in multiples of the watchdog time.
+# A session that sends slots but no block ends after this multiple of the watchdog time.
 BARREN_FACTOR: Final = 3
 KEEPALIVE_MS: Final = 10_000
 FILTER: Final = "mintscope"
@@ -41,7 +41,7 @@ OPTIONS: Final = (
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_MS // 2),
 )
-# Status codes of a server that refuses the number of addresses in one filter.
+# Status codes with which a server may refuse the number of addresses in a filter.
 TOO_MANY: Final = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED})
 
 Subscription = grpc.aio.StreamStreamCall[geyser_pb2.SubscribeRequest, geyser_pb2.SubscribeUpdate]
@@ -49,10 +49,11 @@ Subscription = grpc.aio.StreamStreamCall[geyser_pb2.SubscribeRequest, geyser_pb2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeyserEndpoint:
-    """The server of a stream; https means TLS.
+    """The server of a stream; an https URL means TLS.
 
-    x_token   value of the metadata `x-token`, "" for none
-    ca        trusted certificates (PEM): the server's own, or its signers'; None: those of gRPC
+    x_token   the value of the metadata `x-token`; "": none is sent
+    ca        trusted certificates in PEM: that of the server, or of its signers; None: the defaults
+              of gRPC
     """
 
     url: str = field(repr=False)
@@ -61,12 +62,12 @@ class GeyserEndpoint:
 
     @property
     def where(self) -> str:
-        """The host, without the path, which may contain a key."""
+        """The host of the URL, without the path, which may contain a key."""
         return urlsplit(self.url).hostname or "?"
 
 
 class StreamEnded(Exception):
-    """A session has ended; *reason* is one word for the metric."""
+    """A session has ended; *reason* is the label of the metric."""
 
     def __init__(self, reason: str, said: str = "") -> None:
         super().__init__(said or reason)
@@ -74,9 +75,9 @@ class StreamEnded(Exception):
 
 
 class Stream:
-    """Fills *buffer* while `run` runs; ends a session that reports an implausible slot.
+    """Stores the blocks of a stream in *buffer* while `run` runs.
 
-    news      set when the buffer has a new block, or a session ends
+    news      an event, set when the buffer has a new block or a session ends
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
@@ -120,7 +121,7 @@ class Stream:
         self.news.set()
 
     async def run(self) -> None:
-        """Subscribe, and subscribe again after each session, with longer pauses after failures."""
+        """Subscribe again after each session; pause after a failure, longer after each in a row."""
         vain = 0
         resumes = True
         while True:
@@ -139,7 +140,8 @@ class Stream:
                 self.note_end()
             has_served = self.buffer.newest > before
             vain = 0 if has_served else vain + 1
-            # A server may not have earlier slots: then start with new ones, and repair the rest.
+            # A server may have no earlier slots: then begin with new slots, and leave the rest to
+            # the repairer.
             resumes = has_served or since is None
             if vain:
                 backoff_s = min(BACKOFF_S_MAX, BACKOFF_S * 2 ** min(vain - 1, 8))
@@ -170,7 +172,7 @@ class Stream:
         except asyncio.CancelledError as error:
             if _is_asked_to_stop():
                 raise
-            # gRPC also raises it for a call that has ended, which must not end this task.
+            # gRPC also raises this error for an ended call; it must not end this task.
             raise StreamEnded("cancelled", "gRPC cancelled the call") from error
         except (asyncio.InvalidStateError, grpc.aio.UsageError) as error:
             raise StreamEnded("closed", str(error)) from error
@@ -242,7 +244,7 @@ def _metadata(endpoint: GeyserEndpoint) -> tuple[tuple[str, str], ...]:
 
 
 async def ask_version(endpoint: GeyserEndpoint, timeout_s: float) -> str:
-    """Return the version of the server.  Raises StreamEnded without an answer."""
+    """Return the version of the server.  Raises StreamEnded if there is no answer."""
     try:
         async with _channel(endpoint) as channel:
             ask: grpc.aio.UnaryUnaryMultiCallable[
@@ -265,9 +267,9 @@ OWED_SLOTS_MAX: Final = 10_000
 
 
 class StreamedNode:
-    """The blocks of *stream*, with missing ones from *repairer*.
+    """A node that returns blocks of *stream*, and requests missing ones from *repairer*.
 
-    The poller proves the chain by its links, so an error here costs a request, but no block.
+    The poller proves the chain by its links, so a wrong answer costs a request, but never a block.
     """
 
     def __init__(
@@ -284,7 +286,7 @@ class StreamedNode:
         self._failing_since_s: dict[Slot, float] = {}
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*; if it has not changed, wait briefly."""
+        """Return the newest block at *commitment*; wait briefly for a newer confirmed one."""
         if commitment is Commitment.FINALIZED:
             final = self._buffer.final
             if self._stream.is_live and final >= 0:
@@ -300,7 +302,7 @@ class StreamedNode:
         return Head(self._reported, None)
 
     async def _repaired_final(self) -> Head:
-        """Return the newest final block of the repairer, cached for a moment."""
+        """Return the newest final block of the repairer, cached for FAST_EVERY_S."""
         now_s = self._clock.monotonic_s()
         if self._final is None or now_s - self._final[0] >= FAST_EVERY_S:
             self._final = now_s, await self._repairer.head(Commitment.FINALIZED)
@@ -325,7 +327,7 @@ class StreamedNode:
         return await self._repairer.genesis_hash()
 
     async def pace(self) -> Pace | None:
-        """Return the pace of the chain; None if the repairer does not know."""
+        """Return the pace of the chain; None if the repairer does not know it."""
         return await self._repairer.pace()
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
@@ -340,7 +342,8 @@ class StreamedNode:
     ) -> Block | Missing:
         """Return the block at *slot* from the stream, or from the repairer if the stream lacks it.
 
-        A block counts as purged if requests for it fail for `gap_after_s`.
+        A block counts as purged if the stream is live and requests for the block fail for
+        `gap_after_s`.
         """
         held = self._buffer.block(slot)
         if held is not None:
@@ -360,7 +363,7 @@ class StreamedNode:
         return answer
 
     def _is_given_up(self, slot: Slot) -> bool:
-        """Return whether the stream is live, but requests for *slot* fail for `gap_after_s`."""
+        """Return whether the stream is live, but requests for *slot* failed for `gap_after_s`."""
         now_s = self._clock.monotonic_s()
         if len(self._failing_since_s) >= OWED_SLOTS_MAX:
             self._failing_since_s.clear()
@@ -387,12 +390,12 @@ FINALITY_EVERY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class GeyserSource:
-    """A Source that polls a stream, which answers faster than a node.
+    """A source that polls a stream, which has new blocks sooner than a node.
 
     endpoints   servers in order of preference
-    programs    addresses of the programs whose transactions are requested
+    programs    addresses of programs: the stream sends transactions that contain one
     meter       measures the delay of finality
-    watch       checks that the stream delivers blocks; None: no check
+    watch       a check that the stream delivers blocks; None: nothing checks it
     """
 
     endpoints: Sequence[GeyserEndpoint]
@@ -408,7 +411,7 @@ class GeyserSource:
     watch: StreamWatch | None = None
 
     async def genesis_hash(self) -> str | None:
-        """Return the repairer's genesis hash, None if it refuses; wait while it is unreachable."""
+        """Return the repairer's genesis hash; None if it refuses.  Wait while it is unreachable."""
         return await Poller(self.repairer, self.polling, clock=self.clock).genesis_hash()
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:

@@ -1,4 +1,4 @@
-"""Transactions of a gRPC stream, and a check for plausible slots."""
+"""Transactions of a gRPC stream, and a check that its slots are plausible."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ LOGGED_KEYS: Final = frozenset(b58decode(one.encode()) for one in LOGGED_PROGRAM
 
 
 class ProtobufTransactions(msgspec.Struct, frozen=True):
-    """The transactions of one block, each in the form of the stream."""
+    """The transactions of one block, each as a message of the stream."""
 
     entries: Sequence[geyser_pb2.SubscribeUpdateTransactionInfo]
 
@@ -39,7 +39,7 @@ class ProtobufTransactions(msgspec.Struct, frozen=True):
 def read_info(
     entry: geyser_pb2.SubscribeUpdateTransactionInfo,
 ) -> transaction.Transaction | transaction.UnreadableTransaction | None:
-    """Return the transaction, or None if it failed or called no program.  Never raises."""
+    """Return the transaction of *entry*; None if it failed or cannot have a swap.  Never raises."""
     if entry.is_vote:
         return None
     if not entry.HasField("meta"):
@@ -114,14 +114,14 @@ def _name(signature: bytes) -> Signature | None:
     return Signature(b58encode(signature).decode()) if len(signature) == SIGNATURE_BYTES else None
 
 
-ASK_S: Final = 2.0  # time limit of the node for an answer
+ASK_S: Final = 2.0  # time limit for the answer of the node
 AHEAD_MAX: Final = 1_000  # in slots; no two nodes are so far apart
 SLOTS_PER_S: Final = 50  # more than any cluster produces
 ABSURD: Final = 2**53  # more than JSON-RPC can express
 
 
 class PlausibleSlots:
-    """Bounds the slots of a session by the head of *node* at its start and the time since."""
+    """Limits the slots of a session by the head of *node* at the start, and the time since then."""
 
     def __init__(self, node: Node, clock: Clock) -> None:
         self._node = node
@@ -130,7 +130,7 @@ class PlausibleSlots:
         self._asked_at_s = 0.0
 
     async def ask(self) -> None:
-        """Request the head of *node*; without an answer keep the last one."""
+        """Request the head of *node*; without an answer, keep the last head."""
         try:
             async with asyncio.timeout(ASK_S):
                 head = (await self._node.head(Commitment.CONFIRMED)).slot
