@@ -52,6 +52,8 @@ async def test_the_limit_of_a_control_group_counts(
     monkeypatch.setattr(machine, "GROUPS", tmp_path)
     monkeypatch.setattr(machine, "GROUP_OF_PROCESS", own)
     assert memory_free_share() == pytest.approx(0.08)
+    (group / "memory.current").write_text("1060\n")
+    assert memory_free_share() == 0
     (group / "memory.max").write_text("max\n")
     share = memory_free_share()
     assert share is not None

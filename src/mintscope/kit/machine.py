@@ -104,7 +104,8 @@ def memory_free_share() -> float | None:
     Returns None if this machine does not report it.
     """
     try:
-        return _free_of_group() or _free_of_machine(MEMORY.read_text())
+        share = _free_of_group()
+        return _free_of_machine(MEMORY.read_text()) if share is None else share
     except (OSError, ValueError, KeyError, StopIteration):
         return None
 
