@@ -16,7 +16,7 @@ from mintscope.solana.transaction import Instruction
 BATCH: Final = 0xFF
 FIRST_BYTE: Final = bytes([BATCH])
 HEADER_SIZE: Final = 2
-# A call has at most 10 KiB of data; the shortest instruction takes a header and a byte.
+# A call has at most 10 KiB of data; the shortest instruction takes a header and a byte of data.
 INSTRUCTIONS_MAX: Final = 10_240 // (HEADER_SIZE + 1)
 
 
@@ -28,13 +28,13 @@ def expand(tokens: list[Instruction], opened: Opened | None = None) -> list[Inst
     """Return *tokens*, of the token programs, with each batch replaced by its instructions.
 
     Without a batch, which is usual, the result is *tokens* itself.  All data are bytes afterwards.
-    A batch in *opened* is replaced by the same objects as before.
+    A batch that is in *opened* already is replaced by the same objects as before.
     Raises Unreadable for a batch that is incomplete or lacks accounts, and for data that is not
     base58.
     """
     has_batch = False
     try:
-        for token in tokens:  # `data_of` inline, because the calls would dominate
+        for token in tokens:  # `data_of` is inlined: calls would take most of the time
             data = token.data
             if isinstance(data, str):
                 is_short = len(data) <= SHORT_MAX
@@ -76,7 +76,7 @@ def expand_readable(tokens: list[Instruction], opened: Opened) -> list[Instructi
 def _unpack(batch: Instruction, found: list[Instruction]) -> None:
     """Add to *found* the instructions of *batch*, including those of nested batches.
 
-    The recursion ends, because a nested batch has at most 255 bytes, and at most 84 more levels.
+    The depth is limited: a nested batch has at most 255 bytes, and so at most 84 levels below it.
     """
     data = data_of(batch)
     accounts = batch.accounts

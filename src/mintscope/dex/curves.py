@@ -2,12 +2,12 @@
 
 A buyer pays by a transfer of lamports.  A program takes lamports out of its own account without a
 transfer, so only the balances of the transaction show the payment of a sale: the balance before,
-plus transfers, minus the balance after.  The sum belongs to the sale if no other call could take
-lamports from the account.
+plus transfers, minus the balance after.  This amount is the payment of the sale if no other call
+could take lamports from the account.
 
 LaunchLab: the event has the reserve of the curve, a part of which is in the vault.  The other part,
-the virtual reserve, is chosen by the creator of the token, and could be any amount, so it counts up
-to a limit near the virtual reserve of a common curve, that of pump.fun.
+the virtual reserve, can be any amount that the creator of the token chose, so only a part of it
+counts: at most an amount near the virtual reserve of the curves of pump.fun.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import DOLLARS, WSOL
 from mintscope.solana.transaction import Instruction
 
-# buy, buy_exact_out, buy_with_be_authority: these take no lamports without a transfer.
+# buy, buy_exact_out, buy_with_be_authority: these instructions take lamports only by transfer.
 BUYS: Final = frozenset(
     map(bytes.fromhex, ("66063d1201daebea", "18d3742869039938", "4f4dabed9d31ebc6"))
 )
@@ -39,10 +39,11 @@ RETURNING: Final = frozenset({b"\x09", b"\x26", b"\x2d"})
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of *call* with the curve of its leg, or, without a leg, from transfers.
+    """Return the swap of *call* with the curve in *legs*; without legs, the swap in its transfers.
 
-    Raises Unreadable, with SHARED_LAMPORTS if another call may have taken lamports from the curve,
-    and with NO_MOVEMENT if the curve did not exchange two mints.
+    Raises Unreadable: with SHARED_LAMPORTS if another instruction may have taken lamports from the
+    curve, or a token program has paid some to it; with NO_MOVEMENT if the curve did not exchange
+    two mints.
     """
     if not legs:
         return read_closed(call, legs, token_accounts)
@@ -74,7 +75,10 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 
 
 def _paid(call: Call, account: int, token_accounts: TokenAccounts) -> int:
-    """Return the lamports that left *account* without a transfer.  Raises Unreadable."""
+    """Return the lamports that left *account* without a transfer.
+
+    Raises Unreadable if there are none, or if other instructions may account for them.
+    """
     others = [
         one
         for one in token_accounts.instructions(call.instruction.program_id_index)
@@ -113,7 +117,7 @@ def _returns(instruction: Instruction, account: int) -> bool:
 def sent_to(account: int, instruction: Instruction) -> int:
     """Return the lamports that *instruction* of the system program adds to *account*.
 
-    Raises Unreadable if it is cut short.
+    Negative if *account* pays.  Raises Unreadable if *instruction* is cut short.
     """
     data = data_of(instruction)
     accounts = instruction.accounts
@@ -121,11 +125,11 @@ def sent_to(account: int, instruction: Instruction) -> int:
     if kind in (CREATE, TRANSFER):
         at = LAMPORTS_AT
         target = 1
-    elif kind == CREATE_SEEDED:  # after the base and the seed, whose length is a u64
+    elif kind == CREATE_SEEDED:  # lamports follow base, length of seed (u64), seed
         size = int.from_bytes(data[36:44], "little")
         at = 44 + size
         target = 1
-    elif kind == TRANSFER_SEEDED:  # the base is between
+    elif kind == TRANSFER_SEEDED:  # account 1 is the base
         at = LAMPORTS_AT
         target = 2
     else:
@@ -140,17 +144,18 @@ def sent_to(account: int, instruction: Instruction) -> int:
 
 VIRTUAL_QUOTE: Final = 48
 REAL_QUOTE_AFTER: Final = 80
-RESERVE_MAX: Final = 10**18  # raw units: more than there are of any quote
-VIRTUAL_SOL_MAX: Final = 40 * 10**9  # lamports; the common curve has 30 SOL
+RESERVE_MAX: Final = 10**18  # raw units; no quote has so many
+VIRTUAL_SOL_MAX: Final = 40 * 10**9  # lamports; curves of pump.fun have 30 SOL
 VIRTUAL_DOLLARS_MAX: Final = 6_000 * 10**6
 # buy_exact_in, buy_exact_out
 LAUNCHLAB_BUYS: Final = frozenset(map(bytes.fromhex, ("faea0d7bd59c13ec", "18d3742869039938")))
 
 
 def launchlab_read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of *call* from its transfers, with its curve's reserve, virtual included.
+    """Return the swap in the transfers of *call*, with the reserve of its curve.
 
-    Raises Unreadable if the transfers are not one swap.
+    The reserve is the real one plus the counted part of the virtual one; without an event, only
+    what the vault holds.  Raises Unreadable if the transfers are not one swap.
     """
     swaps = transfers.read(call, legs, token_accounts)
     if len(swaps) != 1:
@@ -164,7 +169,10 @@ def launchlab_read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccou
 
 
 def _reserve(call: Call, quote: Mint) -> int | None:
-    """Return the *quote* reserve of the curve after the trade; None without its event."""
+    """Return the reserve of the curve after the trade, in raw units of *quote*.
+
+    The virtual part counts up to `_virtual_max`.  None if *call* has no event.
+    """
     for data, _ in events.published(call):
         virtual = min(events.u64(data, VIRTUAL_QUOTE), _virtual_max(quote))
         reserve = virtual + events.u64(data, REAL_QUOTE_AFTER)
@@ -173,7 +181,7 @@ def _reserve(call: Call, quote: Mint) -> int | None:
 
 
 def _virtual_max(quote: Mint) -> int:
-    """Return the part of a virtual reserve of *quote* that is counted, in raw units."""
+    """Return the largest virtual reserve that counts, in raw units of *quote*."""
     if quote == WSOL:
         return VIRTUAL_SOL_MAX
     return VIRTUAL_DOLLARS_MAX if quote in DOLLARS else 0

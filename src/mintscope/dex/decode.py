@@ -1,8 +1,7 @@
-"""Decoding of transactions to swaps: any bytes give swaps, or a reason why not.
+"""Decodes transactions to swaps; for a transaction that cannot be read, gives the reason.
 
-A swap is a call of a DEX by an instruction that swaps, after which a pool has received one mint and
-paid another.  Failed transactions, liquidity changes, token creations, tips and commissions are not
-swaps.
+A swap is a call of a swap instruction of a DEX in which a pool received one mint and paid another.
+Failed transactions, liquidity changes, token creations, tips and commissions are not swaps.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,12 +40,12 @@ from mintscope.solana.transaction import Instruction, Transaction, UnreadableTra
 #
 # A transfer belongs to the innermost DEX above it.  Directly below a router it belongs to no call,
 # because it is a commission, a tip or a deposit of the user.  Calls of programs that are not in the
-# table count too, unless a listed DEX made them: `recognition` decides whether they exchanged.
-# Below a transfer of Token-2022 runs the hook of its mint, whose transfers belong to no call.
+# table are traced too, unless a listed DEX made them: `recognition` decides whether they exchanged.
+# A transfer of Token-2022 may call the hook of its mint; transfers of the hook belong to no call.
 
 
 class Native:
-    """A program that is no DEX, whose instructions the trace assigns to calls."""
+    """A program that is not a DEX, but whose instructions have a role in the trace."""
 
     __slots__ = ()
 
@@ -57,7 +56,8 @@ LAMPORTS = Native()
 IGNORED = Native()
 NATIVES: Final = {SPL: TOKEN, SPL_2022: TOKEN_2022, SYSTEM: LAMPORTS, ASSOCIATED: IGNORED}
 
-# Heights for data without them: a DEX is called from the top, and all else belongs to it.
+# Heights (depths of calls) for data without them: a DEX counts as called by the top-level
+# instruction, and every other instruction as called by the DEX.
 TOP = 1
 CALLED = 2
 MOVING = 3
@@ -101,9 +101,11 @@ def calls(
     keys: Sequence[str] | Sequence[bytes],
     by_key: Mapping[Any, Program | Native],
 ) -> list[Call]:
-    """Return every call of a DEX, in order of execution; *by_key* has the roles of *keys*.
+    """Return every call of a DEX or of an unlisted program, in order of execution.
 
-    Raises Unreadable if an instruction has a program outside of the accounts.
+    by_key   the roles by address, in the form of *keys*
+
+    Raises Unreadable if the program of an instruction is not among the accounts.
     """
     found: list[Call] = []
     # A role is looked up at the first instruction of its program: few accounts are programs.
@@ -123,7 +125,7 @@ def calls(
             elif type(role) is Program and role.read is not None:
                 call = Call(role, instruction, position, -1)
                 found.append(call)
-            if below and role is not IGNORED:  # that one calls no DEX
+            if below and role is not IGNORED:  # an ignored program calls no DEX
                 _descend(below, position, (TOP, role, call), roles, keys, by_key, found)
     except IndexError:
         raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT) from None
@@ -131,7 +133,7 @@ def calls(
 
 
 def has_heights(instructions: Sequence[Instruction]) -> bool:
-    """Return whether *instructions*, at least one, record their depth, as since 2023."""
+    """Return whether *instructions*, at least one, have stack heights, recorded since 2023."""
     return instructions[0].stack_height is not None
 
 
@@ -144,7 +146,7 @@ def _descend(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - the hottest lo
     by_key: Mapping[Any, Program | Native],
     found: list[Call],
 ) -> None:
-    """Add to *found* the DEX calls below the top-level instruction *outer*."""
+    """Add to *found* the calls of DEXes and unlisted programs below instruction *outer*."""
     height, program, call = top
     frames = [top]
     for position, instruction in enumerate(instructions):
@@ -165,7 +167,7 @@ def _descend(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - the hottest lo
             if call is not None:
                 call.tokens.append(instruction)
         elif role is None:
-            # Below a listed DEX it is a part of that call; below a transfer it is a hook.
+            # A call by a listed DEX is a part of that DEX's call; a call by a transfer is a hook.
             is_free = call is None or call.program is UNLISTED
             if is_free and program is not TOKEN_2022 and instruction.stack_height is not None:
                 below_router = isinstance(program, Program) and program.read is None
@@ -191,7 +193,7 @@ def _descend(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - the hottest lo
                 call.tokens.append(instruction)
                 call.token_2022 = True
             if instruction.stack_height is not None:
-                # Transfers of the mint's hook, which runs below, are no part of the call.
+                # The hook of the mint runs below; the hook's transfers are no part of the call.
                 height = at
                 program = role
                 call = None
@@ -206,9 +208,9 @@ NO_PROGRAM: Final = "unknown"
 def decode_block(
     transactions: Iterable[Transaction | UnreadableTransaction], roles: Roles = KNOWN
 ) -> Decoded:
-    """Return the swaps of *transactions*, in order; *roles* has the DEX programs.
+    """Decode *transactions* in order; *roles* has the DEX programs.
 
-    Never raises for the content of a transaction: unreadable ones are quarantined.
+    Never raises for the content of a transaction: unreadable transactions are quarantined.
     """
     migrations: list[Swap] = []
     decoded = Decoded([], [], [], migrations)
@@ -220,7 +222,7 @@ def decode_block(
             signature = transaction.signature
             reason = QuarantineReason(transaction.reason)
             decoded.quarantined.append(Quarantined(signature, index, NO_PROGRAM, reason))
-        # Free its memory for the next transaction, which saves 4 % of the time.
+        # Frees the memory for the next transaction, which saves 4 % of the time.
         del transaction
     return decoded
 
@@ -262,7 +264,7 @@ def _recognise(
     token_accounts: TokenAccounts,
     into: Decoded,
 ) -> None:
-    """Store the swaps of unlisted programs in *found*, and record them in *into*."""
+    """Store the swaps of unlisted programs in *found*, and list them in `into.unlisted`."""
     for call, refused in recognise(calls, found, token_accounts):
         address = token_accounts.key(call.instruction.program_id_index)
         missed = _missed(transaction, call, token_accounts, refused)
@@ -290,13 +292,13 @@ def _missed(
 
 
 def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAccounts] | None:
-    """Return the calls of *transaction*, None if it cannot have exchanged tokens.
+    """Return the calls and accounts of *transaction*; None if it cannot have exchanged tokens.
 
-    Raises Unreadable if the outcome was not recorded.
+    Raises Unreadable if the inner instructions were not recorded.
     """
     keys = transaction.keys
     by_key = known.by_key(keys)
-    # Programs are the last of the accounts, so most are found at once from the end.
+    # Programs are the last of the accounts, so a search from the end finds a DEX sooner.
     if known.dexes.isdisjoint(reversed(keys)) and not _may_exchange(transaction, by_key):
         return None
     if transaction.inner is None:
@@ -320,7 +322,7 @@ def _may_exchange(transaction: Transaction, by_key: Mapping[Any, Program | Nativ
 def _calls_unlisted(transaction: Transaction, by_key: Mapping[Any, Program | Native]) -> bool:
     """Return whether an unlisted program has called a token program.
 
-    Also True if an index is beyond the accounts, which the trace reports.
+    Also True if an index is beyond the accounts, an error that the trace then reports.
     """
     keys = transaction.keys
     try:

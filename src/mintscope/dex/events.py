@@ -1,11 +1,11 @@
 """Swaps that programs publish as events, by calling themselves.
 
-An event is e445a52e51cb9a1d, eight bytes that name it, and its fields.  Later versions append
-fields, so the length is not checked.  Layouts belong to a program, because another program may use
-the same name for another event.
+The data of an event are the bytes e445a52e51cb9a1d, 8 bytes for its kind, and its fields.  Later
+versions append fields, so the length is not checked.  Layouts belong to a program, because another
+program may use the same name for another event.
 
-Events confirm the amounts of transfers: if they differ, one of them is not understood.  Only events
-show fees.
+If the amounts of an event and of the transfers differ, the decoder does not understand the call.
+Only events show fees.
 """
 
 import struct
@@ -26,15 +26,19 @@ U64: Final = struct.Struct("<Q").unpack_from
 
 
 class Layout(NamedTuple):
-    """Offsets of u64 fields, counted from the first field.
+    """The layout of a swap event: offsets of its fields in bytes, counted from the first field.
 
-    received   amounts that the pool received, before or after fees: one of them must agree
+    received   amounts that the pool received, before or after fees: one of them must agree with the
+               transfers
     paid       amount that the pool paid
-    aside      share of a referrer, which may leave the pool in either mint with the swap
-    fees       fees that may leave the vault with the swap, all or some of them
+    aside      share of a referrer, which may leave the pool in either mint with the swap; None if
+               the event has no such field
+    fees       fees of which none, some or all may leave the vault with the swap
     pool       address of the pool
-    decides    whether the event has the amounts of the swap even if the transfers differ, because
-               fees stay in the vault
+    decides    whether the amounts of the event count even if the transfers differ, because fees
+               stay in the vault
+
+    Amounts are u64.
     """
 
     received: tuple[int, ...]
@@ -68,12 +72,14 @@ LAYOUTS: Final = {
 
 
 class FeeLayout(NamedTuple):
-    """Fees in an event: each is basis points and an amount, two u64.
+    """The fees in an event; each is a rate in basis points and an amount, two u64.
 
-    fields     from the first byte: the basis points of protocol and liquidity, then the basis
-               points and the amount of the creator
+    fields     reads the event from its first byte: the rates of protocol and liquidity providers
+               (of a curve: only the protocol), then the rate and the amount of the creator's fee
     cashback   offset, in newer events, of the fee that the trader can claim later instead of the
-               creator; from the first byte, or from the end of the string at *text*
+               creator; counted from the first byte, or, if *text* is given, from the end of the
+               string
+    text       offset of the string before *cashback*; None if there is no such string
     """
 
     fields: struct.Struct
@@ -94,11 +100,11 @@ FEE_BPS_MAX: Final = 10_000
 # LaunchLab    tokens sold / tokens to be sold
 # Meteora DBC  quote in the curve / quote at which it migrates
 
-WHOLE: Final = 1_000_000  # the full way, in millionths
+WHOLE: Final = 1_000_000  # complete, in millionths
 INITIAL_TOKENS: Final = 793_100_000_000_000  # raw units of 6 decimals
 TOKENS_LEFT: Final = struct.Struct("<129xQ")
-TOKENS_SOLD: Final = struct.Struct("<48xQ32xQ")  # after the number to be sold
-QUOTE_HELD: Final = struct.Struct("<171xQQ")  # before the quote at which it migrates
+TOKENS_SOLD: Final = struct.Struct("<48xQ32xQ")  # tokens to be sold, tokens sold
+QUOTE_HELD: Final = struct.Struct("<171xQQ")  # quote held, quote at which the curve migrates
 
 
 def _of_pumpfun(event: bytes) -> int | None:
@@ -123,12 +129,12 @@ def _of_dbc(event: bytes) -> int | None:
 
 
 def _progress(done: int, whole: int) -> int | None:
-    """Return the part of *whole* that is *done*, 0 to WHOLE."""
+    """Return *done* as a part of *whole*, from 0 to WHOLE; None if *whole* is 0."""
     return max(0, min(WHOLE, done * WHOLE // whole)) if whole else None
 
 
 class Report(NamedTuple):
-    """The readers of an event that shows more than amounts; None for each value that it lacks."""
+    """How to read progress and fee from an event; None for a value that the event does not show."""
 
     progress: Callable[[bytes], int | None] | None = None
     fee: FeeLayout | None = None
@@ -159,10 +165,11 @@ NOTHING: Final = (None, None)
 
 
 def reported(call: Call) -> tuple[int | None, int | None]:
-    """Return the progress of a curve and the fee in the event of *call*, a program of REPORTS.
+    """Return the progress of the curve and the fee, as the event of *call* shows them.
 
-    The progress is 0 to WHOLE.  The fee is 0 to FEE_BPS_MAX, the basis points of the quote that the
-    trader paid.  Either is None if the event does not show it.
+    The program of *call* must be in REPORTS.  The progress is 0 to WHOLE.  The fee that the trader
+    paid is 0 to FEE_BPS_MAX, in basis points of the quote.  Either is None if the event does not
+    show it.
     """
     reports = REPORTS[call.program.name]
     for instruction in call.events:
@@ -183,7 +190,7 @@ def _fee(event: bytes, layout: FeeLayout) -> int | None:
     if size < fields.size:
         return None
     *rates, amount = fields.unpack_from(event)
-    if not amount:  # amounts are rounded up, so without an amount the rate is not paid
+    if not amount:  # amounts are rounded up: an amount of 0 means no fee
         rates.pop()
     total = sum(rates)
     if text is not None:
@@ -228,7 +235,7 @@ def _compare(event: bytes, layout: Layout, swap: Swap) -> None:
         raise Unreadable(QuarantineReason.TRUNCATED_EVENT) from None
     if agrees and lost in (paid, paid + aside):
         return
-    # Older events are shorter.
+    # Older events lack the last of these fields.
     fees = [u64(event, at) for at in layout.fees if FIELDS_AT + at + 8 <= len(event)]
     if not agrees or lost - paid not in _sums(fees):
         raise Unreadable(QuarantineReason.EVENT_DISAGREES)
@@ -255,7 +262,10 @@ def published(call: Call) -> Iterator[tuple[bytes, Layout]]:
 
 
 def u64(event: bytes, at: int) -> int:
-    """Return the field at offset *at* of *event*."""
+    """Return the u64 in *event* at offset *at*, counted from the first field.
+
+    Raises Unreadable if *event* is too short.
+    """
     try:
         (field,) = U64(event, FIELDS_AT + at)
     except struct.error:

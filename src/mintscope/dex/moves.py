@@ -4,8 +4,8 @@ Wrapped SOL that leaves its account as lamports (CloseAccount, UnwrapLamports) c
 WithdrawExcessLamports does not: the token programs refuse it for wrapped SOL, and lamports of other
 accounts are not tokens.
 
-A mint of Token-2022 may withhold a fee of a transfer.  TransferCheckedWithFee names the fee; for
-TransferChecked only the balances show it.
+A mint of Token-2022 may withhold a part of a transfer as a fee.  TransferCheckedWithFee names the
+fee; for TransferChecked only the balances show it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -32,16 +32,17 @@ FEE_AT: Final = 9  # after the amount and the decimals
 SUPPLIED: Final = {b"\x07": (1, 1), b"\x0e": (1, 1), b"\x08": (0, -1), b"\x0f": (0, -1)}
 CLOSE: Final = b"\x09"
 SYNC_NATIVE: Final = b"\x11"
-UNWRAP: Final = b"\x2d"  # UnwrapLamports: then 0 for all, or 1 and an amount u64
+UNWRAP: Final = b"\x2d"  # UnwrapLamports, then 0 (all), or 1 and an amount u64
 UNWRAP_SIZE: Final = 10
 UNWRAPPING: Final = frozenset({CLOSE, UNWRAP})
 MOVING: Final = UNWRAPPING | SHAPES.keys()
 """First bytes of instructions that may change the owner of tokens or wrapped SOL."""
 TOUCHING_LAMPORTS: Final = UNWRAPPING | {SYNC_NATIVE}
 OPENING: Final = frozenset({b"\x01", b"\x10", b"\x12"})  # InitializeAccount, 2 and 3
-# These do not change the amount of an account: those above, Approve, Revoke, SetAuthority, Freeze,
-# Thaw, ApproveChecked, GetAccountDataSize, InitializeImmutableOwner, Reallocate, the extensions
-# MemoTransfer and CpiGuard, HarvestWithheldTokensToMint.
+# These do not change the amount of an account: InitializeAccount (2 and 3), CloseAccount,
+# SyncNative, Approve, Revoke, SetAuthority, Freeze, Thaw, ApproveChecked, GetAccountDataSize,
+# InitializeImmutableOwner, Reallocate, the extensions MemoTransfer and CpiGuard,
+# HarvestWithheldTokensToMint.
 STILL: Final = (
     OPENING
     | {CLOSE, SYNC_NATIVE, b"\x1a\x04"}
@@ -67,8 +68,8 @@ def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C90
     book = token_accounts.book
     keys = token_accounts.keys
     try:
-        for instruction in call.tokens:  # hot: every transfer of a block, so without calls
-            data: Any = instruction.data  # bytes, see Call
+        for instruction in call.tokens:  # hot: every transfer of a block; calls would be slow
+            data: Any = instruction.data  # bytes, see `Call`
             shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
             if shape is None:
                 if data[:1] in TOUCHING_LAMPORTS:
@@ -119,7 +120,7 @@ def _temporary_mint(accounts: Sequence[int], token_accounts: TokenAccounts) -> s
     raise Unreadable(QuarantineReason.UNRESOLVED_MINT)
 
 
-# --- fees that a mint keeps ------------------------------------------------------------------
+# --- fees that mints withhold ----------------------------------------------------------------
 
 
 def _fee(
@@ -136,7 +137,7 @@ def _fee(
     if fee:
         return sent - _arrived(taker, max(sent - fee, 0), token_accounts)
     if fee == 0 or (target and target.owner in token_accounts.signers):
-        return 0  # the amount that a trader receives is in no swap
+        return 0  # no swap uses the amount that a trader receives
     if not token_accounts.is_of(transfer, SPL_2022):
         return 0
     return _withheld(transfer, sent, taker, token_accounts)
@@ -148,10 +149,10 @@ def _named_fee(data: bytes, at: int, size: int) -> int | None:
 
 
 def _arrived(account: int, named: int, token_accounts: TokenAccounts) -> int:
-    """Return the gain of *account* from its only transfer.
+    """Return the raw units that *account* gained by a transfer.
 
-    The balances show it, unless other instructions have touched the account: then it is *named*,
-    the amount minus the named fee.
+    The balances show the gain if only this transfer touched the account.  Otherwise the gain is
+    *named*, the amount sent minus the named fee.
     """
     touched = sum(account in token.accounts for token in token_accounts.token_instructions())
     if touched != 1:
@@ -162,7 +163,7 @@ def _arrived(account: int, named: int, token_accounts: TokenAccounts) -> int:
 
 
 def _withheld(transfer: Instruction, sent: int, account: int, token_accounts: TokenAccounts) -> int:
-    """Return the fee withheld from *transfer* to *account*, judging by the balances; else 0."""
+    """Return the fee withheld from *transfer* to *account*; 0 if the balances do not show a fee."""
     gained = (token_accounts.after(account) or 0) - (token_accounts.before(account) or 0)
     if gained in {0, sent}:  # not recorded, or no fee was withheld
         return 0
@@ -186,7 +187,7 @@ def _withheld(transfer: Instruction, sent: int, account: int, token_accounts: To
 
 
 def _change(token: Instruction, account: int) -> tuple[int, bool] | None:
-    """Return the amount that *token* adds to *account*, and whether an unnamed fee is possible.
+    """Return the amount that *token* adds to *account*, and whether an unnamed fee may reduce it.
 
     None if the instruction is not understood.
     """
@@ -209,7 +210,7 @@ def _change(token: Instruction, account: int) -> tuple[int, bool] | None:
 def _transferred(
     data: bytes, shape: tuple[int, int, int], accounts: Sequence[int], account: int
 ) -> tuple[int, bool]:
-    """Return the amount that *data* adds to *account*, and if an unnamed fee is possible."""
+    """Return the amount that *data* adds to *account*, and whether an unnamed fee may reduce it."""
     size, to, at = shape
     (amount,) = U64(data, at)
     fee = _named_fee(data, at, size)
@@ -220,10 +221,10 @@ def _transferred(
 
 
 def _shares(kept: int, amounts: Sequence[int]) -> Sequence[int]:
-    """Return the part of *kept* for each of *amounts*, which were sent to one account.
+    """Return the part of *kept* withheld from each of *amounts*, which were sent to one account.
 
-    A mint withholds basis points of each amount, rounded up.  If no rate gives *kept*, because fees
-    have a maximum, it is shared in proportion.
+    A mint withholds basis points of each amount, rounded up.  If no rate gives *kept*, because the
+    mint has a maximum fee, *kept* is split in proportion to *amounts*.
     """
     total = sum(amounts)
     lowest = max((kept - len(amounts)) * BPS // total, 0)
@@ -242,9 +243,12 @@ def _shares(kept: int, amounts: Sequence[int]) -> Sequence[int]:
 def _with_wrapped(
     call: Call, others: list[Instruction], found: list[Move], token_accounts: TokenAccounts
 ) -> list[Move]:
-    """Return *found*, the transfers of *call*, and the effects of *others* on wrapped SOL."""
+    """Return *found*, transfers of tokens, with the moves of lamports and of unwrapped SOL added.
+
+    others   instructions that wrap or unwrap SOL
+    """
     if not token_accounts.is_complete:
-        # Only the balances before show the owners of closed accounts.
+        # Only the balances before the transaction show the owners of accounts that it closed.
         token_accounts.complete()
         return moves(call, token_accounts)
     synced = _synced(others)
@@ -265,8 +269,9 @@ def _lamport_moves(
 ) -> Iterator[Move]:
     """Yield the transfers of lamports among *instructions* of the system program.
 
-    Lamports that a trader wraps or receives wrapped count as sent to the owner of the account, all
-    others as sent to the account itself.
+    synced   accounts whose lamports became wrapped SOL.  Lamports sent to such an account count as
+             sent to its owner if the sender or the owner is a signer; all others as sent to the
+             account
     """
     signers = token_accounts.signers
     for instruction in instructions:
@@ -294,10 +299,10 @@ def _unwrapped(
     moved: Sequence[Move],
     token_accounts: TokenAccounts,
 ) -> Iterator[Move]:
-    """Yield the lamports that left accounts of wrapped SOL, except those already in *moved*.
+    """Yield the moves of SOL that was unwrapped to an account of another party than its owner.
 
-    A return to the owner is no move.  SOL that a signer unwraps for another party counts only if
-    that party is in *moved*: otherwise it pays a fee, for example.
+    SOL that a signer unwraps for another party counts only if that party is in *moved*: otherwise
+    the SOL pays a fee, for example.
     """
     parties = {owner for move in moved for owner in move[:PARTIES]}
     for token in tokens:
@@ -318,7 +323,7 @@ def _unwrapped(
 
 
 def _taker(account: int, synced: frozenset[int], token_accounts: TokenAccounts) -> str:
-    """Return the receiver of lamports sent to *account*: its owner if wrapped, else itself."""
+    """Return the receiver of lamports sent to *account*: its owner if in *synced*, else itself."""
     holder = _holder(account, token_accounts) if account in synced else None
     return holder or token_accounts.key(account)
 
@@ -332,7 +337,7 @@ def _holder(account: int, token_accounts: TokenAccounts) -> str | None:
 
 
 def _unwrapped_amount(unwrap: Instruction, account: int, token_accounts: TokenAccounts) -> int:
-    """Return the amount that *unwrap* took from *account*: the named one, else the whole balance.
+    """Return the amount that *unwrap* took from *account*: the amount it names, or all.
 
     The whole balance is the balance before plus all changes until *unwrap*.  The lamports with
     which an account is created are not part of it.
@@ -374,7 +379,7 @@ def _lamports_to(account: int, instruction: Instruction) -> int:
 
 
 def _taken(unwrap: Instruction, account: int, held: int) -> int:
-    """Return the amount that *unwrap* took from *account*, which held *held*."""
+    """Return the amount that *unwrap* took from *account*, whose balance was *held*."""
     if unwrap.accounts[0] != account:
         return 0
     named = _named_amount(unwrap)

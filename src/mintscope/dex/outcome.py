@@ -1,7 +1,7 @@
-"""The results of decoding, and instructions and programs that exchange or do not.
+"""The results of decoding, and lists of instructions and programs that do or do not exchange.
 
-A route over three pools is three swaps; amounts are those that the vaults of the pool received and
-paid.
+A route over three pools is three swaps.  The amounts of a swap are those that the vaults of its
+pool received and paid.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,23 +26,23 @@ class RecognisedBy(StrEnum):
     TRANSFERS = "transfers"
 
 
-BY_TABLE: Final = RecognisedBy.TABLE  # `RecognisedBy.TABLE` takes ten times as long
+BY_TABLE: Final = RecognisedBy.TABLE  # the attribute is ten times as slow to read
 
 
 class Swap(NamedTuple):
-    """An exchange in one pool, in raw integer units of the two mints.
+    """An exchange in one pool, or the migration of a curve to a pool; amounts are raw units.
 
-    Order   (transaction_index, outer, inner, leg) within a block; inner is -1
-            for a top-level instruction, leg counts pools under one instruction
-    Side    in_ is the amount that the pool received, out_ the amount that it paid
+    Order   (transaction_index, outer, inner, leg) within a block; inner is -1 for a top-level
+            instruction, leg counts the pools under one instruction
+    Side    in_ is the mint that the pool received, out_ the mint that it paid
     program the name in the table, or the address of a program that is not in it
     pool    the address that names the pool, or its two vaults, sorted and joined by `+`
-    in_left, out_left   raw units of either mint in the vaults of the pool after the transaction;
-            None if no balance shows them
-    succeeds   the curve that *pool* replaces; None for a swap.  A migration exchanges nothing, and
-            in_mint is the mint of the curve
-    progress   of a curve after the swap, in millionths; None if no event shows it
-    fee_bps    basis points of the quote that the trader paid; None if no event shows them
+    in_left, out_left   raw units of either mint in the vaults of the pool after the transaction,
+                        of some curves including a virtual reserve; None if unknown
+    succeeds   for a migration, the curve that *pool* replaces; None for an exchange.  A migration
+               exchanges nothing, and its in_mint is the mint of the curve
+    progress   the progress of the curve after the swap, in millionths; None if no event shows it
+    fee_bps    the fee that the trader paid, in basis points of the quote; None if no event shows it
     """
 
     signature: Signature
@@ -72,7 +72,7 @@ new_swap: Final[Callable[[tuple[Any, ...]], Swap]] = partial(tuple.__new__, Swap
 
 
 class QuoteKind(StrEnum):
-    """The value of a unit of the quote: one dollar, one SOL, or the price of another token."""
+    """The kind of a quote: a dollar token, wrapped SOL, or another token with its own price."""
 
     USD = "USD"
     SOL = "SOL"
@@ -80,11 +80,11 @@ class QuoteKind(StrEnum):
 
 
 class Oriented(msgspec.Struct, frozen=True, gc=False):
-    """A swap from the view of its base, the mint that is priced: raw amounts and decimals.
+    """A swap of a base, the mint that is priced, against its quote; amounts are raw units.
 
-    quote        a dollar if there is one, else wrapped SOL, else another token
+    quote        the dollar token of the swap, else wrapped SOL, else another token
     is_buy       whether the base left the pool
-    quote_left   raw units of the quote in the vaults of the pool after it; None if unknown
+    quote_left   raw units of the quote in the vaults of the pool after the swap; None if unknown
     """
 
     quote_kind: QuoteKind
@@ -102,23 +102,23 @@ class QuarantineReason(StrEnum):
     """The reason why a transaction, or one call of a DEX in it, could not be read."""
 
     MALFORMED = "malformed"  # not in the form of a transaction
-    NO_META = "no_meta"  # the outcome was not recorded
+    NO_META = "no_meta"  # the outcome of the transaction was not recorded
     UNKNOWN_VERSION = "unknown_version"  # a newer version, whose layout may differ
-    NO_INNER_INSTRUCTIONS = "no_inner_instructions"  # not recorded, so nothing shows what moved
+    NO_INNER_INSTRUCTIONS = "no_inner_instructions"  # the transaction was recorded without them
     UNKNOWN_ACCOUNT = "unknown_account"  # an index beyond the accounts of the transaction
     BAD_BASE58 = "bad_base58"
-    TRUNCATED_INSTRUCTION = "truncated_instruction"  # fewer bytes or accounts than its layout
+    TRUNCATED_INSTRUCTION = "truncated_instruction"  # fewer bytes or accounts than its layout has
     MALFORMED_BATCH = "malformed_batch"  # cut short, or it names more accounts than it has
     TRUNCATED_EVENT = "truncated_event"
-    TRUNCATED_LOG = "truncated_log"  # of a program that shows its fills nowhere else
+    TRUNCATED_LOG = "truncated_log"  # an incomplete log of a program that shows fills only there
     UNRESOLVED_MINT = "unresolved_mint"  # a transfer whose mint is unknown
-    NO_MOVEMENT = "no_movement"  # a swap after which no pool had given one mint for another
-    SHARED_LAMPORTS = "shared_lamports"  # several calls took lamports of one pool
-    UNKNOWN_INSTRUCTION = "unknown_instruction"  # not in the table, and moved one mint for another
+    NO_MOVEMENT = "no_movement"  # a swap in which no pool exchanged two mints
+    SHARED_LAMPORTS = "shared_lamports"  # another call may have changed the pool's lamports
+    UNKNOWN_INSTRUCTION = "unknown_instruction"  # an unlisted instruction that exchanged two mints
     OVERFLOW = "overflow"  # amounts beyond a u64
-    UNKNOWN_EXCHANGE = "unknown_exchange"  # of an unlisted program, in a way not understood
+    UNKNOWN_EXCHANGE = "unknown_exchange"  # an exchange of an unlisted program, not understood
     EVENT_DISAGREES = "event_disagrees"  # its event and its transfers differ
-    DECODER_BUG = "decoder_bug"  # the decoder failed: the log has a trace
+    DECODER_BUG = "decoder_bug"  # the decoder failed; the log has the traceback
 
 
 class Moved(NamedTuple):
@@ -133,10 +133,10 @@ class Quarantined(NamedTuple):
 
     signature   None if it could not be read
     program     the name in the table, or the address of a program that is not in it; "unknown" if
-                no program was reached
+                the error came before any program
     head        the first 8 bytes of an unknown instruction, in hex; else ""
-    moved       the SOL or dollars that were exchanged, if known
-    mints       of the token accounts that the call names
+    moved       the SOL or dollars that the call exchanged; None if unknown
+    mints       the mints of token accounts that the call names, at most 8
     """
 
     signature: Signature | None
@@ -152,6 +152,7 @@ class Unlisted(NamedTuple):
     """A swap of the program at *address*, which the table does not list.
 
     head    the first 8 bytes of its instruction, in hex
+    moved   the SOL or dollars that were exchanged; None if neither was
     """
 
     signature: Signature
@@ -163,8 +164,8 @@ class Unlisted(NamedTuple):
 class Decoded(NamedTuple):
     """The results of one transaction, or of a block, in order.
 
-    unlisted     entries for those of the swaps whose program is not in the table
-    migrations   moves from curves to pools, see `Swap.succeeds`
+    unlisted     an entry for each of the swaps whose program is not in the table
+    migrations   migrations from curves to pools, see `Swap.succeeds`
     """
 
     swaps: list[Swap]
@@ -174,7 +175,7 @@ class Decoded(NamedTuple):
 
 
 class Unreadable(Exception):
-    """A call cannot be read, for *reason*."""
+    """Raised if a call or a transaction cannot be read; *head* and *moved* as in `Quarantined`."""
 
     def __init__(
         self, reason: QuarantineReason, head: str = "", moved: Moved | None = None
@@ -186,7 +187,7 @@ class Unreadable(Exception):
 
 
 def _heads(words: str) -> frozenset[bytes]:
-    """Return the first bytes of Anchor instructions, a hash of the names in *words*."""
+    """Return the first bytes of Anchor instructions, which are hashes of their names, *words*."""
     return frozenset(sha256(f"global:{word}".encode()).digest()[:8] for word in words.split())
 
 
@@ -222,7 +223,7 @@ NO_EXCHANGE_PROGRAMS: Final = frozenset(
         "KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD",  # Kamino Lend
         "So1endDq2YkqhipRh3WViPa8hdiSpxWy6z3Z6tMCpAo",  # Save, once Solend
         "MFv2hWf31Z9kbCa1snEPYctwafyhdvnV7FZnsebVacA",  # marginfi
-        "jupr81YtYssSyPt8jbnGuiWon5f6x9TcDEFxYe3Bdzi",  # Jupiter Lend, its vaults
+        "jupr81YtYssSyPt8jbnGuiWon5f6x9TcDEFxYe3Bdzi",  # the vaults of Jupiter Lend
         "FarmsPZpWu9i7Kky8tPN37rs2TpmMrAZrC7S7vJa91Hr",  # Kamino farms
         "EhhTKczWMGQt46ynNeRX1WfeagwwJd7ufHvCDjRxjo5Q",  # Raydium farms 3
         "9KEPoZmtHUrBbhWN1v1KWLMkkvwY6WLtAVUCPRtRjP4z",  # Raydium farms 5

@@ -11,7 +11,7 @@ from mintscope.dex.outcome import Swap
 from mintscope.dex.token_accounts import TokenAccounts
 from mintscope.solana.transaction import Instruction
 
-# A program emits an event by calling itself with no account but its authority.
+# A program emits an event by calling itself with its event authority as the only account.
 EVENT_ACCOUNTS_MAX: Final = 1
 
 # First bytes, in hex, of Anchor instructions that many programs have.
@@ -23,12 +23,12 @@ SELL: Final = "33e685a4017f83ad"
 
 
 class Leg:
-    """One pool that an instruction trades with, by the positions of its accounts.
+    """One pool with which an instruction trades, as positions among its accounts.
 
-    owners   owners of its vaults
-    pool     the account whose address names it; None: its two vaults name it
-    vaults   its vaults, if their owners are not among the accounts
-    shares   (vault, the account with the pool's shares of it) if pools share their vaults
+    owners   owners of the pool's vaults
+    pool     the account whose address names the pool; None: the two vaults name the pool
+    vaults   the pool's vaults, if their owners are not among the accounts
+    shares   (vault, account with the pool's shares of this vault) if several pools share a vault
     size     minimum number of accounts of the instruction
     """
 
@@ -50,11 +50,11 @@ class Leg:
 
 
 class Migration(NamedTuple):
-    """The accounts of a migration, by their positions.
+    """The accounts of a migration, as positions among the accounts of its instruction.
 
-    mints   the pair, of which the mint that is not SOL migrates
-    curve   the curve that it leaves
-    pool    the address that names the new pool in its swaps
+    mints   the pair of mints; the mint that is not SOL migrates
+    curve   the curve that the mint leaves
+    pool    the account whose address names the new pool in its swaps
     """
 
     mints: tuple[int, ...]
@@ -85,22 +85,24 @@ Reader: TypeAlias = Callable[[Call, tuple[Leg, ...], TokenAccounts], list[Swap]]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Program:
-    """A row of the table.
+    """A program in the table.
 
-    name        as it appears in every swap
-    swaps       first bytes of each swap instruction, and the pools with which it trades; b"" stands
-                for every other instruction of a closed program, which is judged by its transfers
+    name        the name of the program in swaps
+    swaps       the pools with which a swap instruction trades, by its first bytes; b"" stands for
+                every other instruction of a closed program, which is judged by its transfers
     read        returns the swaps of a call; None for a router, which calls other programs to swap
     authority   owner of the vaults of all pools; None if there is no such owner
     proven      whether a recorded transaction was decoded correctly
-    no_swaps    first bytes of instructions whose transfers look like a swap but are none
-    how         source of the amounts, for people
-    migrations  first bytes of the instructions that move a mint from its curve to a pool
-    is_pooled   whether its vaults hold tokens of several markets, or of a wallet, so that they do
-                not show the content of a pool
-    head_size   number of first bytes that identify an instruction: 1 or 8; 0: none
+    no_swaps    first bytes of instructions whose transfers look like a swap but are not one
+    how         the source of the amounts, as text for people
+    migrations  the accounts of a migration from a curve to a pool, by the first bytes of its
+                instruction
+    is_pooled   whether a vault holds tokens of several markets, or of a wallet, so that its balance
+                does not show the reserve of one pool
+    head_size   number of first bytes that identify an instruction: 1 or 8; 0: all are alike
 
-    It is a dataclass, because a negative `isinstance` check of a struct takes twice as long.
+    This is a dataclass, because a negative `isinstance` check of a msgspec struct takes twice as
+    long.
     """
 
     name: str
@@ -116,7 +118,7 @@ class Program:
     head_size: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Compute the size of the heads."""
+        """Compute `head_size`."""
         sizes = {len(head) for head in self.swaps}
         size = 0 if sizes == {0} else 1 if sizes <= {0, 1} else HEAD_SIZE
         object.__setattr__(self, "head_size", size)

@@ -1,8 +1,8 @@
 """The table of programs whose swaps the decoder reads.
 
-A new program needs a row here, and a module if it needs its own reader.  The ids of rows that are
-not `proven` agree between at least two published decoders, but were not tested with a recorded
-transaction.
+A new program needs a row here, and a module if it needs its own reader.  At least two published
+decoders agree on the instructions of rows that are not `proven`, but no recorded transaction was
+decoded to test them.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,8 @@ TABLE: Final[tuple[Program, ...]] = (
     Program(
         "pumpswap",
         "pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA",
-        # The second versions and multi_hop_swap leave fees in the vault: their events decide.
+        # The second versions and multi_hop_swap leave fees in the vault, so their events give the
+        # amounts.
         _swaps(f"{BUY} {SELL} c62e1552b4d9e870", _vaults_of(0)),
         read,
         how="transfers, event agrees",
@@ -71,7 +72,7 @@ TABLE: Final[tuple[Program, ...]] = (
     Program(
         "raydium_clmm",
         "CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK",
-        # The router instruction has any number of pools, at varying positions.
+        # The router instruction has any number of pools, at varying positions among its accounts.
         _swaps(f"{SWAP} {SWAP_V2}", _vaults_of(2)) | _swaps("457d73daf5baf2c4"),
         read,
     ),
@@ -110,7 +111,7 @@ TABLE: Final[tuple[Program, ...]] = (
     Program(
         "meteora_damm_v1",
         "Eo7WjKq67rjJQSZxS6z3YkapzY3eMj6Xy8X5EQVn5UaB",
-        # Each vault of the vault program owns itself; all pools of a mint share one.
+        # Each vault of the vault program owns itself; all pools of a mint share its vault.
         _swaps(SWAP, Leg((3, 4), 0, shares=((5, 9), (6, 10)))),
         read,
     ),
@@ -171,7 +172,7 @@ TABLE: Final[tuple[Program, ...]] = (
     Program(
         "jupiter_rfq",
         "61DFfeTKM7trxYcPQCM78bJ794ddZprZpAwAnLiwTpYH",
-        _swaps(FILL, Leg((1,))),  # the maker is in the place of a pool
+        _swaps(FILL, Leg((1,))),  # the maker stands for a pool
         read,
         is_pooled=True,
     ),

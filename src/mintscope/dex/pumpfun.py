@@ -22,13 +22,13 @@ IS_BUY = 48
 USER = 49
 SOL_RESERVE = 89
 RESERVE_MAX: Final = 10**18  # lamports, more than exist
-TAIL: Final = 250  # after here, strings and lists precede the fields, so offsets vary
+TAIL: Final = 250  # from here on, strings and lists make the offsets of fields vary
 DECIMALS: Final = 6  # of every mint of the program
 TRANSFERS: Final = frozenset({b"\x03", b"\x0c"})  # Transfer, TransferChecked
 
 
 class SwapAccounts(NamedTuple):
-    """Positions of the accounts of a swap instruction."""
+    """The positions of some accounts of a swap instruction; *quote* is None if it is SOL."""
 
     mint: int
     user: int
@@ -37,7 +37,7 @@ class SwapAccounts(NamedTuple):
 
 
 class Parties(NamedTuple):
-    """Addresses of a trade; None for a curve that no account identifies."""
+    """The addresses of a trade; *curve* is None if no account identifies it."""
 
     mint: str
     user: str
@@ -74,10 +74,10 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 
 
 def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap in the event of *call*, for any instruction; empty without an event.
+    """Return the swap in the event of *call*, whatever its instruction; empty without an event.
 
-    The curve is the other owner of the moved tokens.  The quote is a mint of the transaction that
-    the tail of the event names, else SOL.
+    The curve is the other owner of the moved tokens.  The quote is the mint in the transaction
+    whose address is in the tail of the event, or else SOL.
     """
     event = _trade(call) if call.program.name == "pumpfun" else None
     if event is None:
@@ -136,7 +136,7 @@ def _swaps_of_event(
                 call.inner,
                 0,
                 call.program.name,
-                curve or mint,  # a mint has one curve
+                curve or mint,  # a mint has only one curve
                 *received,
                 *paid,
                 signer,
@@ -159,7 +159,10 @@ def _reserve(event: bytes) -> int | None:
 
 
 def _quote_reserve(event: bytes, quote: str) -> int | None:
-    """Return the reserve of a curve in another *quote*, which follows the amount in the tail."""
+    """Return the reserve of a curve whose *quote* is not SOL, in raw units; None if it is missing.
+
+    In the tail of *event*, the quote's address is followed by the amount, then by the reserve.
+    """
     at = event.rfind(base58.decode(quote), FIELDS_AT + TAIL)
     end = at + PUBKEY_BYTES + 16
     if at < 0 or len(event) < end:
@@ -174,9 +177,9 @@ def _public_key(mint: str) -> bytes:
 
 
 def _confirm(call: Call, tokens: int) -> None:
-    """Check that *tokens* moved, if any token moved.
+    """Check that one of the transfers below *call* has the amount *tokens*.
 
-    Raises Unreadable if only other amounts moved.
+    Raises Unreadable if there are transfers, but all have other amounts.
     """
     moved = {
         int.from_bytes(data[1:9], "little")

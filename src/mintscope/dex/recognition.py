@@ -17,12 +17,12 @@ Not exchanges
     Orders, airdrops, loans    one mint moves, or no owner both receives and pays
     Trades between two people  both sides signed
 
-An exchange may pay another party than the one that paid, if one of the two signed.
+The party that receives may differ from the party that pays, if one of the two signed.
 
-Directly below a router, in the table or in ROUTERS, a call needs less evidence: transfers in
-programs that it called count too, and the trader's side is sufficient if the other has no owner.
+Directly below a router, in the table or in ROUTERS, a call needs less evidence: transfers by
+programs that it called count too, and the trader's side is sufficient if no owner has the other.
 
-Other signs of exchanges, which cannot be read safely, are reported: see `dex.unread`.
+Other signs of exchanges cannot be read reliably, so they are only reported: see `dex.unread`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -74,7 +74,7 @@ ROUTERS: Final = {
 
 
 def named(program: str) -> str:
-    """Return the address *program*, with the name of the router if it is one."""
+    """Return the address *program*, after its name if it is a router of ROUTERS."""
     name = ROUTERS.get(program)
     return program if name is None else f"{name} ({program})"
 
@@ -88,8 +88,10 @@ def recognise(
 ) -> Iterator[tuple[Call, Unreadable]]:
     """Store in *found* the swaps of the unlisted programs among *calls*, innermost first.
 
-    found   the swaps of each call, None if it could not be read; it has those of listed programs
-    Yields calls with exchanges that are not understood.
+    found   the swaps of each call, None if the call could not be read; the swaps of listed
+            programs are there before
+
+    Yields each call with an exchange that is not understood, and the error.
     """
     has_moved = False  # whether an inner call has moved tokens
     for number in reversed(range(len(calls))):
@@ -99,7 +101,7 @@ def recognise(
         inside = range(number + 1, _end(calls, number))
         has_exchanged = any(found[n] is None or found[n] for n in inside)
         if has_exchanged and not call.tokens:
-            continue  # it has only called them
+            continue  # only the calls inside it exchanged
         try:
             if has_exchanged:
                 _expect_none_beside(call, token_accounts)
@@ -121,7 +123,7 @@ def recognise(
 
 
 def _expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
-    """Raise Unreadable if *call* itself exchanged, besides its inner calls."""
+    """Raise Unreadable if *call* itself exchanged, in addition to its inner calls."""
     call.tokens = batch.expand(call.tokens, token_accounts.opened)
     if _may_exchange(call) and not _is_no_exchange(call, token_accounts):
         unread.expect_none_beside(call, token_accounts)
@@ -130,7 +132,7 @@ def _expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
 def _recognised(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> list[Swap]:
     """Return the swaps of *call*; its *inner* calls moved tokens but did not exchange.
 
-    Raises Unreadable, with UNKNOWN_EXCHANGE if someone exchanged and no vaults show it.
+    Raises Unreadable, with UNKNOWN_EXCHANGE if a signer exchanged and no vaults show the exchange.
     """
     if call.below_router:
         _take_in(call, inner)
@@ -171,7 +173,7 @@ def _is_below_named(calls: Sequence[Call], number: int, token_accounts: TokenAcc
 
 
 def _is_no_exchange(call: Call, token_accounts: TokenAccounts) -> bool:
-    """Return whether its program or its name shows that *call* is not an exchange."""
+    """Return whether the program or the instruction name of *call* shows that it is no exchange."""
     address = token_accounts.key(call.instruction.program_id_index)
     if address in NO_EXCHANGE_PROGRAMS:
         return True
@@ -181,8 +183,9 @@ def _is_no_exchange(call: Call, token_accounts: TokenAccounts) -> bool:
 def _moving(inner: Iterable[Call], call: Call, token_accounts: TokenAccounts) -> Iterator[Call]:
     """Yield the *inner* calls of unlisted programs that move tokens or lamports for *call*.
 
-    Calls that are no exchange are omitted, but not by name if the name of *call* is of an exchange,
-    because the vault program of a market may call its part a deposit.
+    Calls of programs that do not exchange are omitted.  So are calls whose instruction name is one
+    of NO_EXCHANGES, unless the name of *call* is one of EXCHANGES: the vault program of a market
+    may call its part a deposit.
     """
     for one in inner:
         if one.program is not UNLISTED or not (one.tokens or one.lamports):
@@ -196,7 +199,7 @@ def _moving(inner: Iterable[Call], call: Call, token_accounts: TokenAccounts) ->
 
 
 def _may_exchange(call: Call) -> bool:
-    """Return whether enough moved under *call*, with its batches expanded, for an exchange."""
+    """Return whether enough moves for an exchange are under *call*, whose batches are expanded."""
     moved = len(call.lamports) if call.below_router else 0
     for token in call.tokens:
         head = data_of(token)[:PARTIES]
@@ -248,7 +251,7 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     Raises Unreadable, with UNKNOWN_EXCHANGE if a signer exchanged and no vaults show it.
     """
     token_accounts.complete()
-    # Without lamports, which also pay rent and priority fees.
+    # Without moves of lamports, because lamports also pay rent and priority fees.
     tokens = Call(call.program, call.instruction, call.outer, call.inner, call.tokens)
     tokens.token_2022 = call.token_2022
     moved = moves(tokens, token_accounts)
@@ -260,7 +263,8 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     if sides is None:
         signers = token_accounts.signers
         traded = [exchanges[signer] for signer in signers if signer in exchanges]
-        # Without a signer, at least two parties: one alone may buy for someone else.
+        # If no signer exchanged, a pair of parties is required: a single one may buy for someone
+        # else.
         pairs = () if traded else _mirrored(exchanges, token_accounts)
         traded += [exchanges[trader] for trader, _ in pairs]
         unread.report(call, traded, token_accounts)
@@ -275,7 +279,7 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 def _sides(
     exchanges: dict[str, Exchange], moved: Sequence[Move], token_accounts: TokenAccounts
 ) -> tuple[str, str] | None:
-    """Return the trader and the owner of the vaults; None unless there is one of each."""
+    """Return the trader and the owner of the vaults; None unless there is exactly one of each."""
     signers = token_accounts.signers
     pairs = _mirrored(exchanges, token_accounts)
     signed = [pair for pair in pairs if pair[0] in signers]
@@ -283,7 +287,7 @@ def _sides(
         return signed[0]
     if signed or not pairs:
         return None
-    # The account of a router trades: it pays first, and the vaults pay after it.
+    # No signer traded, but the account of a router: it pays first, and the vaults pay after it.
     first = next(source for source, *_ in moved if source in exchanges)
     mirrored = [pair for pair in pairs if pair[0] == first]
     return mirrored[0] if len(mirrored) == 1 else None
@@ -307,8 +311,9 @@ def _paid_to_another(
 ) -> tuple[str, str] | None:
     """Return the trader and the owner of the vaults if one party paid and another received.
 
-    One of the two signed, and neither moved anything else.  None unless exactly one owner, who did
-    not sign, exchanged, each mint with one party.
+    The trader is the one of the two parties that signed; neither may have moved anything else.
+    None unless exactly one owner exchanged, it did not sign, and it exchanged each mint with one
+    party.
     """
     signers = token_accounts.signers
     if len(exchanges) != 1:

@@ -1,8 +1,8 @@
 """Owners and mints of the token accounts in one transaction.
 
 The balances show every account that exists after the transaction, and so every vault.  A temporary
-account, for wrapped SOL, is known from the instruction that initialised it, or else from the other
-side of its transfers; it is looked up only if needed.
+account, for example for wrapped SOL, is known from the instruction that initialised it, or else
+from the other side of its transfers.  Temporary accounts are looked up only if needed.
 """
 
 from collections.abc import Container, Iterator, Sequence
@@ -32,12 +32,12 @@ MOVING_PROGRAMS: Final = SPL_PROGRAMS | SYSTEM_PROGRAM
 DECIMALS: Final[dict[str, int]] = {WSOL: 9, USDC: 6, USDT: 6}
 
 NAMED_MINTS_MAX: Final = 8
-DIGITS_MAX: Final = 19  # a number of so many digits always fits a u64
+DIGITS_MAX: Final = 19  # a number of up to 19 digits always fits a u64
 
-INITIALIZE_ACCOUNT: Final = frozenset({"2", b"\x01"})  # accounts are account, mint, owner
+INITIALIZE_ACCOUNT: Final = frozenset({"2", b"\x01"})  # its accounts: token account, mint, owner
 INITIALIZE_ACCOUNTS: Final = 3
 INITIALIZE_ACCOUNT_OF: Final = frozenset({b"\x10", b"\x12"})  # the owner is in the data
-CHECKED_DECIMALS_AT: Final = {b"\x0c": 9, b"\x1a": 10}  # and TransferCheckedWithFee
+CHECKED_DECIMALS_AT: Final = {b"\x0c": 9, b"\x1a": 10}  # TransferChecked, TransferCheckedWithFee
 
 
 class Texts(Sequence[str]):
@@ -61,14 +61,15 @@ class Texts(Sequence[str]):
 
 
 class TokenAccounts:
-    """The accounts of one transaction.
+    """The token accounts of one transaction.
 
     keys          the address of each account
-    signers       the fee payer first
-    inner         instructions below each top-level instruction, by its position
+    signers       the addresses of the signers, the fee payer first
+    inner         the instructions below each top-level instruction, by the position of the latter
     is_complete   whether `complete` was called
-    opened        instructions of the expanded batches
-    book          token accounts by index: those that exist at the end, and all after `complete`
+    opened        the instructions of each expanded batch
+    book          the token accounts, by index: those that exist after the transaction, and once
+                  `complete` was called also those that it closed
     """
 
     __slots__ = (
@@ -96,7 +97,7 @@ class TokenAccounts:
         self._parsed_effects: Effects | None = None
         self.opened: Opened = {}
         self.index = transaction.index
-        # Loops, because a comprehension is a call of its own.
+        # Loops, because a comprehension takes longer.
         inner: dict[int, Sequence[Instruction]] = {}
         for called in transaction.inner or ():
             inner[called.index] = called.instructions
@@ -118,7 +119,7 @@ class TokenAccounts:
             raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT) from None
 
     def mints_of(self, accounts: Sequence[int]) -> tuple[Mint, ...]:
-        """Return the first few mints of the token accounts among *accounts*."""
+        """Return up to NAMED_MINTS_MAX mints of the token accounts among *accounts*."""
         balances = filter(None, map(self.book.get, accounts))
         mints = list(dict.fromkeys(balance.mint for balance in balances))[:NAMED_MINTS_MAX]
         try:
@@ -127,12 +128,12 @@ class TokenAccounts:
             return ()
 
     def owner(self, account: int) -> str:
-        """Return the owner of token *account*; its own address if unknown."""
+        """Return the owner of the token account *account*; the account's address if unknown."""
         balance = self.book.get(account)
         return (balance and balance.owner) or self.key(account)
 
     def mint(self, account: int) -> str | None:
-        """Return the mint of token *account*, None if unknown."""
+        """Return the mint of the token account *account*; None if unknown."""
         balance = self.book.get(account)
         return None if balance is None else balance.mint
 
@@ -147,7 +148,7 @@ class TokenAccounts:
         return self._checked_decimals(mint)
 
     def held(self, mint: str, vault: TokenBalance | None) -> tuple[int | None, int | None]:
-        """Return the decimals of *mint* and its raw units in *vault*; None for an unknown one."""
+        """Return the decimals of *mint* and its raw units in *vault*; None for an unknown value."""
         balance = None if vault is None else vault.ui_token_amount
         if vault is None or balance is None:
             return self.decimals(mint), None
@@ -159,7 +160,7 @@ class TokenAccounts:
         return decimals, int(text) if is_number else None
 
     def complete(self) -> None:
-        """Add the accounts that the transaction has closed."""
+        """Add to `book` the accounts that the transaction has closed."""
         if self.is_complete:
             return
         self.is_complete = True
@@ -169,14 +170,14 @@ class TokenAccounts:
             self.book.setdefault(balance.account_index, balance)
 
     def before(self, account: int) -> int | None:
-        """Return the balance of *account* before the transaction; None if it did not exist."""
+        """Return the raw units in *account* before the transaction; None if it did not exist."""
         for balance in self._earlier():
             if balance.account_index == account:
                 return _amount(balance)
         return None
 
     def after(self, account: int) -> int | None:
-        """Return the balance of *account* after the transaction; None if it did not exist."""
+        """Return the raw units in *account* after the transaction; None if it did not exist."""
         for balance in self._transaction.balances:
             if balance.account_index == account:
                 return _amount(balance)
@@ -190,7 +191,7 @@ class TokenAccounts:
         return effects.pre_balances[account], effects.post_balances[account]
 
     def log(self) -> Sequence[str]:
-        """Return the lines of the log; an empty list if it was not recorded."""
+        """Return the lines of the transaction's log; empty if the log was not recorded."""
         return self._effects().log_messages or ()
 
     def _effects(self) -> Effects:
@@ -202,7 +203,7 @@ class TokenAccounts:
         return self._parsed_effects
 
     def instructions(self, program_id_index: int) -> Sequence[Instruction]:
-        """Return every instruction of a program, at any depth, in order of execution."""
+        """Return every instruction of the program, at any depth, in order of execution."""
         return self._run({program_id_index})
 
     def system_instructions(self) -> Sequence[Instruction]:
@@ -212,7 +213,10 @@ class TokenAccounts:
     def vaults_of(
         self, owners: Container[str], one: str, other: str
     ) -> tuple[TokenBalance, TokenBalance] | None:
-        """Return the accounts of *owners* for two mints; None unless they have one of each."""
+        """Return the accounts of *owners* for two mints, *one* and *other*.
+
+        None unless *owners* have exactly these two token accounts.
+        """
         first = second = None
         for balance in self.book.values():
             if balance.owner in owners:
@@ -238,7 +242,7 @@ class TokenAccounts:
         return self._before
 
     def _checked_decimals(self, mint: str) -> int | None:
-        """Return the decimals in a checked transfer of *mint*, if there is one."""
+        """Return the decimals in a checked transfer of *mint*, None if there is none."""
         for token in self.token_instructions():
             if len(token.accounts) > 1 and self.key(token.accounts[1]) == mint:
                 data = base58.decode(token.data)
@@ -259,7 +263,7 @@ class TokenAccounts:
         return self._tokens
 
     def moving_instructions(self) -> Sequence[Instruction]:
-        """Return `token_instructions` and those of the system program, in order of execution."""
+        """Return every instruction of the token programs and the system program, in order."""
         return batch.expand_readable(self._run(self._indices(MOVING_PROGRAMS)), self.opened)
 
     def _indices(self, programs: Container[str | bytes]) -> set[int]:
@@ -277,7 +281,7 @@ class TokenAccounts:
         return found
 
     def _openings(self) -> Iterator[TokenBalance]:
-        """Yield every token account that the transaction initialised."""
+        """Yield every token account that the transaction initialised and `book` lacks."""
         for instruction in self.token_instructions():
             accounts = instruction.accounts
             if not accounts or accounts[0] in self.book:

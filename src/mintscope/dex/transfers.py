@@ -1,7 +1,7 @@
 """Swaps from transfers: the pool is the owner that received one mint and paid another.
 
-Amounts are those of the pool.  If the owner of the vaults is unknown, they are those of the trader,
-in the opposite direction.
+Amounts are those of the pool.  If the owner of the vaults is unknown, the amounts are those of the
+trader, in the opposite direction.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ from mintscope.dex.program import Call, Leg
 from mintscope.dex.token_accounts import TokenAccounts, address
 from mintscope.solana.blocks import WSOL
 
-MINT_TO: Final = frozenset({b"\x07", b"\x0e"})  # and checked
-SUPPLY: Final = frozenset({b"\x07", b"\x08", b"\x0e", b"\x0f"})  # MintTo, Burn, and checked
+MINT_TO: Final = frozenset({b"\x07", b"\x0e"})  # MintTo, MintToChecked
+SUPPLY: Final = frozenset({b"\x07", b"\x08", b"\x0e", b"\x0f"})  # MintTo, Burn, and checked forms
 U64_MAX: Final = 2**64 - 1
 BETWEEN_VAULTS: Final = "+"
 
@@ -38,7 +38,7 @@ Flow: TypeAlias = tuple[int, int, str | None, int]
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return one swap for each pool of *legs*; without legs, one for each pool touched.
+    """Return one swap for each pool of *legs*; without legs, one for each pool in the transfers.
 
     Raises Unreadable if a pool did not give one mint for another.
     """
@@ -61,17 +61,18 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
             swaps.append(_own_part(swap, call, leg, token_accounts) if leg.shares else swap)
         elif not flow or any(flow.values()):
             raise Unreadable(QuarantineReason.NO_MOVEMENT)
-        # else the amounts are 0, and nothing was traded
+        # Otherwise the amounts are 0, and nothing was traded.
     if call.events and not call.token_2022:
-        # A mint with a fee moves less than the program counts, so the two amounts may differ.
+        # If a mint withholds a fee, less arrives than the event says, so the amounts may differ.
         events.verify(call, swaps)
     return swaps
 
 
 def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -> Swap:
-    """Return *swap* with the part of its pool in vaults that several pools share.
+    """Return *swap* with the pool's part of vaults that several pools share as what is left.
 
-    A share is worth one unit of the vault, and slightly more as the vault earns.
+    The part is the number of the pool's shares of a vault.  A share is worth one raw unit of the
+    vault, and slightly more as the vault earns.
     """
     accounts = call.instruction.accounts
     left: dict[str, int | None] = {}
@@ -85,9 +86,9 @@ def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -
 
 
 def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of a program that publishes nothing, if the transfers form one.
+    """Return the swap of a program that publishes no events, if the transfers form a swap.
 
-    One mint in and one out is a swap; if shares were minted or burned, it is not.
+    They do if one mint came in, another went out, and no shares were minted or burned.
     """
     if len(call.tokens) + len(call.lamports) < PARTIES:
         return []
@@ -98,7 +99,7 @@ def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts
     if leg is not None and (leg.owners or leg.vaults):
         owners = _owners(call, leg, token_accounts)
         signers = token_accounts.signers
-        if owners[0] not in signers and owners[-1] not in signers:  # else the layout differs
+        if owners[0] not in signers and owners[-1] not in signers:  # signers own no vaults
             exchange = exchange_of(flow_of(moved, owners))
     trader = None
     if exchange is None:
@@ -134,7 +135,7 @@ def _owners(call: Call, leg: Leg, token_accounts: TokenAccounts) -> tuple[str, .
 
 
 def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
-    """Return the gain of *owners* in each mint."""
+    """Return the raw units of each mint that *owners* gained; negative if they lost some."""
     flow: dict[str, int] = {}
     for source, target, mint, sent, received in moved:
         if source in owners:
@@ -145,9 +146,9 @@ def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
 
 
 def flow_beside(moved: list[Move], owner: str) -> dict[str, int]:
-    """Return the gain of *owner*'s partners in each mint, net of withheld fees.
+    """Return the raw units of each mint that the partners of *owner* gained from it, net of fees.
 
-    Their other transfers are left out.
+    Fees are those that a mint withholds.  Transfers between the partners do not count.
     """
     flow: dict[str, int] = {}
     for source, target, mint, sent, received in moved:
@@ -172,7 +173,7 @@ def exchange_of(flow: dict[str, int]) -> Exchange | None:
 
 
 def exchanges_of(moved: list[Move]) -> dict[str, Exchange]:
-    """Return the exchange of each party that gave one mint for another, by first move."""
+    """Return the exchange of each party that gave one mint for another, ordered by first move."""
     flows: dict[str, dict[str, int]] = {}
     for source, target, mint, sent, received in moved:
         flow = flows.setdefault(source, {})
@@ -187,7 +188,7 @@ def exchanges_of(moved: list[Move]) -> dict[str, Exchange]:
 
 
 def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return one swap for every pool touched, in order; each pool owns its vaults."""
+    """Return one swap for each pool that exchanged, in order; each pool owns its vaults."""
     exchanges = exchanges_of(moved)
     exchanges.pop(_initiator(exchanges, token_accounts), None)
     if not exchanges:
@@ -201,7 +202,7 @@ def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[
 def _opposite(
     call: Call, moved: list[Move], token_accounts: TokenAccounts
 ) -> tuple[str | None, Exchange | None]:
-    """Return the trader, and the exchange of the other side."""
+    """Return the trader, and the exchange of the pool; None for a value that is unknown."""
     exchanges = exchanges_of(moved)
     if not exchanges:
         return None, None
@@ -223,7 +224,7 @@ def _opposite(
 def _is_for_a_fee(
     call: Call, exchange: Exchange, trader: str, token_accounts: TokenAccounts
 ) -> bool:
-    """Return whether the lamports in *exchange* of *trader* are too few for more than a fee."""
+    """Return whether *exchange* of *trader* has so few lamports that they may be a fee."""
     sides = exchange[:PARTIES], exchange[PARTIES:]
     is_small = any(mint == WSOL and amount < LAMPORTS_MIN for mint, amount in sides)
     if not is_small or not call.lamports:
@@ -236,7 +237,8 @@ def _is_for_a_fee(
 def is_pool(party: str, moved: list[Move], token_accounts: TokenAccounts) -> bool:
     """Return whether *party*, the only one that exchanged, is the pool instead of the trader.
 
-    It is if it is no signer, and trades with one, or, without any, received before it paid.
+    A signer is the trader.  Another party is the pool if it traded with a signer; if it traded with
+    no signer, it is the pool if it received before it paid.
     """
     signers = token_accounts.signers
     if party in signers:
@@ -250,7 +252,11 @@ def is_pool(party: str, moved: list[Move], token_accounts: TokenAccounts) -> boo
 
 
 def _initiator(exchanges: dict[str, Exchange], token_accounts: TokenAccounts) -> str:
-    """Return the trader: a signer, else the first payer, when a router trades for its user."""
+    """Return the trader: the first signer in *exchanges*, or else the first payer.
+
+    The first payer is the account of a router that trades for its user.  "" if *exchanges* is
+    empty.
+    """
     for signer in token_accounts.signers:
         if signer in exchanges:
             return signer
@@ -278,9 +284,10 @@ def makes_shares(
 ) -> bool:
     """Return whether *call* was a deposit or a withdrawal, in which shares are minted or burned.
 
-    Tokens of a third mint that are minted for another owner than the *trader* are a fee.
+    Tokens of a third mint are a fee if they are minted for another owner than the trader and the
+    signers.
 
-    trader   None: all signers
+    trader   None if unknown
     """
     traders = token_accounts.signers if trader is None else (trader, *token_accounts.signers)
     for token in call.tokens:
@@ -324,8 +331,9 @@ def swap_of(  # noqa: PLR0913 - where, what and who
     """Return *exchange* as a swap of *call*.
 
     pool      name of the pool; None: its two vaults name it
-    owners    owners of the vaults; empty: anyone but the trader
-    Raises    Unreadable for amounts beyond a u64
+    owners    owners of the vaults; empty: every party except the trader
+
+    Raises Unreadable if an amount exceeds a u64.
     """
     received, gained, paid, lost = exchange
     if gained > U64_MAX or lost > U64_MAX:
@@ -372,9 +380,9 @@ def swap_of(  # noqa: PLR0913 - where, what and who
 
 
 def _pair(vaults: Sequence[int | None], token_accounts: TokenAccounts) -> str:
-    """Return the name of the pool with *vaults*; the owner of one replaces an unknown vault.
+    """Return the name of the pool with *vaults*: their two addresses.
 
-    Raises Unreadable if both are unknown.
+    The owner of the known vault replaces an unknown one.  Raises Unreadable if both are unknown.
     """
     known = [vault for vault in vaults if vault is not None]
     if not known:
@@ -393,11 +401,12 @@ def _vaults(
     owners: tuple[str, ...],
     trader: str,
 ) -> tuple[int | None, int | None]:
-    """Return the two vaults of *call* that moved the largest amount of each mint.
+    """Return the vault that received, and the vault that paid, the most under *call*.
 
     mints     the received and the paid mint
-    owners    owners of the vaults; empty: anyone but the *trader*
-    A vault is None if only accounts of the trader moved its mint.
+    owners    owners of the vaults; empty: every party except *trader*
+
+    A vault is None if no account of these owners moved its mint.
     """
     received, paid = mints
     takers: dict[int, int] = {}
@@ -437,7 +446,7 @@ def _flows(call: Call, token_accounts: TokenAccounts) -> list[Flow]:
             mint = token_accounts.key(accounts[1]) if to > 1 else mint_of(source) or mint_of(target)
             found.append((source, target, mint, U64(data, at)[0]))
         elif data[:1] in UNWRAPPING and mint_of(token.accounts[0]) == WSOL:
-            # The amount does not matter: accounts that pay by transfer are preferred.
+            # An amount of 0, so that accounts that pay by transfer are preferred.
             found.append((token.accounts[0], token.accounts[1], WSOL, 0))
     for instruction in call.lamports:
         data = data_of(instruction)

@@ -1,7 +1,7 @@
 """Unknown instructions of listed programs, and reports of exchanges that cannot be read.
 
 An unknown instruction is read by its swap event, if it has one.  Otherwise an exchange of two mints
-is reported, so that a person can examine it.
+is reported, for a person to examine.
 
 For unlisted programs, transfers may show an exchange without its amounts or vaults:
 
@@ -55,7 +55,7 @@ from mintscope.solana.transaction import Instruction
 
 
 def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps in the events of *call*; empty if nothing was exchanged.
+    """Return the swaps in the events of *call*; empty if it exchanged nothing.
 
     Raises Unreadable for an exchange without an event.
     """
@@ -81,14 +81,14 @@ def expect_no_exchange(call: Call, token_accounts: TokenAccounts) -> None:
 
 
 def moved_of(exchanges: Iterable[Exchange]) -> Moved | None:
-    """Return the largest amount of a dollar, else of SOL, in *exchanges*; None for neither."""
+    """Return the largest amount of a dollar in *exchanges*, else of SOL; None if neither moved."""
     sides = (side for one in exchanges for side in (one[:PARTIES], one[PARTIES:]))
     quotes = [Moved(mint, amount) for mint, amount in sides if mint in DOLLARS or mint == WSOL]
     return max(quotes, key=lambda moved: (moved.quote in DOLLARS, moved.amount), default=None)
 
 
 def moved_by(call: Call, token_accounts: TokenAccounts) -> Moved | None:
-    """Return the SOL or dollars that the unreadable *call* exchanged, None if unknown."""
+    """Return the SOL or dollars that the unreadable *call* exchanged; None if unknown."""
     try:
         moved = moved_of(exchanges_of(moves(call, token_accounts)).values())
         return moved or moved_of(_exchanged(call, token_accounts))
@@ -99,7 +99,7 @@ def moved_by(call: Call, token_accounts: TokenAccounts) -> Moved | None:
 def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     """Return one swap for each swap event of *call*.
 
-    Raises Unreadable if its pool did not exchange two mints, or in other amounts.
+    Raises Unreadable if the pool of an event exchanged no two mints, or other amounts.
     """
     swaps: list[Swap] = []
     published = list(events.published(call))
@@ -125,7 +125,7 @@ def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 
 
 def _exchanged(call: Call, token_accounts: TokenAccounts) -> Sequence[Exchange]:
-    """Return the exchanges of each party under *call*; none if the supply of shares changed."""
+    """Return the exchanges of each party under *call*; none if tokens were minted or burned."""
     return () if changes_supply(call) else tuple(_exchanges(call, token_accounts).values())
 
 
@@ -140,7 +140,7 @@ def _exchanges(call: Call, token_accounts: TokenAccounts) -> Mapping[str, Exchan
     tokens = Call(call.program, call.instruction, call.outer, call.inner, tokens=call.tokens)
     try:
         return exchanges_of(moves(tokens, token_accounts))
-    except Unreadable:  # it is not known whether it was an exchange
+    except Unreadable:  # it is unknown whether *call* exchanged
         return {}
 
 
@@ -148,13 +148,13 @@ TRANSFER_TEXT_MAX: Final = 17
 """The maximum number of base58 digits of the 12 bytes of a transfer."""
 SMALL: Final = 10
 """A party that passes tokens on keeps a smaller part than 1/SMALL of them as its fee."""
-# The system program: CreateAccount, Assign, CreateAccountWithSeed, Allocate.  Their accounts are
-# new, and lamports sent to them are rent.
+# The system program: CreateAccount, Assign, CreateAccountWithSeed, Allocate.  They open accounts;
+# lamports sent to these are rent.
 OPENING: Final = frozenset(bytes([kind, 0, 0, 0]) for kind in (0, 1, 3, 8))
 
 
 def may_exchange(whole: Call, call: Call, token_accounts: TokenAccounts) -> bool:
-    """Return whether the moves under *whole* may be an exchange, by a cheap test.
+    """Return whether the moves under *whole* may be an exchange: a cheap test.
 
     whole   *call*, or `with_inner` of it
     """
@@ -162,7 +162,7 @@ def may_exchange(whole: Call, call: Call, token_accounts: TokenAccounts) -> bool
         return False
     if whole is not call and not _is_of_one_mint(whole.tokens, token_accounts):
         return True
-    # Lamports move, or tokens of a signer, as in a sale.
+    # A single mint may be exchanged for lamports: if lamports moved, or tokens of a signer.
     signers = token_accounts.signers
     return bool(whole.lamports) or any(
         account < len(signers) or token_accounts.owner(account) in signers
@@ -178,7 +178,7 @@ def expect_none(whole: Call, call: Call, token_accounts: TokenAccounts) -> None:
     """
     is_of_two = whole is not call and not _is_of_one_mint(whole.tokens, token_accounts)
     if not (is_of_two or token_accounts.is_complete or _has_lamports(whole, token_accounts)):
-        return  # before the balances are parsed
+        return  # a cheap test, before the balances are parsed
     token_accounts.complete()
     tokens = Call(call.program, call.instruction, call.outer, call.inner, whole.tokens)
     tokens.token_2022 = whole.token_2022
@@ -195,7 +195,7 @@ def expect_none(whole: Call, call: Call, token_accounts: TokenAccounts) -> None:
 
 
 def expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
-    """Raise Unreadable if *call* itself exchanged, besides its inner calls.
+    """Raise Unreadable if *call* itself exchanged, in addition to its inner calls.
 
     Tokens that are passed on are received and paid out again.  If both parties to the transfers of
     *call* also exchanged in all transfers below it, neither has only passed tokens on.
@@ -222,7 +222,7 @@ def expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
 def report(call: Call, traded: Iterable[Exchange], token_accounts: TokenAccounts) -> None:
     """Raise Unreadable, with UNKNOWN_EXCHANGE, if *traded* under *call* are exchanges.
 
-    They are not if shares were minted or burned, or if an NFT was traded.
+    *traded* are no exchanges if shares were minted or burned, or if an NFT was traded.
     """
     traded = [one for one in traded if not is_of_one_piece(one, token_accounts)]
     if traded and not makes_shares(call, traded[0], token_accounts, None):
@@ -235,9 +235,9 @@ def _unknown(call: Call, moved: Moved | None) -> Unreadable:
 
 
 def with_inner(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> Call:
-    """Return *call* with the moves of *inner*; *call* itself unless exactly one program moved.
+    """Return *call* with the moves of *inner*; *call* itself if several programs moved tokens.
 
-    inner   calls of unlisted programs, which did not exchange
+    inner   calls of unlisted programs, which did not exchange; none: *call* itself is returned
     """
     moving = {one.instruction.program_id_index for one in inner if one.tokens}
     if len(inner) == 0 or len(moving) > 1:
@@ -293,7 +293,7 @@ def _moves_tokens(tokens: Sequence[Instruction]) -> bool:
 def _expect_no_lamports(
     call: Call, at: int, mint: str, gain: int, token_accounts: TokenAccounts
 ) -> None:
-    """Raise Unreadable if a signer, whose *mint* balance changed by *gain*, exchanged lamports.
+    """Raise Unreadable if a signer exchanged *gain* of *mint*, negative in a sale, for lamports.
 
     A purchase is paid by transfer; the payment of a sale may be visible only in the balances.
 
@@ -317,7 +317,7 @@ def _expect_no_lamports(
 
 
 def _has_lamports(call: Call, token_accounts: TokenAccounts) -> bool:
-    """Return whether enough lamports moved under *call*, or left an account that it names."""
+    """Return whether enough lamports for an exchange moved under *call*, or left its accounts."""
     least = _least(call)
     transfers = [_transferred(one, token_accounts) for one in call.lamports]
     if any(one[2] >= least for one in transfers if one is not None):
@@ -332,7 +332,10 @@ def _least(call: Call) -> int:
 
 
 def _paid(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
-    """Return the most lamports that *signer* sent to one existing account."""
+    """Return the most lamports that *signer* sent to one account of others.
+
+    Accounts that *call* opens do not count, because lamports sent to them are rent.
+    """
     new: set[int] = set()
     sent: dict[int, int] = {}
     for instruction in call.lamports:
@@ -349,7 +352,7 @@ def _paid(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
 
 
 def _received(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
-    """Return the lamports that others sent to *signer*."""
+    """Return the lamports that parties who did not sign sent to *signer*."""
     transfers = (_transferred(one, token_accounts) for one in call.lamports)
     signers = token_accounts.signers
     return sum(
@@ -362,9 +365,9 @@ def _received(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
 def _transferred(
     instruction: Instruction, token_accounts: TokenAccounts
 ) -> tuple[str, str, int] | None:
-    """Return source, target and lamports of *instruction*, None if it is not a transfer."""
+    """Return source, target and lamports of *instruction*; None if it is not a transfer."""
     if len(instruction.data) > TRANSFER_TEXT_MAX:
-        return None  # without decoding
+        return None  # too long for a transfer
     data = data_of(instruction)
     accounts = instruction.accounts
     is_whole = len(data) >= SYSTEM_TRANSFER_SIZE and len(accounts) >= PARTIES
@@ -375,7 +378,7 @@ def _transferred(
 
 
 def _is_of_signers(account: int, address: str, token_accounts: TokenAccounts) -> bool:
-    """Return whether *account* is a signer, is owned by one, or gets lamports as rent."""
+    """Return whether *account* is a signer, belongs to one, or receives lamports only as rent."""
     mint = token_accounts.mint(account)
     if mint is None:
         return address in token_accounts.signers
@@ -397,7 +400,7 @@ def _taken(call: Call, signer: int, token_accounts: TokenAccounts) -> tuple[int,
     taken_from = -1
     for account in dict.fromkeys(call.instruction.accounts):
         held = token_accounts.lamports(account)
-        if held is None or not held[1]:  # closed: its rent was returned
+        if held is None or not held[1]:  # closed, and its rent returned
             continue
         if account < len(token_accounts.signers) or token_accounts.mint(account) is not None:
             continue

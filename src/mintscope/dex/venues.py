@@ -38,7 +38,7 @@ TAKER_ORDER_AT = 208
 IS_BUY_AT = 216
 LOG_DATA: Final = "Program data: "
 TRUNCATED: Final = "Log truncated"
-WORDS: Final = 3  # of the lines of calls: Program, its address, its action
+WORDS: Final = 3  # of a line about a call: "Program", address, action
 
 
 def manifest_swaps(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
@@ -70,7 +70,7 @@ def manifest_swaps(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccou
     return [
         _swap(call, leg, order, orders[order], token_accounts)
         for leg, order in enumerate(orders)
-        if min(orders[order]) > 0  # else one amount was rounded to 0
+        if min(orders[order]) > 0  # otherwise one amount was rounded to 0
     ]
 
 
@@ -109,7 +109,7 @@ def _swap(
 
 
 def _fills(call: Call, token_accounts: TokenAccounts) -> list[bytes]:
-    """Return the fills of *call* in the log.
+    """Return the data of the fills that *call* logged.
 
     Raises Unreadable, with TRUNCATED_LOG if the log is incomplete.
     """
@@ -168,7 +168,7 @@ def _amount(fill: bytes, at: int) -> int:
 
 
 def _swaps(legs: Sequence[tuple[str, Leg]]) -> dict[bytes, tuple[Leg, ...]]:
-    """Return the leg of each instruction; its first bytes are in hex, separated by spaces."""
+    """Return the leg of each instruction by its first bytes; *legs* has them as hex text."""
     return {bytes.fromhex(head): (leg,) for heads, leg in legs for head in heads.split()}
 
 
@@ -190,8 +190,8 @@ def _venue(  # noqa: PLR0913 - all that tells a venue
     """Return a venue whose swaps are read from transfers.
 
     legs         heads in hex, separated by spaces, and the pool with which they trade
-    any_leg      the pool of all other instructions; None: its two vaults name it
-    only_heads   whether only the heads swap
+    any_leg      the pool with which all other instructions trade; None: its two vaults name it
+    only_heads   whether only instructions with these heads swap
     migrations, is_pooled   see `Program`
     """
     swaps = _swaps(legs)
@@ -204,14 +204,14 @@ def _venue(  # noqa: PLR0913 - all that tells a venue
 
 
 def _curve(name: str, address: str, *legs: tuple[str, Leg]) -> Program:
-    """Return a curve that pays for sales by lamports without a transfer; see `dex.curves`."""
+    """Return a curve that pays for sales in lamports without a transfer; see `dex.curves`."""
     swaps = _swaps(legs) | {b"": ()}
     how = "transfers; of sales the lamports before and after"
     return Program(name, address, swaps, curves.read, proven=False, how=how)
 
 
 def _token_swap(name: str, address: str, *, proven: bool = False) -> Program:
-    """Return a venue with the layout of SPL token-swap, whose swaps mint the owner's fee."""
+    """Return a venue with the layout of SPL token-swap, whose swaps mint a fee for the owner."""
     return _venue(name, address, ("01", Leg((1,), 0)), only_heads=True, proven=proven)
 
 

@@ -12,7 +12,7 @@ The states of a backfill that an administrator requests:
                                        cancelling -> cancelled
 
 The page requests, confirms and cancels; ingest does the rest, one backfill at a time.  Each step is
-one durable statement, so after a kill the next process resumes there.
+one durable statement, so after a kill the next process resumes at that step.
 
 Imported candles change only the indicators of their own timeframe.  They do not divide their volume
 into buys and sells, so they do not count in the pressure.
@@ -60,7 +60,7 @@ from mintscope.solana.blocks import WSOL, Gap, SourceError
 
 
 class BackfillSlot(NamedTuple):
-    """The swaps of one slot, in order; *time* is None if the node does not know it."""
+    """The swaps of one slot, in order; *time* is None if the node does not know the time."""
 
     slot: Slot
     time: UnixS | None
@@ -77,10 +77,13 @@ class BackfillSwaps(NamedTuple):
 
 
 class FoldedBackfill(NamedTuple):
-    """The result of a backfill; a field is None if the mint never traded in it.
+    """The result of a backfill; fields that may be None are None if the mint never traded in it.
 
+    since_slot  the slot before the oldest slot
     time        effective time of the newest slot
-    since_slot  the slot before the oldest one
+    state       the state of the fold; in_sol: the prices in SOL that belong to it
+    last_swap   time of the newest swap
+    standing    the pools after the newest slot
     recent      swaps of the last KEPT_S seconds, oldest first
     """
 
@@ -101,7 +104,7 @@ class Kind(StrEnum):
 
 
 class Stage(StrEnum):
-    """The stage of a backfill; JOINED is the last, unless ingest returns it to READING."""
+    """The stage of a backfill; ingest joins a READY backfill, or returns it to READING."""
 
     READING = "reading"
     READY = "ready"
@@ -111,8 +114,8 @@ class Stage(StrEnum):
 class Cursor(NamedTuple):
     """The progress of listing an address in the current round.
 
-    before   continue with older transactions than this one; None: start with the newest
-    until    the newest transaction that an earlier round has listed
+    before   the oldest transaction listed so far, where the round continues; None: none yet
+    until    the newest transaction that an earlier round listed; None: there was no earlier round
     """
 
     address: str
@@ -121,7 +124,7 @@ class Cursor(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A successful transaction in the list of an address."""
+    """A successful transaction in the list of an address; *time* is None if it is unknown."""
 
     signature: Signature
     slot: Slot
@@ -129,11 +132,13 @@ class Line(NamedTuple):
 
 
 class ListPage(NamedTuple):
-    """Part of the list of an address, newest first.
+    """A part of the list of an address, newest first.
 
-    before   the oldest signature of the page, failed and too new transactions included
-    top      the newest signature that the reader of the list has seen, None without any
-    is_last  whether no older page is needed
+    lines    the successful transactions of the page that are wanted
+    before   the oldest signature of the page, even if that transaction failed or is too new; None
+             if the page is empty
+    top      the newest signature of the round so far; None if there is none
+    is_last  whether the round needs no older page
     """
 
     address: str
@@ -146,7 +151,8 @@ class ListPage(NamedTuple):
 class UnreadTransaction(NamedTuple):
     """A transaction to read.
 
-    is_mixed   whether several lists contain its slot, so that only its block shows the order
+    is_mixed   whether several lists have transactions of its slot, so that only the block shows
+             their order
     """
 
     slot: Slot
@@ -155,7 +161,10 @@ class UnreadTransaction(NamedTuple):
 
 
 class ReadTransaction(NamedTuple):
-    """A requested transaction; *swaps* is None if the node did not return it."""
+    """A requested transaction, at *position* in its block if that was read, else 0.
+
+    swaps   None if the node did not return the transaction
+    """
 
     slot: Slot
     signature: Signature
@@ -168,8 +177,9 @@ class HistoryJob(NamedTuple):
 
     slot      the last slot that was read, None before the end of the first round
     listed    number of listed transactions
-    read      number of those that were read
-    missing   number of those that the node did not return in three attempts; kept after the join
+    read      number of listed transactions that were read
+    missing   number of listed transactions that the node did not return in three attempts; this
+              number is still stored after the join
     """
 
     from_time: UnixS
@@ -180,28 +190,29 @@ class HistoryJob(NamedTuple):
     missing: int
 
     def goes_on(self, from_time: UnixS) -> bool:
-        """Return whether a backfill from *from_time* is the one that is already being read."""
+        """Return whether this backfill is not joined, and begins within a day of *from_time*."""
         return self.stage is not Stage.JOINED and abs(self.from_time - from_time) < DAY_S
 
 
 class BackfillMerge(Protocol):
-    """The merge of a backfill by ingest: between two folds, in one transaction."""
+    """Merges backfills into the log, in the process of ingest: each in one transaction."""
 
     async def join(self) -> Mint | None:
         """Join a finished backfill, and return its mint; None if no backfill can be joined now.
 
         The candles, the state, the price pool and the swaps still in the log become those of a mint
-        that was tracked from the start of the backfill.  A backfill that ends before the oldest
-        slot in the log returns to READING.
+        that was tracked from the start of the backfill.  If the log lacks swaps after a backfill,
+        the backfill returns to READING.
         """
 
 
-# The log keeps the swaps of 15 minutes behind its checkpoint, and the checkpoint may be ahead.
+# The log keeps the swaps of 15 minutes behind its checkpoint, and the checkpoint may be ahead of
+# the end of a backfill.
 KEPT_S: Final = 1_800
 
 
 def concerns(swap: Swap, mint: Mint) -> bool:
-    """Return whether a backfill of *mint* needs *swap*, which trades *mint* or prices SOL."""
+    """Return whether *swap* trades *mint* or prices SOL, so that a backfill of *mint* needs it."""
     seen = oriented(swap)
     return seen is not None and seen.base in (mint, WSOL)
 
@@ -220,7 +231,7 @@ class Backfill:
         self._standing: Standing | None = None
 
     def apply(self, slot: BackfillSlot) -> None:
-        """Price and fold one slot; slots must come in order."""
+        """Price and fold one slot; call this with slots in ascending order."""
         header = self._header(slot)
         if self._since is None:
             self._since = Slot(slot.slot - 1)
@@ -237,7 +248,7 @@ class Backfill:
             self._keep(BackfillSwaps(slot.slot, header.time, own, standing))
 
     def changed(self) -> dict[Timeframe, list[CandleRow]]:
-        """Return the candles touched since the last call, oldest first."""
+        """Return the candles changed since the last call, by timeframe, oldest first."""
         return self._fold.changed()
 
     def folded(self) -> FoldedBackfill | None:
@@ -293,8 +304,8 @@ def decide_again(
 ) -> tuple[list[PricedSwap], Standing | None]:
     """Return the logged *swaps* of one mint and slot, priced again, and the pools after them.
 
-    The price of a swap does not change, but whether it sets the price of the mint, and whether it
-    counts as volume, is decided again.
+    The price of a swap itself does not change.  Whether that price becomes the price of the mint,
+    and whether the swap counts as volume, is decided again.
 
     decided   the pools of the mint before these swaps
     sol_usd   the rate of SOL in the slot, in USD; used only for swaps of SOL itself
@@ -331,7 +342,7 @@ def decide_again(
 
 
 def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> PricedSwap:
-    """Return a logged *swap* without a price; its volume counts if its pool counts."""
+    """Return a logged *swap* without a price, whose volume counts only if its pool does."""
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None or swap.pool is None:
         return swap
@@ -340,7 +351,7 @@ def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> 
 
 
 def _volume(swap: PricedSwap, *, sets: bool) -> int:
-    """Return the volume of a logged *swap*; without evidence, the volume does not change."""
+    """Return the volume of a logged *swap*, in micro-USD; unchanged if the log has no evidence."""
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None:
         return swap.volume
@@ -348,7 +359,7 @@ def _volume(swap: PricedSwap, *, sets: bool) -> int:
 
 
 def _offer(swap: PricedSwap, pool: str, price: tuple[float, float], time: UnixS) -> Offer:
-    """Return the price that a logged *swap* offers, with its evidence or else its volume."""
+    """Return the offer of a logged *swap* at *price*; without evidence, with its volume instead."""
     if swap.evidence is None:
         return Offer(pool, pool, *price, swap.volume, None, time)
     return offer_of(pool, price, swap.evidence, time, is_buy=swap.is_buy)
@@ -359,11 +370,11 @@ ENDED_MAX: Final = 100  # ended backfills that the page still lists
 
 
 class IncompleteBackfill(SourceError):
-    """The node lists transactions but does not return them."""
+    """The node lists transactions that it does not return."""
 
 
 class BackfillIsRead(ValueError):
-    """Another process is reading a backfill; only one can at a time."""
+    """Another process is reading a backfill; only one process can do so at a time."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -413,12 +424,13 @@ class Survey(NamedTuple):
 class BackfillJob(NamedTuple):
     """A backfill that an administrator requested.
 
-    from_time   its start: as requested, then no earlier than the oldest block of the node
-    cost        None before it is estimated
+    from_time   start of the backfill: as requested; from the estimate on, no earlier than the
+                oldest block of the node
+    cost        None before the estimate
     listed      number of listed transactions
-    read        number of those that were read
-    words       why it failed, or why it waits; "" otherwise
-    ended_at    None before the end
+    read        number of listed transactions that were read
+    words       why the backfill failed, or why it waits; "" otherwise
+    ended_at    None before the backfill has ended
     """
 
     ask_id: int
@@ -436,7 +448,7 @@ class BackfillJob(NamedTuple):
 class ImportedCandle(NamedTuple):
     """A candle of a provider.
 
-    bucket   its start, Unix seconds
+    bucket   start of the candle, Unix seconds
     prices   USD per whole token
     volume   micro-USD
     """
@@ -450,11 +462,11 @@ class ImportedCandle(NamedTuple):
 
 
 class CannotImport(ValueError):
-    """The candles cannot be put before those of the mint; the message is for the operator."""
+    """Candles cannot be imported before those of the mint; the message is for the operator."""
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """Counts of imported candles of one timeframe: joined ones, and *waiting* ones."""
+    """The imported candles of a timeframe: provider, and the numbers of joined and waiting ones."""
 
     provider: str
     candles: int
@@ -495,7 +507,7 @@ def waypoints_of(closes: Sequence[tuple[UnixS, float]]) -> list[Waypoint]:
 def continued(state: bytes, timeframe: Timeframe, closes: Sequence[float]) -> bytes:
     """Return *state* with the accumulators of *timeframe*, computed from one series of candles.
 
-    closes   of every candle, imported or not, oldest first; the newest candle is open
+    closes   the closes of all candles, imported or not, oldest first; the newest candle is open
     """
     record = read_state(state)
     frame = record["frames"][0][list(Timeframe).index(timeframe)]
@@ -508,19 +520,19 @@ def continued(state: bytes, timeframe: Timeframe, closes: Sequence[float]) -> by
 
 
 class NotMendable(SourceError):
-    """Another attempt would fail in the same way."""
+    """A gap cannot be mended: another attempt would fail in the same way."""
 
 
 class CallsSpent(SourceError):
-    """The requests of the day are used up."""
+    """All requests of the day are used up."""
 
 
 class MendPlan(NamedTuple):
-    """The schedule of attempts at a gap.
+    """The schedule of attempts to mend a gap.
 
     after_s         seconds from a gap to the first attempt; doubles after each failure
-    attempts_max    failed attempts after which the gap is given up
-    calls_per_day   requests of all attempts in a UTC day; 0: no gap is mended
+    attempts_max    number of failed attempts after which the gap is given up
+    calls_per_day   most requests of all attempts in a UTC day; 0: no gap is mended
     """
 
     after_s: float
@@ -528,7 +540,7 @@ class MendPlan(NamedTuple):
     calls_per_day: int
 
     def pause_ms(self, attempts: int) -> int:
-        """Return the pause after *attempts* failed attempts, 0 for a new gap."""
+        """Return the pause after *attempts* failed attempts; for a new gap *attempts* is 0."""
         return round(self.after_s * SECOND_MS) << attempts
 
 
@@ -537,7 +549,7 @@ class GapMend(NamedTuple):
 
     attempts      number of failed attempts
     next_at       time of the next attempt; None: ingest has not seen the gap yet
-    given_up_at   None unless it is given up
+    given_up_at   the time at which the gap was given up; None if it is not
     words         why the last attempt failed, or why the next one waits; "" otherwise
     """
 

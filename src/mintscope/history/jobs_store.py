@@ -1,4 +1,4 @@
-"""Backfill jobs in SQL."""
+"""Stores backfill jobs in SQL."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ SELECT address, before, until FROM history_address
  ORDER BY kind, address
 """
 
-# A transaction that is in several lists has the position that the list of a pool gives it.
+# A transaction that is in several lists is stored with its position in the list of a pool.
 ADD_LINE: Final = """
 INSERT INTO history_transaction (mint, slot, signature, address, line, time)
 VALUES (?, ?, ?, ?, ?, ?)
@@ -58,7 +58,8 @@ UPDATE history_address
  WHERE mint = :mint AND address = :address
 """
 
-# With one pool and one rate address, the list of each shows the order of its transactions.
+# With one pool and one rate address, no block is needed: each list has its own transactions in
+# order.
 UNREAD: Final = """
 SELECT slot, signature,
        (SELECT count(DISTINCT address) > 1 FROM history_transaction AS other
@@ -135,9 +136,9 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class SqlHistory(SqlStore):
-    """The lists and transactions of backfills that were read, and their fold.
+    """Stores the lists and transactions that a backfill has read, and the result of its fold.
 
-    Raises ServiceUnavailable from every method.
+    Every method raises ServiceUnavailable if the store does not answer.
     """
 
     unavailable = UNAVAILABLE
@@ -157,9 +158,10 @@ class SqlHistory(SqlStore):
         await self._write(work)
 
     async def round(self, mint: Mint, slot: Slot) -> tuple[Slot, Sequence[backfill.Cursor]]:
-        """Return the last slot of the current round, and the cursors that have not ended.
+        """Return the last slot of the current round, and the cursors of incomplete lists.
 
-        A new round ends at *slot*.  Transactions that the node did not return are tried again.
+        If no round is under way, a new one begins, which ends at *slot*.  Transactions that the
+        node did not return are tried again.
         """
 
         def work(db: Database) -> tuple[Slot, Sequence[backfill.Cursor]]:
@@ -173,7 +175,7 @@ class SqlHistory(SqlStore):
         return await self._write(work)
 
     async def listed(self, mint: Mint, page: backfill.ListPage) -> None:
-        """Store a page and the progress of its list; known lines change nothing."""
+        """Store *page* and the progress of its list; a transaction may be stored repeatedly."""
 
         def work(db: Database) -> None:
             at = {"mint": number(db, mint), "address": page.address}
@@ -204,7 +206,7 @@ class SqlHistory(SqlStore):
         ]
 
     async def save(self, mint: Mint, transactions: Sequence[backfill.ReadTransaction]) -> None:
-        """Store the swaps of read transactions, and count an attempt for each."""
+        """Store the swaps of read transactions, and count an attempt to read each."""
 
         def work(db: Database) -> None:
             mint_id = _id(db, mint)
@@ -237,7 +239,7 @@ class SqlHistory(SqlStore):
     async def slots(
         self, mint: Mint, after: Slot, slots_max: int
     ) -> Sequence[backfill.BackfillSlot]:
-        """Return up to *slots_max* read slots above *after*, ascending."""
+        """Return the swaps read in up to *slots_max* slots above *after*, in ascending order."""
 
         def work(db: Database) -> Sequence[backfill.BackfillSlot]:
             bounds = {"mint": _id(db, mint), "after": after, "most": slots_max}
@@ -258,7 +260,7 @@ class SqlHistory(SqlStore):
         await self._write(work)
 
     async def candles(self, mint: Mint, changed: Mapping[Timeframe, Sequence[CandleRow]]) -> None:
-        """Add or replace candles."""
+        """Add the candles *changed* to the result of the fold, or replace them."""
 
         def work(db: Database) -> None:
             mint_id = _id(db, mint)
@@ -304,12 +306,12 @@ class SqlHistory(SqlStore):
         return await self._read(work)
 
     async def filled(self, gap: Gap, at: UnixMs) -> None:
-        """Record that the tokens that traded in *gap* were read again, so that it is closed."""
+        """Close *gap* at the time *at*, because the tokens that traded in it were read again."""
         await self._write(lambda db: db.execute(FILLED, (at, gap.first, gap.last)))
 
 
 def _id(db: Database, mint: Mint) -> int | None:
-    """Return the number of *mint*, None if it has none."""
+    """Return the id of *mint* in the store, None if the store does not have it."""
     found: int | None = db.execute("SELECT id FROM mint WHERE address = ?", (mint,)).get
     return found
 
@@ -340,7 +342,7 @@ NEWEST: Final = f"SELECT {COLUMNS} FROM history_ask ORDER BY id DESC LIMIT ?"  #
 CONFIRM: Final = """
 UPDATE history_ask SET state = 'confirmed' WHERE id = ? AND state = 'estimated' RETURNING mint
 """
-# The reader of a backfill drops it.
+# A backfill that is being read is deleted by the process that reads it.
 CANCEL: Final = """
 UPDATE history_ask
    SET state = CASE WHEN state = 'reading' THEN 'cancelling' ELSE 'cancelled' END,
@@ -376,16 +378,16 @@ DELETE FROM history_ask
 
 
 class SqlBackfillJobs(SqlStore):
-    """Requested backfills, for administrators and for ingest.
+    """Stores requested backfills, for administrators and for ingest.
 
-    Raises ServiceUnavailable from every method.
+    Every method raises ServiceUnavailable if the store does not answer.
     """
 
     unavailable = UNAVAILABLE
     beside = True
 
     async def ask(self, mint: Mint, from_time: UnixS, now: UnixMs) -> bool:
-        """Request a backfill of *mint*; return False if it or OPEN_MAX others have an open one."""
+        """Request a backfill of *mint*; return False if it has an open one, or OPEN_MAX do."""
         values = {"mint": mint, "from_time": from_time, "now": now, "most": backfill.OPEN_MAX}
         return await self._write(lambda db: db.execute(ASK, values).get is not None)
 
@@ -394,7 +396,7 @@ class SqlBackfillJobs(SqlStore):
         return await self._read(lambda db: [_ask(row) for row in db.execute(NEWEST, (limit,))])
 
     async def confirm(self, ask_id: int) -> Mint | None:
-        """Confirm the backfill, and return its mint; None unless it waits for the confirmation."""
+        """Confirm the backfill, and return its mint; None unless it waits for confirmation."""
         return await self._write(lambda db: _mint(db.execute(CONFIRM, (ask_id,)).get))
 
     async def cancel(self, ask_id: int, now: UnixMs) -> Mint | None:
@@ -418,7 +420,7 @@ class SqlBackfillJobs(SqlStore):
         await self._write(lambda db: db.execute(ESTIMATED, values))
 
     async def began(self, ask_id: int, from_time: UnixS) -> bool:
-        """Record that its reading has begun; return False if it was cancelled."""
+        """Record that ingest began to read the backfill; return False if it was cancelled."""
         values = {"id": ask_id, "from_time": from_time}
         return await self._write(lambda db: db.execute(BEGAN, values).get is not None)
 
@@ -430,7 +432,7 @@ class SqlBackfillJobs(SqlStore):
     async def end(
         self, ask_id: int, state: backfill.BackfillState, words: str, now: UnixMs
     ) -> None:
-        """End the backfill in *state*, unless it has ended, and keep the last ENDED_MAX."""
+        """End the backfill in *state*, unless it has ended, and delete older ones."""
 
         def work(db: Database) -> None:
             db.execute(END, {"id": ask_id, "state": state, "words": words, "now": now})

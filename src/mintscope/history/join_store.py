@@ -1,4 +1,4 @@
-"""Merged backfills, imports and mended gaps in SQL."""
+"""Stores imports and attempts to mend gaps in SQL, and merges backfills."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -47,7 +47,7 @@ SELECT timeframe, max(provider), sum(1 - is_waiting), sum(is_waiting)
  GROUP BY timeframe
 """
 
-# Imports of a mint that has its own candles by now.
+# An import of a mint that now has candles of its own.
 WAITING: Final = """
 SELECT mint.id, address, timeframe, state.state
   FROM import_candle JOIN mint ON mint.id = import_candle.mint
@@ -81,7 +81,7 @@ SELECT bucket, close FROM candle WHERE mint = ? AND timeframe = ? AND count > 0 
 
 
 class SqlImports(SqlStore):
-    """Imports of an operator.  Raises ServiceUnavailable from every method."""
+    """Stores candles that an operator imports.  Every method may raise ServiceUnavailable."""
 
     unavailable = UNAVAILABLE
 
@@ -120,9 +120,9 @@ class SqlImports(SqlStore):
 
 
 def join_imported(db: Database) -> Mint | None:
-    """Put the queued candles of one mint before its own, in a transaction; return the mint.
+    """Put the queued candles of one mint before its own, and return the mint.
 
-    None if no queued candles can be used yet.
+    None if no queued candles can be used yet.  Call this in a transaction.
     """
     found = db.execute(WAITING).fetchone()
     if found is None:
@@ -142,7 +142,10 @@ def join_imported(db: Database) -> Mint | None:
 
 
 def add_waypoints(db: Database, mint_id: int, timeframe: Timeframe) -> None:
-    """Replace the waypoints of a mint, all candles of which are stored, in a transaction."""
+    """Replace the waypoints of a mint; all candles of *timeframe* must be stored.
+
+    Call this in a transaction.
+    """
     db.execute("DELETE FROM waypoint WHERE mint = ? AND timeframe = ?", (mint_id, timeframe))
     closes = [(bucket, close) for bucket, close in db.execute(CLOSES, (mint_id, timeframe))]
     rows = ((mint_id, timeframe, *each) for each in backfill.waypoints_of(closes))
@@ -176,7 +179,8 @@ SELECT coalesce(sol_usd_time, time - ?) FROM header
  WHERE is_dead = 0 AND slot <= ? ORDER BY seq DESC LIMIT 1
 """
 
-# A longer backfill may leave less room for imported candles: they are joined before it again.
+# A longer backfill may leave less room for imported candles: they are queued, to be joined before
+# the new first candle.
 KEEP_IMPORTED: Final = """
 INSERT INTO import_candle
 SELECT mint, timeframe, bucket, open, high, low, close, provider_volume, provider FROM candle
@@ -194,7 +198,8 @@ SELECT mint, timeframe, bucket, open, high, low, close, buy_volume, sell_volume,
 """
 NEWEST_BUCKET: Final = "SELECT max(bucket) FROM candle WHERE mint = ? AND timeframe = ?"
 
-# Swaps that the log lacks because the mint was not tracked then, or that are decided differently.
+# Swaps that the log lacks because the mint was not tracked then, or whose price pools were decided
+# differently.
 READ_SWAPS: Final = """
 SELECT seq, mint, swaps, deciding, details FROM history_swap JOIN header USING (slot)
  WHERE mint = ? AND is_dead = 0
@@ -218,7 +223,7 @@ INSERT INTO deciding_pool (mint, deciding) VALUES (?, ?)
 ON CONFLICT (mint) DO UPDATE SET deciding = excluded.deciding
 """
 FOLLOWED_SINCE: Final = "UPDATE mint SET since_slot = ?, since_time = ? WHERE id = ?"
-# Its row stays, so that its start is known; its staged data are deleted.
+# The row of a joined backfill stays, so that its start is known; its staged data are deleted.
 JOINED: Final = """
 UPDATE history_job SET stage = 'joined', state = NULL, deciding = NULL WHERE mint = ?
 """
@@ -317,9 +322,9 @@ class SqlBackfillMerge:
     def _go_on(
         self, db: Database, ready: _Ready, fold: MintFold, decided: Standing | None
     ) -> UnixS | None:
-        """Price the log after the backfill again, and fold its part up to the checkpoint.
+        """Price the swaps logged after the backfill again, and fold those up to the checkpoint.
 
-        Return the time of the newest folded swap, None if there is none.
+        Return the time of the newest folded swap; None if there is none.
         """
         folded_seq: int = db.execute("SELECT folded_seq FROM progress").get
         newest = None
@@ -350,8 +355,8 @@ class SqlBackfillMerge:
 def _meets_the_log(db: Database, ready: _Ready) -> bool:
     """Return whether the log holds all swaps after the backfill, and can price them.
 
-    A rate of SOL depends on the swaps of RATE_WINDOW_S, so the log must begin that long before the
-    last rate of the backfill.
+    A rate of SOL depends on the swaps of the RATE_WINDOW_S seconds before, so the log must begin
+    that long before the last rate of the backfill.
     """
     oldest: int | None = db.execute(OLDEST).get
     rated: int | None = db.execute(RATED_AT, (RATE_AGE_MAX_S, ready.slot)).get
@@ -362,7 +367,7 @@ def _meets_the_log(db: Database, ready: _Ready) -> bool:
 
 COLUMNS: Final = "first, last, reason, attempts, next_at, given_up_at, words"
 SEEN: Final = "UPDATE gap SET next_at = ? WHERE next_at IS NULL AND filled_at IS NULL"
-# Read first, so that the table is written only if there is a new gap.
+# This is read first, so that the table is only written if there is a new gap.
 NEW: Final = "SELECT 1 FROM gap WHERE next_at IS NULL AND filled_at IS NULL LIMIT 1"
 DUE: Final = f"""
 SELECT {COLUMNS} FROM gap
@@ -391,24 +396,24 @@ TAKE_MEND: Final = "UPDATE gap_calls SET calls = calls + ? WHERE day = ?"
 
 
 class SqlGapMends(SqlStore):
-    """Attempts of ingest to mend gaps.  Raises ServiceUnavailable from every method."""
+    """Stores attempts of ingest to mend gaps.  Every method may raise ServiceUnavailable."""
 
     unavailable = UNAVAILABLE
     beside = True
 
     async def due(self, now: UnixMs, first_at: UnixMs) -> backfill.GapMend | None:
-        """Return the oldest open gap that is due, or None; a new gap is due at *first_at*."""
+        """Return the oldest open gap due at *now*, or None; new gaps are due at *first_at*."""
         if await self._read(lambda db: db.execute(NEW).fetchone()) is not None:
             await self._write(lambda db: db.execute(SEEN, (first_at,)))
         row = await self._read(lambda db: db.execute(DUE, (now,)).fetchone())
         return None if row is None else _mend(row)
 
     async def put_off(self, gap: Gap, next_at: UnixMs, words: str) -> None:
-        """Record that *gap* must wait; this does not count as an attempt."""
+        """Record that *gap* must wait until *next_at*; this does not count as an attempt."""
         await self._note(PUT_OFF, gap, next_at, words)
 
     async def failed(self, gap: Gap, next_at: UnixMs, words: str) -> None:
-        """Record a failed attempt."""
+        """Record a failed attempt at *gap*, and the time of the next one."""
         await self._note(FAILED, gap, next_at, words)
 
     async def give_up(self, gap: Gap, at: UnixMs, words: str) -> None:

@@ -1,7 +1,7 @@
-"""Mending of gaps beside ingest: each token that traded in a gap is backfilled again.
+"""Mends gaps beside ingest: each token that traded in a gap is backfilled again.
 
-An attempt reads the blocks of the oldest gap that is due.  The store has the progress after each
-step, so that the next ingest resumes there after a kill.
+An attempt reads the blocks of the oldest gap that is due.  Progress is stored after each step, so
+that after a kill the next ingest resumes at that step.
 """
 
 import asyncio
@@ -26,17 +26,17 @@ from mintscope.market.store.log_writer import SqlTracking
 from mintscope.solana.blocks import WSOL, Gap, SourceError
 from mintscope.solana.pace import WINDOW_S, Pace, PaceMeter
 
-LOOK_S: Final = 5.0  # between two checks for a due gap
+LOOK_S: Final = 5.0  # pause between two checks for a due gap
 JOIN_LOOK_S: Final = 1.0
 JOIN_LOOKS_MAX: Final = 60
 PUT_OFF_S: Final = 60.0
-CALLS_AT_ONCE: Final = 100  # requests taken from the store at a time
+CALLS_AT_ONCE: Final = 100  # requests taken from the daily limit at a time
 BY_HAND: Final = "mintscope gaps fill"
 TOO_NEW: Final = "waits until prices rest on no swap of the gap, and all of that is final"
 ANOTHER: Final = "waits: another backfill is read"
 NOT_JOINED: Final = "waits: a backfill is read, and ingest has not joined it yet"
 SPENT: Final = "waits for tomorrow: the requests of chain.gap_calls_per_day are used up"
-GOES_ON: Final = frozenset({ANOTHER, NOT_JOINED, SPENT})  # after these, the attempt resumes
+GOES_ON: Final = frozenset({ANOTHER, NOT_JOINED, SPENT})  # reasons after which an attempt resumes
 TOO_MUCH: Final = "its blocks take over half of the requests of chain.gap_calls_per_day, {}"
 BUG: Final = "an error of the service; the log of ingest has its trace"
 
@@ -44,19 +44,19 @@ log = structlog.get_logger()
 
 
 class GapSource(Protocol):
-    """The source of blocks and backfills.  Raises SourceError, CallsSpent from every method."""
+    """The source of blocks and backfills.  Every method may raise SourceError or CallsSpent."""
 
     async def traded(self, gap: Gap) -> Collection[Mint]:
-        """Return the mints with a swap in *gap*.  Raises NotMendable if it is too long."""
+        """Return the mints with a swap in *gap*.  Raises NotMendable if *gap* is too long."""
 
     async def begin(self, mint: Mint, since: UnixS) -> UnixS:
-        """Return the start of the backfill of *mint*: its first candle, or an earlier *since*.
+        """Return the start of the backfill of *mint*: the earlier of its first candle and *since*.
 
-        Raises ValueError if it cannot be backfilled.
+        Raises ValueError if *mint* cannot be backfilled.
         """
 
     async def survey(self, mint: Mint, from_time: UnixS) -> backfill.Survey:
-        """Return the addresses to read for a backfill of *mint*, and the cost.
+        """Return the addresses to read for a backfill of *mint*, and the expected cost.
 
         Raises ValueError with the reason if there is nothing to read.
         """
@@ -81,14 +81,14 @@ class _Moment(NamedTuple):
 
     @property
     def since(self) -> UnixS:
-        """The latest start of a backfill: prices depend on rates from before the gap."""
+        """The latest start of a backfill, an hour before the gap: prices need earlier rates."""
         return UnixS(self.time - HOUR_S)
 
 
 async def settled(reader: SqlLogReader, slot: Slot) -> Slot | None:
     """Return the first slot whose SOL rate no longer depends on swaps of *slot*.
 
-    None while the log holds too few blocks to measure the pace of the chain.
+    None while the log has too few blocks to measure the pace of the chain.
     """
     pace = await _pace(reader)
     return None if pace is None else _settled(slot, pace)
@@ -106,7 +106,7 @@ async def is_read(jobs: SqlHistory, mint: Mint, settled_slot: Slot) -> bool:
 class GapMending:
     """Mends gaps, one attempt at a time.
 
-    lock    held while a backfill is read; raises BackfillIsRead if it is taken
+    lock    a lock that is held while a backfill is read; raises BackfillIsRead if it is taken
     """
 
     mends: SqlGapMends
@@ -144,7 +144,7 @@ class GapMending:
         return False
 
     async def mend_one(self) -> bool:
-        """Make the attempt that is due; return False if none is due."""
+        """Make the next attempt if one is due; return False if none is."""
         if not self.plan.calls_per_day:
             return False
         now = self.clock.now()
@@ -208,7 +208,7 @@ class GapMending:
         tell.warning("gap_not_mended", again_in_s=pause_ms / SECOND_MS)
 
     async def _moment(self, gap: Gap) -> _Moment:
-        """Return the time of *gap*.  Raises _Waits while it is too new."""
+        """Return the time of *gap*.  Raises _Waits while *gap* is too new to be mended."""
         overview, pace = await self.reader.overview(), await _pace(self.reader)
         folded = overview.folded_slot
         slot = overview.slot
@@ -279,9 +279,9 @@ class GapMending:
 
 
 class DailyCalls:
-    """The limit of *calls_per_day* requests in a UTC day, counted in the store in advance.
+    """Limits the requests in a UTC day to *calls_per_day*.
 
-    A kill wastes up to CALLS_AT_ONCE of them.
+    Requests are taken from the store CALLS_AT_ONCE at a time, so a kill wastes at most these.
     """
 
     def __init__(self, mends: SqlGapMends, clock: Clock, calls_per_day: int) -> None:
@@ -293,7 +293,7 @@ class DailyCalls:
         self._lock = asyncio.Lock()
 
     async def take(self) -> None:
-        """Take one request.  Raises CallsSpent, ServiceUnavailable."""
+        """Count one request.  Raises CallsSpent if the limit is reached, ServiceUnavailable."""
         async with self._lock:
             day = self._clock.now() // DAY_MS
             if day != self._day or not self._left:

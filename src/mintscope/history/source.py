@@ -1,7 +1,7 @@
-"""Past blocks of a node, for backfills and gaps.
+"""Reads past transactions and blocks from a node, for backfills and gaps.
 
-The listed transactions are final.  Each page and each batch is stored at once, so that reading
-resumes where it was interrupted.
+Only final transactions are listed.  Each page and each batch is stored as soon as it is read, so
+that reading resumes where it was interrupted.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from mintscope.solana.node import Node
 from mintscope.solana.transaction import Transaction, UnreadableTransaction
 from mintscope.solana.wire import Answer, SlotNumber, read_transaction
 
-LINES_MAX: Final = 1_000  # of getSignaturesForAddress
+LINES_MAX: Final = 1_000  # the most that getSignaturesForAddress returns
 FILTER_TRANSACTION_NOT_FOUND: Final = -32020
 
 Allow = Callable[[], Awaitable[None]]
@@ -46,7 +46,7 @@ class LineWire(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SignedBlock(msgspec.Struct, frozen=True):
-    """A block with nothing but signatures."""
+    """A block that was requested with only the signatures of its transactions."""
 
     signatures: list[Signature]
 
@@ -58,12 +58,12 @@ SIGNED: Final = msgspec.json.Decoder(Answer[SignedBlock])
 
 
 class PacedNode(rpc.Rpc):
-    """A JSON-RPC node with past blocks, and a limited rate of requests.
+    """A JSON-RPC node that has past blocks, with a limited rate of requests.
 
     Every method raises RpcFailure if the node does not answer.
 
     calls       number of requests so far, repeated ones included
-    in_flight   maximum number of requests under way
+    in_flight   maximum number of requests at the same time
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class PacedNode(rpc.Rpc):
         return await self.slot(rpc.Commitment.FINALIZED)
 
     async def reaches_back_to(self) -> UnixS | None:
-        """Return the time of the oldest block of the node, None if it does not know the time."""
+        """Return the time of the oldest block of the node; None if the node does not know it."""
         return await self.block_time(await self.first_available())
 
     async def lines(
@@ -116,7 +116,7 @@ class PacedNode(rpc.Rpc):
         return _result(answer, "getSignaturesForAddress") or []
 
     async def transaction(self, signature: Signature) -> Transaction | UnreadableTransaction | None:
-        """Return a successful transaction, None if the node does not have it."""
+        """Return the successful transaction *signature*; None if the node does not have it."""
         while True:
             asked = self._version.newest
             options = {
@@ -158,24 +158,24 @@ class PacedNode(rpc.Rpc):
 
 
 def _result(answer: Answer[rpc.T], method: str) -> rpc.T | None:
-    """Return the result in *answer*.  Raises RpcRefused for an error."""
+    """Return the result in *answer*.  Raises RpcRefused if *answer* is an error."""
     if answer.error is not None:
         raise rpc.RpcRefused(f"{method}: it said {answer.error.message[:200]!r}")
     return answer.result
 
 
-BATCH_MAX: Final = 50  # transactions of one commit, which are read again after a kill
+BATCH_MAX: Final = 50  # transactions stored in one commit
 
 A = TypeVar("A")
 B = TypeVar("B")
 
 Decode: TypeAlias = Callable[[Sequence[Transaction | UnreadableTransaction]], Sequence[Swap]]
-Progress: TypeAlias = Callable[[str, int], None]  # `listed` or `read`, and the number added
+Progress: TypeAlias = Callable[[str, int], None]  # "listed" or "read", and the number added
 
 
 @dataclass(eq=False, repr=False)
 class HistoryReader:
-    """Reads a backfill in rounds, each up to the newest final slot at its start."""
+    """Reads a backfill in rounds, each up to the slot that was final when the round began."""
 
     node: PacedNode
     store: SqlHistory
@@ -189,7 +189,7 @@ class HistoryReader:
         self._unknown: set[Signature] = set()
 
     async def round(self, mint: Mint, from_time: UnixS) -> Slot:
-        """Read all final transactions of *mint* since *from_time*; return the last slot read.
+        """Read all final transactions for *mint* since *from_time*; return the last slot read.
 
         Raises RpcFailure, ServiceUnavailable; the next call resumes the round.
         """
@@ -277,7 +277,7 @@ def _line(wire: LineWire) -> backfill.Line:
     return backfill.Line(wire.signature, Slot(wire.slot), time)
 
 
-SAMPLES_MAX: Final = 60  # transactions of the mint that are read to find its pools
+SAMPLES_MAX: Final = 60  # transactions read to find the pools of a mint
 
 
 async def find_pools(node: PacedNode, decode: Decode, mint: Mint) -> Mapping[str, int]:
@@ -299,10 +299,10 @@ async def find_pools(node: PacedNode, decode: Decode, mint: Mint) -> Mapping[str
 async def cost_of(
     node: PacedNode, addresses: Mapping[str, backfill.Kind], *, from_time: UnixS, calls_per_s: float
 ) -> backfill.Cost:
-    """Return the approximate cost of reading *addresses* back to *from_time*, at one call each.
+    """Return the approximate cost of reading *addresses* back to *from_time*.
 
-    The rate of transactions on the newest page of an address is assumed for the whole period.
-    Raises RpcFailure.
+    Each transaction takes a call.  The rate of transactions on the newest page of an address is
+    assumed for the whole period.  Raises RpcFailure.
     """
     transactions = pages = 0
     for address in addresses:
@@ -317,8 +317,8 @@ async def cost_of(
     return backfill.Cost(transactions, calls, calls / calls_per_s)
 
 
-SLOTS_MAX: Final = 2_000  # of one gap; each block takes a request
-LATER_SLOTS_MAX: Final = 1_000  # after the gap, at least one of which must have a block
+SLOTS_MAX: Final = 2_000  # the most slots of a gap; each block takes a request
+LATER_SLOTS_MAX: Final = 1_000  # slots after the gap; at least one must have a block
 
 
 class NotThere(SourceError):
@@ -328,7 +328,7 @@ class NotThere(SourceError):
 async def blocks_of(node: Node, gap: Gap) -> AsyncIterator[Block]:
     """Yield all blocks of *gap*, newest first, by following each block to its parent.
 
-    Raises NotThere, NotMendable, RpcFailure.
+    Raises NotThere if a block is missing, NotMendable if *gap* is too long, RpcFailure.
     """
     if gap.last - gap.first >= SLOTS_MAX:
         raise backfill.NotMendable(f"expected at most {SLOTS_MAX} slots to look through")

@@ -1,6 +1,6 @@
-"""Reading of backfills beside ingest.
+"""Reads requested backfills beside ingest.
 
-The store has the progress after each step, so that the next ingest resumes there after a kill.
+Progress is stored after each step, so that after a kill the next ingest resumes at that step.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.kit.time import DAY_S, SECOND_MS
 from mintscope.solana.blocks import SourceError
 
-LOOK_S: Final = 1.0  # between two checks for requested and cancelled backfills
-AGAIN_S: Final = 30.0  # after a node did not answer
+LOOK_S: Final = 1.0  # pause between two checks for requested or cancelled backfills
+AGAIN_S: Final = 30.0  # pause after a node did not answer
 FAILURES_MAX: Final = 20  # failures of a node in a row
 WORDS_MAX: Final = 500
-AWAY: Final = (ServiceUnavailable, UnusableStore)  # errors after which the work is tried again
+AWAY: Final = (ServiceUnavailable, UnusableStore)  # errors of a store: the work is tried again
 GONE: Final = "This token is followed no more."
 BUG: Final = "An error of the service ended it; the log of ingest has it."
 READ: Final = "All is read. It is joined between two blocks, within a minute."
@@ -51,10 +51,10 @@ log = structlog.get_logger()
 
 
 class BackfillSource(Protocol):
-    """The source of a backfill.  Raises SourceError from every method."""
+    """The source of a backfill.  Every method may raise SourceError."""
 
     async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
-        """Return the addresses to read for a backfill of *mint*, and the cost.
+        """Return the addresses to read for a backfill of *mint*, and the expected cost.
 
         Raises ValueError with the reason if there is nothing to read.
         """
@@ -67,7 +67,7 @@ class BackfillSource(Protocol):
 
 @dataclass(eq=False)
 class _Doing:
-    """The progress of a backfill in this process; *words* is the reason why it waits."""
+    """The progress of a backfill in this process; *words* is the reason if it waits."""
 
     ask: BackfillJob
     listed: int = 0
@@ -85,7 +85,7 @@ class _Doing:
 class BackfillQueue:
     """Estimates and reads the requested backfills.
 
-    lock    held while a backfill is read; raises BackfillIsRead if it is taken
+    lock    a lock that is held while a backfill is read; raises BackfillIsRead if it is taken
     """
 
     queue: SqlBackfillJobs
@@ -111,7 +111,7 @@ class BackfillQueue:
         return ask is not None
 
     async def read_one(self) -> bool:
-        """Read the next backfill, or drop a cancelled one; return False if there is neither."""
+        """Read the next backfill, or drop a cancelled one; return False if there is none."""
         ask = await self.queue.first(BackfillState.CANCELLING, BackfillState.READING)
         ask = ask or await self.queue.first(BackfillState.CONFIRMED)
         if ask is None:
@@ -203,7 +203,7 @@ class BackfillQueue:
     async def _begun(self, doing: _Doing) -> UnixS | None:
         """Begin the backfill, or resume one that was begun; return its start.
 
-        None if it was cancelled meanwhile.
+        None if the backfill was cancelled meanwhile.
         """
         ask = doing.ask
         job = await self.jobs.one(ask.mint)
@@ -232,12 +232,12 @@ class BackfillQueue:
         except (SourceError, *AWAY):
             raise
         except Exception:
-            if await self.jobs.one(mint) is None:  # dropped while it was read
+            if await self.jobs.one(mint) is None:  # the backfill was dropped during the read
                 raise ValueError(GONE) from None
             raise
 
     async def _patiently(self, doing: _Doing, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of *ask*; if the node fails, wait and try again."""
+        """Return the result of *ask*; if the node fails, wait and call *ask* again."""
         failures = 0
         before = doing.read
         while True:
@@ -268,7 +268,7 @@ async def fold_backfill(store: SqlHistory, mint: Mint) -> None:
         for place, slot in enumerate(slots):
             past.apply(slot)
             if place % AT_ONCE == 0:
-                await asyncio.sleep(0)  # ingest may read it beside its own work
+                await asyncio.sleep(0)  # gives ingest, in the same loop, time for its own work
         await store.candles(mint, past.changed())
         after = slots[-1].slot
     await store.finish(mint, past.folded())

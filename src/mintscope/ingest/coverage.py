@@ -1,4 +1,4 @@
-"""The share of exchanges that was read, by program and hour, and checks of each venue."""
+"""Counts the share of exchanges that was read, by program, and checks for silent venues."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,9 +16,9 @@ from mintscope.market.ports import UNKNOWN_PROGRAM
 from mintscope.solana.blocks import STABLES, WSOL
 
 LAMPORTS_PER_MILLIONTH_SOL: Final = 1_000
-# A call cannot move more micro-USD: a larger volume is an error, or of invalid tokens.
+# The most micro-USD that a call can move: a larger amount is an error, or worthless.
 CALL_VOLUME_MAX: Final = 10**15
-# Anyone can create programs, so the labels of metrics are limited.
+# Anyone can create programs, so only this many have labels of their own in metrics.
 MISSED: Final = "missed"
 ADDRESSES_MAX: Final = 100
 
@@ -51,7 +51,7 @@ def slot_coverage(
 
 
 class _Values:
-    """Values amounts of SOL and dollars in micro-USD; None for other mints."""
+    """Returns the value of amounts of SOL and dollars, in micro-USD; None for other mints."""
 
     def __init__(self, sol_usd: float | None, dollars: frozenset[Mint]) -> None:
         self._sol_usd = sol_usd
@@ -61,7 +61,7 @@ class _Values:
         return None if moved is None else self.amount(moved.quote, moved.amount)
 
     def exchanged(self, swap: Swap) -> int | None:
-        """Return the value of *swap*: that of its dollars, else of its SOL."""
+        """Return the micro-USD of the dollars in *swap*, else of its SOL; None without either."""
         out_mint = swap.out_mint
         in_mint = swap.in_mint
         paid = self.amount(out_mint, swap.out_amount)
@@ -96,7 +96,7 @@ def _add_swaps(
     before = None
     for swap in swaps:
         if swap.recognised_by is RecognisedBy.TRANSFERS:
-            continue  # counted by its address, from Decoded.unlisted
+            continue  # `Decoded.unlisted` counts these by their address
         sums = calls[swap.program, READ]
         value = values.exchanged(swap)
         at = swap.transaction_index, swap.outer, swap.inner
@@ -131,7 +131,7 @@ class CoverageMetrics:
 
 
 def show_programs(programs: Iterable[str]) -> None:
-    """Export 0 for each program of the table, so that its first exchange shows as an increase."""
+    """Export 0 for each program of the table, so that its first exchange is an increase."""
     for program in programs:
         for outcome in (READ, MISSED):
             EXCHANGES.labels(program, outcome)
@@ -139,9 +139,9 @@ def show_programs(programs: Iterable[str]) -> None:
 
 
 SILENT_S_MIN: Final = 30
-SILENT_FACTOR: Final = 4  # times the longest silence of the last hour or two
+SILENT_FACTOR: Final = 4  # in multiples of the longest silence of one to two hours
 KEPT_S: Final = HOUR_S
-WATCHED_S_MIN: Final = 10 * MINUTE_S  # of observation before a silence counts as unusual
+WATCHED_S_MIN: Final = 10 * MINUTE_S  # before that no silence counts as unusual
 SWAPS_MIN: Final = 100
 NAMED_MAX: Final = 3
 
@@ -151,8 +151,8 @@ class _Venue:
     """The swaps of one program, by the time of the chain.
 
     begun              start of the current hour of observation
-    longest_s          longest silence of that hour
-    longest_before_s   longest silence of the hour before
+    longest_s          longest silence in that hour
+    longest_before_s   longest silence in the hour before that one
     """
 
     first: UnixS
@@ -184,7 +184,8 @@ class _Venue:
 class VenueWatch:
     """Watches for venues that fall silent.
 
-    A venue is silent after four times its longest silence of the last hour, at least 30 s.
+    A venue is silent after four times its longest silence of the last one to two hours, and at
+    least 30 s.
     """
 
     def __init__(self) -> None:
@@ -192,7 +193,7 @@ class VenueWatch:
         self._now = UnixS(0)
 
     def note(self, time: UnixS, swaps: Mapping[str, int]) -> None:
-        """Note the number of *swaps* in a block at *time*, by program."""
+        """Add the number of swaps in a block at *time*, by program."""
         self._now = max(self._now, time)
         for program, count in swaps.items():
             venue = self._venues.get(program)
@@ -221,7 +222,7 @@ class VenueWatch:
         )
 
 
-# Anyone can create more kinds: the rest counts as one.
+# Anyone can create more kinds: those beyond this number are counted as one kind.
 KINDS_MAX: Final = 50
 OTHER_KIND: Final = "other"
 
@@ -245,7 +246,7 @@ class UnreadCounters:
             self._add((swap.address, UNKNOWN_PROGRAM, swap.head), swap.moved, swap.signature)
 
     def counted(self, header: SlotHeader) -> Iterator[NotRead]:
-        """Yield the count of each kind, with SOL valued at the rate in *header*, if it has one."""
+        """Yield the count of each kind, with SOL valued at the rate in *header*, if any."""
         for key, count in self._counts.items():
             program, reason, head = key
             sol = self._lamports.get(key, 0) / LAMPORTS_PER_MILLIONTH_SOL * (header.sol_usd or 0)

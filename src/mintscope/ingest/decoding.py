@@ -1,4 +1,4 @@
-"""Decoding in a second process.
+"""Decodes in a second process.
 
 A block is written to one of a few places in shared memory, and its result replaces it there.  A
 socket carries only places and lengths, so that neither process waits for the other.
@@ -34,17 +34,20 @@ END_S_MAX: Final = 2.0
 LENGTH: Final = Struct("<q")
 NOTHING: Final = -1  # the length that means no result
 
-# Converts transactions to the name of their form and the bytes of each, and back.
+# Converts transactions to the name of their form and the bytes of each transaction, and back.
 Pack = Callable[[Transactions], tuple[str, Sequence[memoryview]]]
 Unpack = Callable[[str, Sequence[memoryview]], Transactions]
 
 
 class WorkerLost(Exception):
-    """The process has ended, and its open requests are lost."""
+    """The process has ended, and the open requests to it are lost."""
 
 
 class Heard(NamedTuple):
-    """An answer; None if the process failed to decode.  The first answer means it is ready."""
+    """The answer of the worker; None if it failed to decode.
+
+    The first answer only means that the worker is ready.
+    """
 
     decoded: Decoded | None
 
@@ -52,9 +55,9 @@ class Heard(NamedTuple):
 class AskedBlock(msgspec.Struct, array_like=True):
     """A request for one block.
 
-    place   index of the place that holds it
-    form    name of the form of its transactions; "" if they did not fit
-    ends    end of each transaction, in bytes from the start of the place
+    place   index of the place in shared memory that has the block
+    form    name of the form of the transactions; "" if they did not fit into the place
+    ends    the end of each transaction, in bytes from the start of the place
     """
 
     place: int
@@ -70,7 +73,7 @@ ENCODER: Final = msgspec.msgpack.Encoder()
 class DecodeWorker:
     """A child process that decodes; it answers in the order of requests, and ends with its parent.
 
-    command   the command line; the numbers of its socket and of the memory are appended
+    command   the command line; the file descriptors of socket and memory are appended
     """
 
     def __init__(self, command: Sequence[str], pack: Pack) -> None:
@@ -98,7 +101,7 @@ class DecodeWorker:
             self._process = Popen(  # noqa: S603 - our own
                 [*self._command, *map(str, numbers)], stdin=DEVNULL, pass_fds=numbers
             )
-        os.close(memory)  # the mapping remains
+        os.close(memory)  # the mapping of the memory remains
 
     def ask(self, transactions: Transactions) -> None:
         """Request the decoding of *transactions*; at most PLACES requests may be open.
@@ -114,7 +117,7 @@ class DecodeWorker:
         self._asked_count += 1
 
     def hear(self, wait_s: float) -> Heard | None:
-        """Return the next answer if it comes within *wait_s*.  Raises WorkerLost."""
+        """Return the next answer, None if it takes over *wait_s* seconds.  Raises WorkerLost."""
         link = self._expect_link()
         place = self._heard_count % PLACES
         try:
@@ -158,7 +161,7 @@ def answer(decode: Decode, unpack: Unpack, socket_number: int, memory_number: in
 
 
 def _answer(link: "_WorkerLink", asked: AskedBlock, decode: Decode, unpack: Unpack) -> int:
-    """Decode *asked*, and write the result to its place; return its length, or NOTHING."""
+    """Decode *asked*, and write the result to its place; return the length, or NOTHING."""
     if not asked.form:
         return NOTHING
     try:
@@ -178,7 +181,7 @@ class _WorkerLink:
         self._memory = memoryview(mmap.mmap(memory_number, PLACES * PLACE_BYTES))
 
     def put(self, place: int, form: str, parts: Sequence[memoryview]) -> AskedBlock:
-        """Copy *parts* to *place*, if they fit."""
+        """Copy *parts* to *place* if they fit, and return the request for them."""
         begin = end = place * PLACE_BYTES
         ends = []
         for part in parts:
@@ -204,11 +207,11 @@ class _WorkerLink:
         self._socket.sendall(LENGTH.pack(len(message)) + message)
 
     def has_message(self, wait_s: float) -> bool:
-        """Return whether a message, or the end, arrives within *wait_s*."""
+        """Return whether a message or the end of the stream arrives within *wait_s* seconds."""
         return bool(select([self._socket], [], [], wait_s)[0])
 
     def receive(self) -> bytes:
-        """Wait for the next message.  Raises EOFError at the end, or OSError."""
+        """Wait for the next message.  Raises EOFError if the other side has closed, or OSError."""
         (length,) = LENGTH.unpack(self._exactly(LENGTH.size))
         return self._exactly(length)
 
@@ -223,15 +226,15 @@ class _WorkerLink:
         return found
 
 
-STARTS_AFTER: Final = 100  # waiting blocks; a shorter backlog is not worth a process
-RESTS_AFTER: Final = 200  # blocks in a row that did not wait
+STARTS_AFTER: Final = 100  # number of waiting blocks that is worth a process
+RESTS_AFTER: Final = 200  # number of blocks in a row that did not wait
 PATIENCE_S: Final = 2.0
 
 log = structlog.get_logger()
 
 
 class Worker(Protocol):
-    """Decodes in another process."""
+    """Decodes in another process, as `DecodeWorker` does."""
 
     def start(self) -> None:
         """Start the worker; its first answer means that it is ready.  Raises OSError."""
@@ -240,7 +243,7 @@ class Worker(Protocol):
         """Request the decoding of *transactions*.  Raises WorkerLost."""
 
     def hear(self, wait_s: float) -> Heard | None:
-        """Return the next answer, in the order of requests, if it comes within *wait_s*.
+        """Return the next answer, in the order of requests, None if it takes over *wait_s*.
 
         Raises WorkerLost.
         """
@@ -262,9 +265,9 @@ class DecodeAhead:
     """Decodes offered blocks in advance, and other blocks on request.
 
     worker         decodes in another process, until it fails once
-    starts_after   number of waiting blocks that starts the worker
-    rests_after    number of blocks in a row without waiting that ends it
-    patience_s     time limit of the worker for one block
+    starts_after   the worker is started if this number of blocks wait
+    rests_after    the worker is ended after this number of blocks in a row that did not wait
+    patience_s     the seconds that the worker may take for one block
     """
 
     def __init__(
@@ -282,14 +285,14 @@ class DecodeAhead:
         self._rests_after = rests_after
         self._patience_s = patience_s
         self._state = WorkerState.RESTS
-        self._waiting: dict[int, Block] = {}  # by identity, oldest first
-        self._asked: deque[Block | None] = deque()  # open requests; None: no longer wanted
-        self._done: dict[int, tuple[Block, Decoded | None]] = {}  # None: to be decoded here
+        self._waiting: dict[int, Block] = {}  # by `id`, oldest first
+        self._asked: deque[Block | None] = deque()  # open requests; None: not needed now
+        self._done: dict[int, tuple[Block, Decoded | None]] = {}  # None: the worker failed
         self._waited_count = 0
-        self._unwaited_count = 0  # blocks since the last one that waited
+        self._unwaited_count = 0  # blocks in a row that did not wait
 
     def offer(self, block: Block) -> None:
-        """Record that *block* will be requested after others."""
+        """Record that *block* waits for others, and will be requested later."""
         self._waited_count += 1
         self._unwaited_count = 0
         if self._state is WorkerState.RESTS and self._waited_count >= self._starts_after:
@@ -332,7 +335,7 @@ class DecodeAhead:
             self._go_on(self._patience_s)
             return
         other = self._take()
-        with suppress(Exception):  # it occurs again when this block is requested
+        with suppress(Exception):  # the error occurs again when this block is requested
             self._done[id(other)] = other, self._decode(other.transactions)
         self._go_on()
 

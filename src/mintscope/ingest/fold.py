@@ -18,19 +18,19 @@ from mintscope.market.store.log_writer import SqlMarketStore
 from mintscope.solana.finality_meter import Behind
 from mintscope.solana.pace import Pace
 
-SLOTS_MIN: Final = 25  # of a batch, so that mints with several swaps are written once
+SLOTS_MIN: Final = 25  # of a batch: a mint with several swaps in it is written once
 SLOTS_MAX: Final = 100
 WAIT_S: Final = 10.0
-FAST_WAIT: Final = 0.5  # share of the delay of finality, if that is a few seconds at most
+FAST_WAIT: Final = 0.5  # wait this part of the delay of finality if that is short
 COST_SHARE: Final = 0.2  # largest share of the time that small batches may take
-STEP_S: Final = 0.02  # of folding after each append
-LATE_SHARE: Final = 0.75  # of the duration of a slot: the step when almost SLOTS_MAX wait
-LATE_STEP_S: Final = 0.1  # that step while the duration of a slot is unknown
-BEHIND_STEP_S: Final = 1.0  # the step when SLOTS_MAX wait: appends then wait for the fold
-PACKED_MAX: Final = 500  # mints in one step
-MINTS_MAX: Final = 1_500  # of a batch, which takes about 100 ms to write
-LATE_BATCH: Final = 4  # factor of MINTS_MAX when SLOTS_MAX wait, to write mints less often
-COUNT_S: Final = 10.0  # between two counts of the followed mints, which take some milliseconds
+STEP_S: Final = 0.02  # seconds of folding after each append
+LATE_SHARE: Final = 0.75  # the step if almost SLOTS_MAX wait, as a part of a slot's duration
+LATE_STEP_S: Final = 0.1  # the same step if the duration of a slot is unknown
+BEHIND_STEP_S: Final = 1.0  # the step if SLOTS_MAX slots wait: then appends wait for the fold
+PACKED_MAX: Final = 500  # mints that are encoded in one step
+MINTS_MAX: Final = 1_500  # mints in a batch, which then takes about 100 ms to write
+LATE_BATCH: Final = 4  # factor of MINTS_MAX if SLOTS_MAX wait: mints are written less often
+COUNT_S: Final = 10.0  # between two counts of the tracked mints, which take milliseconds
 
 
 MeasuredFinality: TypeAlias = Callable[[], Behind | None]
@@ -41,7 +41,7 @@ def not_measured() -> None:
 
 
 class FinalFold:
-    """Folds between appends: batches of slots, a few milliseconds of work after each append."""
+    """Folds batches of final slots, for a few milliseconds after each append to the log."""
 
     def __init__(  # noqa: PLR0913 - one argument for each part
         self,
@@ -53,11 +53,12 @@ class FinalFold:
         pace: Callable[[], Pace | None] = lambda: None,
         finality: MeasuredFinality = not_measured,
     ) -> None:
-        """With *floor*, track every mint that reaches it; with None, only listed mints.
+        """Track every mint that reaches *floor*; if it is None, only listed mints.
 
         mints_max   a batch ends with the slot in which it reaches this number of mints
         pace        returns the pace of the chain, None if it is unknown
-        finality    returns the delay of finality, which the fold follows if it is a few seconds
+        finality    returns the delay of finality, None if it is unknown; if it is only a few
+                    seconds, the pause between batches depends on it
         """
         self._store = store
         self._mints_max = mints_max
@@ -73,12 +74,12 @@ class FinalFold:
 
     @property
     def hurries(self) -> bool:
-        """Whether a batch is under way while finality takes only seconds."""
+        """Whether a batch is under way, on a chain whose finality takes only seconds."""
         behind = self._finality()
         return self._under_way is not None and behind is not None and behind.is_fast
 
     async def go_on(self) -> None:
-        """Fold for a while, longer if more slots wait."""
+        """Fold for 20 ms, or longer if many slots wait: see `_step_s`."""
         now_s = self._clock.monotonic_s()
         end_s = now_s + self._step_s()
         while now_s < end_s:
@@ -120,7 +121,7 @@ class FinalFold:
         """Fold everything that is final."""
         while self._under_way is not None:
             await self._step()
-        most = self._mints_max * LATE_BATCH  # all that waits would be in memory at once
+        most = self._mints_max * LATE_BATCH  # without a limit, all waiting slots would be in memory
         while await fold_once(self._store, self._floor, most):
             pass
         await self._count()
@@ -141,7 +142,7 @@ class FinalFold:
         return True
 
     async def _step(self) -> None:
-        batch, self._under_way = self._under_way, None  # a failed batch starts again
+        batch, self._under_way = self._under_way, None  # if a step fails, the batch starts again
         if batch is None:
             return
         if await batch.step():
@@ -170,7 +171,7 @@ async def fold_once(
 
 
 class _Touched:
-    """The state of a mint with swaps in the batch; *last_swap* is the time of its newest."""
+    """The state of a mint with swaps in the batch; *last_swap* is the time of its newest swap."""
 
     __slots__ = ("crowd", "fold", "last_swap", "pools")
 
@@ -224,11 +225,11 @@ class _Batch:
 
     @property
     def is_packed(self) -> bool:
-        """Whether the next step writes."""
+        """Whether everything is encoded, so that the next step writes."""
         return self._applied == len(self._slots) and len(self._packed) == len(self._touched)
 
     async def step(self) -> bool:
-        """Fold a slot, encode some mints, or write all; return False after the write."""
+        """Fold a slot, encode some mints, or write everything; return False after the write."""
         if self._applied < len(self._slots):
             await self._apply(self._slots[self._applied])
             self._applied += 1

@@ -29,15 +29,15 @@ from mintscope.solana.blocks import WSOL, Block, Source, SourceError, Update
 Offer: TypeAlias = Callable[[Block], None]
 
 UPDATES_MAX: Final = 32
-# A block of mainnet is about 7 MB; one is always read, however large.
+# A block of mainnet is about 7 MB.  At least one block is read, however large it is.
 BYTES_MAX: Final = 128 * 1024 * 1024
-# Updates taken at a time; more are read and decoded while these are written.
+# The most updates taken at a time; more are read and decoded while these are written.
 TAKEN_MAX: Final = 16
 CANCEL_AGAIN_S: Final = 1.0
 
 
 class ReadAhead:
-    """A buffer of updates, in order, until the source ends."""
+    """Buffers the updates of a source, in order, until the source ends."""
 
     def __init__(
         self, updates: AsyncIterator[Update], bytes_max: int, offer: Offer | None = None
@@ -69,7 +69,7 @@ class ReadAhead:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # This task was not cancelled: without a failure, `take` would wait for ever.
+            # The source was cancelled, not this task: without a failure, `take` would never return.
             failure = SourceError("the source cancelled its own read")
         async with self._changed:
             self._has_ended = True
@@ -104,7 +104,7 @@ class ReadAhead:
 async def read_ahead(
     updates: AsyncIterator[Update], *, bytes_max: int = BYTES_MAX, offer: Offer | None = None
 ) -> AsyncIterator[ReadAhead]:
-    """Read the source in a task during the block.
+    """Read the source in a task while the body of the `async with` runs.
 
     offer   called with each block that must wait for others
     """
@@ -132,7 +132,7 @@ TRIM_EVENTS_MAX: Final = 1_000
 
 
 class SourceBroken(SourceError):
-    """The blocks of the source never join the log."""
+    """The blocks of the source do not follow those of the log."""
 
 
 class WrongChain(SourceBroken, NeedsOperator):
@@ -143,12 +143,12 @@ class WrongChain(SourceBroken, NeedsOperator):
 class Ingest:
     """Writes the updates of one source to one store.
 
-    mints           tracked in a new store
+    mints           the mints that are tracked in a new store
     floor           every mint that reaches it is tracked; None: only listed mints
-    follows_files   the market takes its time from the replayed files
+    follows_files   whether the market takes its time from replayed files
     quote_mints     dollars and staking tokens that price other mints
     history         joins finished backfills; None: there are none
-    ahead           decodes waiting blocks in a second process; None: no second process
+    ahead           decodes waiting blocks in a second process; None: there is no second process
     finality        returns the delay of finality, None while it is unknown
     venues          counts the swaps of each block, by program
     shard           the part of all mints that this ingest writes
@@ -218,7 +218,7 @@ class Ingest:
             )
 
     async def _follow(self, chain: Slots, fold: FinalFold) -> Block | None:
-        """Apply the updates of the source; return a block that cannot join, or None at the end."""
+        """Apply the updates of the source; return a block that cannot join, None at the end."""
         try:
             offer = None if self.ahead is None else self.ahead.offer
             async with read_ahead(self.source.updates(chain.tip), offer=offer) as queue:
@@ -280,7 +280,7 @@ def newest_stored() -> tuple[Slot | None, float | None]:
 
 
 class Writing:
-    """A check that fails after a failed write of the market, until a block is stored again."""
+    """Checks writes of the market: fails after a failed write until a block is stored again."""
 
     def __init__(self) -> None:
         self._trouble = ""

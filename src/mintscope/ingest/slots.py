@@ -1,4 +1,4 @@
-"""Decoding and pricing of slots in order, with the rate of SOL and the pegs of dollars."""
+"""Decodes and prices slots in order, with the rate of SOL and the pegs of dollars."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ from mintscope.solana.transaction import Transaction, UnreadableTransaction
 
 log = structlog.get_logger()
 
-# A dollar at the limit of its peg may cross it with each block.
+# A dollar at the limit of its peg may cross the limit with each block, so logs are limited.
 REPORTED_EVERY_S: Final = 60
 
 
@@ -37,7 +37,7 @@ class Pegs:
         self._reported: dict[Mint, tuple[bool, UnixS]] = {}
 
     def show(self, off_peg: Mapping[Mint, float], time: UnixS) -> None:
-        """Export *off_peg* of a block at *time*, and log dollars that leave or regain their peg."""
+        """Export *off_peg* as of *time*, and log dollars that leave or regain their peg."""
         if off_peg == self._shown:
             return
         for mint in self._shown.keys() - off_peg.keys():
@@ -61,7 +61,7 @@ class RateWatch:
 
     def __init__(self) -> None:
         self._age = RateAge()
-        self._longest_s: int | None = None  # while it is late
+        self._longest_s: int | None = None  # the largest age while the rate is late
 
     def note(self, header: SlotHeader) -> None:
         """Note the slot of *header*, and log a rate that was lost or has returned."""
@@ -80,8 +80,8 @@ Decode: TypeAlias = Callable[[Iterable[Transaction | UnreadableTransaction]], De
 
 DecodeBlock: TypeAlias = Callable[[Block], Decoded]
 
-UNREAD_PER_BLOCK_MAX: Final = 100  # rows: a limit, because they fill the disk
-DISCRIMINATORS_MAX: Final = 200  # labels of the metric of unknown instructions
+UNREAD_PER_BLOCK_MAX: Final = 100  # rows; more would fill the disk
+DISCRIMINATORS_MAX: Final = 200  # number of labels of the metric of unknown instructions
 
 
 class Slots:
@@ -136,7 +136,7 @@ class Slots:
     def apply(self, updates: Sequence[Update], changes: list[Change]) -> Block | None:
         """Add the changes of *updates* to *changes*; return the first block that cannot join.
 
-        Raises ForkBelowFinalized after it has added the changes before.
+        Raises ForkBelowFinalized after it has added the changes before that block.
         """
         final: Slot | None = None
         try:
@@ -213,7 +213,7 @@ class Slots:
         return final
 
     def _read(self, block: Block) -> Decoded:
-        """Decode *block*; a bug in the decoder skips only the transaction that causes it."""
+        """Decode *block*; if a transaction reveals a bug, only that one is skipped."""
         try:
             decoded = self._decode_block(block)
         except Exception:
@@ -227,7 +227,7 @@ class Slots:
         return decoded
 
     def _count_unknown(self, program: str, discriminator: str) -> None:
-        """Count an unknown instruction; anyone can create more names, so labels are limited."""
+        """Count an unknown instruction; anyone can create new ones, so labels are limited."""
         key = program, discriminator
         if key not in self._unknown:
             if len(self._unknown) >= DISCRIMINATORS_MAX:
@@ -256,7 +256,7 @@ class Slots:
 
 
 def _unread(slot: Slot, decoded: Decoded) -> list[Unread]:
-    """Return the quarantined calls of *decoded*, a row each."""
+    """Return a row for each quarantined call of *decoded*, up to a limit."""
     return [
         Unread(slot=slot, signature=one.signature, program=one.program, reason=one.reason)
         for one in decoded.quarantined[:UNREAD_PER_BLOCK_MAX]

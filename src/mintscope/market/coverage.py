@@ -19,23 +19,23 @@ from mintscope.kit.time import HOUR_S
 
 READ: Final = "read"
 UNLISTED: Final = "unlisted"
-# The name of all programs, or mints, that are not counted by name.
+# Stands for all programs, or mints, that are not counted by name.
 OTHER: Final = "other"
 WINDOW_HOURS: Final = 2
 DAY_HOURS: Final = 24
 WEEK_HOURS: Final = 7 * DAY_HOURS
 
-# Limits of a jump: the missed calls of a program, their share of its calls, and their ratio to the
-# day before.
+# A jump needs at least so many missed calls of a program, such a share of all its calls, and such a
+# ratio to that share on the day before.
 JUMP_CALLS_MIN: Final = 20
 JUMP_SHARE_MIN: Final = 0.01
 JUMP_FACTOR: Final = 4
-MISSED_NAMED: Final = 10  # programs in /v1/health and on /status
+MISSED_NAMED: Final = 10  # the most programs named in /v1/health and on /status
 SHARE_DIGITS: Final = 4
 
 
 class Tally(NamedTuple):
-    """Calls, the number of those with known volume, and that volume in micro-USD."""
+    """A number of calls, the number of those with a known volume, and that volume in micro-USD."""
 
     calls: int = 0
     valued: int = 0
@@ -48,8 +48,8 @@ NONE: Final = Tally()
 class SlotCoverage(msgspec.Struct, frozen=True, kw_only=True):
     """The exchanges of one block.
 
-    calls    by program and outcome: READ, UNLISTED, or the reason why it was missed
-    missed   missed calls by mint, if the call names an account of the mint
+    calls    the calls by program and outcome: READ, UNLISTED, or the reason why they were missed
+    missed   the missed calls by mint; a call counts for the mints of the accounts that it names
     """
 
     slot: Slot
@@ -63,8 +63,8 @@ class ProgramHour(NamedTuple):
     """The calls of a program in one hour with the same outcome.
 
     hour      hours since 1970-01-01 UTC, by the time of blocks
-    program   its name, the address of one that is not listed, or OTHER
-    outcome   READ, UNLISTED, or the reason why it was missed
+    program   the name of the program, its address if it is not listed, or OTHER
+    outcome   READ, UNLISTED, or the reason why the calls were missed
     """
 
     hour: int
@@ -108,7 +108,7 @@ class MintCoverage(NamedTuple):
 class MissedMints(NamedTuple):
     """The mints with missed calls in the window.
 
-    is_whole   false: some of these mints are not counted by name
+    is_whole   whether all of these mints are counted by name
     """
 
     by_mint: Mapping[Mint, MintCoverage]
@@ -118,13 +118,14 @@ class MissedMints(NamedTuple):
 class NotRead(msgspec.Struct, frozen=True, kw_only=True):
     """Calls of one kind that were not read, or were read from their transfers.
 
-    time        of the newest block with such a call
-    program     its name; the address of one that is not listed
-    reason      why it was not read; `unknown_program`: not listed, but read from its transfers
+    time        the time of the newest block with such a call
+    program     the name of the program; its address if it is not listed
+    reason      why the calls were not read; `unknown_program`: read from transfers, because the
+                program is not listed
     head        the first bytes of the instruction, hex, if the decoder does not know them
     count       the number of calls
     volume      estimated micro-USD, without calls that have no rate or no quote
-    signature   of an example
+    signature   the signature of an example; None if unknown
     """
 
     time: UnixS
@@ -143,7 +144,7 @@ class CoverageReader(Protocol):
     """
 
     async def coverage(self, hours: int) -> Coverage | None:
-        """Return the coverage of *hours* hours, at most a week, the last with the newest block.
+        """Return the coverage of *hours* hours, at most a week, up to that of the newest block.
 
         None before the first block.
         """
@@ -152,7 +153,7 @@ class CoverageReader(Protocol):
         """Return the mints with missed calls in the window."""
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:
-        """Return up to *limit* kinds of calls in the newest block's day, largest volume first."""
+        """Return up to *limit* kinds of calls of the newest block's day, by falling volume."""
 
 
 class Shares(NamedTuple):
@@ -201,8 +202,8 @@ class ReportCoverage(
 class ReportCoverages(NamedTuple):
     """The coverages in the reports of all mints.
 
-    usual     of a mint without missed calls
-    by_mint   of the others
+    usual     the coverage of each mint without missed calls
+    by_mint   the coverages of all other mints
     """
 
     usual: ReportCoverage
@@ -216,9 +217,9 @@ class ReportCoverages(NamedTuple):
 class Totals(NamedTuple):
     """The calls of one program, or of all.
 
-    read       of listed programs
-    unlisted   read from transfers, of programs that are not listed
-    missed     quarantined
+    read       calls of listed programs that were read
+    unlisted   calls of other programs, which were read from transfers
+    missed     calls that were quarantined
     """
 
     read: Tally
@@ -252,8 +253,8 @@ class MissedProgram(NamedTuple):
 class Jump(NamedTuple):
     """A program with many more missed calls than the day before, probably due to an upgrade.
 
-    now      calls of the window
-    before   calls of the day before it
+    now      the missed and all calls of the window
+    before   those of the day before the window
     """
 
     program: str
@@ -304,7 +305,7 @@ def by_program(rows: Iterable[ProgramHour]) -> dict[str, list[ProgramHour]]:
 
 
 def missed_programs(rows: Iterable[ProgramHour]) -> list[MissedProgram]:
-    """Return the programs with missed calls, the largest volume first, then the most calls."""
+    """Return the programs with missed calls, by falling volume, then calls."""
     found = []
     for program, own in by_program(rows).items():
         missed = [row for row in own if row.outcome not in {READ, UNLISTED}]
@@ -320,7 +321,7 @@ def missed_programs(rows: Iterable[ProgramHour]) -> list[MissedProgram]:
 
 
 def unlisted_programs(rows: Iterable[ProgramHour]) -> list[tuple[str, Tally]]:
-    """Return the programs read from transfers, the largest volume first, then the most calls."""
+    """Return the programs read from transfers, by falling volume, then calls."""
     found = {
         program: summed(row.tally for row in own if row.outcome == UNLISTED)
         for program, own in by_program(rows).items()
@@ -332,7 +333,7 @@ def unlisted_programs(rows: Iterable[ProgramHour]) -> list[tuple[str, Tally]]:
 def jumps(coverage: Coverage) -> list[Jump]:
     """Return the programs with many more missed calls than in the day before the window.
 
-    coverage   of the window and the day before it
+    coverage   the coverage of the window and of the day before it
     """
     since = window_start(coverage.time)
     before_rows = by_program(coverage.before(since))

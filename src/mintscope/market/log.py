@@ -1,6 +1,6 @@
 """Swap log: events and records.
 
-All data of the analytics come from events numbered by `seq` without gaps, so two folds that have
+All data of the analytics come from events, which `seq` numbers without gaps, so two folds that have
 applied all events up to the same `seq` are equal.
 """
 
@@ -16,13 +16,13 @@ from mintscope.market.sol_rate import Sample
 from mintscope.market.standing import SIGNER_CHARS
 from mintscope.market.timeframe import Timeframe
 
-SIGNERS_MAX: Final = 16_384  # 150 bytes each
+SIGNERS_MAX: Final = 16_384  # cached numbers, 150 bytes each
 
 
 class SwapDetail(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Details of a swap on chain, which the analytics do not need.
 
-    program                    its short name
+    program                    the short name of the program
     amount, quote_amount       traded raw units of the token and of the quote
     decimals, quote_decimals   None if unknown
     """
@@ -52,15 +52,15 @@ class Uncounted(IntEnum):
 class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Evidence of a swap on its pool: see `standing`.
 
-    depth       micro-USD of the quote in the pool after it; None if no balance shows it
+    depth       micro-USD of the quote in the pool after the swap; None if no balance shows it
     flow        traded micro-USD, even if they do not count as volume
-    signer      the start of the address
-    is_direct   its price was set in dollars or SOL
+    signer      the start of the signer's address
+    is_direct   whether the quote is a dollar or SOL
     trip        a `standing.Trip`
-    succeeds    the curve that the pool replaces; None for a swap
+    succeeds    for a migration, the curve that the pool replaces; None for a swap
     uncounted   an `Uncounted`: the reason why *flow* is not volume; None in older logs
-    progress    of a curve, millionths of the way to its pool; None if not known
-    fee_bps     basis points of the quote that the trader paid; None if not known
+    progress    the progress of the curve to its pool, in millionths; None if unknown
+    fee_bps     the fee that the trader paid, in basis points of the quote; None if unknown
     """
 
     depth: int | None
@@ -84,12 +84,13 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A swap for the analytics of one mint; it never changes once it is appended.
 
     volume       micro-USD, integer; 0 if it does not count, for example at a rejected price
-    price_usd    per whole token; None if the swap sets no candle
+    price_usd    USD for one whole token; None if the swap sets no candle
     price_sol    None exactly when price_usd is None
-    pool         its address, or its program if that has no pools; None in logs of earlier versions
-    offered      (price_usd, price_sol) of a swap that did not set the price, because its pool does
-                 not decide or it is part of a round trip; for SOL, its own price if that is not
-                 the rate
+    pool         the address of the pool, or the program if it has no pools; None in logs of earlier
+                 versions
+    offered      (price_usd, price_sol) of a swap that did not set the price, because its pool is no
+                 price pool or the swap is part of a round trip; for SOL, the swap's own price if it
+                 is not the rate
     detail       stored beside the log; readers of the log do not get it
     evidence     its evidence on its pool; None in logs of earlier versions
     """
@@ -115,7 +116,7 @@ class SlotHeader(msgspec.Struct, frozen=True):
     time            effective time: never before that of the previous slot
     sol_usd         the rate at which the swaps of this slot were priced; None: no rate
     sol_usd_time    the time of the newest swap that the rate is based on
-    samples         of the SOL/USD rate in this slot, which the next 60 s need
+    samples         the samples of the SOL/USD rate in this slot, used for rates of the next 60 s
     """
 
     slot: Slot
@@ -133,7 +134,8 @@ class Appended(msgspec.Struct, frozen=True):
     If mints are tracked by a floor, it has the swaps of every mint, because a mint that reaches the
     floor is tracked from an earlier slot on.
 
-    standings   the pools after it of mints whose pools it changed, packed by `standings.pack`
+    standings   the pools after the slot of each mint whose pools it changed, packed by
+                `standings.pack`
     """
 
     seq: int
@@ -177,7 +179,7 @@ Event = Appended | SlotFinalized | Retracted | Tracked | Untracked
 class CandleRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A stored candle; a bucket with volume but no price has count 0 and no prices.
 
-    open_sol to close_sol   in SOL; None if the price in SOL of some of its swaps is not known
+    open_sol to close_sol   prices in SOL; None if the price of one of its swaps in SOL is unknown
     """
 
     bucket: UnixS
@@ -197,8 +199,8 @@ class CandleRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class Waypoint(NamedTuple):
     """The accumulators before *bucket*, from which averages can continue.
 
-    closed   the number of candles before it
-    acc      the accumulators of `engine.kernels`, little-endian floats of 64 bits
+    closed   the number of candles before *bucket*
+    acc      the accumulators of `engine.kernels`: little-endian floats of 64 bits
     """
 
     bucket: UnixS
@@ -209,8 +211,8 @@ class Waypoint(NamedTuple):
 class TailSwap(msgspec.Struct, frozen=True, gc=False):
     """One logged swap of a mint that is loaded, with the effective time of its slot.
 
-    folded   the state and the candles include it: then it is the sum of the bought or the sold
-             volume of a second, without a price, with the newest slot of that second
+    folded   whether the state and the candles include the swap; it then stands for all volume
+             bought or sold in one second, without a price, and has the newest slot of that second
     """
 
     slot: Slot
@@ -251,7 +253,7 @@ class LogTip(msgspec.Struct, frozen=True, kw_only=True):
                     measured against the time of day
     final           the newest final slot
     folded          the newest slot in candles and lists
-    genesis_hash    of the chain of the log; None if no node has returned it
+    genesis_hash    the genesis hash of the chain; None if no node has returned it
     """
 
     seq: int

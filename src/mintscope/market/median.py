@@ -18,9 +18,9 @@ TIMES_HEAVIEST: Final = 8  # the greatest weight of one side, in weights of its 
 class Side(NamedTuple):
     """The pools on one side of a price.
 
-    trading    the weight of the pools that trade
+    trading    the weight of all pools that trade
     heaviest   the weight of the heaviest pool that trades
-    silent     the weight of silent pools, an eighth each
+    silent     the weight of all silent pools, each with an eighth of its weight
     deepest    the weight of the heaviest pool if all of them traded
     """
 
@@ -30,7 +30,7 @@ class Side(NamedTuple):
     deepest: float
 
     def and_one(self, weight: float, *, is_silent: bool) -> "Side":
-        """Return this side and one more pool of *weight*."""
+        """Return this side with one more pool, of *weight*."""
         trading, heaviest, silent, deepest = self
         if is_silent:
             return Side(trading, heaviest, silent + weight, max(deepest, SILENT * weight))
@@ -60,7 +60,7 @@ def middle(
     Raises ValueError if no pool counts.
     """
     places = sorted([at for at, one in enumerate(weights) if one], key=prices.__getitem__)
-    above = [NONE]  # of the 0, 1, 2 ... pools with the highest prices
+    above = [NONE]  # the sides of the 0, 1, 2 ... highest-priced pools
     for at in reversed(places):
         above.append(above[-1].and_one(weights[at], is_silent=at in silent))
     below = NONE

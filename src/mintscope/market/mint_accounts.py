@@ -25,7 +25,7 @@ from mintscope.solana.wire import AccountWire
 
 MINTS_A_CALL: Final = 50  # getMultipleAccounts takes 100 addresses, two of each mint
 REFRESH_S: Final = DAY_S
-LOOK_S: Final = 30.0  # between two calls: 144,000 mints a day
+LOOK_S: Final = 30.0  # pause between two calls, so 144,000 mints a day
 
 log = structlog.get_logger()
 
@@ -78,7 +78,7 @@ async def read_facts(rpc: Rpc, mints: Sequence[Mint], clock: Clock) -> Read:
 async def read_accounts(
     rpc: Rpc, addresses: Sequence[str]
 ) -> tuple[Sequence[ChainAccount | None], Slot]:
-    """Return the account at each of *addresses*, None if there is none, and the slot of the state.
+    """Return the account at each of *addresses*, or None, and the slot of that state.
 
     Raises SourceError.
     """

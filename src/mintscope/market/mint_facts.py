@@ -30,7 +30,7 @@ TOKEN_METADATA = 19
 SCALED_UI_AMOUNT: Final = 25
 # In TransferFeeConfig: two authorities, the withheld amount, the older fee; then the newer one.
 NEWER_FEE_BPS_AT: Final = 32 + 32 + 8 + 18 + 16
-HOOK_PROGRAM_AT: Final = 32  # after its authority
+HOOK_PROGRAM_AT: Final = 32  # after the authority of the hook
 # ScaledUiAmountConfig: its authority; the multiplier f64, the time i64 from which the newer
 # applies, the newer f64.
 MULTIPLIERS: Final = struct.Struct("<dqd")
@@ -61,9 +61,9 @@ class ChainAccount(msgspec.Struct, frozen=True, kw_only=True):
 class ScaledUiAmount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The number of tokens that wallets show for one token.
 
-    multiplier       until *effective_at*; positive, finite
-    new_multiplier   from *effective_at* on
-    effective_at     Unix seconds, as its issuer set it: any 64 bits
+    multiplier       the number until *effective_at*; positive and finite
+    new_multiplier   the number from *effective_at* on
+    effective_at     Unix seconds as the issuer set them, which may be any 64 bits
     """
 
     multiplier: float
@@ -88,11 +88,11 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     slot                the slot of the state that was read
     read_at_ms          the time of reading
     program             the owner of the account: a token program
-    supply              in the smallest unit
+    supply              raw units, the smallest of the mint
     mint_authority      the account that can mint more; None: the supply cannot grow
     freeze_authority    the account that can freeze accounts; None: they cannot be frozen
-    name, symbol        as its issuer wrote them, at most 64 characters; None if there is none
-    transfer_fee_bps    newest fee of a transfer in 1/100 percent; None without the extension
+    name, symbol        as the issuer wrote them, at most 64 characters; None if there is none
+    transfer_fee_bps    newest fee of a transfer, in basis points; None without the extension
     transfer_hook       program that runs at every transfer; None without the extension
     permanent_delegate  account that can move or burn anyone's tokens; None without the extension
     scaled_ui_amount    how wallets scale amounts; None without the extension, and in older facts
@@ -129,8 +129,9 @@ def facts_of(
 ) -> MintFacts:
     """Return the facts of *mint* in *account*.
 
-    metadata   the account at `metadata_address`; ignored unless it is Metaplex's, of this mint
-    Raises     NotAMint
+    metadata   the account at `metadata_address`; ignored unless it is Metaplex's and of this mint
+
+    Raises NotAMint.
     """
     program, data = _expect_mint(mint, account)
     found = _extensions(data) if program is TokenProgram.SPL_2022 else {}
@@ -192,7 +193,7 @@ def _extensions(data: bytes) -> dict[int, bytes]:
 def _names(
     mint: Mint, extension: bytes | None, metadata: ChainAccount | None
 ) -> tuple[str | None, str | None]:
-    """Return name and symbol, from the mint itself if it has them, else from Metaplex."""
+    """Return name and symbol, from the mint if it has them, else from Metaplex."""
     key = bytes(Pubkey.from_string(mint))
     if extension is not None and extension[32:64] == key:
         return _texts(extension, 64)
@@ -211,7 +212,7 @@ def _texts(data: bytes, at: int) -> tuple[str | None, str | None]:
 
 
 def _text(data: bytes, at: int) -> tuple[str | None, int]:
-    """Return the string at *at* and its end; Metaplex pads it with zero bytes."""
+    """Return the string at *at* and its end; Metaplex pads strings with zero bytes."""
     end = at + 4 + int.from_bytes(data[at : at + 4], "little")
     if at + 4 > len(data) or end > len(data):
         return None, len(data)

@@ -24,9 +24,9 @@ from mintscope.solana.blocks import Gap
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
     """The least trading for which a mint is tracked.
 
-    swaps_min        the swaps in one UTC day of the market
-    volume_min       the micro-USD in the same day
-    dead_after_days  days below the floor until a tracked mint is dropped
+    swaps_min        the least number of swaps in one UTC day, by the time of the chain
+    volume_min       the least volume on the same day, in micro-USD
+    dead_after_days  the number of days below the floor after which a tracked mint is dropped
     """
 
     swaps_min: int
@@ -41,10 +41,10 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
 class Activity(NamedTuple):
     """The trading of a mint.
 
-    day         the newest day it traded on, days since 1970
-    swaps       of that day
-    volume      of that day, micro-USD
-    lively_day  the newest day it reached the floor
+    day         the newest UTC day on which the mint traded, in days since 1970
+    swaps       the number of swaps on that day
+    volume      the volume on that day, in micro-USD
+    lively_day  the newest day on which the mint reached the floor; None: it never did
     """
 
     day: int
@@ -54,7 +54,7 @@ class Activity(NamedTuple):
 
 
 def day_of(time: UnixS) -> int:
-    """Return the UTC day of *time*, days since 1970."""
+    """Return the UTC day of *time*, in days since 1970."""
     return time // DAY_S
 
 
@@ -74,11 +74,11 @@ def is_lively(activity: Activity) -> bool:
 
 
 def is_dead(activity: Activity, *, today: int, floor: Floor) -> bool:
-    """Return whether the mint has been below the floor for too many whole days."""
+    """Return whether the mint was below *floor* for `dead_after_days` whole days, or always."""
     return activity.lively_day is None or today - activity.lively_day > floor.dead_after_days
 
 
-# Loading a mint reads this many candles, and minutes of this span for the pressure.
+# Loading a mint reads this number of candles, and the minutes of this span for the pressure.
 CANDLES_MIN: Final = 101
 MINUTES_S: Final = DAY_S + 24 * MINUTE_S
 # Single swaps are kept for this time behind the checkpoint.
@@ -88,7 +88,7 @@ RECENT_S: Final = 900
 class NewSlot(msgspec.Struct, frozen=True):
     """A slot to append to the log, with the swaps that have a price or a volume.
 
-    standings  the price pools after it of each mint whose price it set
+    standings  the pools after the slot of each mint whose pools the slot changed
     """
 
     header: SlotHeader
@@ -123,7 +123,7 @@ Change = NewSlot | OrphanedSlot | FinalSlot | Gap | Unread | NotRead | SlotCover
 
 
 class FinalizedSlot(NamedTuple):
-    """A slot to fold; *seq* is its place in the log."""
+    """A final slot to fold; *seq* is the number of its event in the log."""
 
     slot: Slot
     time: UnixS
@@ -133,9 +133,9 @@ class FinalizedSlot(NamedTuple):
 class Kept(NamedTuple):
     """The stored data of a mint before the fold.
 
-    since_slot   swaps of later slots count; None: not tracked
-    is_removed   an operator removed it, so no rule tracks it
-    activity     counted while mints are tracked by a floor
+    since_slot   swaps of later slots count; None: the mint is not tracked
+    is_removed   whether an operator removed the mint, so that no rule tracks it
+    activity     the trading of the mint; counted only if mints are tracked by a floor
     pools        the state of its `pool_book`
     traders      the state of its `crowd_book`
     """
@@ -166,8 +166,8 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
     """Changes of a batch of slots.
 
     checkpoint   the last slot of the batch
-    untracked    mints that a rule drops, which is done first
-    tracked      mints that a rule tracks, and the slot from which on
+    untracked    mints that a rule drops; these are dropped first
+    tracked      mints that a rule tracks, each with the slot from which it is tracked
     mints        the changes of tracked mints
     """
 
@@ -182,10 +182,11 @@ class TrackedMint(NamedTuple):
     """A tracked mint.
 
     since_slot    swaps of later slots count
-    since_time    effective time of that slot; None: before the first slot
-    is_listed     an operator added it, so no rule drops it
-    last_swap     time of the newest folded swap
-    state         of the finalized fold; None before the first swap, or if not read
+    since_time    effective time of that slot; None: the mint was added before the first slot
+    is_listed     whether an operator added the mint, so that no rule drops it
+    last_swap     time of the newest folded swap; None before the first
+    state         state of the mint in the finalized fold; None before the first swap, or if it was
+                  not read
     """
 
     mint: Mint
@@ -197,7 +198,7 @@ class TrackedMint(NamedTuple):
 
 
 class FoundMints(NamedTuple):
-    """The number of tracked mints with a text in their address, and some of them."""
+    """The number of tracked mints whose address contains a text, and some of these mints."""
 
     total: int
     mints: Sequence[TrackedMint]
@@ -206,11 +207,11 @@ class FoundMints(NamedTuple):
 class MarketOverview(NamedTuple):
     """The position of the market.
 
-    slot, time     of the newest block; None before the first
+    slot, time     the slot and the time of the newest block; None before the first
     folded_slot    the checkpoint of the finalized fold
     newest_gap     the last slot of the newest gap
     candles_a_day  the estimated number of new candles in a day; None: it cannot be estimated yet
-    gaps_given_up  how many of the gaps ingest no longer tries to fill
+    gaps_given_up  the number of open gaps that ingest no longer tries to fill
     """
 
     slot: Slot | None
@@ -228,8 +229,9 @@ class MarketOverview(NamedTuple):
 class Retention(msgspec.Struct, frozen=True):
     """The retention of candles and swaps; the newest 101 candles of a mint always stay.
 
-    keep_s    seconds behind the newest candle of the mint, by timeframe
-    swaps_s   seconds behind the newest folded swap
+    keep_s    the age, from the mint's newest candle, up to which candles are kept: seconds by
+              timeframe
+    swaps_s   the age, from the newest folded swap, up to which swaps are kept, in seconds
     """
 
     keep_s: Mapping[Timeframe, int]
@@ -260,13 +262,13 @@ CANDLES_FOR_ALL: Final = 200  # all indicators have values: EMA-200 needs the mo
 
 
 def ready_from(state: bytes | None, now: UnixS) -> Mapping[Timeframe, UnixS | None]:
-    """Return by timeframe the earliest time at which all its indicators have values; None: now.
+    """Return, by timeframe, the earliest time at which all indicators have values; None: now.
 
     It assumes a swap in each bucket: a bucket without one has no candle, so the time is later.  A
     bucket that has volume but no price yet counts as without one, so the time may be one bucket
     late.
 
-    state   of the mint in the finalized fold; None before its first swap
+    state   the state of the mint in the finalized fold; None before its first swap
     now     effective time of the newest slot
     """
     frames = [None] * len(Timeframe) if state is None else read_state(state)["frames"][0]
@@ -274,7 +276,7 @@ def ready_from(state: bytes | None, now: UnixS) -> Mapping[Timeframe, UnixS | No
     for timeframe, frame in zip(Timeframe, frames, strict=True):
         width = WIDTH_S[timeframe]
         count = 0 if frame is None else int(frame["count"])
-        following: int = bucket(timeframe, now)  # of the next candle
+        following: int = bucket(timeframe, now)  # the start of the next candle
         if count:
             following = max(following, int(frame["bucket"]) + width)
         missing = CANDLES_FOR_ALL - count

@@ -35,7 +35,7 @@ from mintscope.market.standing import SIGNER_CHARS, Offer, Trip
 from mintscope.solana.blocks import LAMPORTS_PER_SOL, WSOL
 
 SAMPLE_LAMPORTS_MIN: Final = 50_000_000
-POOL_CHARS: Final = 16  # the first characters of its address identify a pool of SOL
+POOL_CHARS: Final = 16  # number of characters of an address that identify a pool
 RATE_WINDOW_S: Final = 60
 RATE_AGE_MAX_S: Final = 300
 
@@ -43,7 +43,7 @@ SOL: Final = QuoteKind.SOL  # it is compared for each swap
 TOKEN: Final = QuoteKind.TOKEN
 DUST_RAW: Final = 1_000
 DUST_QUOTE: Final = {SOL: 100_000, QuoteKind.USD: 20_000, TOKEN: DUST_RAW}
-DUST_USD: Final = 0.02  # of a quote that is another token
+DUST_USD: Final = 0.02  # the least USD of a swap whose quote is another token
 DUST_VOLUME: Final = 100_000  # micro-USD: a larger swap has a price, unless the price is absurd
 QUOTE_DECIMALS: Final = {QuoteKind.SOL: 9, QuoteKind.USD: 6}
 
@@ -61,7 +61,8 @@ DECIMALS_MAX: Final = 30
 POWERS: Final[tuple[int, ...]] = tuple(10**digits for digits in range(DECIMALS_MAX + 1))
 COUNTED: Final = int(Uncounted.NOT)
 
-# Fields of a swap by their place in it, transaction_index to leg: all swaps pass here.
+# Indices of the fields of a swap, from transaction_index to leg, because they are read for every
+# swap.
 _position: Final[Callable[[Swap], tuple[int, int, int, int]]] = itemgetter(slice(1, 5))
 _transaction: Final[Callable[[Swap], int]] = itemgetter(1)
 Way: TypeAlias = tuple[int | str, ...]
@@ -74,7 +75,7 @@ SetsPrice: TypeAlias = Callable[[Mint, Offer], bool]
 
 
 class Rate(NamedTuple):
-    """Dollars per SOL, and the time of the newest swap that the rate is based on."""
+    """The rate of SOL in dollars, and the time of the newest swap on which it is based."""
 
     usd: float
     at: UnixS
@@ -118,7 +119,7 @@ def sol_usd_samples(
     A transaction has one sample in a pool, that of its last swap, and one signer in all pools.  It
     has none in a pool in which it bought and sold SOL.
 
-    time     of the slot
+    time     the time of the slot
     agrees   returns whether the next swap may set the price of SOL; None: every swap may
     """
     found: dict[tuple[str, int], Sample] = {}
@@ -158,7 +159,7 @@ def sol_usd_samples(
 def sol_usd(recent: Iterable[SlotHeader], samples: Sequence[Sample], time: UnixS) -> Rate | None:
     """Return the rate of a slot at *time* with *samples*, or None if there is none.
 
-    Without samples it is the last rate, because a slot without trades of SOL does not change it.
+    Without samples, the last rate is returned: a slot without trades of SOL does not change it.
 
     recent   the headers before the slot, newest first; read only as far back as needed
     """
@@ -195,7 +196,7 @@ def price_slot(
 
     sets_price   returns whether the next swap sets the price; None: every swap does
     quotes       the mints as quotes before the slot
-    time         of the slot
+    time         the time of the slot
     """
     ordered = sorted(swaps, key=_position)
     sided, unpriced = _sided(ordered, quotes)
@@ -318,7 +319,7 @@ def _evidence(  # noqa: PLR0913, PLR0917 - one argument for each source
     depth = None if left is None else _worth(seen, left, rate, quotes)
     is_direct = seen.quote_kind is not TOKEN
     flow = volume
-    if not is_direct:  # it may count no volume
+    if not is_direct:  # trades against such a quote may count no volume
         behind = quotes.behind(seen.quote)
         depth = depth if depth is None or behind is None else min(depth, behind)
         flow = min(_worth(seen, seen.quote_amount, rate, quotes), VOLUME_MAX)
@@ -342,7 +343,7 @@ def _has_one_pool(sided: Iterable[tuple[Swap, Oriented]], rate: Rate, quotes: Qu
 
 
 def _uncounted(swap: Swap, seen: Oriented, quotes: Quotes, wash: Wash) -> int:
-    """Return the reason why the amount is not volume, as an `Uncounted`, or COUNTED."""
+    """Return the reason why *swap* adds no volume, as an `Uncounted`, or COUNTED."""
     if (swap.transaction_index, seen.base, swap.signer) in wash:
         return int(Uncounted.ROUND_TRIP)
     if seen.quote_kind is TOKEN and not quotes.counts_volume(seen.quote):
@@ -356,7 +357,7 @@ def _has_evidence(flow: int, uncounted: int) -> bool:
 
 
 def dust_volume(evidence: Evidence, *, counts: bool) -> int:
-    """Return the volume of a swap too small to set a price; *counts*: its pool counts.
+    """Return the volume of a swap too small to set a price; *counts*: whether its pool counts.
 
     The owner of a private pool can trade a few raw units for ten cents any number of times.
     """
@@ -419,7 +420,7 @@ def _trips(swaps: Iterable[Swap]) -> dict[Way, Trip]:
 
 
 def _ways_back(together: Iterable[Swap]) -> list[Way]:
-    """Return (transaction, pool, in mint, out mint) of swaps in pools traded in both directions.
+    """Return (transaction, pool, in mint, out mint) for swaps in pools traded both ways.
 
     All swaps in such a pool are a round trip, by any signer: the victim of a sandwich, and the
     second key of a trader, could not trade at another price.
@@ -451,7 +452,7 @@ def _loops(together: Iterable[Swap]) -> Iterator[Way]:
 
 
 def _trip(trips: dict[Way, Trip], swap: Swap) -> Trip:
-    """Return the role of *swap* in one of *trips*."""
+    """Return the role of *swap* in *trips*; NONE if it is not part of a round trip."""
     at = swap.transaction_index
     way = swap.in_mint, swap.out_mint
     back = trips.get((at, swap.pool, *way))
@@ -481,7 +482,7 @@ def _worth(seen: Oriented, amount: int, rate: _ExactRate, quotes: Quotes) -> int
 
 
 def _price(seen: Oriented, rate: float, quotes: Quotes) -> tuple[float, float] | Unpriced:
-    """Return the price of one whole base token in dollars and in SOL."""
+    """Return the price of one whole base token in dollars and in SOL, or why there is none."""
     in_quote = _ratio(seen)
     if not isinstance(in_quote, float):
         return in_quote
@@ -503,7 +504,7 @@ def _price(seen: Oriented, rate: float, quotes: Quotes) -> tuple[float, float] |
 
 
 def _ratio(seen: Oriented) -> float | Unpriced:
-    """Return the price of one whole base token in whole tokens of the quote."""
+    """Return the price of one whole base token in whole tokens of the quote, or why none."""
     least = DUST_QUOTE[seen.quote_kind]
     if seen.base_amount < DUST_RAW or seen.quote_amount < least:
         return Unpriced.DUST

@@ -34,7 +34,7 @@ from mintscope.solana.blocks import DOLLARS, STAKING_TOKENS, USDC, USDT, WSOL
 
 PEG_MAX: Final = 0.01
 PEG_FRESH_S: Final = 900  # an older price of a dollar does not count
-JUDGED_MIN: Final = 3  # dollars: two alone do not show which of them is off
+JUDGED_MIN: Final = 3  # dollars; two alone do not show which one is off
 TRUSTED: Final = frozenset({USDC, USDT})
 STAKED_FRESH_S: Final = 300
 STAKED_SOL_MIN: Final = 0.8  # the least and the greatest price of a staking token in SOL
@@ -50,7 +50,7 @@ Decided = Callable[[Mint], Standing | None]
 
 
 class _Token(NamedTuple):
-    """The USD of one whole token that is a quote, and the micro-USD *behind* it; None: no limit."""
+    """The value of one whole token of a quote in USD; *behind* limits pools, None: no limit."""
 
     usd: float
     behind: int | None
@@ -67,7 +67,7 @@ class Quotes:
     """The kind, rank and value of each mint as a quote, at one time.
 
     dollars   the mints that count as one dollar
-    off_peg   the deviation of each dollar from the median of all, see `off_peg`
+    off_peg   the deviation of each dollar from the median of all dollars, see `off_peg`
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Quotes:
         self._decided = decided
         self._time = time
         self._staking = mints.staking
-        self._tokens: dict[Mint, _Token | None] = {}  # as first read: later swaps do not change it
+        self._tokens: dict[Mint, _Token | None] = {}  # as first read, whatever later swaps change
         self._ranks: dict[Mint, int] = {}
         self.off_peg = off_peg(_fresh(decided, time, mints.dollars), mints.dollars)
         self.dollars = _on_peg(self.off_peg, mints.dollars)
@@ -187,7 +187,7 @@ def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint
     judged = dict.fromkeys(dollars & TRUSTED, 1.0) | dict(prices)
     if len(judged) < JUDGED_MIN:
         return {}
-    # Of two in the middle, the one nearer to a dollar: half of all must not move the median.
+    # Of two prices in the middle, the one nearer to a dollar: half of all must not move the median.
     both = median_low(judged.values()), median_high(judged.values())
     middle = min(both, key=lambda price: abs(price - 1.0))
     return {dollar: price / middle - 1.0 for dollar, price in judged.items()}
@@ -248,7 +248,7 @@ class RateAge:
     def note(self, time: UnixS, rated_at: UnixS | None) -> None:
         """Record the *time* of a slot and that of its rate.
 
-        rated_at   time of the newest trade that its rate is based on; None: it has no rate
+        rated_at   time of the newest trade on which the slot's rate is based; None: it has no rate
         """
         if rated_at is not None:
             self._since = rated_at
@@ -258,7 +258,7 @@ class RateAge:
 
     @property
     def seconds(self) -> int:
-        """The seconds from the last trade, or from the first slot, to the newest slot."""
+        """The seconds from the rate's last trade, or from the first slot, to the newest slot."""
         if self._since is None or self._newest is None:
             return 0
         return max(0, self._newest - self._since)

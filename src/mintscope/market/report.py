@@ -397,7 +397,7 @@ def report_of(  # noqa: PLR0913 - one argument for each part
 
 
 def timeframe_of(v: Sequence[float], at: int = 0) -> TimeframeIndicators:
-    """Return the timeframe whose values begin at *at*, with None for NaN, which is not >= 0."""
+    """Return the timeframe whose values begin at index *at* of *v*; None for NaN."""
     ema9, ema21, ema50, ema200, rsi, line, signal, histogram = v[at : at + 8]
     return TimeframeIndicators(
         ema9 if ema9 >= 0.0 else None,
@@ -415,11 +415,11 @@ class ReadReport(msgspec.Struct, frozen=True, gc=False):
 
     body     the report as JSON, ready to send
     slot     the last applied slot
-    age_ms   of the data, by the market's clock; 0 while files are replayed
+    age_ms   the age of the data, by the market's clock; 0 while files are replayed
     tag      the entity tag of the report, the same in every process; it ignores the end of the span
              and the age of the price, which change with the clock.  Empty for a report that is
              never requested again
-    price_age_ms   of the swap that set the price, as of that slot; None if it is not known
+    price_age_ms   the age of the swap that set the price, as of *slot*; None if it is unknown
     """
 
     body: bytes
@@ -444,7 +444,7 @@ def price_age_ms_in(body: bytes) -> int | None:
     """Return `price.ageMs` of the report in *body*, or None if there is none."""
     try:
         price = _priced.decode(body).price
-    except msgspec.DecodeError:  # of a page without a price, in another shape
+    except msgspec.DecodeError:  # another shape, without a price
         return None
     return None if price is None else price.age_ms
 
@@ -465,11 +465,11 @@ class Reports(Protocol):
     """The source of the reports."""
 
     async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
-        """Return the report of *mint* of this *kind* as of the last applied slot.
+        """Return the report of *mint* of *kind*, as of the last applied slot.
 
-        Raises TokenNotFound for a mint that is not tracked and InsufficientData
-        for one without a priced swap or, unless it may be partial, with fewer than 9 m1 candles.
+        Raises TokenNotFound if *mint* is not tracked.  Raises InsufficientData if it has no priced
+        swap or, unless *kind* is partial, fewer than 9 m1 candles.
         """
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the plain report of *mint* if it is ready; else None, without a reason."""
+        """Return the plain report of *mint* if it is ready in memory, else None."""

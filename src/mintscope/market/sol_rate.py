@@ -1,7 +1,7 @@
 """The SOL/USD rate: the price that several pools agree on.
 
 Vote      in each pool, the newest price of each of its SIGNERS newest signers of the last minute;
-          each slot has one vote in a pool, because a bundle of transactions is one trader
+          each slot has only one vote in a pool, because a bundle of transactions is one trader
 Weight    of a pool: the least dollars in it during that minute, a third of it for each vote.  A
           pool that was first seen later than the others weighs less in proportion, a pool that has
           not traded for SILENCE_S an eighth.  Pools with less than a thousandth of the dollars of
@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-SIGNERS: Final = 3  # that have a vote in a pool
+SIGNERS: Final = 3  # newest signers of a pool that have a vote
 FRACTION: Final = 1_000  # a pool with less than a thousandth of the deepest is left out
 SILENCE_S: Final = 8
 SILENT: Final = 8  # a silent pool weighs one eighth
-SHARED_MIN: Final = 3  # from so many pools or signers on, none may have more than a third
-ROUNDS: Final = 4  # in which shares are lowered; usually one is enough
+SHARED_MIN: Final = 3  # with so many pools or signers, none has over a third
+ROUNDS: Final = 4  # the most rounds of lowering shares; usually one is enough
 ROUNDING: Final = 1e-12
 
 
@@ -46,7 +46,7 @@ class Sample(NamedTuple):
 
 
 class Vote(NamedTuple):
-    """A price with its pool, its signer and its weight."""
+    """A price, with the pool, the signer and the weight of the vote."""
 
     pool: str
     signer: str
@@ -62,8 +62,8 @@ class _Pool:
     """One pool within the window.
 
     votes      samples by signer, the newest first
-    depth      the least micro-USD in it; None if not known
-    voted      the slot of the oldest vote, counted backwards
+    depth      the least micro-USD in the pool; None if unknown
+    voted      the slot of the oldest vote: its index in the window, from the newest on
     age_s      the age of its newest sample
     stood_s    the age of its oldest sample
     """
@@ -111,7 +111,7 @@ def agreed(window: Iterable[tuple[int, Sequence[Sample]]]) -> float | None:
     pools: dict[str, _Pool] = {}
     for slot, (age_s, samples) in enumerate(window):
         for sample in reversed(samples):
-            _, _, depth, name, signer = sample  # all at once: it runs for a minute in each slot
+            _, _, depth, name, signer = sample  # at once: each slot reads a minute of samples
             pool = pools.get(name)
             if pool is None:
                 pool = pools[name] = _Pool(age_s)
@@ -150,7 +150,7 @@ def _shared(votes: list[Vote]) -> list[Vote]:
     """Return *votes* with weights so that no signer and no pool has more than a third.
 
     If that is impossible, as with one signer and one pool, pools are lowered last: trades in the
-    pools of others cost more than those in a pool of one's own.
+    pools of others cost more than trades in one's own pool.
     """
     for _ in range(ROUNDS):
         lowered = _lowered(_lowered(votes, OF_SIGNER), OF_POOL)

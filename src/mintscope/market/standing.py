@@ -36,14 +36,14 @@ from mintscope.market.sol_rate import FRACTION as SHARED_FRACTION
 from mintscope.market.sol_rate import third
 
 AGREEMENT: Final = 0.02
-TIE: Final = 0.01  # of all weight, above and below half of it: no depth is known more exactly
-AGREEMENT_OF_SAMPLES: Final = 0.05  # of the SOL/USD rate, itself a median
+TIE: Final = 0.01  # part of all weight above and below half: no depth is more exact
+AGREEMENT_OF_SAMPLES: Final = 0.05  # the same for samples of the SOL/USD rate, itself a median
 FRACTION: Final = 8  # a pool of less than one eighth of the heaviest is left out
-WINDOW_S: Final = 30  # in which the least depth counts
+WINDOW_S: Final = 30  # the window in which the least depth counts
 YOUNG_S: Final = 5  # the age at which a pool has its whole weight if no other pool trades
 OLD_S: Final = 600  # the age from which on a pool has its whole weight
-PROVEN_S: Final = 12 * HOUR_S  # the greatest age that counts when a new pool replaces another
-SIGNERS: Final = 3  # distinct signers with which a pool has its whole weight
+PROVEN_S: Final = 12 * HOUR_S  # the largest age that counts if a new pool replaces another
+SIGNERS: Final = 3  # distinct signers that give a pool its whole weight
 ENOUGH_SIGNERS: Final = ("",) * SIGNERS  # their addresses are no longer needed
 LULLS_OF_SILENCE: Final = 2  # four mean pauses, if a pool trades at random
 SILENCE_MIN_S: Final = 3
@@ -53,14 +53,14 @@ RIVAL_LEAD_S: Final = 5
 PAUSES_OF_DEATH: Final = 100
 PAUSE_WEIGHT: Final = 4  # the newest pause counts a quarter of the mean
 POOLS_MAX: Final = 17
-PROVEN_MAX: Final = POOLS_MAX - 2  # pools that no new one replaces: see `_proven`
+PROVEN_MAX: Final = POOLS_MAX - 2  # number of pools that no new one replaces, see `_proven`
 MOVE_MIN: Final = 0.05  # a move of the price that cannot be a fee
-DUST: Final = 10_000  # a swap of less than one such part of the depth cannot have moved the price
+DUST: Final = 10_000  # a swap of less than 1 / DUST of the depth cannot have moved the price
 ODD_MICRO_USD: Final = 100_000  # ten cents: in smaller swaps, fees and rent distort the price
 SLACK: Final = 8  # the depth that a move shows may be wrong by this factor
 SIGNER_CHARS: Final = 8
 DEPTH_UNKNOWN: Final = 10**15  # micro-USD, more than any pool has
-SUM_MAX: Final = 10**18  # micro-USD: sums grow for years, and the log has 64 bits for each
+SUM_MAX: Final = 10**18  # micro-USD; sums grow for years, and the log has 64 bits for each
 
 
 class Trip(IntEnum):
@@ -83,10 +83,10 @@ BACK: Final = int(Trip.BACK)  # it is compared for each swap
 class Offer(msgspec.Struct, frozen=True, gc=False):
     """The price of a mint that a swap offers.
 
-    usd, sol   per whole token
+    usd, sol   the price of one whole token
     volume     traded micro-USD, even of a round trip
     succeeds   the curve that *pool* replaces; then no other field has a meaning
-    depth      micro-USD of the quote in the pool after it; None if no balance shows it
+    depth      micro-USD of the quote in the pool after the swap; None if no balance shows it
     """
 
     pool: str
@@ -107,19 +107,22 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     usd, sol, at      its price, and the time of the swap that set it
     pause_s           the usual seconds between its swaps
-    low, low_before   its lowest reserve in this WINDOW_S and in the one before, micro-USD
+    low, low_before   its lowest reserves in this window of WINDOW_S and in the one before,
+                      micro-USD
     stood_s           seconds from its first swap to the newest, at most PROVEN_S
-    signers           the starts of the addresses of its first; ENOUGH_SIGNERS from SIGNERS on
+    signers           the starts of its first signers' addresses; ENOUGH_SIGNERS once there are
+                      SIGNERS
     from_usd, from_sol   the price from which its next move is measured
     flow              traded micro-USD since that price
     shown             micro-USD of depth that its moves show; None before the first move
     left              micro-USD in it after its newest swap; None if no balance has shown it
-    is_buy            its price is that of a purchase
-    from_is_buy       the price from which moves are measured is that of a purchase
+    is_buy            whether its price is that of a purchase
+    from_is_buy       whether the price from which moves are measured is that of a purchase
     lull_s            the mean of its pauses, weighted by their length, over about OLD_S: several
                       swaps in one second do not shorten it.  None in logs of older versions
     across_usd        the newest price of the other side since *from_usd*; None: there is none
-    from_across_usd   the one before; None before the first, and in logs of older versions
+    from_across_usd   the newest price of the other side before *from_usd*; None if there is none,
+                      and in logs of older versions
     """
 
     pool: str
@@ -144,7 +147,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def depth(self) -> int:
-        """Micro-USD in the pool, trading or silent."""
+        """Micro-USD in the pool, whether it trades or is silent."""
         depth = min(self.low, self.low_before)
         return depth if self.shown is None else min(self.shown, depth)
 
@@ -162,7 +165,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def rival_s(self) -> float:
-        """Seconds after which another pool is old enough to replace this one when it is silent."""
+        """Age in seconds at which another pool can replace this one if this one is silent."""
         return min(SILENCE_MAX_S, LULLS_OF_RIVAL * self.usual_lull_s - RIVAL_LEAD_S)
 
     @property
@@ -171,7 +174,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return max(HOUR_S, min(DAY_S, PAUSES_OF_DEATH * self.pause_s))
 
     def ready(self, time: UnixS) -> float:
-        """Return the micro-USD available at *time*, ignoring the pool's age and signers."""
+        """Return the micro-USD that count at *time*, ignoring the pool's age and signers."""
         return self.if_silent(time) if self.is_silent(time) else self.depth
 
     def if_silent(self, time: UnixS) -> float:
@@ -182,8 +185,8 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class HourFlow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """Volume in the clock hour of the newest swap, and in the hour before.
 
-    hour                             its number since 1970
-    taken, rejected                  micro-USD of swaps that set the price, and of the others
+    hour                             the clock hour, in hours since 1970
+    taken, rejected                  micro-USD of the swaps that set the price, and of all others
     taken_before, rejected_before    the same in the hour before
     """
 
@@ -201,8 +204,8 @@ class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """The pools of a mint as of its newest swap.
 
     pool        the pool that last set the price
-    usd, at     this price, and its time
-    is_direct   it was set in dollars or SOL, not through another token
+    usd, at     this price, and the time at which it was set
+    is_direct   whether it was set in dollars or SOL, not through another token
     since       the time of the first swap, or that of the first swap of another pool after an hour
                 without a price
     flow        the volume of the swaps that offered a price; NO_FLOW in logs of earlier versions
@@ -266,8 +269,8 @@ def _flowed(flow: HourFlow, offer: Offer, *, sets: bool) -> HourFlow:
 def _succeeded(standing: Standing, curve: str, pool: str) -> Standing:
     """Return *standing* after *pool* has replaced its *curve*.
 
-    The pool takes the age and the signers of the curve.  It may begin at any price: the move to it
-    counts as if all money in the curve had been traded for it.
+    The pool takes the age and the signers of the curve.  It may begin at any price: the move to
+    this price counts as if all money in the curve had been traded for it.
     """
     left = next((one for one in standing.pools if one.pool == curve), None)
     if left is None:
@@ -281,7 +284,7 @@ def _succeeded(standing: Standing, curve: str, pool: str) -> Standing:
 
 def _sets(pools: tuple[StandingPool, ...], place: int, offer: Offer) -> bool:
     """Return whether *offer*, of the pool at *place*, sets the price."""
-    if offer.trip or pools[place].usd != offer.usd:  # the pool has not taken an odd price
+    if offer.trip or pools[place].usd != offer.usd:  # the pool has not adopted an odd price
         return False
     if len(pools) == 1:
         return True
@@ -319,7 +322,7 @@ def _shared_median(standing: Standing, time: UnixS) -> float:
 
 
 def _counting(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], Sequence[int]]:
-    """Return the weight of each of *pools*, 0 if it does not count, and the indices of silent ones.
+    """Return the weight of each of *pools*, 0 if it does not count, and the silent ones' indices.
 
     If no pool weighs anything, the longest known one that is not abandoned counts alone.
     """
@@ -333,8 +336,8 @@ def _counting(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], 
 def _heavy(weighed: list[float], silent: Sequence[int]) -> tuple[list[float], Sequence[int]]:
     """Return *weighed*, in which pools of less than an eighth of the heaviest weigh 0.
 
-    For a silent pool its weight while it trades is compared: otherwise many small pools with as
-    much money as a large one would not count in a pause.
+    A silent pool is compared by its weight while it trades: otherwise many small pools, which
+    together have as much money as a large one, would not count in a pause.
     """
     least = max(weighed) / FRACTION
     for place, weight in enumerate(weighed):
@@ -344,7 +347,7 @@ def _heavy(weighed: list[float], silent: Sequence[int]) -> tuple[list[float], Se
 
 
 def counts_at(standing: Standing | None, pool: str, time: UnixS) -> bool:
-    """Return whether *pool* counts for the price at *time*; before the first price all do."""
+    """Return whether *pool* counts for the price at *time*; before the first price, all do."""
     if standing is None:
         return True
     counting = zip(standing.pools, _counting(standing.pools, time)[0], strict=True)
@@ -354,7 +357,7 @@ def counts_at(standing: Standing | None, pool: str, time: UnixS) -> bool:
 def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
     """Return the weight of each of *pools* at *time*, micro-USD; 0 for those that do not count.
 
-    The weight of a silent pool is that against all pools that trade.
+    The weight of a silent pool is its weight against all pools that trade.
     """
     return _seen_again(*_heavy(*_weighed(pools, time)))
 
@@ -404,7 +407,8 @@ def _awaited(
 ) -> list[int]:
     """Return the *silent* pools that keep the weight of a trading pool.
 
-    At least one trading pool outweighs each, and all that do are too young; few signers count less.
+    At least one trading pool outweighs each of them, but all that do are too young.  A pool with
+    few signers counts less.
     """
     trading = [
         (weighed[place], pool.stood_s * len(pool.signers) / SIGNERS)
@@ -414,7 +418,7 @@ def _awaited(
     awaited = []
     for place in silent:
         kept = weighed[place]
-        age_s = -1.0  # of the oldest that outweighs it
+        age_s = -1.0  # age of the oldest pool that outweighs it
         for weight, one_s in trading:
             if weight >= kept and one_s > age_s:
                 age_s = one_s
@@ -426,9 +430,9 @@ def _awaited(
 def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[StandingPool, ...], int]:
     """Return *pools* after *offer*, and the index of its pool.
 
-    If there are too many, a new pool replaces the less deep of the two that have proven least.
+    If there are too many pools, a new one replaces the less deep of the two least proven ones.
     """
-    if len(pools) == 1 and pools[0].pool == offer.pool:  # most mints have one
+    if len(pools) == 1 and pools[0].pool == offer.pool:  # most mints have one pool
         return (_trade(pools[0], offer),), 0
     for place, pool in enumerate(pools):
         if pool.pool == offer.pool:
@@ -447,8 +451,8 @@ def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[Standi
 def _proven(pool: StandingPool, time: UnixS) -> float:
     """Return the depth of *pool* times its age, by which pools are kept; less if it is abandoned.
 
-    A shorter silence does not lower it: in a pause of all honest pools, a pool that trades must not
-    count more than they do, or it would replace them.
+    A shorter silence does not lower this value: in a pause of all honest pools, a pool that trades
+    must not count more than they do, or it would replace them.
     """
     proven = float(pool.depth * pool.stood_s * len(pool.signers))
     silent_s = time - pool.at
@@ -514,7 +518,7 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
         from_usd, from_sol, flow, shown = _moved(pool, offer)
         if is_buy != from_is_buy:
             across = usd
-        elif not flow:  # the next move begins here
+        elif not flow:  # the next move begins at this price
             from_across = from_across if across is None else across
             across = None
     return StandingPool(
@@ -548,7 +552,8 @@ def _is_odd(pool: StandingPool, offer: Offer) -> bool:
 def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
     """Return the lowest reserves of *pool* in this window and in the one before.
 
-    A window begins with the reserve after the last swap before it, so later deposits do not count.
+    A window begins with the reserve after the last swap before the window, so later deposits do
+    not count.
     """
     depth = offer.depth
     if depth is None:
@@ -566,7 +571,8 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
     """Return the price from which the next move is measured, the flow, and the depth shown.
 
     A move counts once two swaps in a row, neither of them dust, have seen it: one price may be odd.
-    Both are of the side at which the move begins, because purchases and sales differ by the fees.
+    Both swaps are of the side at which the move begins, because prices of purchases and sales
+    differ by the fees.
     Purchases that raise the price and sales that lower it count at once.  A move against the
     trading side may be a falling fee, so the other side must have seen it, too.
     """
@@ -580,7 +586,7 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
     if move < MOVE_MIN:
         return pool.from_usd, pool.from_sol, flow, pool.shown
     is_up = offer.usd > pool.from_usd
-    if is_up != offer.is_buy:  # if a falling fee made it, the other side has not seen it
+    if is_up != offer.is_buy:  # a falling fee moves no price of the other side
         if pool.across_usd is None or pool.from_across_usd is None:
             return offer.usd, offer.sol, 0, pool.shown
         ratio = pool.across_usd / pool.from_across_usd
@@ -595,6 +601,6 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
 
 
 def _move(origin: float, last: float, new: float) -> float:
-    """Return the fraction by which *last* and *new* are both above *origin*, or both below."""
+    """Return the fraction by which *last* and *new* are both above *origin*, or both below it."""
     low, high = (last, new) if last < new else (new, last)
     return (low / origin if low > origin else origin / high) - 1

@@ -9,7 +9,7 @@ Confidence    high    the depth is at least HIGH_MICRO_USD, the price was first 
               low     otherwise; also if no balance shows the depth, or if the pools that agree
                       weigh no more than the others
 
-Pools are as of the newest swap in any of them, ages as of the report.  Trades of strangers in
+Pools are as of the newest swap in any of them; ages are as of the report.  Trades of strangers in
 private pools do not change the confidence, only `rejected_share`.
 """
 
@@ -37,9 +37,9 @@ from mintscope.market.standing import (
     weights,
 )
 
-IS_DIRECT: Final = 8  # index in a record from before decision 60
+IS_DIRECT: Final = 8  # index of the field in a record from before decision 60
 _standing: Final = msgspec.msgpack.Decoder(Standing)
-_decided: Final = msgspec.msgpack.Decoder(tuple[Any, ...])  # before decision 60
+_decided: Final = msgspec.msgpack.Decoder(tuple[Any, ...])  # records from before decision 60
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -63,7 +63,7 @@ def before_standing(  # noqa: PLR0913 - one argument for each known value
 ) -> Standing:
     """Return the standing of the only price pool in a log from before decision 60.
 
-    Its price in SOL is not known, so its next move is measured in dollars.
+    The pool's price in SOL is unknown, so its next move is measured in dollars.
     """
     only = StandingPool(
         pool=pool,
@@ -117,7 +117,7 @@ class PriceBasis(NamedTuple):
     since       the time at which the price was first set
     depth       micro-USD in the pools that agree; None if no balance shows it
     pool_count  the number of pools that agree, including *pool*
-    is_agreed   the pools that agree weigh more than the others that count
+    is_agreed   whether the pools that agree weigh more than the others that count
     flow        recent volume
     """
 
@@ -144,8 +144,8 @@ class PriceBasis(NamedTuple):
     def rejected_share(self, now: UnixS) -> float:
         """Return the share of volume at prices that were rejected, in the hour up to *now*.
 
-        The volume of the clock hour before that of *now* counts in proportion to its minutes within
-        that hour.  0 to 1; 0 without trades.
+        From 0 to 1; 0 without trades.  The volume of the clock hour before that of *now* counts in
+        proportion to its minutes within the hour up to *now*.
         """
         flow = self.flow
         taken = flow.taken
@@ -178,10 +178,10 @@ def basis_by(standing: Standing) -> PriceBasis:
     weighed = weights(pools, newest)
     low = standing.usd / (1 + AGREEMENT)
     high = standing.usd * (1 + AGREEMENT)
-    # For a pool that weighs nothing, only the price is known.
+    # Of a pool that weighs nothing, only the price is known.
     counting = [(one, weight) for one, weight in zip(pools, weighed, strict=True) if weight]
     near = [(one, weight) for one, weight in counting if low <= one.usd <= high]
-    # Reserves last seen in a pool that no longer trades may have left it.
+    # The reserves last seen in a pool that no longer trades may have left the pool.
     agreeing = [one for one, _ in near if newest - one.at <= FRESH_S]
     depth = sum(one.depth for one in agreeing)
     for_it = sum(weight for _, weight in near)
@@ -237,10 +237,11 @@ class Standings:
     def agrees(self, mint: Mint) -> Callable[[Offer], bool]:
         """Return a test of whether the next swaps agree with the price of *mint*.
 
-        Call it for each swap in order; the standings do not change.  It accepts more swaps than set
-        the price: a log that begins later, in which pools weigh less at first, must have the same
-        samples, so that a backfill can join it.  A swap near a median in which no pool has more
-        than a third is accepted, so that one pool, however deep, does not exclude all others.
+        Call it for each swap in order; the standings do not change.  The test accepts more swaps
+        than those that set the price: a log that begins later, in which pools weigh less at first,
+        must have the same samples, so that a backfill can join it.  A swap near a median in which
+        no pool has more than a third is accepted, so that one pool, however deep, does not exclude
+        all others.
         """
         standing = self._now.get(mint)
 
@@ -260,7 +261,7 @@ class Standings:
     def retract(self, slot: Slot) -> None:
         """Undo the changes of *slot*, the newest slot."""
         if not self._before or self._before[-1][0] != slot:
-            return  # nothing was traded in it
+            return  # nothing was traded in the slot
         for mint, state in self._before.pop()[1].items():
             if state is None:
                 del self._now[mint]

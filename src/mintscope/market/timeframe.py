@@ -1,4 +1,4 @@
-"""Candle widths and bucket arithmetic."""
+"""Candle widths, and arithmetic of buckets."""
 
 from enum import StrEnum
 from typing import Final, TypeAlias
@@ -52,6 +52,6 @@ BY_NAME: Final = {each.value: each for each in FRAMES}
 
 
 def bucket(timeframe: Timeframe, at: UnixS) -> UnixS:
-    """Return the start of the bucket of *timeframe* that holds *at*."""
+    """Return the start of the bucket of *timeframe* that contains the time *at*."""
     width = WIDTH_S[timeframe]
     return UnixS(at - at % width)

@@ -1,4 +1,4 @@
-"""Changes of the market that streams send."""
+"""Changes of reports, which streams send."""
 
 from collections.abc import Hashable, Sequence
 from typing import Annotated, Any, Final, Protocol
@@ -20,7 +20,7 @@ from mintscope.market.report import (
 from mintscope.market.timeframe import TIMEFRAMES, AskedFrame
 from mintscope.solana.blocks import WSOL
 
-Changes = int  # a set bit for each changed part of a report, in the order of `_parts`
+Changes = int  # a bit is set for each changed part of a report, in the order of `_parts`
 NOTHING: Final[Changes] = 0
 FRAME_PARTS: Final = len(REPORTED)
 FRAMES: Final = (*TIMEFRAMES, *AskedFrame)
@@ -129,13 +129,13 @@ def _parts(report: TokenReport) -> list[Any]:
 class Listener(Hashable, Protocol):
     """Receives updates in the event loop; its methods must return quickly.
 
-    kind    of the reports that it receives
+    kind    the kind of the reports that it receives
     """
 
     kind: ReportKind
 
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
-        """Receive *event* of *mint*: a snapshot if *is_whole*, else an update of the last event."""
+        """Receive *event* of *mint*: a snapshot if *is_whole*, else an update."""
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:
         """Receive the notice that there are no more updates of *mint*, because of *failure*."""

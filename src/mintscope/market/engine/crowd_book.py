@@ -19,16 +19,16 @@ from mintscope.kit.time import DAY_S
 from mintscope.market.log import PricedSwap, signer_number
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 
-TRADERS_MAX: Final = 2_048  # of a span: 32 kB
+TRADERS_MAX: Final = 2_048  # the most traders of a span that have a number: 32 kB
 OTHERS: Final = 0  # no trader has this number
-CROWDS_S: Final = DAY_S  # of crowds that are stored, behind the newest of the mint
+CROWDS_S: Final = DAY_S  # age of the oldest stored crowd, from the newest of the mint
 SPAN_S: Final = WIDTH_S[Timeframe.M5]
-FLOW_MAX: Final = 10**16  # micro-USD of a trader in a span: the sum of a day fits in 63 bits
+FLOW_MAX: Final = 10**16  # micro-USD of a trader in a span: a day then fits in 63 bits
 BOUGHT: Final = 1
 SOLD: Final = 2
 SIDES: Final = BOUGHT | SOLD
 SIDE_BITS: Final = 2
-HALF_BITS: Final = 32  # a day's flow of all traders has more than 64 bits
+HALF_BITS: Final = 32  # the flow of all traders in a day may exceed 64 bits
 HALF: Final = (1 << HALF_BITS) - 1
 HEAD: Final = Struct("<3Q")  # since, bucket and swaps
 _NUMBERS: Final = np.dtype("<u8")
@@ -37,9 +37,10 @@ _NUMBERS: Final = np.dtype("<u8")
 class CrowdRow(NamedTuple):
     """The crowd of a span.
 
-    swaps     of all traders
-    traders   two integers of 64 bits each: the number of the trader, and its flow shifted left by
-              two bits, which state its sides
+    bucket    the start of the span
+    swaps     the number of swaps of all traders
+    traders   for each trader two integers of 64 bits: its number, and its flow in micro-USD,
+              shifted left by two bits, which show whether the trader bought and sold
     """
 
     bucket: UnixS
@@ -50,7 +51,7 @@ class CrowdRow(NamedTuple):
 class CrowdChange(NamedTuple):
     """Changes of a batch to the crowds of one mint.
 
-    state    of the book; None before the first swap with a signer
+    state    the state of the book; None before the first swap with a signer
     closed   spans that have ended since the last change, oldest first
     """
 
@@ -64,9 +65,9 @@ NO_CROWD: Final = CrowdChange(None, ())
 class Union(NamedTuple):
     """The traders of some spans, each counted once.
 
-    flow        micro-USD, including those of OTHERS
-    largest     the largest flows of single traders, the largest first
-    is_capped   a span had more than TRADERS_MAX traders
+    flow        micro-USD of all traders, OTHERS included
+    largest     the largest flows of single traders, in micro-USD, the largest first
+    is_capped   whether a span had more than TRADERS_MAX traders
     """
 
     buyers: int
@@ -80,7 +81,7 @@ class Union(NamedTuple):
 def union_of(rows: Iterable[CrowdRow], count: int) -> Union:
     """Return the traders of *rows*, whose spans lie within CROWDS_S.
 
-    count   of the largest flows to return, at least 1
+    count   the number of largest flows to return, at least 1
     """
     pairs = np.frombuffer(b"".join(row.traders for row in rows), _NUMBERS).reshape(-1, 2)
     if not len(pairs):
@@ -91,7 +92,7 @@ def union_of(rows: Iterable[CrowdRow], count: int) -> Union:
     flows = np.add.reduceat(pairs[:, 1] >> SIDE_BITS, first)
     sides = np.bitwise_or.reduceat(pairs[:, 1] & SIDES, first)
     flow = (int((flows >> HALF_BITS).sum()) << HALF_BITS) + int((flows & HALF).sum())
-    is_capped = bool(numbers[0] == OTHERS)  # the least of all numbers
+    is_capped = bool(numbers[0] == OTHERS)  # OTHERS is the least of all numbers
     own = flows[is_capped:]
     sides = sides[is_capped:]
     largest = np.sort(np.partition(own, -count)[-count:] if len(own) > count else own)
@@ -108,7 +109,7 @@ def union_of(rows: Iterable[CrowdRow], count: int) -> Union:
 class CrowdBook:
     """The crowds of one mint between two writes.
 
-    since   of the first swap of the book; None before it
+    since   the time of the first swap in the book; None before the first swap
     """
 
     __slots__ = ("_bucket", "_closed", "_swaps", "_traders", "since")
@@ -118,7 +119,7 @@ class CrowdBook:
         self._bucket = UnixS(0)
         self._swaps = 0
         self._traders: dict[int, int] = {}
-        self._closed: Sequence[CrowdRow] = ()  # of 100,000 mints in a batch, few close a span
+        self._closed: Sequence[CrowdRow] = ()  # for most mints of a batch, no span ends
         if state is not None:
             since, bucket, self._swaps, *pairs = unpack(f"<{len(state) // 8}Q", state)
             self.since = UnixS(since)
@@ -126,9 +127,9 @@ class CrowdBook:
             self._traders = dict(zip(pairs[::2], pairs[1::2], strict=True))
 
     def apply(self, time: UnixS, swaps: Iterable[PricedSwap]) -> None:
-        """Add the *swaps* of the next slot; times never go back."""
+        """Add the *swaps* of the next slot; times must not decrease."""
         traders = self._traders
-        for swap in swaps:  # all swaps pass here
+        for swap in swaps:  # this runs for each swap
             evidence = swap.evidence
             if evidence is None or not evidence.signer or evidence.succeeds is not None:
                 continue
@@ -174,6 +175,6 @@ class CrowdBook:
         return CrowdRow(self._bucket, self._swaps, self._packed())
 
     def _packed(self) -> bytes:
-        # Most have a few traders, for which an array costs more than it saves.
+        # Most spans have a few traders, for which an array costs more than it saves.
         traders = self._traders
         return pack(f"<{2 * len(traders)}Q", *chain.from_iterable(traders.items()))

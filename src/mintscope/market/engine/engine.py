@@ -8,8 +8,8 @@ During a load, further events arrive.  So `expect` is called before the load: fr
 the mint are stored, and `insert` applies those that are newer than the loaded snapshot.
 
 There is no timer: a candle closes when a later one opens, and a read computes all that depends on
-"now".  A row contains the same bits if all swaps of its mint were applied to it, and if it was
-loaded.
+"now".  A row that was loaded contains the same bits as a row to which all swaps of its mint
+were applied.
 """
 
 from collections import OrderedDict
@@ -45,10 +45,10 @@ from mintscope.market.report import NO_FRAMES, PLAIN, ReportKind, TokenReport, t
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import AskedFrame, Timeframe
 
-FRAMES_MAX: Final = 2_000  # mints with asked frames: 8 kB for each, 20 us for each of their swaps
+FRAMES_MAX: Final = 2_000  # the most mints with asked frames: each takes 8 kB, each swap 20 us
 CANDLES_LOADED: Final = kernels.SWING + 1  # including the open one
 
-# Windows that `load` refills from swaps, and from minutes: windows m1 m5 m15, and h1 h4 d1.
+# `load` refills the windows m1, m5 and m15 from swaps, and h1, h4 and d1 from minutes.
 FROM_SWAPS: Final = (0, 3)
 FROM_MINUTES: Final = (3, len(kernels.GRAINS))
 
@@ -70,7 +70,7 @@ def as_trades(swaps: Sequence[tuple[int, UnixS, PricedSwap]]) -> Trades:
 
 
 class Engine:
-    """Rows 0 to *capacity* - 1, each for a mint, at first without trades.
+    """Holds rows 0 to *capacity* - 1, each the live data of a mint, at first without trades.
 
     The memory of a row is allocated on first use.
     """
@@ -90,7 +90,7 @@ class Engine:
         The next call overwrites the array.  A count of 0 means that the row has no price; then no
         other value has a meaning.
 
-        leaves_out_open   indicators do not include the candles that are open at *now*
+        leaves_out_open   whether indicators leave out the candles that are open at *now*
         """
         kernels.snapshot(self._rows, row, now, self._out)
         if leaves_out_open:
@@ -110,7 +110,8 @@ class Engine:
         if loaded.state is not None:
             self._load_candles(row, loaded.state, loaded)
             if loaded.imported_from is not None:
-                # Reports begin with the first imported candle, the state with one from a node.
+                # Reports begin with the first imported candle, the state with the first one that
+                # was not imported.
                 first = min(loaded.imported_from, int(self._rows[row]["first"]))
                 self._rows[row]["first"] = first
         self._refill(row, FROM_MINUTES, loaded.minutes)
@@ -133,7 +134,8 @@ class Engine:
             candles = loaded.candles.get(timeframe, ())[-CANDLES_LOADED:]
             expected = min(int(kept["count"]), CANDLES_LOADED)
             if len(candles) == expected - 1 == kernels.SWING:
-                # An earlier version stored one fewer: the oldest replaces the one before it.
+                # An earlier version stored one candle fewer; the oldest stored one then also stands
+                # for it.
                 candles = (candles[0], *candles)
             if len(candles) != expected:
                 raise ValueError(
@@ -189,7 +191,7 @@ def frames_of(loaded: LoadedMint) -> Frames | None:
 
 
 def add_to_frames(frames: Frames | None, time: UnixS, swap: PricedSwap) -> None:
-    """Add *swap* to *frames*, if there are any and it sets a price."""
+    """Add *swap* to *frames* if it sets a price; do nothing if *frames* is None."""
     price = None if frames is None else price_of(swap)
     if frames is not None and price is not None:
         frames.apply(time, price)
@@ -228,7 +230,7 @@ class LiveMarket:
         # Asked frames by mint, the least recently used first.
         self._frames: OrderedDict[Mint, Frames] = OrderedDict()
         self._expected: dict[Mint, _Expected] = {}
-        # Slots that may still be retracted, and the newest that cannot.
+        # The times of slots that may still be retracted, and of the newest one that cannot.
         self._times: dict[Slot, UnixS] = {}
         # Plain reports at `_bodies_time` of mints that have not traded since.
         self._bodies: dict[Mint, _Made] = {}
@@ -282,7 +284,7 @@ class LiveMarket:
         """Apply *event*; skip it if it was applied before.
 
         Raises LogTrimmed if an event before it is missing, or if the slot before a retracted one is
-        not known: `restart` is needed.
+        not known: then `restart` is needed.
         """
         if event.seq <= self.seq:
             return
@@ -312,7 +314,7 @@ class LiveMarket:
         self._expected[mint] = _Expected(self.seq)
 
     def abandon(self, mint: Mint) -> None:
-        """Stop expecting *mint*."""
+        """Stop storing events of *mint*, because its load ended."""
         self._expected.pop(mint, None)
 
     def insert(self, loaded: LoadedMint) -> bool:
@@ -451,7 +453,7 @@ class LiveMarket:
             self._engine.apply(as_trades(trades))
 
     def _stand(self, mint: Mint, packed: bytes | None) -> None:
-        """Set the pools of *mint*, which is in memory, to *packed*; None if they did not change."""
+        """Set the pools of *mint*, which is in memory, to *packed*; None changes nothing."""
         if packed is not None:
             self._standings[mint] = packed
 
@@ -477,7 +479,7 @@ class LiveMarket:
         return self._free.pop()
 
     def _finalize(self, slot: Slot) -> None:
-        """Forget the times of final slots, except the newest of them."""
+        """Forget the times of slots up to *slot*, which are final, except the newest one."""
         final = [kept for kept in self._times if kept <= slot]
         for kept in final[:-1]:
             del self._times[kept]

@@ -56,7 +56,7 @@ class Follows(NamedTuple):
 class Tail:
     """The headers with which new blocks are compared.
 
-    headers     of living slots from 60 s before the finalized slot on, oldest first
+    headers     the headers of living slots from 60 s before the finalized slot on, oldest first
     finalized   the newest final slot
     dead        (slot, blockhash) of retracted slots
     """
@@ -102,7 +102,7 @@ class Tail:
     def place(self, block: Block) -> Known | Hole | Follows:
         """Return the place of *block* in the log, without changing anything.
 
-        Raises ForkBelowFinalized if that would orphan a finalized slot.
+        Raises ForkBelowFinalized if *block* would orphan a finalized slot.
         """
         if not self._headers:
             return Follows(())
@@ -120,7 +120,7 @@ class Tail:
     def header(self, block: Block, samples: tuple[Sample, ...]) -> SlotHeader:
         """Return the header of *block* in the log after the current tip."""
         time = self.effective(block.time)
-        # Before the first block with a time there is no time for a rate.
+        # Before the first block that has a time, there is no time for a rate.
         rate = sol_usd(reversed(self._headers), samples, time) if time else None
         return SlotHeader(
             slot=block.slot,
@@ -155,7 +155,7 @@ class Tail:
         return newest
 
     def lose(self, gap: Gap) -> bool:
-        """Store *gap*, after which a block may follow the tip; return False if it is known."""
+        """Store *gap*, after which a block may follow the tip; return False if it is stored."""
         if gap in self._gaps:
             return False
         self._gaps.append(gap)
@@ -244,7 +244,7 @@ NEWEST_H1: Final = Struct(
 IN_SOL: Final = Struct("<qq" + "4d" * len(Timeframe))
 EPOCH: Final = UnixS(0)
 UNKNOWN: Final = (nan,) * 4 * len(Timeframe)
-# The places of each frame: in STATE, and of its prices in IN_SOL.
+# The places of each frame in STATE, and of the prices of each frame in IN_SOL.
 PLACES: Final = [
     (timeframe, HEAD.size + n * PACKED.size, 4 * n) for n, timeframe in enumerate(TIMEFRAMES)
 ]
@@ -289,7 +289,7 @@ class MintFold:
     ) -> None:
         """Continue from the parts of a state; without them, begin a new fold.
 
-        frames   append their waypoints to *passed*
+        frames   these append their waypoints to *passed*
         """
         self._part: Part | None = None
         self._first = first
@@ -304,9 +304,10 @@ class MintFold:
     def from_state(cls, state: bytes | None, in_sol: bytes | None = None) -> "MintFold":
         """Return the fold that continues from *state*, the newest `state()`; None: begin a new one.
 
-        in_sol   the `in_sol()` written with it; if it is None or of another state, the newest
-                 candles have no prices in SOL
-        Raises   ValueError as `read_state` does
+        in_sol   the `in_sol()` written with *state*; if it is None or belongs to another state, the
+                 newest candles have no prices in SOL
+
+        Raises ValueError in the same cases as `read_state`.
         """
         if state is None:
             return cls()
@@ -325,7 +326,7 @@ class MintFold:
         return cls(first, price_sol, passed, frames)
 
     def apply(self, time: UnixS, swap: PricedSwap) -> None:
-        """Add the next *swap*, of a slot with effective *time*; times never go back."""
+        """Add the next *swap*, of a slot with effective *time*; times must not decrease."""
         price = price_of(swap)
         if price is not None:
             self._price_sol = swap.price_sol or 0.0
@@ -372,7 +373,7 @@ class MintFold:
         for frame in self.frames.values():
             c = frame.candle or NO_CANDLE
             prices += c.open_sol, c.high_sol, c.low_sol, c.close_sol
-        return IN_SOL.pack(c.bucket, c.count, *prices)  # of h1, the last
+        return IN_SOL.pack(c.bucket, c.count, *prices)  # of h1, the last frame
 
     def _add_part(self) -> None:
         part = self._part
@@ -407,7 +408,7 @@ def merged(
 
 
 def price_of(swap: PricedSwap) -> float | None:
-    """Return the price in USD that *swap* gives a candle, None if it gives none."""
+    """Return the price in USD that *swap* adds to a candle; None if it adds none."""
     price = swap.price_usd
-    # As `kernels.apply` does.
+    # The same condition as in `kernels.apply`.
     return price if price is not None and 0.0 < price <= PRICE_MAX else None

@@ -26,7 +26,7 @@ from mintscope.market.log import CandleRow, PricedSwap, Waypoint
 from mintscope.market.timeframe import FRAME_S, WIDTH_S, AskedFrame, Timeframe
 
 NO_ACC: Final = bytes(8 * ACC)
-PACKED: Final = Struct(f"<{8 * ACC}s5q4dq")  # a frame of `fold.STATE`, ten times as fast
+PACKED: Final = Struct(f"<{8 * ACC}s5q4dq")  # reads a frame of `fold.STATE` ten times as fast
 WAYPOINT_EVERY: Final = 64  # candles; fewer than are always stored for a mint
 
 
@@ -34,7 +34,7 @@ class Part(msgspec.Struct, gc=False):
     """The sum of the swaps in a span that lies within one candle of each frame.
 
     time    the start of the span
-    count   the number of swaps with a price; without one, prices are NaN
+    count   the number of swaps with a price; if it is 0, the prices are NaN
     """
 
     time: UnixS
@@ -51,7 +51,7 @@ class Part(msgspec.Struct, gc=False):
     close_sol: float = nan
 
     def add(self, price: float | None, swap: PricedSwap) -> None:
-        """Add one swap; *price* is None if it sets no candle."""
+        """Add one swap; *price* is None if the swap sets no candle."""
         if swap.is_buy:
             self.buy += swap.volume
         else:
@@ -78,8 +78,8 @@ class Part(msgspec.Struct, gc=False):
 class Frame(msgspec.Struct, gc=False):
     """One timeframe: accumulators, the open candle, and the flow of the newest bucket.
 
-    passed    waypoints are appended to it
-    width_s   of the candles
+    passed    the list to which waypoints are appended
+    width_s   the width of the candles, in seconds
 
     The flow runs ahead of the candle while a bucket has volume but no price yet.
     """
@@ -119,7 +119,7 @@ class Frame(msgspec.Struct, gc=False):
             if opened == bucket:
                 newest = bucket
         if buy + sell > 0:
-            newest = bucket  # its row was written with the state, as that of a price
+            newest = bucket  # the row was written with the state
         width_s = WIDTH_S[timeframe]
         return cls(timeframe, passed, width_s, acc, count, bucket, buy, sell, candle, UnixS(newest))
 
@@ -141,7 +141,7 @@ class Frame(msgspec.Struct, gc=False):
         )
 
     def apply(self, time: UnixS, price: float | None, swap: PricedSwap) -> None:
-        """Add one swap; *price* is None if it sets no candle.
+        """Add one swap; *price* is None if the swap sets no candle.
 
         A swap without a price and without volume has no effect.
         """
@@ -153,7 +153,7 @@ class Frame(msgspec.Struct, gc=False):
 
     def add(self, part: Part) -> None:
         """Add *part*, which lies within one candle."""
-        at = part.time - part.time % self.width_s  # `bucket` without a call
+        at = part.time - part.time % self.width_s  # as `bucket` does, without a call
         if at != self.bucket:
             self._open(UnixS(at))
         self._is_changed = True
@@ -307,8 +307,8 @@ WIDE: Final = (
 SHORT_S: Final = FRAME_S[AskedFrame.S15]
 SHORT_SPANS: Final = 60
 SHORT_REACH_S: Final = SHORT_SPANS * SHORT_S
-# The candles after which less than 1e-13 of the first value is left in EMA 9, 21, 50 and 200, RSI,
-# and the three values of MACD.
+# Candles after which less than 1e-13 of the first value is left in EMA 9, 21, 50 and 200, RSI, and
+# the three values of MACD.
 FORGOTTEN: Final = (150, 330, 765, 3_015, 410, 410, 410, 410)
 
 SPAN: Final = np.dtype([("bucket", "i8"), ("high", "f8"), ("low", "f8"), ("close", "f8")])
@@ -325,7 +325,7 @@ STATE: Final = np.dtype(
 )
 
 
-MADE_WIDE: Final = 2  # bits of `made`
+MADE_WIDE: Final = 2  # a bit of `made`
 MADE_SHORT: Final = 1
 
 
@@ -374,7 +374,7 @@ class Frames:
             self._add_short(at, price)
 
     def apply(self, at: UnixS, price: float) -> None:
-        """Add a *price* that sets candles; times never go back."""
+        """Add a *price* that sets candles; times must not decrease."""
         for k, wide in enumerate(WIDE if self._is_made(MADE_WIDE) else ()):
             acc, frame, ring = self._of(k)
             kernels.add_price(frame, acc, ring, at // wide.width_s, price)
@@ -384,7 +384,7 @@ class Frames:
     def read(
         self, asked: Collection[str], now: UnixS, *, leaves_out_open: bool
     ) -> dict[str, Floats]:
-        """Return the values of the frames *asked* for, READ of each, as of *now*; NaN for null."""
+        """Return READ values for each of the frames *asked* for, as of *now*; NaN for null."""
         found = {}
         for k, wide in enumerate(WIDE):
             if wide.frame in asked:
@@ -462,7 +462,7 @@ def short_values(spans: Any, now: UnixS, *, leaves_out_open: bool) -> Floats:
 def _widened(
     kept: Sequence[Bar], width_s: int, *, is_cut: bool
 ) -> list[tuple[int, float, float, float]]:
-    """Return candles of *width_s* as (number, high, low, close), without one whose start is cut."""
+    """Return candles of *width_s* as (number, high, low, close), without a first that is cut."""
     if not kept:
         return []
     buckets, highs, lows, closes = (np.array(column) for column in zip(*kept, strict=True))

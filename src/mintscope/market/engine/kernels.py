@@ -24,12 +24,12 @@ from mintscope.market.engine.prefetch import prefetch
 
 SERVICE: Final = Periods(ema=(9, 21, 50, 200), rsi=14, fast=12, slow=26, signal=9)
 PRICE_MAX: Final = 1e300
-ROUNDING: Final = 1e-12  # of a price: two averages that differ by less are equal
+ROUNDING: Final = 1e-12  # part of a price; averages that differ by less count as equal
 SWING: Final = 100
 RETRACEMENTS: Final = (0.236, 0.382, 0.5, 0.618, 0.764)
 EXTENSIONS: Final = (1.272, 1.618, 2.0, 2.618)
 
-# Seconds: the candle widths, then the sub-buckets of the pressure windows, 60 each.
+# The widths in seconds of the candles, and of the parts of the pressure windows, 60 parts each.
 WIDTHS: Final = (60, 300, 900, 3600)
 GRAINS: Final = (1, 5, 15, 60, 240, 1440)
 PARTS: Final = 60
@@ -176,7 +176,7 @@ def next_candle(frame: Any, acc: Floats, ring: Any, periods: Periods) -> None:
 
 @kernel
 def add_price(frame: Any, acc: Floats, ring: Any, bucket: int, price: float) -> None:
-    """Add one price, whose bucket is never before the last one's."""
+    """Add one price; *bucket* must not be before that of the last price."""
     if frame["count"] > 0 and bucket == frame["bucket"]:
         frame["high"] = max(frame["high"], price)
         frame["low"] = min(frame["low"], price)
@@ -214,7 +214,7 @@ def sums(window: Any, parts: Ints, number: int) -> tuple[int, int]:
 
 @kernel
 def add_volume(window: Any, parts: Ints, number: int, buy: int, sell: int) -> None:
-    """Add volume to part *number*, which is never before the last one."""
+    """Add volume to part *number*, which must not be before the newest part."""
     ahead = number - window["head"]
     if ahead > 0:
         window["buy"], window["sell"] = sums(window, parts, number)
@@ -250,7 +250,7 @@ def fetch(rows: Any, i: int, at: int) -> None:
 
 @kernel
 def apply(rows: Any, trades: Trades) -> None:
-    """Apply *trades*; the times of one row never go back."""
+    """Apply *trades*; the times of one row must not decrease."""
     for j in range(len(trades.rows)):
         ahead = j + FETCHED_AHEAD
         if ahead < len(trades.rows):
@@ -456,7 +456,7 @@ def with_open(  # noqa: PLR0913, PLR0917 - one argument for each column
     """Write the averages at each of *opens*, the close of an open candle.
 
     acc, before   the accumulators, and the number of candles in them
-    closed        by open candle, the number of *closes* before it; it never falls
+    closed        for each open candle, the number of *closes* before it; must not decrease
     """
     done = 0
     for j in range(len(opens)):
@@ -470,8 +470,8 @@ def with_open(  # noqa: PLR0913, PLR0917 - one argument for each column
 def close_rows(recents: Any, places: Any, counts: Ints, at: Ints, k: int) -> None:
     """Prepare *recents* for closing the open candles of timeframe *k* of rows *at*.
 
-    places   by row of *at*, its place in *recents*; the closes are stored afterwards
-    counts   candles by row and timeframe, the open one included
+    places   the places in *recents* of the rows *at*; the closes are stored afterwards
+    counts   the number of candles by row and timeframe, the open one included
     """
     acc = np.zeros(ACC)
     for j in range(len(at)):

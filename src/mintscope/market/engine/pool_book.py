@@ -24,29 +24,30 @@ from mintscope.market.standing import SUM_MAX
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 
 POOLS_MAX: Final = 32
-POOL_CANDLES_S: Final = 2 * DAY_S  # of candles that are stored, behind the newest of the mint
+POOL_CANDLES_S: Final = 2 * DAY_S  # age of the oldest stored candle, from the mint's newest
 KEY_BYTES: Final = 8
-KEYS_MAX: Final = 16_384  # 150 bytes each
+KEYS_MAX: Final = 16_384  # cached keys, 150 bytes each
 SPAN_S: Final = WIDTH_S[Timeframe.M5]
 
 
-# bucket, open, high, low, close, bought, sold, swaps
+# The start of the span, open, high, low, close, micro-USD bought and sold, number of swaps.
 OpenCandle: TypeAlias = list[Any]
 
 
 class BookedPool(msgspec.Struct, array_like=True, gc=False):
     """A pool of the book.
 
-    venue, quote    its program, and its quote mint; None if not known
     since           the time of its first swap in the book
-    day             its newest UTC day
-    volume, volume_before   micro-USD of that day, and of the day before
-    came_from       the curve that it replaced
-    went_to         the pool that replaced it
-    moved_at        the slot in which that happened
-    progress        of a curve, millionths of the way to its pool, as its newest swap showed it
-    candle          of the newest span of the book; None if the pool has no swap in it
-    fee_bps         basis points of the quote that a trader paid, as its newest swap showed it
+    day             the newest UTC day on which it traded
+    volume, volume_before   micro-USD traded on that day, and on the day before
+    venue, quote    its program, and its quote mint; None if unknown
+    came_from       the curve that the pool replaced; None: none
+    went_to         the pool that replaced this one; None: none
+    moved_at        the slot in which one replaced the other
+    progress        progress of the curve to its pool at its newest swap, in millionths; None if
+                    unknown
+    candle          the candle of the newest span of the book; None if the pool did not trade in it
+    fee_bps         the fee of the newest swap that shows it, in basis points of the quote
     """
 
     pool: str
@@ -70,7 +71,7 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
         return self.volume if today == self.day + 1 else 0
 
     def add(self, today: int, volume: int) -> None:
-        """Add *volume* to that of *today*."""
+        """Add *volume*, in micro-USD, to the volume of *today*."""
         if today != self.day:
             self.volume_before = self.volume if today == self.day + 1 else 0
             self.volume = 0
@@ -82,7 +83,7 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
 class PoolRow(NamedTuple):
     """A candle of a pool; without a price all four prices are None.
 
-    key         of the pool, see `key_of`
+    key         the number of the pool, see `key_of`
     swaps       the number of swaps, including those that offered no price
     """
 
@@ -100,10 +101,10 @@ class PoolRow(NamedTuple):
 class BookChange(NamedTuple):
     """Changes of a batch to the pools of one mint.
 
-    state     of the book
+    state     the new state of the book
     dropped   keys of pools whose stored candles must be deleted first, at most POOLS_MAX
-    rows      candles of spans that have ended, oldest first, one for each span and pool; to be
-              merged with the part of the span that the version before has stored
+    rows      candles of spans that have ended, oldest first, one for each span and pool; the store
+              merges each with the part of its span that an earlier version stored
     """
 
     state: bytes
@@ -142,7 +143,7 @@ def candles_of(pools: Iterable[BookedPool]) -> list[PoolRow]:
 
 
 def merged(first: PoolRow, then: PoolRow) -> PoolRow:
-    """Return the candle of two parts of a span, by the rule of the store."""
+    """Return the candle of two parts of a span, merged as the store merges them."""
     low = then.low if first.low is None else first.low
     high = then.high if first.high is None else first.high
     return PoolRow(
@@ -159,9 +160,9 @@ def merged(first: PoolRow, then: PoolRow) -> PoolRow:
 
 
 def with_open(stored: Iterable[PoolRow], newest: Iterable[PoolRow]) -> list[PoolRow]:
-    """Return the *stored* candles and those of the *newest* span, oldest first, each place once.
+    """Return the *stored* candles and those of the *newest* span, oldest first, one a place.
 
-    They are merged, because the version before stored a candle before its span ended.
+    Two candles of one place are merged: an earlier version stored a candle before its span ended.
     """
     rows = {(row.bucket, row.key): row for row in stored}
     for row in newest:
@@ -173,7 +174,7 @@ def with_open(stored: Iterable[PoolRow], newest: Iterable[PoolRow]) -> list[Pool
 class PoolBook:
     """The pools of one mint between two writes.
 
-    unnamed   pools of unknown program that had the first swap of a span: call `name` for them
+    unnamed   pools of unknown program that had the first swap of a span; call `name` for these
     """
 
     __slots__ = ("_bucket", "_dropped", "_pools", "_rows", "_state", "_stored", "unnamed")
@@ -196,12 +197,12 @@ class PoolBook:
     def apply(  # noqa: C901 - the hottest loop: a call for each swap would cost as much as the rest
         self, slot: Slot, time: UnixS, swaps: Sequence[PricedSwap]
     ) -> None:
-        """Add the next *swaps*, those of one slot; times never go back."""
+        """Add the next *swaps*, those of one slot; times must not decrease."""
         today = time // DAY_S
         if time >= self._bucket + SPAN_S:
             self._begin(time)
         one: BookedPool | None = None
-        for swap in swaps:  # all swaps pass here, most after another one of the same pool
+        for swap in swaps:  # this runs for each swap; most follow one of the same pool
             pool = swap.pool
             if pool is None:
                 continue
@@ -265,7 +266,7 @@ class PoolBook:
             self._rows = [row for row in self._rows if row.key != key]
             if self._stored is None:  # pools that may have stored candles
                 self._stored = {one.pool for one in booked(self._state)}
-            if least.pool in self._stored:  # others were added within the batch
+            if least.pool in self._stored:  # all others were added within the batch
                 self._stored.discard(least.pool)
                 self._dropped = [*self._dropped, key]
             self.unnamed -= {least.pool}
@@ -288,7 +289,7 @@ def _add(candle: OpenCandle, swap: PricedSwap) -> None:
     usd = swap.price_usd
     if usd is None and swap.offered is not None:
         usd = swap.offered[0]
-    if usd is not None and 0.0 < usd <= PRICE_MAX:  # as in candles of the mint, without a kernel
+    if usd is not None and 0.0 < usd <= PRICE_MAX:  # the same condition as in `kernels.apply`
         high = candle[2]
         low = candle[3]
         if high is None or low is None:

@@ -27,15 +27,15 @@ Ints = NDArray[Any]
 ATR_CANDLES: Final = 14
 BANDS_CANDLES: Final = 20
 BANDS_WIDTH: Final = 2.0
-SWING_CLOSED: Final = 99  # and the open one
-AGES: Final = 5  # closed candles that a crossing may need
+SWING_CLOSED: Final = 99  # closed candles of a swing, besides the open one
+AGES: Final = 5  # number of closed candles that a crossing may need
 FORGOTTEN: Final = 500 + ATR_CANDLES  # candles, as in `series.indicators_of`
 CLOSES_HELD: Final = BANDS_CANDLES - 1 + AGES
-ACCUMULATED: Final = 9  # of `kernels.ACC`, all but the last close
-READ_BACK: Final = FORGOTTEN + AGES  # closed candles, from which everything is known
-# A candle of a minute closes most often, and each further one is 72 bytes a token.
+ACCUMULATED: Final = 9  # values of `kernels.ACC` that are stored: all but the last close
+READ_BACK: Final = FORGOTTEN + AGES  # closed candles from which all values can be computed
+# Candles of a minute close most often, so more extremes are held; each takes 72 bytes a token.
 SWINGS_HELD: Final = {each: 3 if each == Timeframe.M1 else 2 for each in TIMEFRAMES}
-HAS_MORE: Final = 128  # more candles than those that are held
+HAS_MORE: Final = 128  # added if there are more candles than those that are held
 
 
 def _recent(swings: int) -> np.dtype[Any]:
@@ -85,7 +85,7 @@ def wilder_range(before: float, seen: int, true_range: float) -> float:
 
 @kernel
 def keep_extreme(side: Any, number: int, value: float) -> bool:
-    """Add *value* of closed candle *number*; return whether the extreme of the window is lost."""
+    """Add *value* of closed candle *number*; return whether the window's extreme is now unknown."""
     held = int(side["count"])
     has_more = held >= HAS_MORE
     count = held % HAS_MORE
@@ -130,7 +130,7 @@ def keep_close(recent: Any, number: int, high: float, low: float, close: float) 
 
 @kernel
 def keep_candle(recent: Any, number: int, high: float, low: float, close: float) -> bool:
-    """Add closed candle *number*; return whether an extreme is lost."""
+    """Add closed candle *number*; return whether an extreme is now unknown."""
     keep_close(recent, number, high, low, close)
     is_top_lost = keep_extreme(recent["top"], number, high)
     is_bottom_lost = keep_extreme(recent["bottom"], number, -low)
@@ -141,10 +141,10 @@ def keep_candle(recent: Any, number: int, high: float, low: float, close: float)
 def keep_candles(  # noqa: PLR0913, PLR0917 - one argument for each column
     recents: Any, places: Ints, counts: Ints, prices: Floats, at: Ints, k: int
 ) -> Any:
-    """Close the open candles of timeframe *k* of rows *at*; return whether a swing is lost.
+    """Close the open candles of timeframe *k* of rows *at*; return whether a swing is unknown.
 
-    places   by row of *at*: its index in *recents*
-    counts   candles, by row and timeframe, the open one included
+    places   the indices in *recents* of the rows *at*
+    counts   the number of candles by row and timeframe, the open one included
     prices   by row: high and low of the open candle, and its close
     """
     lost = np.zeros(len(at), np.bool_)
@@ -160,7 +160,7 @@ def keep_candles(  # noqa: PLR0913, PLR0917 - one argument for each column
 
 @kernel
 def begin_side(side: Any, since: int, values: Floats) -> None:
-    """Set *side* to closed candles with *values*, of which *since* is the number of the first."""
+    """Set *side* to closed candles with *values*; *since* is the number of the first candle."""
     first = max(0, len(values) - SWING_CLOSED)
     held = np.zeros(SWING_CLOSED, np.int64)
     count = 0
@@ -220,7 +220,7 @@ def newest_first(recent: Any, number: int, closes: Floats) -> None:
 
 @kernel
 def bands(closes: Floats, first: int, close: float) -> tuple[float, float]:
-    """Return mean and deviation of *close* and the 19 *closes* from index *first* on."""
+    """Return the mean and the deviation of *close* and of 19 *closes* from index *first* on."""
     total = close
     for j in range(first, first + BANDS_CANDLES - 1):
         total += closes[j]
@@ -233,7 +233,7 @@ def bands(closes: Floats, first: int, close: float) -> tuple[float, float]:
 
 @kernel
 def extreme(side: Any, closed: int, value: float) -> float:
-    """Return the greatest of *value*, of the open candle, and the window; NaN if not known."""
+    """Return the greatest of the window and *value*, that of the open candle; NaN if unknown."""
     if closed == 0:
         return value
     if int(side["known"]) < min(closed, SWING_CLOSED):
@@ -246,7 +246,7 @@ def extreme(side: Any, closed: int, value: float) -> float:
 def read_recent(recents: Any, places: Ints, counts: Ints, prices: Floats) -> Floats:
     """Return the values of NAMES of all rows of one timeframe, with the open candle: [z, i].
 
-    places   by row: its index in *recents*
+    places   the index of each row in *recents*
     prices   by row: high, low and close of the open candle
     """
     found = np.full((len(NAMES), len(counts)), nan)

@@ -1,6 +1,6 @@
 """Broadcaster of changed reports: each update is made once and sent to all its listeners.
 
-dirty        reports of mints that have traded since they were sent, or whose slot was retracted;
+dirty        reports of mints that have traded since the last event, or whose slot was retracted;
              when a minute ends, also reports of closed candles, and those whose price has become
              too old for its confidence
 flush        sends the dirty reports that were not sent within the last 250 ms, fifty in one
@@ -30,9 +30,9 @@ from mintscope.market.log import Appended, Event, Retracted, Untracked
 from mintscope.market.report import PLAIN, ReportKind, TokenReport
 from mintscope.market.updates import NOTHING, Changes, Listener, changes, update_of
 
-PAUSE_S: Final = 0.25  # between two updates of a mint
+PAUSE_S: Final = 0.25  # pause between two updates of a mint
 TOLD_IN_A_TURN: Final = 200
-RENEWED_IN_A_TURN: Final = 50  # topics: at the end of a minute all closed candles change at once
+RENEWED_IN_A_TURN: Final = 50  # topics; at the end of a minute, all closed candles change
 NOWHERE: Final = -1
 
 LOG = structlog.get_logger(__name__)
@@ -47,10 +47,10 @@ class _Audience:
     """The listeners of the reports of a mint, and their last report.
 
     sent          the report to which the next update is relative
-    apart         the parts in which listeners that joined since then have another report
-    is_whole_due  a snapshot is sent next, because there is no report for an update
+    apart         the parts of the report that differ for listeners that joined after *sent*
+    is_whole_due  whether a snapshot is sent next, because there is no report for an update
     whole         the report in *snapshot*, made at the position *as_of*
-    is_busy       an event is being sent, or the mint is being loaded
+    is_busy       whether an event is being sent, or the mint is being loaded
     """
 
     listeners: dict[Listener, None] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class _Audience:
         return self.snapshot
 
     def begin_again(self) -> None:
-        """Make a new snapshot the next event to send."""
+        """Send a new snapshot as the next event."""
         self.is_whole_due = True
         self.as_of = NOWHERE
 
@@ -164,7 +164,7 @@ class Broadcaster:
     def snapshot(self, mint: Mint, kind: ReportKind) -> bytes | None:
         """Return a snapshot for a listener that missed updates.
 
-        None while there is none, or while an update of *mint* is being sent: call it again soon.
+        None while there is no snapshot, or an update of *mint* is being sent: call this again soon.
         """
         topic = (mint, kind)
         audience = self._audiences.get(topic)
@@ -231,7 +231,7 @@ class Broadcaster:
                 continue
             early_s = audience.sent_at_s + PAUSE_S - now_s
             if audience.is_busy:
-                continue  # it is flushed again at the end of the delivery
+                continue  # the end of the delivery flushes this mint again
             if early_s > 0:
                 wait_s = early_s if wait_s is None else min(wait_s, early_s)
                 continue
@@ -307,7 +307,7 @@ class Broadcaster:
         try:
             await self._follower.read(mint, kind)
         except ServiceUnavailable:
-            audience.sent_at_s = self._clock.monotonic_s()  # tried again a little later
+            audience.sent_at_s = self._clock.monotonic_s()  # the load is tried again after PAUSE_S
         except ServiceError as failure:
             self._lose(topic, audience, failure)
             return

@@ -39,13 +39,13 @@ from mintscope.solana.finality_meter import Behind
 
 LOG = structlog.get_logger(__name__)
 
-# A snapshot is due once a starting process needs a second or so to catch up from the last one; the
-# log keeps a quarter of an hour.  A list of fewer mints is loaded in half a second without one: a
-# mint with a day of candles takes a millisecond.
+# A snapshot is due once a starting process would need about a second to catch up from the last
+# snapshot; the log keeps a quarter of an hour.  A list of fewer mints is loaded in half a second
+# without one: a mint with a day of candles takes a millisecond.
 MINTS_MIN: Final = 500
 TRADES: Final = 100_000
 EVERY_S: Final = 300.0
-TRIES: Final = 3  # a newer snapshot may replace the one that is read
+TRIES: Final = 3  # attempts to read a snapshot, which a newer one may replace
 
 
 class ListKeeper:
@@ -58,9 +58,9 @@ class ListKeeper:
         self._snapshots = snapshots
         self._clock = clock
         self._mints_min = mints_min
-        self._kept_seq = 0  # of the newest known snapshot that can be read
+        self._kept_seq = 0  # event of the newest known snapshot that can be read
         self._kept_at_s: float | None = None
-        self._trade_count = 0  # since that snapshot
+        self._trade_count = 0  # trades since that snapshot
         self._is_writable = True
 
     def note(self, trade_count: int) -> None:
@@ -75,7 +75,7 @@ class ListKeeper:
     async def restore(self, keep: ListMemory = IN_MEMORY) -> tuple[TokenList, Head] | None:
         """Return the list of the newest snapshot, or None if there is none.
 
-        Raises ServiceUnavailable
+        Raises ServiceUnavailable.
         """
         for _ in range(TRIES):
             mark = await self._snapshots.newest(FORM)
@@ -145,15 +145,16 @@ class ListKeeper:
         self._kept_at_s = self._clock.monotonic_s()
 
 
-# So many at once take some milliseconds, in a thread; nothing else touches the list meanwhile.
+# The most mints and trades that are taken at once: a thread needs milliseconds for them, during
+# which nothing else touches the list.
 MINTS_PER_READ: Final = 100
 TRADES_PER_READ: Final = 250
 FACTS_PER_READ: Final = 100
-LOST_PER_LOOK: Final = 20  # each takes some milliseconds of the store
-# The clocks of machines may differ by this: facts that were read since then are read twice.
+LOST_PER_LOOK: Final = 20  # each takes the store some milliseconds
+# Clocks of machines may differ by this much, so facts read within this time are read twice.
 CLOCKS_APART_MS: Final = 10 * MINUTE_MS
 PAUSE_S: Final = 0.25  # the least time between two checks
-NEWS_S: Final = 0.05  # between two checks of the log's position by the follower
+NEWS_S: Final = 0.05  # the time between two checks of the log's position
 LOOK_COST: Final = 4  # the pause after a check, in multiples of its duration
 LIST_LATE_S: Final = 60.0
 LOADS_MAX: Final = 3
@@ -179,7 +180,7 @@ class NextFold:
         refresh_s: float,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """Wait *refresh_s* between two updates, or until *folded* returns another slot."""
+        """Wait until *folded* returns another slot or *refresh_s* have passed."""
         self._folded_to = folded
         self._finality = finality
         self._clock = clock
@@ -231,7 +232,7 @@ class ListCache:
         self._keeper = keeper
         self._keep = keep
         self._may_restore = True
-        self._is_loading = True  # for the first time
+        self._is_loading = True  # the first load is not finished
         self._read_at_s = clock.monotonic_s()
 
     async def run(self) -> None:
@@ -253,9 +254,9 @@ class ListCache:
             await self._wait()
 
     async def expect_loaded(self) -> None:
-        """Raise ServiceUnavailable while the list is loaded for the first time.
+        """Raise ServiceUnavailable while the list is being loaded for the first time.
 
-        If the first attempt has failed, this check passes, because all else can still be served.
+        If the first attempt has failed, this check passes, because the rest can still be served.
         """
         if self._is_loading:
             raise ServiceUnavailable(LOADING)
@@ -275,7 +276,7 @@ class ListCache:
         return self._listed is not None
 
     def newest(self) -> ListedTokens:
-        """Return the list.  Raises ServiceUnavailable while it is being loaded."""
+        """Return the newest list.  Raises ServiceUnavailable while it is being loaded."""
         if self._listed is None:
             raise ServiceUnavailable(LOADING)
         return self._listed
@@ -295,7 +296,7 @@ class ListCache:
             is_changed = await self._follow(tokens)
         except LogTrimmed as reason:
             LOG.info("loading the list of tokens again", reason=str(reason))
-            self._may_restore = self._list is not None  # else the snapshot is too old
+            self._may_restore = self._list is not None  # if not, the snapshot is too old
             if self._keeper is not None and not self._may_restore:
                 self._keeper.forget()
             self._list = None
@@ -431,7 +432,7 @@ async def store_list(
         return NotStored.NOTHING_FINAL
     keeper = ListKeeper(snapshots, clock, mints_min=mints_min)
     lister = ListCache(reader, clock, wait=look_again_soon, keeper=keeper)
-    for _ in range(LOADS_MAX):  # a snapshot that is older than the log ends the first
+    for _ in range(LOADS_MAX):  # the first load ends if its snapshot is too old
         await lister.refresh()
         if lister.is_loaded:
             break
@@ -458,7 +459,7 @@ async def keep_snapshot(
 
     While an api process runs, it stores the snapshots, so that none is due here.
 
-    store   stores one, and returns whether it did
+    store   stores a snapshot, and returns whether it did
     """
     while True:
         await sleep(DUE_EVERY_S)

@@ -1,7 +1,8 @@
 """Files for the large parts of a list, outside the memory of this process.
 
-Trades of closed parts have a file each, whose space is free again once nothing refers to them.  It
-is read with `pread`, so its bytes stay in the cache of the system, which may drop them.
+The trades of each closed part have a file, whose space is free again once nothing refers to the
+trades.  The file is read with `pread`, so its bytes stay in the cache of the system, which may drop
+them.
 
 The newest candles of wider timeframes are mapped, because kernels read and change a few of them at
 each update, and all if a condition names one.  `release` frees the memory of the pages that were
@@ -22,7 +23,7 @@ import structlog
 from mintscope.market.screening.columns import ChunkInMemory, KeptChunk, PartChunk
 
 LOG = structlog.get_logger(__name__)
-ROWS_MIN: Final = 2_048  # a shorter chunk takes less memory than its file takes open descriptors
+ROWS_MIN: Final = 2_048  # a file for a shorter chunk would only cost an open descriptor
 # File systems that reserve space for each allocated page.  On others, a full disk would end a
 # process that writes to a map: a file system that copies on write needs space for each change.
 MAPPED_ON: Final = frozenset({"ext2", "ext3", "ext4", "xfs"})
@@ -33,7 +34,7 @@ class ListFiles:
     """Implements `listing.columns.ListMemory`."""
 
     def __init__(self, folder: Path, *, rows_min: int = ROWS_MIN, maps: bool | None = None) -> None:
-        """Keep at least *rows_min* rows in files of *folder*, fewer in memory.
+        """Store chunks of at least *rows_min* rows in files of *folder*, smaller ones in memory.
 
         maps   whether records are mapped; None: only on file systems that keep allocated space
         """
@@ -79,14 +80,14 @@ class ListFiles:
 
 
 def _mapped(folder: Path, size: int) -> mmap.mmap:
-    """Return a map of *size* zero bytes that the disk has room for.  Raises OSError."""
+    """Return a map of *size* zero bytes, for which the disk has room.  Raises OSError."""
     with TemporaryFile(dir=folder, buffering=0) as file:
         os.posix_fallocate(file.fileno(), 0, size)
         return mmap.mmap(file.fileno(), size)
 
 
 def file_system_of(folder: Path) -> str:
-    """Return the type of the file system of *folder*, as `ext4`; "" if this system has no list."""
+    """Return the type of the file system of *folder*, such as `ext4`; "" if it is unknown."""
     try:
         mounts = MOUNTS.read_text()
     except OSError:

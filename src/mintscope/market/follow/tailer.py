@@ -1,6 +1,6 @@
 """Tailers of the swap log and of coverage.
 
-While the log cannot be read the data become old, and the API refuses old data.
+While the log cannot be read, the data become old, and the API refuses to serve old data.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ Wait: TypeAlias = Callable[[], Awaitable[None]]
 
 
 async def look_again_soon() -> None:
-    """Wait for the interval at which a follower without notices polls the log."""
+    """Wait for the interval at which a tailer without notices polls the log."""
     await asyncio.sleep(0.05)
 
 
@@ -130,7 +130,7 @@ class LogTailer:
         LIVE_MINTS.set(len(self._market))
 
     async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
-        """Return the report of *mint* of this *kind* as of the last applied slot."""
+        """Return the report of *mint* of *kind*, as of the last applied slot."""
         if not self._started:
             raise ServiceUnavailable("The market data are still being loaded; try again shortly.")
         if not self.is_tracked(mint):
@@ -147,7 +147,7 @@ class LogTailer:
         raise ServiceUnavailable(UNREADABLE)
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the plain report of *mint*; None if it has none in memory."""
+        """Return the plain report of *mint*; None if *mint* has none in memory."""
         if not self._started or mint not in self._market.tracked or mint not in self._market:
             return None
         try:
@@ -304,7 +304,7 @@ class LogTailer:
 
 
 EVERY_S: Final = 60.0
-SOON_S: Final = 1.0  # while there is no coverage yet
+SOON_S: Final = 1.0  # pause while there is no coverage yet
 
 CoverageWait: TypeAlias = Callable[[float], Awaitable[None]]
 
@@ -312,8 +312,8 @@ CoverageWait: TypeAlias = Callable[[float], Awaitable[None]]
 class CoverageTailer:
     """The newest coverage; `run` reads it every minute.
 
-    cover      is called with the coverages of reports
-    share_min  the check fails if a smaller part of the calls, or of the volume, was read
+    cover      called with the new coverages for reports
+    share_min  `expect_read` fails if a smaller share of the calls, or of the volume, was read
     """
 
     def __init__(
@@ -338,7 +338,7 @@ class CoverageTailer:
             LOG.warning("coverage cannot be read", reason=str(reason))
 
     async def run(self) -> None:
-        """Read the coverage every minute until cancelled, and more often until there is any."""
+        """Read the coverage every minute until cancelled, and more often until there is one."""
         while True:
             await self._wait(SOON_S if self.newest is None else EVERY_S)
             await self.try_to_look()

@@ -11,17 +11,18 @@ from mintscope.market.engine.given import Floats, Ints
 from mintscope.market.series.pools import SeriesCandle
 
 MICRO: Final = 1e6
-# (1 - 1 / n) ** (37 n) is less than 1e-16 for each n: then a mean of Wilder's has forgotten its
-# seed.  An EMA forgets twice as fast.
+# (1 - 1 / n) ** (37 n) is less than 1e-16 for each n: after 37 n candles, Wilder's mean no longer
+# depends on its seed.  An EMA needs half as many candles.
 FORGETTING: Final = 37
 
 
 class Bars(NamedTuple):
     """The columns of consecutive candles, oldest first.
 
-    times      when each begins, Unix seconds
-    volumes    USD
-    is_whole   the first is the first of all; else older ones were dropped or not read
+    times      the start of each candle, Unix seconds
+    volumes    the volume of each candle, USD
+    is_whole   whether the first is the first candle of all; if not, older ones were dropped or not
+               read
     """
 
     times: Ints
@@ -96,9 +97,10 @@ def lowest(values: Floats, size: int) -> Floats:
 
 
 def smoothed(values: Floats, period: int, weight: float) -> Floats:
-    """Return `value += weight * (x - value)` at each place, from the mean of the first *period* on.
+    """Return `value += weight * (x - value)` at each place.
 
-    NaN before it.  *values* may begin with NaN, which do not count.
+    It begins with the mean of the first *period* values; NaN before that.  Leading NaN in *values*
+    do not count.
     """
     found = np.full(len(values), np.nan)
     begin = int(np.argmin(np.isnan(values))) if len(values) else 0

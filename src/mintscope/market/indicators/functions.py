@@ -25,8 +25,8 @@ from mintscope.market.indicators.bars import (
 )
 from mintscope.market.indicators.registry import Parameter, fraction, indicator, period
 
-# A stop follows the price until the price crosses it, and starts again there.  So its first start
-# has no effect after some turns; no series that we tried needed half as many candles.
+# A stop follows the price until the price crosses it, and then starts again.  So its first start
+# has no effect after some crossings; no series that we tried needed half as many candles.
 TURNS: Final = 1_000
 
 
@@ -309,7 +309,7 @@ def keltner(bars: Bars, size: int, ranges: float, of_ranges: int) -> Floats:
     """EMA of closes, and average true ranges above and below it, USD."""
     middle = exponential(bars.closes, size)
     spread = ranges * wilder(true_ranges(bars), of_ranges)
-    middle = np.where(np.isnan(spread), np.nan, middle)  # all three numbers, or none
+    middle = np.where(np.isnan(spread), np.nan, middle)  # all three are known, or none
     return np.column_stack([middle + spread, middle, middle - spread])
 
 

@@ -24,9 +24,9 @@ PAIR: Final = 2
 class VolumeProfile(NamedTuple):
     """Volume by price.
 
-    edges         prices in the unit of the candles, rising: one more than there are bins
-    volumes       USD of each bin
-    control       the number of the bin with the most
+    edges         the limits of the bins, in the unit of the candles, ascending: one more than bins
+    volumes       the volume of each bin, USD
+    control       the number of the bin with the most volume
     first, last   the numbers of the lowest and highest bin of the value area
     """
 

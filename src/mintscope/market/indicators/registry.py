@@ -26,7 +26,7 @@ class Parameter(NamedTuple):
 
     @property
     def expected(self) -> str:
-        """Its kind and range, as text."""
+        """The kind and the range of the parameter, as text."""
         kind = "a number" if self.is_fraction else "an integer"
         return f"{kind} from {self.least:g} to {self.most:.12g}"
 
@@ -34,10 +34,10 @@ class Parameter(NamedTuple):
 class Indicator(NamedTuple):
     """One indicator.
 
-    outputs   the names of its numbers; empty if it is a single number
-    reach     returns, from the parameters, how many candles an exact value needs before it, unless
-              the candles begin with the first of all
-    reads     how many older candles are read in addition
+    outputs   the names of its values; empty if it has a single value
+    reach     returns, from the parameters, how many older candles an exact value needs, unless the
+              candles begin with the first of all
+    reads     how many more older candles are read
     """
 
     name: str
@@ -50,7 +50,7 @@ class Indicator(NamedTuple):
 
     @property
     def usual(self) -> str:
-        """The indicator with its usual parameters, as in a request: `adx(14)`."""
+        """The indicator with its usual parameters, as in a request, for example `adx(14)`."""
         values = ",".join(f"{each.usual:.12g}" for each in self.parameters)
         return f"{self.name}({values})"
 
@@ -64,7 +64,7 @@ class AskedIndicator(NamedTuple):
 
     @property
     def reach(self) -> int:
-        """The number of older candles that its first exact value needs."""
+        """The number of older candles that an exact value needs."""
         return self.indicator.reach(*self.values)
 
     @property
@@ -124,9 +124,9 @@ def fraction(name: str, usual: float, least: float, most: float) -> Parameter:
 
 
 def read(text: str) -> AskedIndicator:
-    """Return the indicator that *text* names: `sma`, `sma(50)`, `macd(5,35,5)`.
+    """Return the indicator that *text* names, such as `sma`, `sma(50)` or `macd(5,35,5)`.
 
-    A parameter that is left out has its default.  Raises ValueError if *text* is no indicator.
+    A parameter that is left out has its default.  Raises ValueError if *text* names no indicator.
     """
     match = ASKED.fullmatch(text)
     found = INDICATORS.get(match[1]) if match else None

@@ -1,6 +1,6 @@
 """EMAs, RSI, MACD, ATR, Bollinger bands and swings of all tokens, by timeframe.
 
-The engine has these values for the mints in use, a list has them for all mints.  For each row and
+The engine computes these values for the mints in use, a list for all mints.  For each row and
 timeframe, a list stores the part of the closed candles that these values depend on
 (`engine.recent`).  Readers get values with and without the open candle.  Only traded rows are
 computed again.
@@ -51,7 +51,7 @@ MakeRecords: TypeAlias = Callable[[int, np.dtype[Any]], Any]
 class RecentRows:
     """The records of the newest candles of the rows of one timeframe.
 
-    Most tokens have no closed candle of the wider timeframes: their place is 0, an empty record.
+    Most tokens have no closed candle of the wider timeframes; these have place 0, an empty record.
     """
 
     def __init__(self, count: int, of: np.dtype[Any], make: MakeRecords = np.zeros) -> None:
@@ -104,7 +104,7 @@ class AverageColumns:
             for timeframe, of in zip(TIMEFRAMES, RECENTS, strict=True)
         ]
         self._opens = np.zeros((count, len(TIMEFRAMES), 2))  # high and low of the open candles
-        self._lost = np.zeros(count, np.bool_)  # rows with a swing that must be read again
+        self._lost = np.zeros(count, np.bool_)  # rows whose swing must be read again
         self._rsi = np.zeros(0)
         self._is_stale = np.ones(count, np.bool_)
         self._lock = Lock()
@@ -130,7 +130,7 @@ class AverageColumns:
     def load(self, at: AverageRows, recents: Sequence[Any], opens: Any) -> None:
         """Set rows *at* to *recents*, records of RECENTS by timeframe, and *opens*.
 
-        opens   by row and timeframe: high and low of the open candle
+        opens   high and low of the open candle, by row and timeframe
         """
         with self._lock:
             for k, each in enumerate(self._recents):
@@ -160,7 +160,7 @@ class AverageColumns:
             newest.save(at, k, self._recents[k].read(at), self._opens[at, k])
 
     def note(self, at: AverageRows, k: int, prices: Floats, is_next: NDArray[np.bool_]) -> None:
-        """Record the highs and lows in *prices* of rows *at*; *is_next*: they open a candle."""
+        """Record the highs and lows *prices* of rows *at*; *is_next*: these open a candle."""
         self._is_stale[at] = True
         high, low = self._opens[at, k].T
         with self._lock:
@@ -175,7 +175,7 @@ class AverageColumns:
         return np.flatnonzero(self._lost)
 
     def restore(self, first: int, kept: Sequence[bytes]) -> None:
-        """Restore the rows from *first* on from the result of `kept`, before the first `shown`."""
+        """Restore rows from *first* on from bytes of `kept`; call it before the first `shown`."""
         opens = np.frombuffer(kept[-2]).reshape(-1, len(TIMEFRAMES), 2)
         last = first + len(opens)
         for each, of in zip(self._recents, kept, strict=False):
@@ -191,7 +191,7 @@ class AverageColumns:
         return [each.tobytes() for each in (*recents, self._opens[rows], self._lost[rows])]
 
     def shown(self, rows: Any) -> "Averages":
-        """Return the current values of *rows*, the first of all rows."""
+        """Return the current values of *rows*, the records of all rows in use."""
         count = len(rows)
         self._rsi = np.append(self._rsi, np.full(count - len(self._rsi), np.nan))
         at = np.flatnonzero(self._is_stale[:count])
@@ -211,11 +211,11 @@ class AverageColumns:
     def read(
         self, state: "Averages", k: int, kernel: ReadRows, *, has_extremes: bool = False
     ) -> Floats:
-        """Return the columns of *kernel* for timeframe *k* of all rows, as they were in *state*.
+        """Return the columns that *kernel* computes for timeframe *k* of all rows, as of *state*.
 
         Rows that have changed since are read from the values that they had then.
 
-        has_extremes   *kernel* takes high, low and close of the open candles, not only closes
+        has_extremes   whether *kernel* takes high, low and close of open candles, not only closes
         """
         counts = state.counts[:, k].copy()
         count = len(counts)
@@ -252,7 +252,7 @@ class Averages:
 
     counts   the number of candles by row and timeframe
     usd      the newest price by row
-    rsi      of h1, by row
+    rsi      the RSI of h1, by row
     next     the state after this one, if it was created while this one was in use
     """
 
@@ -269,7 +269,7 @@ class Averages:
         self._before: list[tuple[AverageRows, int, Any, Floats]] = []
 
     def column(self, name: str) -> Floats:
-        """Return the values of *name*, of OF_OPEN or OF_RECENT, by row; NaN: not known."""
+        """Return the values of *name*, of OF_OPEN or OF_RECENT, by row; NaN: unknown."""
         for kind, (places, kernel) in COLUMNS.items():
             if name in places:
                 k, z = places[name]
@@ -282,7 +282,7 @@ class Averages:
         raise KeyError(name)
 
     def earlier(self, name: str, timeframe: Timeframe) -> Floats:
-        """Return the values of *name* at the newest closed candles: [age, row]; NaN: not known.
+        """Return the values of *name* at the newest closed candles: [age, row]; NaN: unknown.
 
         The newest closed candle of *timeframe* has age 1.
         """
@@ -303,7 +303,7 @@ class Averages:
         return found
 
     def save(self, at: AverageRows, k: int, recents: Any, opens: Floats) -> None:
-        """Store the values that rows *at* had for timeframe *k*; None: *recents* do not change."""
+        """Store the values that rows *at* had for timeframe *k*; *recents* is None if unchanged."""
         self._before.append((at, k, recents, opens))
 
     def changes(self, k: int, kind: int) -> Iterator[tuple[AverageRows, Any]]:
@@ -325,10 +325,10 @@ COLUMNS: Final[dict[str, tuple[dict[str, tuple[int, int]], ReadRows]]] = {
 class ClosedCandles(NamedTuple):
     """The known closed candles of some mints and one timeframe.
 
-    closed   the numbers of candles
-    accs     the accumulators after them, a row for each mint
-    recent   by mint the closes of the newest candles; None: not known
-    newest   by mint high, low and close of the newest candles, as floats of 64 bits
+    closed   by mint, the number of closed candles
+    accs     by mint, the accumulators after these candles
+    recent   by mint, the closes of the newest candles; None: unknown
+    newest   by mint, high, low and close of the newest candles, as floats of 64 bits
     """
 
     closed: Ints

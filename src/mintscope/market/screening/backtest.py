@@ -74,7 +74,7 @@ COLUMNS: Final = {
     **{name: ("fibonacci", place) for place, name in enumerate(FIBONACCI, 2)},
 }
 FIRINGS_MAX: Final = 500
-DEPTH_CANDLES: Final = 50  # fewer than are read before the first evaluation
+DEPTH_CANDLES: Final = 50  # more are read before the first evaluation
 CANDLES_READ_MAX: Final = 10_000
 AFTER_ALL: Final = 1 << 62  # Unix seconds, later than any time
 # The candles before an indicator has a value, if older ones were dropped and no state is stored.
@@ -86,15 +86,15 @@ NEEDED: Final = FORGOTTEN_AFTER | {
 
 
 class UntestableCondition(ValueError):
-    """The condition needs data that are not stored for the past; the message names the field."""
+    """A condition needs data that are not stored for the past; the message names the field."""
 
 
 class PastCandles(NamedTuple):
     """The candles of one timeframe.
 
-    start   where their averages continue; None: not known.  Averages of an asked frame begin with
-            the first candle: if there were older ones, a value is not known until their effect
-            is gone
+    start   the place from which their averages continue; None: unknown.  Averages of an asked frame
+            begin with the first candle: if there were older ones, a value is not known until their
+            effect is gone
     """
 
     series: Series
@@ -104,12 +104,12 @@ class PastCandles(NamedTuple):
 class BacktestQuestion(NamedTuple):
     """A condition and the period over which it is tested.
 
-    timeframe      of the candles at whose ends the condition is evaluated
-    since, until   the first and the last of these ends, both included
+    timeframe      the timeframe of the candles at whose ends the condition is evaluated
+    since, until   the first and the last end of a candle that counts
     now            candles that end later are still open
     fee            the fraction of a purchase, and of a sale, that is lost
     trade_usd      size of a trade, whose price impact lowers returns; 0: no impact
-    has_open       fields of wider timeframes include the candle that is open then
+    has_open       whether fields of wider timeframes include the candle that is open then
     """
 
     condition: Condition
@@ -125,9 +125,9 @@ class BacktestQuestion(NamedTuple):
 class Firing(NamedTuple):
     """One firing, at the end of a candle and at its close.
 
-    returns       by horizon, less fees; None: the horizon has not passed yet
-    best, worst   the greatest and the least change of the price within a day, by the highs and lows
-                  of the candles so far; None: there is no candle yet
+    returns       the return by horizon, less fees; None: the horizon has not passed yet
+    best, worst   the greatest and the least change of the price within a day after the firing,
+                  by the highs and lows of the candles so far; None: there is no candle yet
     """
 
     time: UnixS
@@ -138,7 +138,7 @@ class Firing(NamedTuple):
 
 
 class ReturnsAfter(NamedTuple):
-    """Returns after one horizon: how many are known, the share above 0, and their mean."""
+    """Returns after one horizon: the number of known ones, their share above 0, and their mean."""
 
     known: int
     hit_rate: float | None
@@ -152,8 +152,8 @@ class Backtested(NamedTuple):
     looks         the number of evaluations
     fired         the number of firings
     firings       the newest FIRINGS_MAX, oldest first
-    found         returns of all firings by horizon
-    baseline      returns of all evaluations by horizon
+    found         the returns of all firings, by horizon
+    baseline      the returns of all evaluations, by horizon
     """
 
     first: UnixS | None
@@ -190,7 +190,7 @@ def needed_timeframes(condition: Condition, base: AnyFrame) -> list[AnyFrame]:
 def rows_before(
     condition: Condition, timeframe: AnyFrame, base: AnyFrame, *, has_open: bool = False
 ) -> int:
-    """Return the number of candles that *condition* needs before its first evaluation."""
+    """Return the number of candles of *timeframe* needed before the first evaluation."""
     spans = [_span_s(each.name) or 0 for each in values_in(condition)]
     if has_open:  # the narrower candles of the wide one that is open at the first evaluation
         spans += [FRAME_S[each] for each in needed_timeframes(condition, base)]
@@ -205,7 +205,7 @@ def rows_before(
 def backtest(asked: BacktestQuestion, past: Mapping[AnyFrame, PastCandles]) -> Backtested:
     """Return the firings of *asked* in *past*, which has all `needed_timeframes`.
 
-    Takes some milliseconds for 10,000 candles; may run in any thread.
+    This takes some milliseconds for 10,000 candles; it may run in any thread.
     """
     rows = _Rows(asked, past)
     count = len(rows.ends)
@@ -235,7 +235,7 @@ def backtest(asked: BacktestQuestion, past: Mapping[AnyFrame, PastCandles]) -> B
 
 
 def _known_from(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles) -> int:
-    """Return the time from which values of *timeframe* are known; 0: always, or never.
+    """Return the time from which values of *timeframe* are known; 0 if always or never.
 
     From then on, the dropped candles have no effect on averages of an asked frame.  Before it, a
     condition may become true only because a value becomes known.  Indicators of `_never_known` do
@@ -252,8 +252,8 @@ def _known_from(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles)
 def _never_known(asked: BacktestQuestion, timeframe: AnyFrame, past: PastCandles) -> set[str]:
     """Return the indicators of *timeframe* that stay unknown because too few candles are kept.
 
-    It includes those that would be known only at the last candles, which have no evaluation yet:
-    until then, other parts of a condition are tested without them.
+    Indicators that would be known only at the last candles are included, because no evaluation
+    would use them: so other parts of a condition are tested without them.
     """
     if not isinstance(timeframe, AskedFrame) or past.series.closed == 0:
         return set()
@@ -304,7 +304,7 @@ class _Rows:
         return self._columns[name]
 
     def unknown(self, is_looked_at: Bools) -> set[Value]:
-        """Return the values that no evaluation has, because too few candles were read."""
+        """Return the values unknown at every evaluation, because too few candles were read."""
         found: set[Value] = set()
         for each in values_in(self._asked.condition):
             timeframe = _frame_of(each)
@@ -394,7 +394,7 @@ class _Rows:
         return np.where(at >= first, values[place], np.nan)
 
     def _is_counted(self, timeframe: AnyFrame) -> bool:
-        """Return whether the number of candles of *timeframe* before those read is known."""
+        """Return whether it is known how many candles of *timeframe* precede those read."""
         return not isinstance(timeframe, AskedFrame) or self._past[timeframe].series.closed == 0
 
     def _open(self, timeframe: AnyFrame) -> OpenCandles:
@@ -439,7 +439,7 @@ class _Rows:
         return values
 
     def _of_span(self, name: str) -> Floats:
-        """Return by row the trades, or the price change, of the span that ends with a candle."""
+        """Return, by row, the value of field *name* over the span that ends with its candle."""
         kind = name.partition("_")[0]
         starts = self.ends - (_span_s(name) or 0)
         if kind == "change":

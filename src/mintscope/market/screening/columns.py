@@ -3,8 +3,8 @@
 A span consists of whole parts of time, including the open part.  The rows hold the open part.  A
 closed part is a chunk: the rows that traded in it and their trades, because most mints trade in few
 parts.  When a part leaves a span, its volume is subtracted and its prices become those from before
-the span.  So a list takes time for traded mints only.  A change compares the newest price with the
-newest price from before its span.
+the span.  So an update of a list takes time only for mints that traded.  A change compares the
+newest price with the newest price from before its span.
 
 The chunks of 100,000 tokens that trade all day are half of a list's memory, and most of them are
 not read for an hour or a day.  So `ListMemory` is a port: an api process keeps them in files.
@@ -59,7 +59,7 @@ class ListMemory(Protocol):
         """Store *chunk* and return it as stored."""
 
     def records(self, count: int, of: np.dtype[Any]) -> Any:
-        """Return an array of *count* records of type *of*, all zero."""
+        """Return an array of *count* zero records of type *of*."""
 
     def release(self) -> None:
         """Free the memory of records that are in files; they are read again on use."""
@@ -104,7 +104,7 @@ IN_MEMORY: Final = InMemory()
 
 
 def by_row(chunk: PartChunk) -> PartChunk:
-    """Return *chunk* with its rows in rising order."""
+    """Return *chunk* with its rows in ascending order."""
     if np.all(chunk.rows[1:] > chunk.rows[:-1]):
         return chunk
     order = np.argsort(chunk.rows)
@@ -113,7 +113,7 @@ def by_row(chunk: PartChunk) -> PartChunk:
 
 
 def joined(chunks: Sequence[PartChunk]) -> PartChunk:
-    """Return all rows of *chunks* as one chunk, in rising order."""
+    """Return all rows of *chunks* as one chunk, in ascending order."""
     columns: list[Any] = [
         None if column[0] is None else np.concatenate(column)
         for column in zip(*chunks, strict=True)
@@ -122,7 +122,7 @@ def joined(chunks: Sequence[PartChunk]) -> PartChunk:
 
 
 def closes_of(chunk: KeptChunk, rows: Sequence[int]) -> tuple[Any, Any]:
-    """Return the indices of those *rows* that have a price in *chunk*, and these prices."""
+    """Return the indices of the *rows* with a price in *chunk*, and these prices."""
     kept = chunk.column("rows")
     wanted = np.asarray(rows)
     at = np.minimum(np.searchsorted(kept, wanted), len(kept) - 1)
@@ -207,7 +207,7 @@ GROWS: Final = 8  # rows grow by an eighth: a spare row takes 600 bytes, as any 
 
 
 class SlotSigners(NamedTuple):
-    """The signers of the trades of one slot, each as a row and the number of the signer."""
+    """The signers of the trades of one slot: for each its row and its number."""
 
     time: UnixS
     rows: Rows
@@ -215,7 +215,7 @@ class SlotSigners(NamedTuple):
 
 
 class Signers(NamedTuple):
-    """The signers of the last TRADERS_S by slot; some signers of *unknown* rows are not known."""
+    """The signers of the last TRADERS_S seconds, by slot; of *unknown* rows, some are missing."""
 
     slots: Sequence[SlotSigners]
     unknown: Rows
@@ -248,7 +248,7 @@ class ListColumns:
     """The rows of all mints, as of one moment of the market."""
 
     def __init__(self, now: UnixS, keep: ListMemory = IN_MEMORY) -> None:
-        """Start at *now* without rows; *keep* stores closed parts and candles wider than m1."""
+        """Begin at *now* without rows; *keep* stores closed parts, and candles wider than m1."""
         self.rows = _spare(ROWS_MIN)
         self.averages = AverageColumns(ROWS_MIN, keep.records)
         self._keep = keep
@@ -257,7 +257,7 @@ class ListColumns:
         self._now = now
         self._began = now
         self._signers: deque[SlotSigners] = deque()
-        self._read_at = np.full(ROWS_MIN, -np.inf)  # time of `note_read` by row
+        self._read_at = np.full(ROWS_MIN, -np.inf)  # by row, the time of the last `note_read`
 
     @property
     def part(self) -> int:
@@ -414,7 +414,7 @@ class ListColumns:
             rows["part_close"][at] = np.nan
 
     def _leave_minutes(self, now: UnixS) -> None:
-        """Drop minutes that leave M5 or H1; their newest price becomes that before the span."""
+        """Drop minutes that leave M5 or H1; their newest prices become those before the span."""
         rows = self.rows
         before = self.rows["before"]
         were_in = M5.first_part(self._now)
@@ -464,7 +464,7 @@ class ListColumns:
 
 
 def _extremes(slot: SlotTrades, is_known: NDArray[np.bool_]) -> Floats:
-    """Return the highest and the lowest price of each trade of *slot* that *is_known*."""
+    """Return the highest and the lowest price of those trades of *slot* that are *is_known*."""
     prices = [(trade.price_usd, trade.high_usd, trade.low_usd) for trade in slot.trades]
     usd, high, low = np.array(prices, float).reshape(-1, 3)[is_known].T
     return np.array([np.fmax(high, usd), np.fmin(low, usd)])
@@ -487,7 +487,7 @@ def load_list_kernels() -> None:
     columns = ListColumns(UnixS(0))
     columns.start_row(0)
     traded = MintTrades(WSOL, 1, 1, 1, 1.0, 1.0, first_usd=1.0)
-    for time in (0, DAY_S):  # the second time closes a candle of every timeframe
+    for time in (0, DAY_S):  # the second time closes a candle in each timeframe
         columns.apply(SlotTrades(FoldedTo(0, None, UnixS(time)), [traded]), np.zeros(1, np.int32))
     averages = columns.averages.shown(columns.rows)
     for k, timeframe in enumerate(TIMEFRAMES):  # their records differ, and so do their kernels
@@ -498,7 +498,8 @@ def load_list_kernels() -> None:
         averages.earlier(f"atr_{timeframe}", timeframe)
 
 
-# The newest price from before the day, and that at the end of each part; None before the first.
+# The newest price from before the day, then the newest at the end of each part; None before the
+# first price.
 Closes = list[float | None]
 
 
@@ -507,7 +508,7 @@ class DayCloses(NamedTuple):
 
     parts    the closed parts, by number
     open     the number of the open part
-    before   by row, the newest price from before the day; NaN: none
+    before   by row, the newest price from before the day; NaN if there is none
     now      by row, the newest price
     """
 

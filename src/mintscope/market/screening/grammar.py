@@ -39,9 +39,9 @@ from mintscope.market.timeframe import BY_NAME, TIMEFRAMES, AnyFrame, AskedFrame
 class ScreenField(NamedTuple):
     """A field of conditions.
 
-    is_level    its values are levels of confidence: low, medium or high
-    timeframe   of the candles that it is computed from, whose earlier values are known, too;
-                None: it has no earlier values
+    is_level    whether its values are levels of confidence: low, medium or high
+    timeframe   the timeframe of the candles from which it is computed, so that earlier values are
+                known, too; None: it has no earlier values
     """
 
     name: str
@@ -125,7 +125,7 @@ def before(name: str, timeframe: AnyFrame, age: int = 1) -> str:
 
 
 class Earlier(NamedTuple):
-    """A value of a field, *age* candles of *timeframe* before the newest."""
+    """The value of a field, *age* candles of *timeframe* before the newest one."""
 
     name: str
     timeframe: AnyFrame
@@ -149,7 +149,7 @@ def similar_field(name: str) -> str | None:
 TEXT_MAX: Final = 1_000
 DEPTH_MAX: Final = 30
 PARTS_MAX: Final = 60
-CROSSED_MAX: Final = 8  # fields in crossings: each takes 20 ms and 5 MB of 100,000 tokens
+CROSSED_MAX: Final = 8  # fields in crossings: each takes 20 ms and 5 MB with 100,000 tokens
 SHOWN_MAX: Final = 30  # characters of the text that a message quotes
 TOKEN: Final = re.compile(
     r"(?P<number>(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
@@ -164,7 +164,7 @@ CROSSINGS: Final = {"crosses_above": ("<=", ">"), "crosses_below": (">=", "<")} 
 
 
 class ConditionError(ValueError):
-    """A text is not a condition; the message states the position and what was expected there.
+    """A text is not a condition; the message has the position and the expected text.
 
     at   the number of characters before the error
     """
@@ -195,7 +195,7 @@ class FieldOf(NamedTuple):
 
 
 class BeforeOf(NamedTuple):
-    """The value of a field, *age* candles of a timeframe before the newest."""
+    """The value of a field, *age* candles of a timeframe before the newest one."""
 
     name: str
     timeframe: AnyFrame
@@ -225,7 +225,7 @@ class Negation(NamedTuple):
 
 
 class Junction(NamedTuple):
-    """Conditions of which all must be true, or any; *word* is "and" or "or"."""
+    """Conditions of which all must be true (*word* is "and"), or at least one ("or")."""
 
     word: str
     parts: "tuple[Condition, ...]"

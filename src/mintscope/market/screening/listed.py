@@ -1,8 +1,8 @@
 """A listed token, and sort orders of the list.
 
 A page ends at a place, (value, mint), and the next page continues after it, in the list that is the
-newest by then.  So a mint whose value does not change is on exactly one page; one whose value moves
-past the place in between may be missing, or appear twice.
+newest by then.  So a mint whose value does not change is on exactly one page.  A mint whose value
+moves past the place between two requests may be missing, or appear twice.
 """
 
 from bisect import bisect_left, bisect_right
@@ -45,7 +45,7 @@ Rows = NDArray[np.integer[Any]]
 
 
 class RowOrder(NamedTuple):
-    """All rows with a value, by value and then by key; and the rows *without* a value, by key."""
+    """The rows with a value, by value and then by key, and the rows *without* a value, by key."""
 
     rows: Rows
     without: Rows
@@ -67,7 +67,7 @@ def _times_of(column: Floats) -> list[UnixS | None]:
 def order_of(by_key: Rows, values: Numbers) -> RowOrder:
     """Return the order of all rows by *values*; NaN: no value.
 
-    by_key   all rows by rising key
+    by_key   all rows in the order of their keys
     """
     of = values[by_key]
     is_known = ~np.isnan(of)
@@ -77,7 +77,7 @@ def order_of(by_key: Rows, values: Numbers) -> RowOrder:
 
 
 def are_in(keys: NDArray[np.uint64], wanted: Sequence[int]) -> Bools:
-    """Return, for each of *keys*, whether it is one of *wanted*, a few keys in rising order."""
+    """Return, for each of *keys*, whether it is one of *wanted*, a few keys in ascending order."""
     if not wanted:
         return np.zeros(len(keys), np.bool_)
     few = np.array(wanted, np.uint64)
@@ -86,7 +86,7 @@ def are_in(keys: NDArray[np.uint64], wanted: Sequence[int]) -> Bools:
 
 
 def shares_of(parts: NDArray[Any], wholes: NDArray[Any]) -> Floats:
-    """Return *parts* / *wholes*, 0 to 1; NaN where the whole is not above 0."""
+    """Return *parts* / *wholes*, 0 to 1; NaN if the whole is not above 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         found: Floats = np.where(wholes > 0, parts / wholes, np.nan)
     return found
@@ -107,7 +107,7 @@ class Sort(StrEnum):
 
 
 class ListPlace(NamedTuple):
-    """The end of a page: the value of its sort, or None, and the mint."""
+    """The end of a page: the value of its last mint in the sort order, or None, and that mint."""
 
     value: float | None
     mint: Mint
@@ -117,11 +117,11 @@ class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """A query of a list.
 
     text         a part of the name or symbol, or the start of the address; "" finds all
-    in_any_case  the case of an address does not matter
+    in_any_case  whether the case of an address is ignored
     among        the only mints to find; None: all
-    volume_min   of D1, micro-USD
-    since_min    only mints tracked since then or later
-    where        a condition of screens; "": none
+    volume_min   the least volume in D1, in micro-USD
+    since_min    find only mints tracked since this time or later
+    where        a condition of the screen; "": none
     after        the end of the page before; None: the first page
     """
 
@@ -140,7 +140,7 @@ class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
 class ListedMint(msgspec.Struct, frozen=True, gc=False):
     """Facts of a mint that do not change with a swap; names are `cleaned`.
 
-    is_cleaned   name or symbol contained characters that are never shown
+    is_cleaned   whether name or symbol contained characters that are never shown
     """
 
     mint: Mint
@@ -170,22 +170,22 @@ class ListedMint(msgspec.Struct, frozen=True, gc=False):
 class ListLine(NamedTuple):
     """One mint of a list; unknown values are None.
 
-    changes         of the price over M5, H1 and D1: 0.05 is five percent more
+    changes         the changes of the price over M5, H1 and D1: 0.05 is five percent more
     change_since    the time of the first price, if there was no price before D1: the change over
                     D1 is measured from it
-    volume          of D1, micro-USD
-    swaps           of D1, those with a price
+    volume          the volume in D1, in micro-USD
+    swaps           the number of swaps in D1 that have a price
     market_cap      USD: price times supply; also None if the chain counts no supply, as for wrapped
                     SOL
-    rsi             of h1, 0 to 100; None while there are too few candles
+    rsi             the RSI of h1, 0 to 100; None while there are too few candles
     pressure        the bought share of the volume within H1, 0 to 1; None: no volume
-    ready           the timeframes that have all their indicators
-    age_s           seconds since it is tracked
+    ready           the timeframes in which all indicators have values
+    age_s           seconds since the mint is tracked
     ui_multiplier   the number of tokens that wallets show for one, at the time of the list
     look_alike_of   the most traded mint in D1 whose symbol or name looks the same, if it is traded
                     more than this one
-    namesakes       the number of tokens with its symbol or name, including itself
-    price           usd and sol with their basis
+    namesakes       the number of tokens with this symbol or name, including this one
+    price           the price in USD and SOL, with its basis
     """
 
     listed: ListedMint
@@ -210,8 +210,8 @@ class ListedPage(NamedTuple):
     """One page of a list.
 
     next_after   the end of the page; None: it is the last one
-    rows         of the lines, for `ListedTokens.days`
-    left         the number of matching tokens from the first line on
+    rows         the rows of the lines, for `ListedTokens.days`
+    left         the number of matching tokens on this page and all later ones
     """
 
     lines: Sequence[ListLine]
@@ -221,7 +221,7 @@ class ListedPage(NamedTuple):
 
 
 class RowKeys(NamedTuple):
-    """The keys of all rows, and the listed rows by rising key, until mints are added or removed.
+    """The keys of all rows, and the listed rows by key, until mints are added or removed.
 
     keys   by row, the key that orders rows of equal values, see `key_of`
     """
@@ -234,7 +234,7 @@ class RowKeys(NamedTuple):
         """Return the keys of *rows*, records of `columns.ROW`, which may change afterwards."""
         keys: NDArray[np.uint64] = rows["key"].copy()
         listed = np.flatnonzero(rows["is_listed"])
-        # 32 bits suffice, and each sort order keeps a copy of them.
+        # 32 bits suffice; each sort order has a copy of these numbers.
         return cls(keys, listed[np.argsort(keys[listed])].astype(np.int32))
 
 
@@ -246,7 +246,7 @@ def key_of(mint: Mint) -> int:
 class ListedTokens:
     """One state of a list, as of the slot *folded*.
 
-    columns   the numbers of each row, for conditions
+    columns   the values of fields by row, for conditions
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each index
@@ -266,7 +266,7 @@ class ListedTokens:
     ) -> None:
         """Copy the needed parts of *rows*, records of `columns.ROW`, which may change afterwards.
 
-        signers     of the last five minutes; None: not known yet
+        signers     the signers of the last five minutes; None: not known yet
         standings   by row, the pools of its mint, packed
         folds       by row, the `fold_key` of its name and of its symbol
         """
@@ -376,7 +376,7 @@ class ListedTokens:
             rows = rising[ids[rising] != 0]
             alike, groups = np.unique(ids[rows], return_inverse=True)
             most = np.zeros(len(alike), np.int32)
-            most[groups] = rows  # of the rows of one group, the last one stays
+            most[groups] = rows  # of the rows of a group, the last one remains
             top = most[groups]
             is_larger = self._volume[top] > self._volume[rows]
             found[rows[is_larger]] = top[is_larger]
@@ -384,7 +384,7 @@ class ListedTokens:
 
     @cached_property
     def _namesakes(self) -> NDArray[np.int32]:
-        """By row, the number of tokens with its symbol, or with its name if that is more."""
+        """By row, the number of tokens with the same symbol, or with the same name if more."""
         found = np.ones(len(self._volume), np.int32)
         for ids in self._folds.T:
             rows = self._by_key[ids[self._by_key] != 0]
@@ -475,7 +475,8 @@ class ListedTokens:
             assert listed is not None
             since = listed.since
             scaled = listed.scaled
-            # By position, in the order of the class: names would take a fifth of the time.
+            # By position, in the order of the class: keyword arguments would take a fifth of the
+            # time.
             yield ListLine(
                 listed,
                 usd,

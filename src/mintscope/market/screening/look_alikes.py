@@ -6,7 +6,7 @@ package confusable_homoglyphs 3.3.1 (MIT) holds them, under the licence of Unico
 is imitated has a Latin name.
 
 A name may contain characters that change the direction of the line (bidi controls), are invisible
-(zero width) or break the line.  None of them is shown.
+(zero width) or break the line.  None of these characters is shown.
 """
 
 import re
@@ -36,7 +36,7 @@ _IN_ONE_CASE: Final = str.maketrans({"0": "o", "1": "l", "i": "l"})
 def folded(text: str) -> str:
     """Return the common form of texts that look alike, or "" if nothing in *text* is visible.
 
-    This is the skeleton of Unicode TR39, section 4, in one case and without spaces; only
+    This is the skeleton of Unicode TR39, section 4, in one case and without spaces, but only
     characters that look like ASCII text are replaced.
     """
     for _ in range(_TURNS):
@@ -45,11 +45,11 @@ def folded(text: str) -> str:
     return normalize("NFC", shown.translate(_IN_ONE_CASE))
 
 
-MARKS_MAX: Final = 3  # Hebrew has as many; more run over the lines above and below
+MARKS_MAX: Final = 3  # Hebrew has up to 3 marks; more cover other lines
 # Blocks of combining marks of Latin, Greek, Cyrillic and symbols, which are stacked on names.
 _MARKS: Final = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
 _STACK: Final = re.compile(f"([{_MARKS}]{{{MARKS_MAX}}})[{_MARKS}]+")
-NAME_END: Final = b"\n"  # in no name, so that nothing is found across two
+NAME_END: Final = b"\n"  # no name contains it, so no text spans two names
 
 
 def cleaned(text: str | None) -> str | None:
@@ -68,7 +68,7 @@ def cleaned(text: str | None) -> str | None:
 
 
 def hides(text: str | None) -> bool:
-    """Return whether *text* contains characters that `cleaned` removes: controls, stacked marks."""
+    """Return whether *text* contains characters that `cleaned` removes."""
     if text is None or (text.isascii() and text.isprintable()):
         return False
     return any(category(each).startswith("C") for each in text) or bool(_STACK.search(text))
@@ -85,9 +85,9 @@ def search_line(name: str | None, symbol: str | None) -> bytes:
 
 
 class NameIndex:
-    """Finds a text in many lines; a line's number is its place in *lines*.
+    """Finds a text in many lines; the number of a line is its place in *lines*.
 
-    One pass over all bytes: some milliseconds for 100,000 lines at the most.
+    A search is one pass over all bytes: at most some milliseconds for 100,000 lines.
     """
 
     def __init__(self, lines: Sequence[bytes], lengths: NDArray[np.int32]) -> None:
@@ -117,7 +117,7 @@ class NameIndex:
 class AddressIndex:
     """Finds addresses by their beginning.
 
-    address_bytes   a row each, in ASCII, filled with 0
+    address_bytes   a row for each address, in ASCII, padded with 0
     """
 
     def __init__(self, address_bytes: NDArray[np.uint8]) -> None:
@@ -126,7 +126,7 @@ class AddressIndex:
     def find(self, text: str, *, in_any_case: bool = False) -> NDArray[np.bool_]:
         """Return, for each address, whether it begins with *text*; base58 is case-sensitive.
 
-        in_any_case   *text* may have lost its case
+        in_any_case   whether case is ignored
         """
         found = np.zeros(len(self._address_bytes), np.bool_)
         if not text.isascii() or len(text) > MINT_LENGTH_MAX:

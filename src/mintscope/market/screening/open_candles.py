@@ -27,8 +27,8 @@ class OpenCandles:
     """The open candle of a wide timeframe at the end of each narrow one.
 
     series   the wide candles
-    closed   by row: how many of them come before the open one
-    opens    by row: high, low and close of the open one; NaN if its start is not known
+    closed   by row, the number of wide candles before the open one
+    opens    by row, high, low and close of the open candle; NaN if its start is unknown
     """
 
     series: Series
@@ -41,8 +41,8 @@ class OpenCandles:
     ) -> "OpenCandles":
         """Return the open candles of *width_s* seconds at the ends of narrow ones.
 
-        begins, prices   of the narrow candles
-        is_whole         no candle came before them
+        begins, prices   the starts and the prices of the narrow candles
+        is_whole         whether these begin with the first candle of all
         """
         numbers = begins // width_s
         firsts = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
@@ -60,7 +60,7 @@ class OpenCandles:
         return cls(series, closed, Candles(highs, lows, closes))
 
     def count(self) -> Floats:
-        """Return the number of candles, the open one included."""
+        """Return, by row, the number of candles, the open one included."""
         count: Floats = (self.closed + 1.0 + self.series.closed).astype(np.float64)
         return count
 
@@ -79,11 +79,11 @@ class OpenCandles:
         return found
 
     def atr(self) -> Floats:
-        """Return the average true range of 14 candles."""
+        """Return, by row, the average true range of 14 candles."""
         found = np.full(len(self.closed), np.nan)
         highs, lows, closes = (self._column(name) for name in ("high", "low", "close"))
         ranges = np.maximum(highs[1:], closes[:-1]) - np.minimum(lows[1:], closes[:-1])
-        means = np.cumsum(ranges)  # the first ATR_CANDLES - 1 stay sums
+        means = np.cumsum(ranges)  # the first ATR_CANDLES - 1 remain sums
         for n in range(ATR_CANDLES - 1, len(ranges)):
             before = means[n - 1] * (1 if n < ATR_CANDLES else ATR_CANDLES - 1)
             means[n] = (before + ranges[n]) / ATR_CANDLES

@@ -2,9 +2,9 @@
 
 A page ends at a place, (value, key of the mint), and the next page continues after that place.
 
-NaN means that a value is not known.  A comparison with NaN is neither true nor false, and neither
-is its negation.  Only rows for which the whole condition is true are found.  Division by zero
-returns NaN.
+NaN means that a value is unknown.  A comparison with NaN is neither true nor false, and neither
+is the negation of such a comparison.  Only rows for which the whole condition is true are found.
+Division by zero returns NaN.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -105,7 +105,7 @@ Shown = float | int | str | None
 
 
 class Place(NamedTuple):
-    """The end of a page: the value of its sort, or None, and the key of the mint."""
+    """The end of a page: the last mint's value in the sort order, or None, and its key."""
 
     value: float | None
     key: int
@@ -131,9 +131,9 @@ class ScreenQuestion(NamedTuple):
 class ScreenTable(NamedTuple):
     """The numbers of all tokens at one time.
 
-    rows      of the listed tokens
+    rows      the rows of the listed tokens
     keys      by row, the key that orders rows of equal values
-    column    returns the values of a field by its name
+    column    returns the values of the field with a given name, by row
     """
 
     rows: Rows
@@ -144,8 +144,8 @@ class ScreenTable(NamedTuple):
 class FoundRows(NamedTuple):
     """A page.
 
-    rows      in order
-    values    of each row, in the order of the requested fields
+    rows      the rows on the page, in order
+    values    the values of each row, in the order of the requested fields
     matches   the number of tokens on all pages
     after     the end of this page; None: it is the last one
     """
@@ -201,9 +201,9 @@ def _first(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestion
 
 
 def least(values: Floats, keys: NDArray[np.uint64], count: int) -> Rows:
-    """Return the indices of the *count* least *values*, in order; equal values are by *keys*.
+    """Return the indices of the *count* least *values*, in order; equal values by *keys*.
 
-    Only these are sorted: there may be 100,000 values, many of them equal.
+    Only the least values are sorted: there may be 100,000 values, many of them equal.
     """
     at = np.arange(len(values))
     if len(values) > count:
@@ -237,7 +237,7 @@ IN_MICRO_USD: Final = {"volume_d1": "volume", "volume_h1": "h1_volume", "liquidi
 class ScreenColumns:
     """A column for each of `grammar.FIELDS` as of one state of a list, computed on first use.
 
-    NaN in a column means that the value is not known.
+    NaN in a column means that the value is unknown.
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each source
@@ -254,7 +254,7 @@ class ScreenColumns:
 
         rows     records of `columns.ROW`, which may change afterwards
         of_day   the columns volume (micro-USD), swaps and since, which do not change
-        signers  of the last five minutes; None: not known yet
+        signers  the signers of the last five minutes; None: not known yet
         """
         self._now = float("nan") if now is None else float(now)
         self._found: dict[str, Floats] = dict(known)
@@ -303,8 +303,8 @@ class ScreenColumns:
     def _of_newest(self, kind: str, timeframe: Timeframe) -> Floats:
         """Return the column *kind* of *timeframe*, by row.
 
-        kind   "candles", their number, or a key of `grammar.FIBONACCI`: how far the price is from
-               that level, as a fraction of it
+        kind   "candles": their number; or a key of `grammar.FIBONACCI`: how far the price is from
+               that level, as a fraction of the level
         """
         if kind == "candles":
             counts = self._averages.counts[:, TIMEFRAMES.index(timeframe)]

@@ -14,7 +14,7 @@ from mintscope.market.timeframe import Timeframe
 
 
 class FoldedTo(NamedTuple):
-    """The checkpoint of the finalized fold: its event, slot and effective time."""
+    """The checkpoint of the finalized fold: the last folded event, its slot and effective time."""
 
     seq: int
     slot: Slot | None
@@ -22,7 +22,7 @@ class FoldedTo(NamedTuple):
 
 
 class PartVolume(NamedTuple):
-    """Volume in part *number* of D1: micro-USD, the number of priced swaps, the newest price."""
+    """Part *number* of D1: volume in micro-USD, number of priced swaps, newest price."""
 
     number: int
     volume: int
@@ -31,7 +31,7 @@ class PartVolume(NamedTuple):
 
 
 class MinuteVolume(NamedTuple):
-    """Volume in the minute from *minute* on: micro-USD, the bought part, the newest price."""
+    """The minute from *minute* on: volume in micro-USD, its bought part, newest price."""
 
     minute: UnixS
     volume: int
@@ -42,9 +42,9 @@ class MinuteVolume(NamedTuple):
 class RecentCandles(NamedTuple):
     """Closed candles of one timeframe, up to the newest.
 
-    closed   the number of candles before them since tracking began
-    acc      the accumulators before them: floats of 64 bits, little-endian
-    closes   of the candles, oldest first: floats of 64 bits
+    closed   the number of candles before these since tracking began
+    acc      the accumulators before these candles: floats of 64 bits, little-endian
+    closes   the closes of these candles, oldest first: floats of 64 bits
     """
 
     closed: int
@@ -55,15 +55,15 @@ class RecentCandles(NamedTuple):
 class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A tracked mint as of the finalized fold.
 
-    since      its swaps count from then on; None: from the first slot on
+    since      the time from which its swaps count; None: from the first slot on
     state      the accumulators of the fold; None before its first swap
-    facts      its metadata, as last read from a node
+    facts      its facts, as last read from a node; None if they were not read
     before     the newest prices from before the spans M5, H1 and D1; None: there is none
     first_usd  the price of its first candle that was not imported; None: there is none
     minutes    the minutes of H1 with trades, oldest first
     parts      the parts of D1 with trades, oldest first
     standing   its pools, packed by `standings.pack`; None before its first priced swap
-    recent     its newest closed candles by timeframe: at least `kernels.AGES`, if it has so many
+    recent     its newest closed candles by timeframe: at least `kernels.AGES` or all
     newest     high, low and close of its newest closed candles by timeframe, oldest first, as
                floats of 64 bits: of `engine.recent.READ_BACK` candles, or of all
     Of these, only state, *recent* and *newest* include imported candles.
@@ -85,8 +85,8 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class MintPage(msgspec.Struct, frozen=True, kw_only=True):
     """Some mints, from one snapshot.
 
-    folded   the checkpoint of that snapshot
-    last     the argument *after* that returns the next page
+    folded   the checkpoint of the snapshot
+    last     the argument *after* with which `ListReader.mints` returns the next page
     """
 
     folded: FoldedTo
@@ -97,13 +97,13 @@ class MintPage(msgspec.Struct, frozen=True, kw_only=True):
 class MintTrades(NamedTuple):
     """Trades of a mint in one slot.
 
-    volume, bought        micro-USD in all, and the bought part
+    volume, bought        all micro-USD, and the bought part
     swaps                 the number of priced swaps
     price_usd, price_sol  the newest price
     first_usd             the first price
     standing              its pools after the slot, packed; None: they did not change
-    high_usd, low_usd     the highest and the lowest price; None: the newest
-    signers               of its swaps, as `signer_number` returns them
+    high_usd, low_usd     the highest and the lowest price; None: the newest price
+    signers               the signers of its swaps, as `signer_number` returns them
     """
 
     mint: Mint
@@ -127,7 +127,7 @@ class SlotTrades(NamedTuple):
 
 
 class FactPlace(NamedTuple):
-    """The position up to which facts were read."""
+    """The position up to which stored facts of mints were read."""
 
     read_at_ms: UnixMs
     mint: Mint
@@ -155,13 +155,14 @@ class ListReader(Protocol):
         """Return the folded slots after event *after_seq* up to *until_seq*, in order.
 
         limit    number of trades after which no further slot is returned
-        Raises   LogTrimmed if the first of the slots is no longer kept.
+
+        Raises LogTrimmed if the first of the slots is no longer stored.
         """
 
     async def tracked(self, after_seq: int, until_seq: int) -> Sequence[Mint]:
         """Return the mints tracked or untracked between these events, each once.
 
-        Raises LogTrimmed if the first event is no longer kept.
+        Raises LogTrimmed if the first event is no longer stored.
         """
 
     async def facts_after(
@@ -176,7 +177,7 @@ class ListReader(Protocol):
 class SnapshotMark(NamedTuple):
     """A complete snapshot of a list.
 
-    number       newer snapshots have larger numbers
+    number       the number of the snapshot; newer snapshots have larger numbers
     form         the format of its pieces
     folded_seq   the last event in the list
     """
@@ -214,7 +215,7 @@ class ListSnapshots(Protocol):
         """Store piece *place* of snapshot *number*, which `begin` returned."""
 
     async def end(self, mark: SnapshotMark) -> None:
-        """Make the snapshot of *mark* the newest, and delete those of its form before it.
+        """Make the snapshot of *mark* the newest, and delete older ones of its form.
 
         Snapshots of other forms stay for a day, because other versions read them.
         """

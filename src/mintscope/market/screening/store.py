@@ -1,6 +1,6 @@
-"""List and its snapshots in SQL.
+"""Reads the list from SQL, and stores snapshots of it.
 
-Snapshots of the list, in a few rows of the market: a statement moves at most two pieces.
+A snapshot is stored in a few rows of the market: a statement moves at most two pieces.
 
 Ingest writes to the same file or database, so each piece is a transaction of its own.
 """
@@ -52,8 +52,8 @@ SELECT max(id) FROM (
 NUMBER: Final = "SELECT id FROM mint WHERE address = ? AND since_slot IS NOT NULL"
 
 # The newest price of a mint before a given time, without imported candles.  Minutes are kept for
-# more than a day, and the newest hundred however old; an older price is in a wider candle that
-# ended by then.
+# more than a day, and the newest hundred whatever their age; an older price is in a wider candle
+# that ended before that time.
 BEFORE: Final = """
 (SELECT close FROM candle
   WHERE mint = id AND timeframe = '{timeframe}' AND count > 0 AND provider IS NULL
@@ -125,8 +125,9 @@ SELECT part.mint, number, volume, swaps, close
  ORDER BY part.mint, number
 """  # noqa: S608 - constants
 
-# From the waypoint before the newest candles on; without one from the first, or so many back that
-# they are seen not to be all.  The words keep SQLite from beginning with all candles of a mint.
+# The newest candles, from the last waypoint before them on; without a waypoint, all candles, or so
+# many that it is clear that older ones exist.  MATERIALIZED and CROSS JOIN keep SQLite from
+# starting with all candles of a mint.
 RECENT: Final = f"""
 WITH place AS MATERIALIZED (
     SELECT id, (SELECT bucket FROM candle
@@ -152,7 +153,8 @@ SELECT candle.mint, close, closed, acc
  ORDER BY candle.mint, candle.bucket
 """  # noqa: S608 - constants
 
-# All stored candles if there are fewer, in any order: sorting in SQLite would double the time.
+# The newest READ_BACK closed candles and the open one, or all if there are fewer.  They are in any
+# order: sorting in SQLite would double the time.
 CLOSED_COLUMNS: Final = 5
 CLOSED: Final = f"""
 WITH place AS MATERIALIZED (
@@ -208,7 +210,7 @@ class SqlListReader:
         self._reading = MarketReading(access, timeout_s=READ_TIMEOUT_S)
 
     async def folded(self) -> tuple[FoldedTo, int]:
-        """Return the position of the fold, and the newest event of the log."""
+        """Return the checkpoint of the fold, and the newest event of the log."""
 
         def read(db: Database) -> tuple[FoldedTo, int]:
             *folded, newest, _ = db.execute(FOLDED).get
@@ -217,7 +219,7 @@ class SqlListReader:
         return await self._reading.in_snapshot(read)
 
     async def mints(self, after: int, limit: int) -> MintPage:
-        """Return up to *limit* followed mints after the page that ended with *after*."""
+        """Return up to *limit* tracked mints after the page whose `last` is *after*."""
 
         def read(db: Database) -> MintPage:
             last = db.execute(LAST_OF_PAGE, (after, limit)).get
@@ -227,7 +229,7 @@ class SqlListReader:
         return await self._reading.in_snapshot(read)
 
     async def some(self, mints: Sequence[Mint]) -> MintPage:
-        """Return those of *mints* that are followed."""
+        """Return those of *mints* that are tracked."""
 
         def read(db: Database) -> MintPage:
             numbers = [db.execute(NUMBER, (mint,)).get for mint in mints]
@@ -246,7 +248,7 @@ class SqlListReader:
         return await self._reading.in_snapshot(lambda db: _trades(db, after_seq, until_seq, limit))
 
     async def tracked(self, after_seq: int, until_seq: int) -> Sequence[Mint]:
-        """Return the mints that were tracked or untracked in between, each once."""
+        """Return the mints tracked or untracked between these events, each once."""
 
         def read(db: Database) -> Sequence[Mint]:
             _expect_kept(db, after_seq)
@@ -282,7 +284,7 @@ def _folded(db: Database) -> FoldedTo:
 
 
 def _mints(db: Database, first: int, last: int) -> list[MintAsFolded]:
-    """Return the followed mints whose numbers are from *first* to *last*."""
+    """Return the tracked mints whose numbers are from *first* to *last*."""
     now = _folded(db).time or UnixS(0)
     numbers: dict[str, int] = {"first": first, "last": last}
     moments: dict[str, int] = {"five": M5.start(now), "hour": H1.start(now), "day": D1.start(now)}
@@ -325,7 +327,7 @@ def _recent(
             (_, _, closed, acc), *_ = candles = list(group)
             closes = array(
                 "d", [row[1] for row in candles[:-1]]
-            ).tobytes()  # the newest one is open
+            ).tobytes()  # the newest candle is open
             found[number][timeframe] = RecentCandles(closed or 0, acc or bytes(8 * ACC), closes)
     return found
 
@@ -335,12 +337,13 @@ def _newest(db: Database, numbers: Mapping[str, int]) -> Mapping[int, dict[Timef
     found: dict[int, dict[Timeframe, bytes]] = defaultdict(dict)
     for timeframe in TIMEFRAMES:
         rows = db.execute(CLOSED, {**numbers, "timeframe": timeframe})
-        # Hundreds of candles for each mint: no Python runs for each.  Whole numbers are exact.
+        # Hundreds of candles for each mint, so no Python code runs for single candles.  Whole
+        # numbers are exact.
         candles = np.fromiter(chain.from_iterable(rows), np.float64).reshape(-1, CLOSED_COLUMNS)
         candles = candles[np.lexsort((candles[:, 1], candles[:, 0]))]
         begins = np.flatnonzero(np.diff(candles[:, 0], prepend=np.nan))
         for begin, end in pairwise([*begins.tolist(), len(candles)]):
-            closed = candles[begin : end - 1, 2:]  # the newest one is open
+            closed = candles[begin : end - 1, 2:]  # the newest candle is open
             found[int(candles[begin, 0])][timeframe] = closed.tobytes()
     return found
 
@@ -383,16 +386,16 @@ def _expect_kept(db: Database, after_seq: int) -> None:
 
 
 WRITE_TIMEOUT_S: Final = 30.0
-# A snapshot that is incomplete by then belongs to a process that has ended.
+# If a snapshot is still incomplete after this time, the process that stored it has ended.
 LEFT_BEHIND_MS: Final = 5 * MINUTE_MS
 PIECES_A_STEP: Final = 4
-OLDEST_PART: Final = 3  # of the log: a third
+OLDEST_PART: Final = 3  # a snapshot is due in the oldest third of the log
 
 NEWEST: Final = """
 SELECT number, form, folded_seq, piece_count FROM list_snapshot
  WHERE piece_count IS NOT NULL AND form = ? ORDER BY number DESC LIMIT 1
 """
-# A count ends at the requested number, so that it costs the same for any number of mints.
+# A count stops at the requested number, so that it costs the same for any number of mints.
 DUE: Final = f"""
 SELECT folded_seq > 0
        AND (SELECT count(*) FROM (
@@ -417,7 +420,7 @@ ADD: Final = "INSERT INTO list_snapshot_piece (snapshot, place, content) VALUES 
 END: Final = """
 UPDATE list_snapshot SET form = ?, folded_seq = ?, piece_count = ? WHERE number = ?
 """
-# Also orphaned pieces, of a process that continued after another one had replaced it.
+# Also pieces left by a process that continued after another one had replaced it.
 OLDER: Final = """
 SELECT snapshot, place FROM list_snapshot_piece
  WHERE snapshot < ? AND NOT EXISTS (SELECT 1 FROM list_snapshot WHERE number = snapshot)
@@ -484,7 +487,7 @@ class SqlListSnapshots:
         await self._writing.run(add)
 
     async def end(self, mark: SnapshotMark) -> None:
-        """Make the snapshot of *mark* the newest, and delete those of its form before it."""
+        """Make the snapshot of *mark* the newest, and delete older ones of its form."""
 
         def end(db: Database) -> None:
             with db.transaction(beside=True):

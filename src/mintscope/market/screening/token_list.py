@@ -3,8 +3,8 @@
 `seed` adds mints, `apply` adds the slots folded since, and `listed` returns a state for readers,
 which never changes.
 
-Loading all mints from the store costs a read of each; a snapshot holds the numbers as they are
-in memory.  A list that is restored and brought to a later slot equals, to the last bit, a list
+To load all mints from the store, each is read; a snapshot holds the numbers as they are in
+memory.  A list that is restored and brought to a later slot equals, to the last bit, a list
 that was never stored.
 """
 
@@ -52,7 +52,7 @@ CLOSE: Final = 3
 
 
 class KeptRows(msgspec.Struct, frozen=True, array_like=True):
-    """Some rows of a snapshot, their numbers as the bytes that they have in memory."""
+    """Some rows of a snapshot; their numbers are bytes as they are in memory."""
 
     numbers: bytes
     averages: list[bytes]
@@ -74,16 +74,16 @@ class TokenList:
         self._columns = ListColumns(folded.time or UnixS(0), keep)
         self._rows: dict[Mint, int] = {}
         self._mints: list[ListedMint | None] = []
-        self._standings: list[bytes | None] = []  # the pools of each, packed
+        self._standings: list[bytes | None] = []  # the pools of the mint of each row, packed
         self._restood: set[int] = set()  # rows whose pools have changed since the last `listed`
         self._lines: list[bytes] = []
-        self._lengths = np.zeros(ROWS_MIN, np.int32)  # of the lines
+        self._lengths = np.zeros(ROWS_MIN, np.int32)  # lengths of the search lines
         self._folds = np.zeros((ROWS_MIN, 2), np.int64)  # look-alike keys of name and symbol
         self._address_bytes = np.zeros((ROWS_MIN, MINT_LENGTH_MAX), np.uint8)
-        self._names: NameIndex | None = None  # of the last `listed`, unless a name has changed
-        self._keys: RowKeys | None = None  # of the last `listed`, unless mints have changed
+        self._names: NameIndex | None = None  # that of the last `listed`, unless a name has changed
+        self._keys: RowKeys | None = None  # those of the last `listed`, unless mints have changed
         self._lost_to = 0  # the row at which the next search for lost candles begins
-        self._is_shown = False  # the last `listed` has `_folds` and `_address_bytes` as they are
+        self._is_shown = False  # whether the last `listed` shares `_folds` and `_address_bytes`
         # Rows of removed mints, and the part in which each was removed.  Closed parts have their
         # trades for another day; only then may another mint use the row.
         self._gone: deque[tuple[int, int]] = deque()
@@ -150,11 +150,11 @@ class TokenList:
             self._describe([row], [ListedMint.of(mint, old.since, facts)], [facts])
 
     def lost(self, limit: int) -> list[Mint]:
-        """Return up to *limit* mints whose candles must be read again: see `engine.recent`."""
+        """Return up to *limit* mints whose candles must be read again, see `engine.recent`."""
         rows = self._columns.averages.lost_rows()
         behind = int(
             np.searchsorted(rows, self._lost_to)
-        )  # in rotation: the last ones must not starve
+        )  # in rotation, so that each mint is returned at some time
         found = np.concatenate((rows[behind:], rows[:behind]))[:limit].tolist()
         self._lost_to = found[-1] + 1 if found else 0
         return [one.mint for row in found if (one := self._mints[row]) is not None]
@@ -317,7 +317,7 @@ class TokenList:
         self._columns.averages.load(at, recents, frames["prices"][:, :, HIGH_AND_LOW])
 
     def _stand(self, rows: Any) -> None:
-        """Write the basis of the price to those of *rows* whose pools have changed."""
+        """Write the basis of the price to each of *rows* whose pools have changed."""
         for row in self._restood:
             basis = basis_of(self._standings[row])
             if basis is not None:
@@ -378,7 +378,7 @@ class TokenList:
 def fold_key(text: str | None) -> int:
     """Return the 64-bit hash of the look-alike form of *text*; 0 for no text.
 
-    Numbers of the texts would need a table that keeps every name that was ever listed.
+    A number for each text would need a table with every name that was ever listed.
     """
     if not text:
         return 0
@@ -425,23 +425,24 @@ def _minutes(
 
 
 VERSION: Final = 6
-# The format: snapshots of other formats are not read; the mints are then loaded one by one.
+# The format of snapshots.  Snapshots of other formats are not read; the mints are then loaded one
+# by one.
 FORM: Final = blake2b(
     repr((VERSION, ROW.descr, RECENTS, SPANS)).encode(), digest_size=8
 ).hexdigest()
-ROWS_A_PART: Final = 2_000  # some milliseconds of the interpreter
+ROWS_A_PART: Final = 2_000  # these take the interpreter some milliseconds
 PIECE_BYTES: Final = 1 << 20  # before it is compressed
 LEVEL: Final = 1  # of zlib: the fastest
 
 
 class NotASnapshot(Exception):
-    """The pieces do not form a complete list of this form."""
+    """The pieces do not form a complete list of this format."""
 
 
 class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
     """The state of the list when it was stored.
 
-    rows          their count, including rows of removed mints
+    rows          the number of rows, including those of removed mints
     gone          (part in which it was removed, row) of each removed mint
     tracked_seq   the last event of tracked and untracked mints that was read
     facts         the last facts of mints that were read
@@ -517,7 +518,7 @@ class Restoring:
         self._tokens: TokenList | None = None
 
     def add(self, piece: bytes) -> None:
-        """Add the next piece; takes some milliseconds, in any thread."""
+        """Add the next piece; this takes some milliseconds, in any thread."""
         try:
             for part in _decode(zlib.decompress(piece)):
                 self._add(part)

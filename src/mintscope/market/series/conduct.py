@@ -3,11 +3,11 @@
 Round trip   a swap whose signer bought and sold the token in one transaction
 Sandwich     two swaps of one signer in a slot and pool, one of each side, with a swap of another
              signer between them on the side of the first
-Each slot    a trader in at least half of the slots in which the token was traded, where there are
-             at least 20
+Each slot    a trader in at least half of the slots in which the token was traded, if there are at
+             least 20 such slots
 Launch       the first three slots with a swap, if all swaps since tracking began are kept
 
-Crowds of an hour and a day are those that the fold keeps: of the newest 12 and 288 spans of five
+Crowds of an hour and a day are those that the fold stores, of the newest 12 and 288 spans of five
 minutes, the open one included.
 """
 
@@ -27,7 +27,7 @@ FIRST_BUYERS_MAX: Final = 20
 
 
 class Shares(NamedTuple):
-    """Parts of the traded volume, 0 to 1; None without trades, *each_slot* also with few slots."""
+    """Parts of the traded volume, 0 to 1; None without trades, *each_slot* with few slots, too."""
 
     round_trips: float | None
     sandwiches: float | None
@@ -35,7 +35,7 @@ class Shares(NamedTuple):
 
 
 class FirstBuyer(NamedTuple):
-    """The first purchase of a trader: micro-USD and the raw amount of the token."""
+    """The first purchase of a trader: its micro-USD, and the raw amount of the token."""
 
     trader: str
     at: UnixS
@@ -44,10 +44,11 @@ class FirstBuyer(NamedTuple):
 
 
 class Launch(NamedTuple):
-    """Purchases of the first slots: the number of buyers, and raw amounts.
+    """Purchases in the first slots: the number of buyers, and raw amounts of the token.
 
-    bought   in these slots
-    held     what these buyers bought minus what they sold in the kept swaps, at least 0 for each
+    bought   the amount bought in these slots
+    held     the amount that these buyers bought minus the amount that they sold in all kept swaps,
+             at least 0 for each
     """
 
     buyers: int
@@ -99,7 +100,8 @@ class SpanCrowd(NamedTuple):
     """The crowd of an hour or a day.
 
     since       the start of the first span, or `KeptCrowds.since` if that is later
-    is_capped   a span had more traders than are kept: others count only in swaps and flow
+    is_capped   whether a span had more traders than are stored; the others count only in swaps and
+                flow
     """
 
     crowd: Crowd

@@ -35,9 +35,9 @@ from mintscope.solana.rpc import Rpc, RpcRefused, Unreachable
 
 CALLS: Final = 3
 FRESH_S: Final = 300
-MINTS_MAX: Final = 1_000  # readings that are kept, about 4 kB each
+MINTS_MAX: Final = 1_000  # the most stored readings, about 4 kB each
 ANSWER_S: Final = 10.0  # the longest wait of a caller for other readings, and for its own
-PAUSE_S_MAX: Final = 64  # after failures in a row
+PAUSE_S_MAX: Final = 64  # longest pause after failures in a row
 
 NOT_NAMED: Final = "The node of this service does not name the largest accounts of a token."
 NOT_NOW: Final = "The holders cannot be read now; try again in a few minutes."
@@ -54,7 +54,7 @@ class HolderReader(Protocol):
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
         """Return the largest holders of *mint*, whose pools in the book are *booked*.
 
-        Raises ServiceUnavailable if they cannot be read now, or the node does not offer them.
+        Raises ServiceUnavailable if the holders cannot be read now, or no node offers them.
         """
 
     def last(self, mint: Mint) -> Holders | None:
@@ -114,7 +114,7 @@ class NodeHolders:
             self._reading.release()
 
     def _known(self, mint: Mint) -> Holders | None:
-        """Return a fresh reading, or the last one if no call is allowed now; None: call the node.
+        """Return a fresh reading, or the last one if no call is allowed; None: call the node.
 
         Raises ServiceUnavailable if no call is allowed and there is no reading.
         """

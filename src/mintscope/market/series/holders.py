@@ -8,7 +8,7 @@ pool     the account is a vault of a pool of this mint in the book, or the owner
          the authority of an exchange in `dex.programs`
 
 Sources of LOCKERS: the addresses that the programs' own SDKs and documents publish.  Accounts of
-other lockers are shown without a name, as any account.
+other lockers are shown without a name, like any other account.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from mintscope.dex.programs import TABLE
 from mintscope.kit.primitives import Mint, Slot, UnixMs
 from mintscope.market.engine.pool_book import BookedPool
 
-HOLDERS_MAX: Final = 20  # as many as a node names
+HOLDERS_MAX: Final = 20  # the most that a node returns
 BURNED: Final = {
     "1nc1nerator11111111111111111111111111111111": "incinerator",
     "11111111111111111111111111111111": "system program",
@@ -37,7 +37,7 @@ VENUES: Final = frozenset(EXCHANGES.values())
 AUTHORITIES: Final = {one.authority: one.name for one in TABLE if one.authority is not None}
 OWNER_AT: Final = 32
 AMOUNT_AT: Final = 64
-ACCOUNT_BYTES: Final = 72  # up to the end of the amount
+ACCOUNT_BYTES: Final = 72  # the length up to the end of the amount
 SUPPLY_AT: Final = 36
 MINT_BYTES: Final = 45
 KEY_BYTES: Final = 32
@@ -61,7 +61,7 @@ class Holder(NamedTuple):
     """One of the largest accounts, in raw units.
 
     owner   the address that may move the tokens; None if the account could not be read
-    name    of the burn address, the locker or the exchange; None for others
+    name    the name of the burn address, the locker or the exchange; None for other owners
     """
 
     account: str
@@ -114,8 +114,8 @@ def named(
 ) -> Holder:
     """Return the holder with its kind.
 
-    programs   of the owners' accounts, by address
-    booked     pools of the mint
+    programs   the program that owns the account of each owner, by address
+    booked     the pools of the mint in the book
     """
     if owner is None:
         return Holder(account, owner, amount, HolderKind.OTHER, None)

@@ -23,11 +23,11 @@ from mintscope.market.report import NO_FRAMES, ReportKind, TokenReport, token_re
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
 
-ROWS_READ: Final = CANDLES_LOADED + 1  # one may have begun after all known minutes
+ROWS_READ: Final = CANDLES_LOADED + 1  # one candle may have begun after all known minutes
 
 
 class Moment(NamedTuple):
-    """Either a slot or a time; a time means the newest slot up to it."""
+    """Either a slot or a time; a time means the newest slot up to that time."""
 
     slot: Slot | None = None
     time: UnixS | None = None
@@ -41,10 +41,10 @@ class SlotTime(NamedTuple):
 
 
 class OutOfReach(NamedTuple):
-    """There is no exact report of that moment.
+    """There is no exact report of the requested moment.
 
-    since   the first time with an exact report; None: there is none
-    until   the newest slot with one; None: there is none
+    since   the first time with an exact report; None if there is none
+    until   the newest slot with an exact report; None if there is none
     """
 
     since: UnixS | None
@@ -72,7 +72,7 @@ class FrameRows(NamedTuple):
 
 
 class Unreached(Exception):
-    """The stored rows do not reach that far back."""
+    """The stored rows do not reach back to the requested moment."""
 
 
 def rebuilt(
@@ -80,7 +80,7 @@ def rebuilt(
 ) -> tuple[bytes | None, dict[Timeframe, Sequence[CandleRow]]]:
     """Return the state and the candles of a mint as of *before*, a full minute.
 
-    state    of the fold since
+    state    the state of a fold later than *before*
     frames   the rows around *before*
 
     The state is None before the first price.  Raises Unreached.

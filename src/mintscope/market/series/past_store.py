@@ -128,14 +128,14 @@ def _reach(db: Database, stands: _Stands) -> UnixS:
     first_slot, first_time = db.execute(FIRST_HEADER).get
     since = UnixS(first_time)
     if stands.trimmed_seq and first_slot > stands.since_slot:
-        since = UnixS(first_time + RECENT_S)  # windows of seconds reach so far back
+        since = UnixS(first_time + RECENT_S)  # the windows m1, m5 and m15 reach so far back
     if stands.since_time is not None:
         since = UnixS(max(since, stands.since_time))
     return since
 
 
 def _header(db: Database, moment: past.Moment, newest: past.SlotTime) -> _Found | None:
-    """Return the newest slot up to *moment*; None if it is not stored, or still to come."""
+    """Return the newest slot up to *moment*; None if it is not stored, or is in the future."""
     if moment.slot is not None:
         return None if moment.slot > newest.slot else _by_slot(db, moment.slot)
     time = moment.time
@@ -146,7 +146,7 @@ def _header(db: Database, moment: past.Moment, newest: past.SlotTime) -> _Found 
     found = _by_slot(db, Slot(low))
     if found is None or found.time > time:
         return None
-    while low <= high:  # times never go back from slot to slot
+    while low <= high:  # times do not decrease from slot to slot
         middle = (low + high) // 2
         one = _by_slot(db, Slot(middle))
         assert one is not None
@@ -168,7 +168,7 @@ def _load(
 ) -> LoadedMint:
     """Return the stored data of *mint* up to *at*.  Raises Unreached."""
     folded = -1 if stands.folded_slot is None else int(stands.folded_slot)
-    if at.slot >= folded:  # the fold is not ahead of it
+    if at.slot >= folded:  # the fold is not ahead of this slot
         before = NEVER
         state = stands.state
         candles: Mapping[Timeframe, Sequence[CandleRow]] = newest_candles(

@@ -1,7 +1,7 @@
 """Pools and traders of a token.
 
 Move      of a constant product whose quote is Q: a purchase of X raises the price by
-          (1 + X / Q) ** 2 - 1, and a sale of as much lowers it by 1 - (1 + X / Q) ** -2.  Fees are
+          (1 + X / Q) ** 2 - 1, and a sale of X lowers it by 1 - (1 + X / Q) ** -2.  Fees are
           left out.
 Estimate  for pools of other venues: the same with `StandingPool.depth`, which is estimated from the
           moves of their price
@@ -64,9 +64,9 @@ class SeriesCandle(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class UnpricedVolume(NamedTuple):
-    """Volume in a span of a timeframe without a price, micro-USD.
+    """The volume in a span of a timeframe without a price, in micro-USD.
 
-    imported_volume   of an imported candle, which has no price in SOL
+    imported_volume   the volume of an imported candle, which has no price in SOL
     """
 
     bucket: UnixS
@@ -86,16 +86,16 @@ class AskedCandles(NamedTuple):
 class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of one timeframe of a mint, from one snapshot.
 
-    tip         of the log at that time
-    state       of the mint in the finalized fold; None before its first swap
+    tip         the tip of the log in the snapshot
+    state       the state of the mint in the finalized fold; None before its first swap
     in_sol      the prices in SOL stored with the state
     rows        the requested folded candles, oldest first; if all begin later than requested, the
                 oldest of all
-    has_older   older rows are stored
+    has_older   whether older rows are stored
     newer       the number of newer folded rows that are stored
     unpriced    folded spans without a price from the oldest row on, or from the first of all if no
                 row is older, up to the requested time; oldest first
-    waypoints   those whose candles are among the rows, oldest first
+    waypoints   the waypoints whose candles are among the rows, oldest first
     tail        (effective time, swap) of logged swaps that are not folded yet, in order
     """
 
@@ -113,10 +113,10 @@ class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
 class KeptSwaps(msgspec.Struct, frozen=True, kw_only=True):
     """The newest swaps of a mint up to a time, from one snapshot.
 
-    tip         of the log at that time
+    tip         the tip of the log in the snapshot
     swaps       (effective time, swap) in order
-    has_older   older swaps are stored
-    is_whole    the swaps begin with the first since tracking began
+    has_older   whether older swaps are stored
+    is_whole    whether the swaps begin with the first since tracking began
     """
 
     tip: LogTip
@@ -138,7 +138,7 @@ class SwapPlace(msgspec.Struct, frozen=True, order=True, gc=False):
 class LoggedSwap(msgspec.Struct, frozen=True, gc=False):
     """A swap of the log, with its detail.
 
-    time   effective, of its slot
+    time   the effective time of its slot
     """
 
     place: SwapPlace
@@ -149,9 +149,9 @@ class LoggedSwap(msgspec.Struct, frozen=True, gc=False):
 class KeptCrowds(msgspec.Struct, frozen=True):
     """The crowds of a mint in spans of five minutes, including swaps that are not folded yet.
 
-    since   the time from which on all swaps are in the crowds: that of the first swap, or the end
-            of the newest span with swaps that are not in the book; None: there is no swap
-    rows    of a day, oldest first, none before *since*
+    since   the time from which all swaps are in the crowds: that of the first swap, or the end of
+            the newest span with swaps that are not in the book; None: there is no swap
+    rows    the crowds of a day, oldest first, none before *since*
     """
 
     since: UnixS | None
@@ -161,12 +161,12 @@ class KeptCrowds(msgspec.Struct, frozen=True):
 class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
     """Swaps of a mint, from one snapshot.
 
-    tip        of the log at that time
+    tip        the tip of the log in the snapshot
     final      the newest final slot; None before the first
-    swaps      of living slots, newest first, without swaps that were logged without their detail
-    has_older  older swaps are stored
-    is_whole   the swaps end with the first since tracking began
-    crowds     of a day; None if they were not requested
+    swaps      the swaps of living slots, newest first, without those logged without their detail
+    has_older  whether older swaps are stored
+    is_whole   whether the swaps end with the first since tracking began
+    crowds     the crowds of a day; None if they were not requested
     """
 
     tip: LogTip
@@ -180,14 +180,14 @@ class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
 class KeptPools(msgspec.Struct, frozen=True, kw_only=True):
     """The pools of a mint as of the newest folded slot, from one snapshot.
 
-    tip            of the log at that time
-    time           of the newest folded slot; None before the first
+    tip            the tip of the log in the snapshot
+    time           the time of the newest folded slot; None before the first
     standing       the price pools after that slot, packed; None before the first price
     booked         the pools in the book
-    rows           their stored candles, oldest first
+    rows           the stored candles of these pools, oldest first
     missed_until   the end of the newest span with swaps that are not in the book; None: there is
                    no such span
-    has_crowd      the book has a trader of the day
+    has_crowd      whether the crowd book of the mint has a trader of the day
     """
 
     tip: LogTip
@@ -211,7 +211,7 @@ class SeriesReader(Protocol):
     async def candles(
         self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
     ) -> KeptCandles | None:
-        """Return the candles of *mint* that are requested; None if it is not tracked.
+        """Return the candles *asked* for of *mint*; None if it is not tracked.
 
         known   an earlier answer to the same request: unchanged parts need not be read
         """
@@ -224,7 +224,7 @@ class SeriesReader(Protocol):
     async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
         """Return the newest swaps of *mint* up to *until*; None if it is not tracked.
 
-        spans   about the number of spans of 15 seconds with a swap that are returned
+        spans   the approximate number of 15-second spans with a swap to return
         """
 
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
@@ -246,7 +246,7 @@ NEWEST_S: Final = 5 * MINUTE_S
 HOUR_SPANS_S: Final = HOUR_S  # twelve spans of five minutes
 DAY_SPANS_S: Final = DAY_S
 TRADES_USD: Final = (100, 1_000, 10_000)
-# Constant products whose quote is in one vault; for a curve, its virtual reserve counts.
+# Constant products whose quote is in one vault.  For a curve, its virtual reserve counts.
 CONSTANT_PRODUCTS: Final = frozenset({"pumpfun", "pumpswap", "raydium_v4", "raydium_cpmm"})
 
 
@@ -257,7 +257,7 @@ FEES: Final = {"raydium_v4": 0.0025}
 
 
 class PoolFlow(NamedTuple):
-    """Trades of a pool: micro-USD, the bought part, the number of swaps and of signers."""
+    """Trades of a pool: micro-USD, the bought part of these, the numbers of swaps and signers."""
 
     volume: int = 0
     bought: int = 0
@@ -268,7 +268,7 @@ class PoolFlow(NamedTuple):
 class SpanFlow(NamedTuple):
     """Trades of a pool in spans of five minutes: micro-USD, the bought part, number of swaps.
 
-    since   the time from which on swaps count
+    since   the time from which swaps count
     """
 
     volume: int = 0
@@ -290,20 +290,21 @@ class PoolNow(NamedTuple):
 
     venue, quote   the program and the quote mint of its newest kept swap
     weight         its part of the weight of all pools that count for the price, 0 to 1
-    agrees         its price is within AGREEMENT of the price
-    quote_usd      the quote in it after its newest swap
-    token_usd      the tokens in it at its price; known only of a constant product
-    newest, kept   trades of NEWEST_S, and of all kept swaps
-    is_estimate    the moves are estimated
-    hour, day      trades of the newest 12 and 288 spans of five minutes, including the open one;
-                   None if the pool is not in the book
+    agrees         whether its price is within AGREEMENT of the price of the mint
+    quote_usd      the USD of the quote in the pool after its newest swap
+    token_usd      the USD of the tokens in the pool, at its price; known only of a constant product
+    newest, kept   the trades of the last NEWEST_S seconds, and those of all kept swaps
+    is_estimate    whether the moves are estimated
+    hour, day      the trades of the newest 12 and 288 spans of five minutes, including the open
+                   one; None if the pool is not in the book
     since          the time of its first swap in the book
-    fee            of a swap, 0.0025 is 0.25 %: that of its newest swap, if its event states it,
-                   else that of the venue, if all its pools take the same
-    progress       the sold part of the tokens of a curve, 0 to 1; None: no curve, or not known
-    came_from      the curve that it replaced
-    went_to        the pool that replaced it
-    moved_at       the slot in which that happened
+    fee            the fee of a swap, 0.0025 is 0.25 %: that of its newest swap, if its event states
+                   the fee, else that of the venue, if all its pools take the same
+    progress       the sold part of the tokens of a curve, 0 to 1; None if it is no curve, or
+                   unknown
+    came_from      the curve that this pool replaced
+    went_to        the pool that replaced this one
+    moved_at       the slot in which one replaced the other
     """
 
     pool: str
@@ -336,7 +337,7 @@ def pools_of(
     """Return the pools of *standing*, the heaviest first.
 
     swaps    the stored swaps, newest first
-    kept     with candles of at least a day; None: no pool is in the book
+    kept     the stored data, with candles of at least a day; None: no pool is in the book
     """
     counting = weights(standing.pools, now)
     total = sum(counting)
@@ -452,7 +453,7 @@ TOP: Final = 10
 
 
 class TraderNow(NamedTuple):
-    """A trader: micro-USD and raw amounts of the token.
+    """A trader, with micro-USD and raw amounts of the token.
 
     realised_usd        None if the trader did not both buy and sell
     first_at, last_at   the times of the first and the last kept swap
@@ -472,8 +473,9 @@ class TraderNow(NamedTuple):
 class Crowd(NamedTuple):
     """The traders of some swaps: their numbers, their flow, and its concentration.
 
-    flow                     micro-USD
-    top_share, top10_share   of the largest one and ten in the flow, 0 to 1; None without trades
+    flow                     micro-USD of all traders
+    top_share, top10_share   the part of the flow that belongs to the largest one, and ten; 0 to 1;
+                             None without trades
     """
 
     buyers: int

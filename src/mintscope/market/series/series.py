@@ -47,7 +47,7 @@ from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe, bucket
 
 
 class Width(NamedTuple):
-    """The width of candles, and the timeframe of the stored candles that they are made from."""
+    """The width of candles, and the timeframe of the stored candles from which they are made."""
 
     name: str
     seconds: int
@@ -65,9 +65,9 @@ WIDTHS: Final = {
 class Series(NamedTuple):
     """Consecutive candles with a price, oldest first.
 
-    has_older   older candles are stored
-    closed      the number of candles before the first, since tracking began or imported, stored or
-                not
+    has_older   whether older candles are stored
+    closed      the number of candles before the first one, stored or not: imported, or since
+                tracking began
     unpriced    the spans without a price among them, and before the first if nothing is older
     """
 
@@ -91,9 +91,9 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
     """The candles that a page may contain.
 
     since, until   the first and the last time at which a candle may begin
-    limit          the most candles of a page: it has the newest
-    is_filled      a bucket without a price has a flat candle at the close before it
-    is_closed      the candle that is still open is left out
+    limit          the most candles of a page, which has the newest ones
+    is_filled      whether a bucket without a price has a flat candle at the close before it
+    is_closed      whether the candle that is still open is left out
     """
 
     width: Width
@@ -126,7 +126,7 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
 def narrowed(kept: KeptCandles, asked: AskedCandles) -> KeptCandles | None:
     """Return the part of *kept* that *asked* describes; None if *kept* has too few rows.
 
-    kept   of the same mint and timeframe, up to the newest candle
+    kept   the rows of the same mint and timeframe, up to the newest candle
     """
     end = bisect_right(kept.rows, asked.until, key=BUCKET)
     if end < asked.rows_max and kept.has_older:
@@ -149,9 +149,9 @@ def narrowed(kept: KeptCandles, asked: AskedCandles) -> KeptCandles | None:
 
 
 def series_of(kept: KeptCandles, asked: AskedCandles) -> Series:
-    """Return the candles *asked* for, as of the tip, which equal those of the report.
+    """Return the candles *asked* for, as of the tip; they equal those of the report.
 
-    If all candles begin later, return the first of all.
+    If all candles begin later than requested, the first of all is returned.
     """
     candles = list(kept.rows)
     unpriced = list(kept.unpriced)
@@ -298,7 +298,7 @@ def _filled(series: Series, within: Range, now: UnixS) -> Iterator[SeriesCandle]
 
 
 def _flat(flow: UnpricedVolume, price: float, sol: float | None) -> SeriesCandle:
-    """Return the flat candle of a span in which no swap set a price."""
+    """Return the flat candle of a span in which no swap set a price, at *price* and *sol*."""
     prices = (price,) * 4
     in_sol = (sol,) * 4
     volumes = flow.buy_volume, flow.sell_volume
@@ -310,10 +310,11 @@ BOLLINGER_CANDLES: Final = 20
 BOLLINGER_WIDTH: Final = 2.0
 STOCHASTIC_CANDLES: Final = 14
 SMOOTHED: Final = 3
-SAME: Final = 1e-9  # RSI values that differ by less than this part of them are equal
-# After so many candles 1e-16 of the first value is left in Wilder's mean.
+SAME: Final = 1e-9  # part of an RSI value: values that differ by less are equal
+# After this number of candles, 1e-16 of the first value is left in Wilder's mean.
 FORGOTTEN: Final = 500
-# After so many candles 9e-14 of the first value is left in an EMA of 200: (199 / 201) ** 3,000.
+# After this number of candles, 9e-14 of the first value is left in an EMA of 200: (199 / 201) **
+# 3,000.
 FORGOTTEN_BY_ALL: Final = 3_000
 
 AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd")
@@ -349,7 +350,7 @@ def lead(names: Collection[str], width_s: int) -> int:
 def values_of(
     series: Series, start: Start, asked: Collection[AskedIndicator], count: int
 ) -> dict[str, Floats]:
-    """Return the values of the indicators *asked* by their text, a row a candle from *start* on.
+    """Return the values of the indicators *asked*, by text: a row for each candle from *start* on.
 
     A row is a number, or one for each output of the indicator; NaN for null, and for all but the
     newest *count* rows.
@@ -516,14 +517,14 @@ def short_series(kept: KeptSwaps) -> Series:
 def pool_series(kept: KeptPools, pool: str, width: Width) -> Series:
     """Return the candles of *pool* in *kept*, without a first one whose start may be missing.
 
-    A pool that is not in the book has none.  The count of a candle is that of all its swaps.
+    A pool that is not in the book has none.  The count of a candle includes swaps without a price.
     """
     book = next((one for one in kept.booked if one.pool == pool), None)
     if book is None or kept.time is None:
         return Series([], False, 0)  # noqa: FBT003
     key = key_of(pool)
     rows: list[Any] = [row for row in kept.rows if row.key == key]
-    candles = [  # a row has the fields of a candle after its key
+    candles = [  # after its key, a row has the fields of a candle
         SeriesCandle(*(row.bucket, *row[2:], *(None,) * 4)) for row in rows if row.open is not None
     ]
     unpriced = [

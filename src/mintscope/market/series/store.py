@@ -1,4 +1,4 @@
-"""Series in SQL."""
+"""Reads series from SQL, and packs the details of swaps."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -49,8 +49,8 @@ from mintscope.market.store.log_reader import (
 from mintscope.market.timeframe import WIDTH_S, Timeframe, bucket
 from mintscope.solana.blocks import USDC, USDT, WSOL
 
-QUOTES: Final = (WSOL, USDC, USDT)  # by the number in a blob: append only
-TEXTS_MAX: Final = 16_384  # signatures, 350 bytes each
+QUOTES: Final = (WSOL, USDC, USDT)  # their indices are stored in blobs: only append
+TEXTS_MAX: Final = 16_384  # cached signatures, 350 bytes each
 DECIMALS: Final = {WSOL: 9, USDC: 6, USDT: 6}
 NUMBERS: Final = {mint: number for number, mint in enumerate(QUOTES)}
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -143,7 +143,7 @@ SELECT bucket, buy_volume, sell_volume FROM candle
    AND count = 0
  ORDER BY bucket
 """
-# Whether the mint may have been untracked or tracked since an event.
+# Whether the mint may have been untracked or tracked since a given event.
 TRACKED_AGAIN: Final = """
 SELECT trimmed_seq > :seq
        OR EXISTS (SELECT 1 FROM event
@@ -160,7 +160,8 @@ SELECT bucket, closed, acc FROM waypoint
  ORDER BY bucket
 """
 
-# The newest slot up to a place, which also has the greatest seq: max(seq) would read the whole log.
+# The newest slot up to a place; it also has the greatest seq, but max(seq) would read the whole
+# log.
 FROM: Final = """
 SELECT finalized_slot,
        (SELECT seq FROM header WHERE is_dead = 0 AND slot <= :slot ORDER BY slot DESC LIMIT 1)
@@ -201,7 +202,7 @@ SELECT bucket, CASE WHEN count = 0 AND buy_volume + sell_volume > 0 THEN 1 ELSE 
  WHERE mint = ? AND timeframe = 'm5' AND bucket > ? AND provider IS NULL
 """
 KEPT_SLOTS_MAX: Final = 20_000
-KEPT_SWAPS_MAX: Final = 100_000  # in a page of candles of 15 seconds, which may then be shorter
+KEPT_SWAPS_MAX: Final = 100_000  # read for a page of 15-second candles, which may be shorter then
 FIRST_KEPT: Final = """
 SELECT (SELECT min(slot) FROM header WHERE is_dead = 0), trimmed_seq FROM progress
 """
@@ -211,7 +212,7 @@ NEWEST: Final = SwapPlace(Slot(1 << 62), 0, 0, 0, 0)
 
 
 class SqlSeries:
-    """Implements SeriesReader; call `close` at the end."""
+    """Implements SeriesReader; call `close` when done."""
 
     def __init__(self, access: AccessInThreads[Database]) -> None:
         self._reading = MarketReading(access)
@@ -223,7 +224,7 @@ class SqlSeries:
     async def candles(
         self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
     ) -> KeptCandles | None:
-        """Return the candles of *mint* that are requested; None if it is not tracked.
+        """Return the candles *asked* for of *mint*; None if it is not tracked.
 
         known   an earlier answer to the same request, whose unchanged parts are not read again
         """
@@ -389,7 +390,7 @@ def _crowds(db: Database, mint: Mint, tip: LogTip) -> KeptCrowds:
 def _missed_until(db: Database, mint_id: int, since: int, swaps: Mapping[int, int]) -> UnixS | None:
     """Return the end of the newest span after *since* with swaps that are not in the book, or None.
 
-    Older versions of ingest, and the history that fills a gap, write only candles.
+    Older versions of ingest, and backfills that mend a gap, write only candles.
 
     swaps   the number of swaps in the book, by span
     """
@@ -399,7 +400,7 @@ def _missed_until(db: Database, mint_id: int, since: int, swaps: Mapping[int, in
 
 
 def _first_crowd(since: UnixS, tip: LogTip) -> int:
-    """Return the second after which the spans of a day begin, in a book that begins at *since*.
+    """Return the time after which the spans of the day begin, in a book that begins at *since*.
 
     There may be older rows, from an earlier time in which an older version tracked the mint.
     """
@@ -419,7 +420,7 @@ def _kept_swaps(db: Database, mint: Mint, until: UnixS, spans: int) -> KeptSwaps
         return None
     mint_id, since_slot, *_ = found
     bounds = {"mint": mint_id, "since": since_slot, "until": until, "limit": KEPT_SLOTS_MAX + 1}
-    swaps: list[tuple[UnixS, PricedSwap]] = []  # the newest first
+    swaps: list[tuple[UnixS, PricedSwap]] = []  # newest first
     seen: set[int] = set()
     has_older = False
     for number, (time, blob) in enumerate(db.execute(KEPT_SWAPS, bounds)):
@@ -434,7 +435,7 @@ def _kept_swaps(db: Database, mint: Mint, until: UnixS, spans: int) -> KeptSwaps
 
 
 def _newest_first(db: Database, mint: Mint, bounds: dict[str, int]) -> Iterator[LoggedSwap]:
-    """Yield swaps, newest first; each statement reads twice as many slots as the one before."""
+    """Yield swaps, newest first; each statement reads twice as many slots as the last."""
     slots = SLOTS_AT_ONCE
     while True:
         rows = list(db.execute(SWAPS, bounds | {"limit": slots}))

@@ -39,13 +39,13 @@ MEDIA_TYPES: Final = {
 
 
 class NoTableLibrary(Exception):
-    """Polars, which writes Parquet and Arrow, is not installed."""
+    """Raised if polars, which writes Parquet and Arrow, is not installed."""
 
 
 def table_of(candles: Sequence[SeriesCandle], ended: UnixS) -> Table:
-    """Return *candles* as columns, those of `GET .../candles`.
+    """Return *candles*, those of `GET .../candles`, as columns.
 
-    ended    candles that begin later are open
+    ended    candles that begin later than this time are open
     """
     return {
         "t": [c.bucket for c in candles],

@@ -13,7 +13,7 @@ PriceUnit: TypeAlias = Literal["usd", "sol", "marketcap"]
 
 
 class Supply(NamedTuple):
-    """The supply from which market capitalisations are computed: whole tokens, time of reading."""
+    """The supply for market capitalisations, in whole tokens, and the time at which it was read."""
 
     tokens: float
     text: str

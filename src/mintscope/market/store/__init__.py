@@ -1,1 +1,1 @@
-"""The market in SQL."""
+"""Stores the market in SQL."""

@@ -1,6 +1,6 @@
-"""Coverage in SQL.
+"""Stores coverage in SQL.
 
-If an hour has too many programs, those with the least volume are summed up under one name.
+If an hour has too many programs, those with the least volume are summed under one name.
 """
 
 from collections import defaultdict
@@ -30,7 +30,7 @@ from mintscope.market.timeframe import Timeframe
 # The most names in an hour that has ended; twice as many before it has ended.
 PROGRAMS_MAX: Final = 200
 MINTS_MAX: Final = 1_000
-# Sums stay integers: SQLite would turn a larger one into a float.
+# Sums stay integers: SQLite would convert a larger sum to a float.
 VOLUME_MAX: Final = 10**18
 
 TALLY: Final = dict.fromkeys(("calls", "valued", "volume"), "bigint")
@@ -107,7 +107,7 @@ class CoverageWriter:
 
     def __init__(self) -> None:
         self._hour = -1
-        # The names of that hour: those committed, and perhaps some that were rolled back.
+        # The names in the current hour: committed ones, and perhaps some that were rolled back.
         self._programs: set[str] = set()
         self._mints: set[str] = set()
 
@@ -162,7 +162,7 @@ class CoverageWriter:
 def died(db: Database, slot: Slot, parent_slot: Slot, time: UnixS) -> None:
     """Record that a block died, so the slots that it proved empty are no longer proven.
 
-    Its calls still count: they show how well blocks are read.
+    The calls of the block still count: they show how well blocks are read.
     """
     db.execute(DIED, (slot - parent_slot - 1, time // HOUR_S))
 

@@ -1,4 +1,4 @@
-"""Fold of the market in SQL."""
+"""Reads and writes the fold of the market in SQL."""
 
 from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
@@ -38,7 +38,7 @@ SELECT slot, time, seq FROM header
  LIMIT ?
 """
 
-# An operator, or a backfill that was joined, has changed the mints since they were read.
+# An operator, or a backfill that was joined, has changed the mints since the batch read them.
 OVERTAKEN: Final = """
 SELECT EXISTS (SELECT 1 FROM event WHERE seq > ? AND kind IN ('track', 'untrack'))
 """
@@ -92,8 +92,8 @@ CROWDS: Final = Batch(
     {**dict.fromkeys(("mint", "bucket", "swaps"), "bigint"), "traders": "bytea"},
     _updating("mint, bucket", "swaps", "traders"),
 )
-# A row is merged with the part of its span that the version before, which wrote after each batch,
-# has stored.  Volumes are at most SUM_MAX on both sides, so their sums fit in 64 bits.
+# A row is merged with the part of its span that an earlier version stored, which wrote after each
+# batch.  Volumes are at most SUM_MAX on both sides, so their sums fit in 64 bits.
 POOL_CANDLES: Final = Batch(
     "pool_candle",
     {
@@ -153,7 +153,7 @@ class SqlFolding:
     """One batch of the finalized fold, read in parts and written in one transaction; see `begin`.
 
     slots    final slots that are not folded yet, oldest first
-    day      of the checkpoint; None before the first
+    day      the UTC day of the checkpoint; None before the first checkpoint
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class SqlFolding:
     async def details(self, slot: FinalizedSlot, mints: Sequence[Mint]) -> dict[Mint, bytes]:
         """Return the details of the swaps in *slot* of *mints*, which were read by `kept`.
 
-        They are blobs as stored; mints without details are left out.
+        The details are blobs as stored; mints without details are left out.
         """
         mint_of = {self._ids[mint]: mint for mint in mints}
         found = await self._access.run(lambda db: _details(db, slot.seq, list(mint_of)))
@@ -276,7 +276,7 @@ class SqlFolding:
         ]
         if passed:
             db.executemany(WAYPOINTS, passed)
-        cuts = [  # a new bucket alone makes older rows too old
+        cuts = [  # only a new bucket makes older rows too old
             cut_of(self._retention, id_, timeframe, rows[-1].bucket)
             for id_, one in of
             for timeframe in one.opened
@@ -329,7 +329,7 @@ SELECT -1, address, deciding, 0 FROM deciding_pool JOIN mint ON mint.id = decidi
 UNION ALL
 SELECT -1, address, deciding, 0 FROM other_deciding_kept
 """
-# Of final slots, only the newest of each mint: no retraction reaches further back.
+# Of final slots, only the newest row of each mint is needed: no retraction reaches further back.
 TRIMMED_PRICE_POOLS: Final = """
 SELECT slot, address, deciding, seq FROM (
     SELECT header.slot, address, deciding, seq,

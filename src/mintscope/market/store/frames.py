@@ -1,4 +1,4 @@
-"""The stored candles and swaps from which the asked frames of a mint are computed, in SQL."""
+"""Reads the candles and swaps from which the asked frames of a mint are computed."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -14,13 +14,13 @@ from mintscope.market.engine.kernels import PRICE_MAX
 from mintscope.market.log import CandleRow, LoadedMint
 from mintscope.market.timeframe import TIMEFRAMES, AskedFrame, Timeframe
 
-BARS_MAX: Final = 20_000  # of a timeframe: 2 years of hours
+BARS_MAX: Final = 20_000  # candles of a timeframe: 2 years of hours
 NEVER: Final = UnixS(1 << 62)
 ALL_SLOTS: Final = Slot(1 << 62)
 
 
 class _PriceRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """The first fields of a swap in a blob of `log_reader`: fewer fields are decoded faster."""
+    """The first fields of a swap in a blob of `log_reader`: fewer fields take less time."""
 
     transaction_index: int
     outer: int
@@ -52,7 +52,7 @@ SELECT time, swaps
 class Folded(NamedTuple):
     """The swaps of a mint that its stored state includes: up to *seq*, slot and time.
 
-    recent   swaps before that time are in no span of s15
+    recent   the time before which swaps are in no span of s15
     """
 
     mint_id: int
@@ -98,7 +98,7 @@ def _add_wide(db: Database, frames: Frames, loaded: LoadedMint, mint_id: int) ->
 def _bars(
     db: Database, candles: Mapping[Timeframe, Any], mint_id: int, timeframe: Timeframe
 ) -> list[Bar]:
-    """Return the candles of *timeframe*, oldest first; the newest as it was loaded."""
+    """Return the candles of *timeframe*, oldest first, the newest as in *candles*."""
     loaded = candles.get(timeframe)
     if not loaded:
         return []

@@ -26,7 +26,7 @@ from mintscope.solana.blocks import Gap
 
 
 class _SwapRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A PricedSwap as a blob stores it: without its mint and its detail, which have columns.
+    """A PricedSwap as a blob stores it: without mint and detail, which have their own columns.
 
     Trailing fields without a value are left out; rows of older versions have no pool.
     """
@@ -112,12 +112,12 @@ def volumes_of(swaps: Iterable[PricedSwap]) -> tuple[int, int]:
 
 
 def standing_blob(standing: Standing | None) -> bytes | None:
-    """Return the price pools as a blob."""
+    """Return *standing* as a blob; None for None."""
     return None if standing is None else pack(standing)
 
 
 def mints_blob(mints: Iterable[Mint]) -> bytes:
-    """Return addresses as a blob."""
+    """Return the addresses *mints* as a blob."""
     return _encode(list(mints))
 
 
@@ -160,8 +160,8 @@ Result = TypeVar("Result")
 class MarketReading:
     """Reads the database of the market while ingest writes.
 
-    access       to a connection for reading
-    timeout_s    for one read, including the wait for earlier reads
+    access       runs reads over a connection of its own
+    timeout_s    the time limit of one read, including the wait for earlier reads
 
     Every method raises ServiceUnavailable if the database fails or does not answer in time.
     """
@@ -237,7 +237,7 @@ def add(db: Database, seen: NotRead) -> None:
 
 
 def largest(db: Database, limit: int) -> list[NotRead]:
-    """Return up to *limit* kinds of the last day, by falling volume."""
+    """Return up to *limit* kinds of calls of the last day, by falling volume."""
     bounds = {"hour_s": HOUR_S, "hours": DAY_HOURS, "limit": limit}
     return [
         NotRead(
@@ -315,7 +315,7 @@ SELECT max(slot), time, sum(bought), sum(sold)
  ORDER BY time
 """
 
-# The pools of a mint after the newest folded slot that changed them, and after each one since.
+# The pools of a mint after the newest folded slot that changed them, and after each later change.
 TRIMMED_STANDING: Final = "SELECT -1, deciding FROM deciding_pool WHERE mint = :mint"
 FOLDED_STANDING: Final = """
 SELECT slot, deciding
@@ -373,9 +373,9 @@ SELECT first, last,
 class SqlLogReader:
     """Implements LogReader and CoverageReader; `close` it when done.
 
-    access    runs in one thread
-    version   returns a number that changes with each commit, faster than the tip can be read; None:
-              there is no such number
+    access    runs reads in one thread
+    version   returns a number that changes with each commit, and takes less time than a read of the
+              tip; None: there is no such number
     """
 
     def __init__(
@@ -392,7 +392,7 @@ class SqlLogReader:
     async def events(self, after_seq: int, limit: int) -> Sequence[log.Event]:
         """Return up to *limit* events after *after_seq*, in order.
 
-        Raises LogTrimmed if the first of them is no longer kept.
+        Raises LogTrimmed if the first of them is no longer stored.
         """
         return await self._reading.in_snapshot(lambda db: _events(db, after_seq, limit))
 
@@ -417,7 +417,7 @@ class SqlLogReader:
     async def gaps(self, limit: int) -> Sequence[Gap]:
         """Return up to *limit* open gaps, newest first.  Raises ServiceUnavailable.
 
-        Their reasons state whether attempts to fill them failed.
+        The reason of a gap states whether attempts to fill it failed.
         """
         return await self._reading.in_snapshot(
             lambda db: [Gap(*row) for row in db.execute(NEWEST_GAPS, (limit,))]

@@ -1,4 +1,4 @@
-"""Swap log in SQL, as it is written."""
+"""Writes the swap log to SQL tables."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -128,16 +128,16 @@ NEWEST_DEAD: Final = (
 NEWEST_GAPS: Final = "SELECT first, last, reason FROM gap ORDER BY first DESC, last DESC LIMIT ?"
 
 # The first event that must stay: it is not folded yet, or so near to the checkpoint that loading a
-# mint, pricing a slot or placing a block may read it.  Times never go back.
+# mint, pricing a slot or placing a block may read it.  Times do not decrease.
 FIRST_TO_KEEP: Final = """
 SELECT min(seq) FROM header WHERE time >= (SELECT time FROM header WHERE seq = ?) - ?
 """
 
 
 class LogCopier:
-    """Copies the write-ahead log of a file in a thread, while the writer goes on.
+    """Copies the write-ahead log into its file in a thread, while the writer continues.
 
-    access   runs in a thread, over a connection of its own
+    access   runs *copy* in a thread, over a connection of its own
     copy     copies the log if it is long enough
     """
 
@@ -168,8 +168,8 @@ class LogCopier:
 class SqlMarketStore:
     """Writes the market for ingest; one process writes at a time.
 
-    access        runs in one thread, or in the event loop
-    follows_all   the swaps of untracked mints are logged, too
+    access        runs work on the writer's connection, in one thread or in the event loop
+    follows_all   whether the swaps of untracked mints are logged, too
     copier        copies a write-ahead log; None: there is none, or each commit copies it
     """
 
@@ -196,14 +196,14 @@ class SqlMarketStore:
 
         A store that logs tracked mints only untracks those that a rule chose.
 
-        follows_files   recorded for readers: the market's clock follows the files
+        follows_files   whether the market's clock follows replayed files; recorded for readers
         """
         return await self._access.run(lambda db: self._start(db, mints, follows_files))
 
     async def price_pools(self) -> Sequence[tuple[Slot, Mint, Standing]]:
         """Return (slot, mint, price pools after it) of living slots, oldest first.
 
-        Each mint has at least the price pools after the newest slot that is no longer kept.
+        For each mint, the price pools after the newest slot that is no longer stored are included.
         """
         return await self._access.run(price_pools)
 
@@ -216,7 +216,7 @@ class SqlMarketStore:
         await self._access.run(lambda db: self._write(db, changes))
 
     async def fold(self, slots_max: int) -> SqlFolding:
-        """Return a batch of up to *slots_max* final slots; save it before the next one."""
+        """Return a batch of up to *slots_max* final slots; save this batch before the next one."""
         return await SqlFolding.begin(
             self._access,
             self._tables,
@@ -225,15 +225,15 @@ class SqlMarketStore:
         )
 
     async def tracked_count(self) -> int:
-        """Return the number of followed mints."""
+        """Return the number of tracked mints."""
         count: int = await self._access.run(lambda db: db.execute(not_read.TRACKED_COUNT).get)
         return count
 
     async def trim(self, events_max: int) -> int:
         """Delete up to *events_max* of the oldest events no longer needed; return their number.
 
-        From the start of a day on, each call also deletes some mints that no longer trade.  It
-        deletes some candles of mints that are no longer tracked, too.
+        From the start of a day on, each call also deletes some mints that no longer trade, and
+        some candles of mints that are no longer tracked.
         """
         trimmed = await self._access.run(lambda db: self._trim(db, events_max))
         if self._copier is not None:
@@ -331,7 +331,7 @@ class _Added:
                 row = (seq, number, swaps_blob(swaps), blob, *volumes_of(swaps))
                 self._swaps.append((*row, details_blob(swaps)))
         for mint, standing in new.standings.items():
-            if mint not in by_mint:  # another shard logs its swaps
+            if mint not in by_mint:  # another shard logs the swaps of this mint
                 self._others.append((seq, mint, standing_blob(standing)))
 
     def flush(self, db: Database) -> None:
@@ -427,7 +427,7 @@ class SqlTracking:
         return await self._run(lambda db: _read(db, PAGE, after, limit))
 
     async def found(self, text: str, limit: int) -> FoundMints:
-        """Return up to *limit* tracked mints with *text* in their address, and the number of all.
+        """Return up to *limit* tracked mints with *text* in their address, and how many there are.
 
         Mints listed by an operator come first, then mints by their newest swap.  Their states are
         not read.
@@ -435,7 +435,7 @@ class SqlTracking:
         return await self._run(lambda db: _found(db, text, limit))
 
     async def one(self, mint: Mint) -> TrackedMint | None:
-        """Return *mint* if it is tracked."""
+        """Return the tracked mint *mint*; None if it is not tracked."""
         return next(iter(await self._run(lambda db: _read(db, ONE, mint))), None)
 
     async def close(self) -> None:
@@ -537,7 +537,7 @@ INSERT INTO mint_fact (mint, slot, read_at_ms) SELECT id, 0, :read_at_ms FROM mi
     ON CONFLICT (mint) DO UPDATE SET read_at_ms = excluded.read_at_ms
 """
 ONE_FACT: Final = "SELECT facts FROM mint_fact JOIN mint ON mint_fact.mint = id WHERE address = ?"
-# The mint before its facts: the order in which they are locked when a mint is forgotten.
+# The mint is written before its facts: the order in which both are locked when a mint is deleted.
 READ: Final = "UPDATE mint SET facts_read_at_ms = :read_at_ms WHERE address = :mint"
 DUE: Final = """
 SELECT address FROM mint WHERE since_slot IS NOT NULL AND facts_read_at_ms < ?
@@ -555,7 +555,7 @@ class SqlMintFacts:
         self._access = access
 
     async def save(self, mint: Mint, facts: MintFacts) -> bool:
-        """Store *facts*; False if *mint* has no row, or newer facts of this hour are stored."""
+        """Store *facts*; return False if *mint* has no row, or newer ones of this hour exist."""
         row = {
             "mint": mint,
             "slot": facts.slot,
@@ -565,16 +565,16 @@ class SqlMintFacts:
         return bool((await self._written(SAVE, row)).get)
 
     async def missed(self, mint: Mint, read_at_ms: UnixMs) -> None:
-        """Record that *mint* was not a mint at that time; its stored facts do not change."""
+        """Record that *mint* was not a mint at *read_at_ms*; its stored facts do not change."""
         await self._written(MISSED, {"mint": mint, "read_at_ms": read_at_ms})
 
     async def one(self, mint: Mint) -> MintFacts | None:
-        """Return the stored facts of *mint*."""
+        """Return the stored facts of *mint*; None if there are none."""
         kept = (await self._read(ONE_FACT, (mint,))).get
         return None if kept is None else msgspec.json.decode(kept, type=MintFacts)
 
     async def due(self, before_ms: UnixMs, mints_max: int) -> Sequence[Mint]:
-        """Return up to *mints_max* tracked mints not read since *before_ms*, the oldest first."""
+        """Return up to *mints_max* tracked mints not read since *before_ms*, longest ago first."""
         rows = await self._read(DUE, (before_ms, mints_max))
         return [Mint(address) for (address,) in rows]
 

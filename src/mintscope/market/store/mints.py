@@ -1,4 +1,4 @@
-"""Tracked mints in SQL."""
+"""Stores tracked mints in SQL."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
@@ -31,7 +31,8 @@ class MarketTables(Protocol):
     ) -> Mapping[Mint, int]:
         """Return the numbers of those *mints* that are tracked.
 
-        creates   return the number of every mint, and give it one if it has none
+        creates   whether mints without a number get one, so that the numbers of all *mints* are
+                  returned
         """
 
     def kept(self, db: Database, mints: Collection[Mint]) -> Iterable[Row]:
@@ -91,8 +92,8 @@ BEFORE_ALL: Final = Slot(-1)
 class MintIds:
     """A cache of the numbers of the mints whose swaps are logged.
 
-    It is kept from one transaction to the next, and cleared once another process, a command of an
-    operator, has tracked or untracked a mint.
+    The cache is kept from one transaction to the next, and cleared once another process, a command
+    of an operator, has tracked or untracked a mint.
     """
 
     def __init__(self, tables: MarketTables, *, creates: bool) -> None:
@@ -110,11 +111,11 @@ class MintIds:
             self._version = version
 
     def forget(self) -> None:
-        """Make the next `refresh` clear the cache, because tracked mints changed here."""
+        """Make the next `refresh` clear the cache, because this process has changed mints."""
         self._version = None
 
     def drop(self, mints: Sequence[Mint]) -> None:
-        """Forget the numbers of *mints*, which no longer have any."""
+        """Drop the numbers of *mints*, which no longer have any."""
         for mint in mints:
             self._ids.pop(mint, None)
 

@@ -1,4 +1,4 @@
-"""The parts of the market specific to PostgreSQL."""
+"""The parts of the market's store that are specific to PostgreSQL."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
@@ -19,7 +19,7 @@ DROPPED: Final = [
     for table in DROPPED_AT_ONCE
 ]
 
-# Beyond the cut a mint keeps its newest candles; minutes without a price do not count.
+# Before the cut, a mint keeps only its newest candles; minutes without a price do not count.
 # The rows are found mint by mint and deleted where they are: with some hundred cuts, PostgreSQL
 # would join them with the whole table, which at ten million candles took longer than its timeout.
 DROP_OLD: Final = """
@@ -37,7 +37,7 @@ DELETE FROM candle WHERE ctid = ANY (ARRAY(
                                      ORDER BY kept.bucket DESC LIMIT 1 OFFSET ?::bigint - 1))
            OFFSET 0) AS dropped))
 """
-# A waypoint is needed only while its candle is kept.
+# A waypoint is needed only while its candle is stored.
 DROP_WAYPOINTS: Final = """
 DELETE FROM waypoint WHERE ctid = ANY (ARRAY(
     SELECT place
@@ -59,7 +59,7 @@ DELETE FROM {table} WHERE ctid = ANY (ARRAY(
             WHERE old.mint = asked.mint AND old.bucket < asked.cut
            OFFSET 0) AS dropped))
 """
-CUTS_MAX: Final = 1_000  # in one statement, so that no statement takes long
+CUTS_MAX: Final = 1_000  # the most cuts in one statement, so that no statement takes long
 NOTIFY: Final = "SELECT pg_notify('mintscope_market_' || current_schema(), '')"
 
 

@@ -1,8 +1,8 @@
 """Deletion of old rows in SQL.
 
 On each new day of the market, every mint is checked once: mints that are not tracked and have not
-traded on that day are deleted.  There may be hundreds of thousands, so each statement deletes some,
-for a tenth of a second between two blocks.
+traded on that day are deleted.  There may be hundreds of thousands, so each statement deletes a
+part of them, and statements take a tenth of a second between two blocks.
 
 Many thousands of mints can be dropped in a day, each with thousands of candles.  They are untracked
 in one transaction, which marks their rows; their candles are deleted afterwards, at the latest
@@ -23,9 +23,10 @@ from mintscope.market.timeframe import Timeframe
 
 # Deleting a mint takes up to 65 us on an idle PostgreSQL, and ten times as long on a busy one.
 MINTS_A_STEP: Final = 500
-STEPS_S: Final = 0.1  # after which no further step begins: blocks wait for it
+STEPS_S: Final = 0.1  # no further step begins after this time, because blocks wait
 
-# A day that begins before all mints were checked continues at the mark, so none is left out.
+# If a day begins before all mints were checked, the check continues at the mark, so none is left
+# out.
 BEGIN: Final = "UPDATE progress SET forgotten_id = coalesce(forgotten_id, 0)"
 MARK: Final = "SELECT folded_day, forgotten_id, (SELECT max(id) FROM mint) FROM progress"
 LAST: Final = "SELECT max(id) FROM (SELECT id FROM mint WHERE id > ? ORDER BY id LIMIT ?) AS next"
@@ -49,9 +50,9 @@ log = structlog.get_logger()
 
 
 class Forgetting:
-    """Checks some mints in each step, while any are unchecked on a day.
+    """Checks the mints of each day, some in each step, and deletes those that no longer trade.
 
-    on_forget   called with the mints that have lost their numbers
+    on_forget   called with the deleted mints, which have no number any more
     """
 
     def __init__(self, on_forget: Callable[[Sequence[Mint]], None]) -> None:
@@ -89,7 +90,7 @@ class Forgetting:
 
 
 MINTS_CLEARED_A_STEP: Final = 25
-ROWS_A_STEP: Final = 5_000  # after which a step ends: some 20 ms
+ROWS_A_STEP: Final = 5_000  # a step ends after this number of rows, in about 20 ms
 
 NEXT: Final = "SELECT id FROM mint WHERE is_uncleared = 1 ORDER BY id LIMIT ?"
 LEFT: Final = "SELECT count(*) FROM mint WHERE is_uncleared = 1"
@@ -128,7 +129,7 @@ def clear_some(db: Database) -> None:
     UNCLEARED_MINTS.set(db.execute(LEFT).get)
 
 
-MINTS_MIN: Final = 500  # in the sample, if so many are tracked
+MINTS_MIN: Final = 500  # mints in the sample, if so many are tracked
 SAMPLED: Final = "SELECT count(*) FROM mint WHERE since_slot IS NOT NULL AND id % ? = 0"
 COUNTED: Final = """
 SELECT timeframe, count(*), min(bucket) FROM candle
@@ -143,7 +144,8 @@ def candles_a_day(
 ) -> Mapping[Timeframe, int] | None:
     """Return the number of candles of each timeframe added in the day before *time*.
 
-    If there are candles of less than a day, the number is extrapolated; None for less than an hour.
+    If the candles cover less than a day, the number is extrapolated; None if they cover less than
+    an hour.
     """
     if time is None:
         return None

@@ -1,4 +1,4 @@
-"""The parts of the market specific to SQLite."""
+"""The parts of the market's store that are specific to SQLite."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ DROPPED: Final = [
     DROP_OF_ALL.format(table=table, numbers="SELECT value FROM json_each(?)")
     for table in DROPPED_AT_ONCE
 ]
-# The indices of those cuts, in a JSON array, that have candles before them: faster than one
+# The indices of the cuts, in a JSON array, before which there are candles: faster than one
 # statement for each cut.
 WITH_OLD: Final = """
 SELECT key FROM json_each(?)
@@ -40,7 +40,7 @@ SELECT key FROM json_each(?)
                 WHERE mint = value ->> 0 AND timeframe = value ->> 1 AND bucket < value ->> 2)
 """
 
-# Beyond the cut a mint keeps its newest candles; minutes without a price do not count.
+# Before the cut, a mint keeps only its newest candles; minutes without a price do not count.
 DROP_OLD: Final = """
 DELETE FROM candle
  WHERE mint = :mint AND timeframe = :timeframe AND bucket < :cut
@@ -50,7 +50,7 @@ DELETE FROM candle
                       ORDER BY bucket DESC LIMIT 1 OFFSET :newest - 1))
 """
 
-# A waypoint is needed only while its candle is kept.
+# A waypoint is needed only while its candle is stored.
 DROP_WAYPOINTS: Final = """
 DELETE FROM waypoint
  WHERE mint = :mint AND timeframe = :timeframe
@@ -59,7 +59,7 @@ DELETE FROM waypoint
 
 DROP_OLD_SPANS: Final = "DELETE FROM {table} WHERE mint = ? AND bucket < ?"
 
-CHECKPOINT_MS: Final = 50  # wait for readers of older pages
+CHECKPOINT_MS: Final = 50  # the longest wait for readers of older pages
 LOG_PAGES: Final = 1_000
 
 log = structlog.get_logger()
@@ -91,7 +91,7 @@ class SqliteMarketTables:
         return db.execute(KEPT_OF, (json.dumps(list(mints)),))
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
-        """Drop the candles before *cuts*; an index shows that most mints have none."""
+        """Drop the candles before *cuts*; a look-up in an index skips mints without any."""
         for (place,) in db.execute(WITH_OLD, (json.dumps(cuts),)):
             mint_id, timeframe, cut = cuts[place]
             bounds = {"mint": mint_id, "timeframe": timeframe, "cut": cut, "newest": newest}
@@ -126,7 +126,7 @@ class SqliteMarketTables:
 
 
 def copy_log(db: Database) -> None:
-    """Copy the write-ahead log into the file if it has LOG_PAGES more, so that it can restart.
+    """Copy the write-ahead log into the file if over LOG_PAGES of its pages are not copied yet.
 
     *db* is another connection than the writer's, in another thread: no slot waits for the copy, and
     a page of several commits is copied once.
