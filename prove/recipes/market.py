@@ -259,7 +259,7 @@ BOUGHT: Final = Recipe(
         Mutant(
             "a sale before a jump hides it",
             STANDING,
-            "if is_up != offer.is_buy:  # if a falling fee made it, the other side has not seen it",
+            "if is_up != offer.is_buy:  # a falling fee moves no price of the other side",
             "if True:",
             ("market/test_standing_definition.py", "market/test_price_rules.py"),
         ),

@@ -175,10 +175,8 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
 ) -> HttpApplication:
     """Return the API.
 
-    checks          checks of /v1/health and /readyz
-    trial           limits of the free trial; None: there is no trial
-    limits          creates the limits of client addresses
-    other_limit     the limit for routes without a limit of their own
+    checks, trial   checks of /v1/health and /readyz; limits of the free trial, None: no trial
+    limits          creates the limits of client addresses; other_limit: that of all other routes
     merchant        takes payments; None: nothing is for sale
     accounts, series, holders, lists, streams   None: the API does not have this part
     has_fast_path   whether plain requests for reports are answered on the fast path

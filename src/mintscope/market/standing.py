@@ -107,11 +107,9 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     usd, sol, at      its price, and the time of the swap that set it
     pause_s           the usual seconds between its swaps
-    low, low_before   its lowest reserves in this window of WINDOW_S and in the one before,
-                      micro-USD
+    low, low_before   its lowest reserve in this and in the last WINDOW_S, micro-USD
     stood_s           seconds from its first swap to the newest, at most PROVEN_S
-    signers           the starts of its first signers' addresses; ENOUGH_SIGNERS once there are
-                      SIGNERS
+    signers           the starts of its first signers' addresses; ENOUGH_SIGNERS: SIGNERS or more
     from_usd, from_sol   the price from which its next move is measured
     flow              traded micro-USD since that price
     shown             micro-USD of depth that its moves show; None before the first move
@@ -121,8 +119,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     lull_s            the mean of its pauses, weighted by their length, over about OLD_S: several
                       swaps in one second do not shorten it.  None in logs of older versions
     across_usd        the newest price of the other side since *from_usd*; None: there is none
-    from_across_usd   the newest price of the other side before *from_usd*; None if there is none,
-                      and in logs of older versions
+    from_across_usd   the other side's newest price before *from_usd*; None: none, or an old log
     """
 
     pool: str
@@ -407,8 +404,7 @@ def _awaited(
 ) -> list[int]:
     """Return the *silent* pools that keep the weight of a trading pool.
 
-    At least one trading pool outweighs each of them, but all that do are too young.  A pool with
-    few signers counts less.
+    Each is outweighed by trading pools that are too young.  A pool with few signers counts less.
     """
     trading = [
         (weighed[place], pool.stood_s * len(pool.signers) / SIGNERS)
@@ -552,8 +548,7 @@ def _is_odd(pool: StandingPool, offer: Offer) -> bool:
 def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
     """Return the lowest reserves of *pool* in this window and in the one before.
 
-    A window begins with the reserve after the last swap before the window, so later deposits do
-    not count.
+    A window begins with the reserve after the last swap before it, so later deposits do not count.
     """
     depth = offer.depth
     if depth is None:
@@ -571,8 +566,7 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
     """Return the price from which the next move is measured, the flow, and the depth shown.
 
     A move counts once two swaps in a row, neither of them dust, have seen it: one price may be odd.
-    Both swaps are of the side at which the move begins, because prices of purchases and sales
-    differ by the fees.
+    Both are of the side at which the move begins, because purchases and sales differ by the fees.
     Purchases that raise the price and sales that lower it count at once.  A move against the
     trading side may be a falling fee, so the other side must have seen it, too.
     """
