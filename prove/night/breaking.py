@@ -4,6 +4,7 @@ import mmap
 import secrets
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any, Final
@@ -12,7 +13,8 @@ import apsw
 import httpx
 
 from mintscope.app.stores.folder import MARKET_FILE
-from mintscope.kit.machine import MEMORY, memory_free_share
+from mintscope.kit.machine import MEMORY, memory_free_share, wal_bytes
+from mintscope.market.store.sqlite import LOG_PAGES
 from mintscope.solana.blocks import WSOL
 from mintscope_client.examples.agent_signup import Agent
 from prove.night.installation import Installation, NotReady
@@ -22,6 +24,8 @@ MARGIN: Final = 0.02
 RULES: Final = 6
 SCOPES: Final = "signals:read,signals:write"
 KIB: Final = 1024
+LOG_BYTES: Final = LOG_PAGES * 4_096
+USUAL_S: Final = 180.0  # the longest wait for a write-ahead log of usual length
 CLOSED_PORT: Final = 65_535  # a port on which nothing listens
 
 
@@ -54,8 +58,15 @@ def _memory_bytes() -> int:
 
 @contextmanager
 def log_is_read(installation: Installation) -> Iterator[None]:
-    """Keep a transaction open that reads the market: its write-ahead log cannot be shortened."""
+    """Keep a transaction open that reads the market: its write-ahead log cannot be shortened.
+
+    It begins when the log has its usual length: after a restart of ingest, the log is short, and
+    the few swaps of this market would need a minute to lengthen it.
+    """
     path = installation.folder / "data" / MARKET_FILE
+    until_s = time.monotonic() + USUAL_S
+    while wal_bytes(path.parent)[MARKET_FILE] < LOG_BYTES and time.monotonic() < until_s:
+        time.sleep(0.5)
     with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM mint").fetchall()
