@@ -335,7 +335,7 @@ class Factors(AccountService):
         return await self.store.transact(act)
 
     def _challenge(self, session: Session, known: Sequence[Passkey]) -> bytes:
-        """Return the challenge for a new passkey, derived from session and newest known passkey."""
+        """Return the challenge for a new passkey, from *session* and the newest one in *known*."""
         newest = max((passkey.passkey_id for passkey in known), default=0)
         return self.secrets.challenge("registration", f"{session.csrf} {newest}")
 

@@ -158,7 +158,7 @@ class AccountSecrets:
         return drawn[:APP_SECRET_BYTES]
 
     def recovery_hash(self, user_id: int, code: str) -> CredentialHash:
-        """Return the hash of a recovery code, its only stored form, specific to the user."""
+        """Return the hash of a recovery code of the user; only this hash is stored."""
         text = f"recovery {user_id}\n{code}".encode("utf-8", "replace")
         return CredentialHash(hmac.digest(self.factor, text, "sha256"))
 

@@ -83,7 +83,7 @@ class Hasher(Protocol):
     async def matches(self, password: str, stored: str | None) -> bool:
         """Return whether *stored* is a hash of *password*.
 
-        If *stored* is None, the result is False, after the same time.
+        If *stored* is None, return False, after the time that a comparison takes.
         """
 
 

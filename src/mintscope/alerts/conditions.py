@@ -461,7 +461,7 @@ def _inner(kind: Any) -> Any:
 
 
 def _numbers(shape: type[msgspec.Struct]) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Yield each number in *shape*: the path of its names in JSON, and of its attributes."""
+    """Yield two paths for each number in *shape*: its names in JSON, and its attributes."""
     for each in msgspec.structs.fields(shape):
         kind = _inner(each.type)
         if kind is float:

@@ -102,7 +102,7 @@ class Pages:
     has_payments: bool = False
 
     def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:
-        """Return the application for the listener of *api*: *api* alone, or with the pages."""
+        """Return *api* if the pages are disabled, otherwise an application that also has them."""
         if not self.web.enabled:
             return api
         features = Features(

@@ -186,7 +186,8 @@ SELECT json_group_array(json_array(account, delta, balance)) FROM credit_entry
 
 # A debit writes a page of the write-ahead log for its account, and a part of one for the journal.
 CHECKPOINT_DEBITS: Final = 1_000  # debits after which an idle moment is used for a checkpoint
-CHECKPOINT_BYTES_MAX: Final = 64 * 1024 * 1024  # bytes after which a checkpoint delays requests
+# The size of the write-ahead log at which a checkpoint runs even if requests must wait.
+CHECKPOINT_BYTES_MAX: Final = 64 * 1024 * 1024
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
 
 

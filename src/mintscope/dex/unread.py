@@ -1,21 +1,22 @@
-"""Unknown instructions of listed programs, and reports of exchanges that cannot be read.
+"""Reads unknown instructions of listed programs, and reports exchanges that cannot be read.
 
 An unknown instruction is read by its swap event, if it has one.  Otherwise an exchange of two mints
 is reported, for a person to examine.
 
-For unlisted programs, transfers may show an exchange without its amounts or vaults:
+A call of an unlisted program is reported if its transfers show an exchange, but not its amounts or
+its vaults:
 
-For lamports     tokens of a signer moved in one direction and lamports in the other, by transfers
-                 or from an account of the program, without an instruction
-Through others   only the transfers of all inner calls together gave a signer one mint for another:
-                 a vault program moves the tokens
-Beside others    a call exchanged from its own accounts, and called a venue too
+Lamports         a signer's tokens moved in one direction and lamports in the other.  The lamports
+                 of a sale may leave an account of the call without a transfer
+Vault programs   only the transfers of the call and of one inner program together gave a signer one
+                 mint for another
+Own accounts     the call exchanged tokens from its own accounts, and also called a venue
 
-Not reported     rent and fees: less than `LAMPORTS_MIN`, except for Anchor instructions with names
-                 such as `buy`, `sell` and `swap`
-                 minted or burned tokens; one piece of a mint without decimals
-                 transfers of several programs below one that moved nothing itself, such as a bot
-                 that withdraws from one and deposits in another
+Not reported     lamports below `LAMPORTS_MIN`, which are rent or fees, unless the Anchor
+                 instruction has a name such as `buy`, `sell` or `swap`
+                 calls in which shares are minted or burned; one piece of a mint without decimals
+                 transfers of several inner programs, if the call itself moved nothing: for
+                 example, a bot withdraws from one program and deposits in another
 """
 
 from collections.abc import Iterable, Mapping, Sequence

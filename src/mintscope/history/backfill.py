@@ -302,10 +302,9 @@ def decide_again(
     swaps: Sequence[PricedSwap],
     sol_usd: float | None = None,
 ) -> tuple[list[PricedSwap], Standing | None]:
-    """Return the logged *swaps* of one mint and slot, priced again, and the pools after them.
+    """Decide again which logged *swaps* of one mint and slot set its price or count as volume.
 
-    The price of a swap itself does not change.  Whether that price becomes the price of the mint,
-    and whether the swap counts as volume, is decided again.
+    The price of a swap itself does not change.  Return the swaps, and the price pools after them.
 
     decided   the pools of the mint before these swaps
     sol_usd   the rate of SOL in the slot, in USD; used only for swaps of SOL itself

@@ -208,7 +208,10 @@ class AuditBooks(Protocol):
         """Return the progress of the check of all books."""
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
-        """Delete spends of closed months more than *kept_months* old; return if more may remain."""
+        """Delete spends of closed months that are more than *kept_months* old.
+
+        Return whether more may remain.
+        """
 
     async def unsettled(
         self, *, before: UnixMs, height: int, count_max: int

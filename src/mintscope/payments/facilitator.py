@@ -266,7 +266,10 @@ class Facilitator:
     def _verify(
         self, envelope: Envelope, terms: Terms, demand: Demand, presented: Presented
     ) -> tuple[Asked, Verified | Refused]:
-        """Return the demand that a payment was checked against, and the result of the check."""
+        """Check a payment with each quote key in force, until its quote is not forged.
+
+        Return the terms of the last check, and its result.
+        """
         now = self.clock.now()
         keys = [each.quote for each in self.secrets.in_force(now)]
         asked = Asked(

@@ -328,7 +328,7 @@ class Arrivals:
         self._newest = slot, max(due_at_s, asked_at_s + self._share_s(LATER))
 
     def due_at_s(self, slot: Slot) -> float | None:
-        """Return the time to request *slot*; None before the pace and a slot's time are known."""
+        """Return the time to request *slot*; None until the pace and one slot's time are known."""
         if self.pace is None or self._newest is None:
             return None
         newest, at_s = self._newest

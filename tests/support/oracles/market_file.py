@@ -1,4 +1,4 @@
-"""Reads the content of a market that must not depend on how ingest ran."""
+"""Reads those tables of a market file that must be the same however often ingest was killed."""
 
 from collections.abc import Callable
 from pathlib import Path

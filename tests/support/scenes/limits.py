@@ -1,4 +1,7 @@
-"""All implementations of Limits, each with an empty store: a schema for each pytest process."""
+"""All implementations of Limits, each with an empty store.
+
+On PostgreSQL each pytest process has its own schema.
+"""
 
 import atexit
 from collections.abc import AsyncGenerator, Callable

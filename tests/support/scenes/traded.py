@@ -36,7 +36,7 @@ class Traded(Protocol):
         *swaps: PricedSwap,
         standings: Mapping[Mint, Standing] | None = None,
     ) -> None:
-        """Add a slot; *standings* are the pools of mints after it."""
+        """Add a slot; *standings* has the price pools of each mint after the slot."""
 
     async def finalize(self, number: int) -> None:
         """Make slots final up to *number*, and fold them."""

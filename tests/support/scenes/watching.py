@@ -40,7 +40,7 @@ def swap(price: float) -> PricedSwap:
 
 
 def begun_log() -> FakeLog:
-    """Return a log with nine minutes of a mint that trades at 9."""
+    """Return a log with one swap of MINT in each of nine minutes, at the price 9.0."""
     log = FakeLog()
     log.track(MINT)
     for minute in range(9):

@@ -62,7 +62,7 @@ class Buyer:
         Raises    WillNotPay, JournalUnusable, and the errors of `mintscope_client.errors`
         """
         bought = await self._pay(purchases.purchase(credit_count), key)
-        # Without an API key in the request, `is_delivered` requires a credit token.
+        # This request has no API key, so `is_delivered` has checked that there is a credit token.
         assert bought.token is not None
         return BoughtCredits(CreditToken(bought.token), bought.credits, bought.price_paid)
 

@@ -358,7 +358,7 @@ class Surfaces:
         return guide.write_skill(self._operations, self._identity, self._paths, CLIENTS)
 
     def _clients(self) -> list[Route]:
-        """Return the routes of the packages for `pip install` and `npm install`."""
+        """Return the routes that serve the client's wheel and, if it is built, its npm package."""
         operations = self._operations
         identity = self._identity
         wheel = Surface(ZIP, lambda: write_wheel(__version__))

@@ -240,7 +240,7 @@ class CandlePage(Wire, rename=NAMED):
 
 
 class Before(msgspec.Struct, frozen=True, array_like=True, tag="before"):
-    """The end of the next page of candles or indicators."""
+    """A cursor; *until* is the latest start of a candle of the next page."""
 
     tf: str
     until: int

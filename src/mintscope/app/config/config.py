@@ -263,9 +263,9 @@ class LogConfig(Section):
     """Log lines, on stderr."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least that is logged."""
+    """The lowest level that is logged."""
     format: Literal["auto", "json", "console"] = "auto"
-    """auto: for people on a terminal, JSON lines elsewhere."""
+    """auto: readable text on a terminal, JSON lines otherwise."""
 
 
 class MetricsConfig(Section):

@@ -280,7 +280,7 @@ class Broadcaster:
         self._send(topic, audience, event, is_whole=False)
 
     def _has_snapshot(self, topic: Topic, audience: _Audience) -> bool:
-        """Make the current snapshot of *topic*; return False if it has no report in memory."""
+        """Make the snapshot of *topic* if it is older than the log; return whether there is one."""
         mint, kind = topic
         if not self._market.has(mint, kind):
             return False

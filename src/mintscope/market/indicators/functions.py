@@ -147,7 +147,7 @@ def psar(bars: Bars, step: float, most: float) -> Floats:
 def ichimoku(bars: Bars, conversion: int, base: int, span: int) -> Floats:
     """Lines and cloud of Ichimoku, USD; the cloud is the one that is drawn `base` candles ahead.
 
-    The lagging line is the close, drawn back.
+    There is no lagging line: it is the close, drawn `base` candles back.
     """
     lines = [(highest(bars.highs, n) + lowest(bars.lows, n)) / 2 for n in (conversion, base, span)]
     ahead = [(lines[0] + lines[1]) / 2, lines[2]]

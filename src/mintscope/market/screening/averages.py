@@ -323,12 +323,12 @@ COLUMNS: Final[dict[str, tuple[dict[str, tuple[int, int]], ReadRows]]] = {
 
 
 class ClosedCandles(NamedTuple):
-    """The known closed candles of some mints and one timeframe.
+    """The known closed candles of some mints and one timeframe; each field has one entry per mint.
 
-    closed   by mint, the number of closed candles
-    accs     by mint, the accumulators after these candles
-    recent   by mint, the closes of the newest candles; None: unknown
-    newest   by mint, high, low and close of the newest candles, as floats of 64 bits
+    closed   the number of closed candles
+    accs     the accumulators after these candles
+    recent   the closes of the newest candles; None: unknown
+    newest   high, low and close of the newest candles, as floats of 64 bits
     """
 
     closed: Ints

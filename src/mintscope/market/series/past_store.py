@@ -53,7 +53,7 @@ SELECT bucket, buy_volume, sell_volume
  ORDER BY bucket
 """
 
-# The plus signs keep SQLite from starting with the headers.
+# The unary plus signs keep SQLite from reading the table `header` first.
 SECONDS: Final = """
 SELECT max(slot), time, sum(bought), sum(sold)
   FROM swap JOIN header USING (seq)

@@ -337,7 +337,8 @@ def pools_of(
     """Return the pools of *standing*, the heaviest first.
 
     swaps    the stored swaps, newest first
-    kept     the stored data, with candles of at least a day; None: no pool is in the book
+    kept     the pools of the mint in the pool book, with their candles of at least a day; None: the
+             book has none of them
     """
     counting = weights(standing.pools, now)
     total = sum(counting)

@@ -313,8 +313,8 @@ SMOOTHED: Final = 3
 SAME: Final = 1e-9  # part of an RSI value: values that differ by less are equal
 # After this number of candles, 1e-16 of the first value is left in Wilder's mean.
 FORGOTTEN: Final = 500
-# After this number of candles, 9e-14 of the first value is left in an EMA of 200: (199 / 201) **
-# 3,000.
+# After this number of candles, (199 / 201) ** 3,000 = 9e-14 of the first value is left in an EMA
+# of 200.
 FORGOTTEN_BY_ALL: Final = 3_000
 
 AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd")

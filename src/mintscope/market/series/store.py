@@ -167,7 +167,7 @@ SELECT finalized_slot,
        (SELECT seq FROM header WHERE is_dead = 0 AND slot <= :slot ORDER BY slot DESC LIMIT 1)
   FROM progress
 """
-# The plus signs keep SQLite from starting with the headers.
+# The unary plus signs keep SQLite from reading the table `header` first.
 SWAPS: Final = """
 SELECT seq, slot, time, swaps, details
   FROM swap JOIN header USING (seq)

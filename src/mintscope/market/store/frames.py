@@ -38,7 +38,7 @@ SELECT bucket, high, low, close FROM candle
  WHERE mint = :mint AND timeframe = :timeframe AND bucket < :before AND count > 0
  ORDER BY bucket DESC LIMIT :limit
 """
-# The plus signs keep SQLite from starting with the headers.
+# The unary plus signs keep SQLite from reading the table `header` first.
 SHORT: Final = """
 SELECT time, swaps
   FROM swap JOIN header USING (seq)

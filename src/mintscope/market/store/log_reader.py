@@ -301,8 +301,8 @@ SELECT bucket, buy_volume, sell_volume
  ORDER BY bucket
 """
 
-# The index `swap_by_mint` has all columns, so no swap is read.  The plus signs keep SQLite from
-# starting with the headers.
+# The index `swap_by_mint` has all columns of `swap` that the query needs, so no row of `swap` is
+# read.  The unary plus signs keep SQLite from reading the table `header` first.
 FOLDED_SECONDS: Final = """
 SELECT max(slot), time, sum(bought), sum(sold)
   FROM swap JOIN header USING (seq)

@@ -1,7 +1,8 @@
 """The three headers of x402 v2.
 
 Each one is the standard base64 of compact JSON.  The models are those of the `x402` package.  Its
-decoder is not used, because it skips foreign characters and also reads version 1.
+decoder is not used, because it ignores characters outside the alphabet of base64 and also reads
+version 1.
 """
 
 import re
@@ -52,7 +53,8 @@ PAYMENT_REQUIRED: Final = "PAYMENT-REQUIRED"
 PAYMENT_SIGNATURE: Final = "PAYMENT-SIGNATURE"
 PAYMENT_RESPONSE: Final = "PAYMENT-RESPONSE"
 HEADER_BYTES_MAX: Final = 8 * 1024
-AMOUNT_MAX: Final = 2**63 - 1  # the limit of a database integer; the chain allows twice as many
+# The largest integer of the database; amounts on the chain go up to 2**64 - 1.
+AMOUNT_MAX: Final = 2**63 - 1
 VERSION: Final = 2
 IDENTIFIER: Final = "payment-identifier"
 BAZAAR: Final = "bazaar"

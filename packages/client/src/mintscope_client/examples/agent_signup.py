@@ -97,7 +97,7 @@ class Agent:
 
 
 def reported(answer: httpx.Response) -> str:
-    """Return the status, the code and the message of *answer* as one line."""
+    """Return *answer* as one line: its status, and its state or message, or its error."""
     body = answer.json()
     if answer.is_success:
         return f"{answer.status_code} {body.get('state') or body.get('message', '')}"

@@ -174,6 +174,6 @@ def _telling(
     inner: tuple[Invocation, ...],
     reported: bytes,
 ) -> Invocation:
-    """Return the instruction *name*, which sends the event *reported* by a call and by the log."""
+    """Return the instruction *name*; it publishes *reported* in an inner call and in the log."""
     inner = (*inner, emit(PUMP_SWAP, PUMP_SWAP_EVENTS, reported))
     return anchor(PUMP_SWAP, name, accounts, data)._replace(inner=inner, log=(logged(reported),))
