@@ -90,7 +90,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "watch": Command(
         "mintscope_client.cli.watch",
-        "Print the price and RSI of tokens as they change; each minute costs a credit per token.",
+        "Print the price and RSI of tokens when they change; each minute costs a credit per token.",
     ),
     "search": Command(
         "mintscope_client.cli.search", "List the tokens that a service follows: free."
