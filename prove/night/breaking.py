@@ -65,7 +65,7 @@ def log_is_read(installation: Installation) -> Iterator[None]:
     """
     path = installation.folder / "data" / MARKET_FILE
     until_s = time.monotonic() + USUAL_S
-    while wal_bytes(path.parent)[MARKET_FILE] < LOG_BYTES and time.monotonic() < until_s:
+    while wal_bytes(path.parent).get(MARKET_FILE, 0) < LOG_BYTES and time.monotonic() < until_s:
         time.sleep(0.5)
     with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as reader:
         reader.execute("BEGIN")

@@ -465,6 +465,14 @@ class SqlEventRows(Table[int, Event]):
         rows = self._db.execute(f"{events} {page}", (*values, limit))
         return [(row_id, self.COLUMNS.read(columns)) for row_id, *columns in rows]
 
+    def last_number(self, subject: str, action: str) -> int:
+        """Return the number of the last *action* on *subject*; 0 if there was none."""
+        # The sum keeps PostgreSQL from a search of the whole log, from its end.
+        newest = (
+            "SELECT coalesce(max(id + 0), 0) FROM account_event WHERE subject = ? AND action = ?"
+        )
+        return int(self._db.execute(newest, (subject, action)).get)
+
     def last_at(self, subject: str, action: str) -> UnixMs | None:
         """Return the time of the last *action* on *subject*; None if there was none."""
         newest = "SELECT max(at) FROM account_event WHERE subject = ? AND action = ?"

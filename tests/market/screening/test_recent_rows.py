@@ -1,11 +1,13 @@
-"""The records of the newest candles of all tokens grow in few steps."""
+"""The rows of a list, and the records of their newest candles, grow in few steps."""
 
 from typing import Any
 
 import numpy as np
 
+from mintscope.kit.primitives import UnixS
 from mintscope.market.engine.recent import RECENTS
 from mintscope.market.screening.averages import RecentRows
+from mintscope.market.screening.columns import NEVER_TRADED, ROW, ListColumns
 
 ROWS = 10_000
 CHUNK = 100
@@ -27,3 +29,13 @@ def test_few_records_are_copied_and_at_most_twice_as_many_are_made_as_there_are_
     assert sum(made[:-1]) < 2 * ROWS  # of which each was copied into the next
     assert made[-1] <= 2 * (ROWS + 1)
     assert rows.read(np.arange(ROWS)).tobytes() == filled.tobytes() * (ROWS // CHUNK)
+
+
+def test_every_byte_of_rows_that_were_added_is_set() -> None:
+    """A snapshot stores the bytes of rows, with the padding between their fields."""
+    columns = ListColumns(UnixS(0))
+    for count in range(len(columns.rows) + 1, ROWS, CHUNK):
+        used = np.full((count, ROW.itemsize), 0x55, np.uint8)  # memory that is then used again
+        del used
+        columns.make_room(count)
+        assert columns.rows.tobytes() == NEVER_TRADED.tobytes() * len(columns.rows)

@@ -7,7 +7,7 @@ import pytest
 
 from mintscope.accounts.signups.reviews import DECLINED, MINT, REQUESTS_READ_MAX
 from mintscope.app.config.config import WebConfig
-from mintscope.kit.audit import COMMAND_LINE
+from mintscope.kit.audit import COMMAND_LINE, UserId
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint
 from mintscope.market.mint_facts import MintFacts
@@ -97,6 +97,17 @@ async def test_a_declined_request_stays_declined_after_many_other_decisions(
         await review.record(DECLINED, f"{MINT}{name}", actor=COMMAND_LINE)
 
     assert set(await review.asked_tokens()) == set()
+
+
+async def test_a_request_after_a_refusal_is_shown_though_its_clock_is_behind(
+    site: Website,
+) -> None:
+    review = site.accounts.review
+    await review.record(DECLINED, f"{MINT}{OTHER}", actor=COMMAND_LINE)
+    site.clock.step(-1_000)
+    await review.ask_for_token(OTHER, UserId(1), is_tracked=False)
+
+    assert set(await review.asked_tokens()) == {OTHER}
 
 
 @pytest.mark.parametrize("decision", ["track", "decline"])

@@ -272,13 +272,13 @@ class Reviews:
 
         def work(rows: AccountRows) -> dict[Mint, Event]:
             wanted = EventFilter(action=REQUESTED)
-            newest: dict[str, Event] = {}
-            for _, event in rows.events.newest(None, REQUESTS_READ_MAX, wanted):
-                newest.setdefault(event.subject, event)
+            newest: dict[str, tuple[int, Event]] = {}
+            for number, event in rows.events.newest(None, REQUESTS_READ_MAX, wanted):
+                newest.setdefault(event.subject, (number, event))
             return {
                 Mint(subject.removeprefix(MINT)): event
-                for subject, event in newest.items()
-                if event.at > (rows.events.last_at(subject, DECLINED) or 0)
+                for subject, (number, event) in newest.items()
+                if number > rows.events.last_number(subject, DECLINED)
             }
 
         return await self.store.read(work)

@@ -473,11 +473,13 @@ def _extremes(slot: SlotTrades, is_known: NDArray[np.bool_]) -> Floats:
 def _spare(count: int, rows: Any = NO_ROWS) -> Any:
     """Return *count* rows: first *rows*, then rows as `start_row` leaves them.
 
-    NumPy copies bytes without the lock of the interpreter; np.full takes longer.
+    NumPy copies bytes without the lock of the interpreter; np.full takes longer.  An assignment of
+    rows would leave out the padding between their fields, which snapshots contain.
     """
     spare = np.empty(count, ROW)
-    spare[: len(rows)] = rows
-    spare[len(rows) :].view(np.uint8).reshape(-1, ROW.itemsize)[:] = NEVER_TRADED_BYTES
+    content = spare.view(np.uint8).reshape(-1, ROW.itemsize)
+    content[: len(rows)] = rows.view(np.uint8).reshape(-1, ROW.itemsize)
+    content[len(rows) :] = NEVER_TRADED_BYTES
     return spare
 
 
