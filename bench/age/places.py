@@ -15,7 +15,6 @@ from bench.age.filling import Age
 from bench.mainnet.__main__ import cpu_s, disk_bytes
 from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE
 from mintscope.kit.sql import migrating
-from mintscope.kit.sql import sqlite as old_states
 from mintscope.kit.sql.sqlite import SIZES, USUAL_SIZES, migrations
 from mintscope.market.store.mints import BEFORE_ALL
 
@@ -127,7 +126,6 @@ class SqlitePlace:
     @contextmanager
     def _older(self, kind: str, name: str) -> Iterator[apsw.Connection]:
         with closing(apsw.Connection(str(self._folder / name))) as db:
-            old_states.offer(db)
             db.execute(f"PRAGMA page_size = {SIZES.get(kind, USUAL_SIZES).page_bytes}")
             db.execute(WHILE_MADE)
             db.execute(

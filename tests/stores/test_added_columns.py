@@ -122,4 +122,4 @@ def test_the_columns_of_the_largest_tables_are_among_them() -> None:
         for _, _, script in migrations(kind)
         for each in PLAIN_COLUMN.finditer(script)
     }
-    assert {"credit_entry", "candle", "stream_minute"} <= found
+    assert {"credit_entry", "state", "stream_minute"} <= found

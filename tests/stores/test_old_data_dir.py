@@ -1,4 +1,4 @@
-"""A data_dir written before the code was laid out in rows opens, serves and balances.
+"""A data_dir with the migrations of 24 November 2026, the oldest accepted, serves and balances.
 
 data/old_*.sql are its files as SQL: a market of some blocks of the devchain, a token issued and
 spent, a paid report and a purchase, an administrator, an agent with an API key, an application that

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 
 import apsw
@@ -13,7 +12,6 @@ from structlog.testing import capture_logs
 
 from mintscope.app.stores.sqlite import payment_store
 from mintscope.kit.primitives import UnixMs
-from mintscope.kit.sql.sqlite import open_store
 from mintscope.payments.payment import Dead, Landed, Payment, State
 from mintscope.payments.ports import Begun, Inconsistent
 from mintscope.payments.store.payments import SqlPaymentStore
@@ -22,7 +20,6 @@ from support.scenes.payments.pending_payments import (
     AMOUNT,
     LANDED,
     NOW,
-    named,
     new_payment,
 )
 
@@ -130,43 +127,6 @@ async def test_what_no_statement_may_do(
     db = apsw.Connection(str(tmp_path / "money.sqlite"))
     with pytest.raises(apsw.ConstraintError):
         db.execute(change)
-    db.close()
-
-
-async def test_a_file_of_before_is_brought_up_to_date(tmp_path: Path) -> None:
-    """A deposit on a token that was rotated before goes to its successor as well."""
-    path = tmp_path / "money.sqlite"
-    db = apsw.Connection(str(path))
-    db.execute("CREATE TABLE migration (number INTEGER PRIMARY KEY, name TEXT, kind TEXT) STRICT")
-    folder = files("mintscope.kit.sql").joinpath("migrations", "sqlite", "money")
-    for name in ("0001_credits.sql", "0100_payments.sql", "0101_statement.sql"):
-        db.execute(folder.joinpath(name).read_text())
-        db.execute("INSERT INTO migration VALUES (?, ?, 'money')", (int(name[:4]), name))
-    for n in (1, 2, 3):
-        db.execute(
-            "INSERT INTO credit_account (token_hash, hint, note, issued_at) VALUES (?, '', '', 0)",
-            (named(f"token {n}"),),
-        )
-    for account, kind, delta, balance in (
-        (1, "grant", 9, 9),
-        (1, "rotate", -9, 0),
-        (2, "rotate", 9, 9),
-        (2, "spend", -1, 8),
-    ):
-        db.execute(
-            "INSERT INTO credit_entry (account, kind, delta, balance, at) VALUES (?, ?, ?, ?, 0)",
-            (account, kind, delta, balance),
-        )
-    db.execute("INSERT INTO treasury_mark VALUES (1, 'the last one')")
-    db.close()
-    db = open_store(path, "money")
-
-    assert list(db.execute("SELECT id, successor FROM credit_account")) == [
-        (1, 2),
-        (2, None),
-        (3, None),
-    ]
-    assert db.execute("SELECT scope, mark FROM treasury_scan").get == ("new", "the last one")
     db.close()
 
 

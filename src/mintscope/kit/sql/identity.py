@@ -4,7 +4,7 @@ Each store contains the random name of its installation.  If a store has no name
 name as the other store, it was emptied or exchanged, and sold credits may be missing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 from mintscope import __version__
@@ -12,6 +12,8 @@ from mintscope.kit.errors import UnusableStore
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Database
 
+# The newest commit with the migrations of before 24 November 2026, which are joined now.
+LAST_UPGRADER: Final = "cf4f09e8"
 BACKUPS_KEPT: Final = 1_000  # records of backups; older ones are deleted
 # The table with the name of the installation, by store.
 TABLES: Final = {"money": "installation", "market": "market_installation"}
@@ -90,6 +92,19 @@ def safe_since(money: Database) -> UnixMs | None:
     """Return the time of the newest backup, or else of the first start; None without either."""
     found = money.execute(SAFE_SINCE).get
     return None if found is None else UnixMs(found)
+
+
+def expect_joined(first: int, ran: Collection[int], place: str) -> None:
+    """Expect that a store has run no migrations, or all those that migration *first* joins.
+
+    ran      the numbers of the migrations that the store has run
+    Raises   UnusableStore
+    """
+    if ran and first not in ran:
+        raise UnusableStore(
+            f"expected {place} at migration {first} or newer; it is at {max(ran)}: upgrade it first"
+            f" with commit {LAST_UPGRADER} of mintscope"
+        )
 
 
 def upgrade_advice(

@@ -11,7 +11,7 @@ import structlog
 
 from mintscope.kit.errors import NewerStore, StoreUnavailable, UnusableStore
 from mintscope.kit.sql.database import DatabaseError
-from mintscope.kit.sql.identity import upgrade_advice
+from mintscope.kit.sql.identity import expect_joined, upgrade_advice
 from mintscope.kit.sql.postgres import PAUSE_S, STATEMENT_MS, PostgresDatabase, WriteLock
 from mintscope.kit.sql.sqlite import scripts, telling
 
@@ -200,10 +200,14 @@ def is_copied_into(database: PostgresDatabase) -> bool:
 
 
 def missing(database: PostgresDatabase, kind: str) -> list[Migration]:
-    """Return the pending migrations of *kind*; the table of migrations must exist."""
+    """Return the pending migrations of *kind*; the table of migrations must exist.
+
+    Raises UnusableStore, NewerStore.
+    """
     known = migrations(kind)
     rows = database.execute("SELECT number, least FROM migration WHERE kind = ?", (kind,))
     seen = {int(number): int(least) for number, least in rows}
+    expect_joined(known[0].number, seen, f"the {kind} of the database")
     newest = known[-1].number
     if max(seen.values(), default=0) > newest:
         advice = upgrade_advice(

@@ -1,8 +1,4 @@
-"""SQLite connections and databases, and the SQL functions of old migrations.
-
-For each timeframe, a state of version 2 is a state of version 1 followed by the newest candle with
-a price.  These two layouts of a state never change.
-"""
+"""SQLite connections and databases."""
 
 import re
 import time
@@ -12,11 +8,9 @@ from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from struct import Struct
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import apsw
-import msgspec
 import structlog
 
 from mintscope.kit.errors import NeedsUpgrade, NewerStore, StoreUnavailable, UnusableStore
@@ -31,50 +25,10 @@ from mintscope.kit.sql.database import (
     Values,
     inserting,
 )
-from mintscope.kit.sql.identity import upgrade_advice
+from mintscope.kit.sql.identity import expect_joined, upgrade_advice
 from mintscope.kit.time import SECOND_MS
 
 T = TypeVar("T")
-
-VERSION: Final = Struct("<q")
-HEAD_BYTES: Final = 24  # version, time of the first candle, price in SOL
-FRAME_BYTES: Final = 112
-FRAMES: Final = 4
-CANDLE: Final = Struct("<q4dq")  # time of the bucket, open, high, low, close, number of trades
-NO_CANDLE: Final = CANDLE.pack(-1, 0.0, 0.0, 0.0, 0.0, 0)
-# Positions in an encoded swap of the flag for a buy, and of the volume.
-IS_BUY = 4
-VOLUME = 5
-_swaps: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
-
-
-def offer(db: apsw.Connection) -> None:
-    """Register `packed_candle`, `state_2` and `volume_1` as SQL functions of *db*."""
-    db.create_scalar_function("packed_candle", CANDLE.pack, 6, deterministic=True)
-    db.create_scalar_function("state_2", state_2, 1 + FRAMES, deterministic=True)
-    db.create_scalar_function("volume_1", volume_1, 2, deterministic=True)
-
-
-def state_2(*values: Any) -> bytes:
-    """Return a state of version 2, from one of version 1 and its four open candles or Nones.
-
-    Raises ValueError if the first state has not the length of version 1.
-    """
-    state, *candles = values
-    if len(state) != HEAD_BYTES + FRAMES * FRAME_BYTES:
-        raise ValueError(f"expected a state of version 1, were {len(state)} bytes")
-    parts = [VERSION.pack(2), state[VERSION.size : HEAD_BYTES]]
-    for n, candle in enumerate(candles):
-        begin = HEAD_BYTES + n * FRAME_BYTES
-        parts += (state[begin : begin + FRAME_BYTES], candle or NO_CANDLE)
-    return b"".join(parts)
-
-
-def volume_1(*values: Any) -> int:
-    """Return the volume of either the buys or the sells in a blob of swaps, in micro-USD."""
-    swaps, is_buy = values
-    return sum(swap[VOLUME] for swap in _swaps.decode(swaps) if swap[IS_BUY] == bool(is_buy))
-
 
 DIGITS: Final = 1
 # A line that adds a column without a constraint or a default.
@@ -281,7 +235,6 @@ def _migrate(db: apsw.Connection, kind: str, path: Path) -> None:
     """Run the pending migrations of *db*: all in one transaction for a new file, else one each."""
     if not _missing(db, kind, path):
         return
-    offer(db)
     if not _has_table(db, "migration"):
         with transaction(db):
             db.execute(
@@ -361,8 +314,6 @@ def run_each(path: Path, kind: str) -> Iterator[tuple[str, float]]:
     """
     with closing(apsw.Connection(str(path))) as db:
         _configure(db, read_only=False, sizes=SIZES.get(kind, USUAL_SIZES))
-        if _missing(db, kind, path):
-            offer(db)
         while open_ := _missing(db, kind, path):
             began_s = time.monotonic()
             with transaction(db):
@@ -409,7 +360,10 @@ def _expect_migrated(db: apsw.Connection, kind: str, path: Path) -> None:
 
 
 def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str, str]]:
-    """Return the pending migrations of *kind* in *db*; numbers may have gaps."""
+    """Return the pending migrations of *kind* in *db*; numbers may have gaps.
+
+    Raises UnusableStore, NewerStore.
+    """
     known = migrations(kind)
     if not _has_table(db, "migration"):
         return known
@@ -417,7 +371,9 @@ def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str,
     seen = {int(str(number)): str(other) for number, other in rows}
     for other in set(seen.values()) - {kind}:
         raise UnusableStore(f"expected a {kind} database at {path}; it is a {other} database")
-    unknown = seen.keys() - {number for number, _, _ in known}
+    first = known[0][0]
+    expect_joined(first, seen, str(path))
+    unknown = {number for number in seen if number > first} - {number for number, _, _ in known}
     if unknown:
         newest = known[-1][0]
         advice = upgrade_advice(
