@@ -1,12 +1,13 @@
 """Change of an account's e-mail address, and deletion of an account.
 
 A thief must not be able to keep an account by changing its e-mail address.  If the old address was
-verified, the service sends it a link that is valid for a week.  The link restores the address, and
-undoes all changes since the beginning of the thief's session that give lasting access: sessions,
-keys, second factors, wallets, alerts, webhooks, Telegram chats and limits.  During that week no
-other account can take the old address.
+verified, the service sends it a link that is valid for a week.  The link restores the address.  It
+also undoes each change that gives lasting access and was made after the thief's session began:
+changes of sessions, keys, second factors, wallets, alerts, webhooks, Telegram chats and limits.
+During that week no other account can take the old address.
 
-If an account is deleted, the payments, credits and audit log keep its number, but not its name.
+If an account is deleted, payments, credits and the audit log keep the account's number, but not its
+name.
 """
 
 from dataclasses import InitVar, asdict, dataclass
@@ -45,7 +46,11 @@ from mintscope.kit.time import DAY_MS
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """The result of an undo; *reset* is the end of a link that sets a new password."""
+    """The result of an undo.
+
+    reset   the last part of the URL of a page on which the owner sets a new password
+    ended   the numbers of items that the undo ended or restored
+    """
 
     reset: str
     ended: Ended
@@ -64,7 +69,7 @@ class AddressChanges(AccountService):
         self._email_limit = EmailLimit(limits)
 
     async def request(self, session: Session, email: EmailAddress) -> bool:
-        """E-mail a link to *email*; return False if too many were sent.  Raises EmailTaken.
+        """E-mail a link to *email*; return False if a limit is reached.  Raises EmailTaken.
 
         Nothing changes until the link is confirmed in a session of the same account.
         """
@@ -82,7 +87,7 @@ class AddressChanges(AccountService):
             raise
 
     async def find(self, session: Session, link: str) -> EmailAddress | None:
-        """Return the new address; None if the link is invalid or was sent for another account."""
+        """Return the new address; None if *link* is invalid or belongs to another account."""
         proof = await self.find_proof(link, Purpose.CHANGE_EMAIL)
         if proof is None or proof.subject != session.user.user_id:
             return None
@@ -149,7 +154,7 @@ def _confirm(
     end_sessions(rows, owner.user_id, but=session)
     for purpose in (Purpose.VERIFY_EMAIL, Purpose.RESET_PASSWORD):
         rows.proofs.use_up(purpose, owner.user_id, at)
-    if owner.verified_at is not None:  # the owner has proven to have the old address
+    if owner.verified_at is not None:  # the owner had verified the old address
         since = session.created_at
         new = NewProof(Purpose.UNDO_EMAIL, owner.user_id, owner.email, nonce, at, since)
         rows.emails.insert(EmailKind.EMAIL_CHANGED, owner.email, {}, rows.proofs.insert(new), at)
@@ -217,11 +222,11 @@ class AccountDeletion:
         return await self.store.read(lambda rows: _contents(rows, session.user, now))
 
     async def expect_possible(self, session: Session) -> None:
-        """Raise NotPossible if the account cannot be deleted now, as described at `delete`."""
+        """Raise NotPossible if the account cannot be deleted now; `delete` names the cases."""
         await self.store.read(lambda rows: expect_removable(rows, session.user))
 
     async def delete(self, session: Session) -> None:
-        """Delete the account at once and permanently; write an e-mail about this to its address.
+        """Delete the account at once and permanently; write an e-mail about this to the owner.
 
         Keys, sessions and links stop working.  Watchlists, wallets, client addresses, the
         application, and alerts with their firings, sent or not, are deleted.  The credits can no
@@ -245,9 +250,10 @@ def _contents(rows: AccountRows, user: User, at: UnixMs) -> AccountContents:
 
 
 def _own_application(rows: AccountRows, user: User) -> SignupId | None:
-    """Return the application of this person, whether or not its key was already issued.
+    """Return the id of this person's application, even if its key was already issued.
 
-    An application whose key belongs to an agent's own account stays with that account.
+    Return None if there is none, or if its key belongs to the account of an agent: the application
+    then stays with the agent's account.
     """
     kept = rows.applications.find(user.email)
     if kept is None or kept.owner not in {None, user.user_id}:

@@ -13,7 +13,7 @@ EMAIL_LENGTH_MAX: Final = 254  # RFC 5321, 4.5.3.1.3, without the angle brackets
 
 
 class UnusableEmailAddress(ValueError):
-    """The text is not a usable e-mail address; the message may be shown to the client."""
+    """The text is not a usable e-mail address; the message is safe to show to the client."""
 
 
 def parse_email(text: str) -> EmailAddress:

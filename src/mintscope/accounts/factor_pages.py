@@ -69,7 +69,7 @@ class FactorPages:
         yield post(f"{passkeys}/{{passkey}}/remove", self.remove_passkey, fresh)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the second factors of the account, and those that can be added."""
+        """Show the second factors of the account, and the factors that can be added."""
         state = await self._factors.state(request.signed_in)
         has_passkeys = self._factors.verifier is not None
         return Page("factors/show.html", {"state": state, "has_passkeys": has_passkeys})
@@ -189,8 +189,8 @@ OVER: Final = "That took too long, or was done already. Sign in once more."
 class SecondStepPages:
     """Pages of the second step of a sign-in; only the form has the sign-in's ticket.
 
-    asks_passkeys   whether the page of the first step also asks for a passkey: True only at the
-                    address of the pages of accounts
+    asks_passkeys   whether people can sign in, or prove who they are, by a passkey alone; False on
+                    the separate listener for administrators
     """
 
     def __init__(self, step: SecondStep, *, asks_passkeys: bool) -> None:
@@ -211,7 +211,7 @@ class SecondStepPages:
         return Page("sign_in.html", facts, errors, values, visit=new)
 
     async def by_passkey_alone(self, request: PageRequest) -> PageResponse:
-        """Start a new session if a passkey of any account has signed the question."""
+        """Start a new session if a passkey of any account has signed the challenge."""
         begun = request.form.text("begun")
         answer = request.form.text("answer")
         try:
@@ -230,7 +230,7 @@ class SecondStepPages:
         return Page("prove.html", {"after": request.next_path, "question": question}, errors)
 
     async def prove(self, request: PageRequest) -> PageResponse:
-        """Record the proof by passkey, and return to the page that required it."""
+        """Record the proof by passkey, and redirect to the page that required it."""
         begun = request.form.text("begun")
         answer = request.form.text("answer")
         address = request.browser.address

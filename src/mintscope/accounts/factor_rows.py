@@ -78,7 +78,7 @@ class NewUser:
 
 
 class UserChanges(TypedDict, total=False):
-    """The columns of a user that may change."""
+    """The columns of a user that an update can change."""
 
     username: str
     email: EmailAddress
@@ -89,7 +89,7 @@ class UserChanges(TypedDict, total=False):
 
 
 class UnusableName(ValueError):
-    """A user name that is invalid or taken; the message may be shown to the user."""
+    """A user name that is invalid or taken; the message is safe to show to the user."""
 
 
 def expect_username(text: str) -> str:
@@ -132,7 +132,7 @@ class App:
 
 
 class AppChanges(TypedDict, total=False):
-    """The columns of an app that may change."""
+    """The columns of an app that an update can change."""
 
     confirmed_at: UnixMs
     last_step: int
@@ -167,7 +167,7 @@ class Passkey(NewPasskey):
 
 
 class PasskeyChanges(TypedDict, total=False):
-    """The columns of a passkey that may change."""
+    """The columns of a passkey that an update can change."""
 
     sign_count: int
     last_used_at: UnixMs
@@ -190,7 +190,7 @@ NAME_LENGTH_MAX: Final = 64
 
 
 class PasskeyRefused(Exception):
-    """The browser sent no passkey, or an unusable passkey; the message may be shown to the user."""
+    """The browser sent no usable passkey; the message is safe to show to the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ class WebAuthn:
             timeout=TIMEOUT_MS,
             exclude_credentials=_described(known),
             authenticator_selection=AuthenticatorSelectionCriteria(
-                # With both, a passkey alone suffices to sign in; otherwise it is a second factor.
+                # If the device supports both, the passkey alone suffices to sign in.
                 resident_key=ResidentKeyRequirement.PREFERRED,
                 user_verification=UserVerificationRequirement.PREFERRED,
             ),
@@ -327,7 +327,7 @@ class WebAuthn:
             return parse_authentication_credential_json(credential).raw_id
 
     def authenticated(self, answer: str, challenge: bytes, passkey: Passkey) -> PasskeyProof:
-        """Verify the signature of *passkey* in *answer*, but do not compare counts of signatures.
+        """Verify the signature of *passkey* in *answer*; do not compare counts of signatures.
 
         The library would compare counts before it verifies the signature, so anyone could make a
         stranger's passkey look like a copy.  Raises PasskeyRefused.
@@ -363,7 +363,7 @@ def _proving() -> Iterator[None]:
 def passkeys_at(origins: Iterable[str], name: str) -> WebAuthn | None:
     """Return a WebAuthn for pages at *origins*; None if the host of every origin is an IP address.
 
-    A passkey belongs to one host name.  If *origins* have several, this is the first one.
+    A passkey belongs to one host name: that of the first origin whose host is not an IP address.
     """
     named = [origin for origin in origins if _is_named(urlsplit(origin).hostname or "")]
     if not named:

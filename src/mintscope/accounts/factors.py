@@ -49,7 +49,7 @@ def step_of(at: UnixMs) -> int:
 
 
 def code_at(secret: bytes, step: int, *, digits: int = DIGITS) -> str:
-    """Return the app's code for *step*, by RFC 4226, 5.3."""
+    """Return the app's code for *step*, as in RFC 4226, 5.3."""
     digest = hmac.digest(secret, step.to_bytes(8), "sha1")
     offset = digest[-1] & OFFSET_MASK
     number = int.from_bytes(digest[offset : offset + 4]) & SIGN_MASK
@@ -57,7 +57,7 @@ def code_at(secret: bytes, step: int, *, digits: int = DIGITS) -> str:
 
 
 def matching_step(secret: bytes, code: str, at: UnixMs, *, after: int) -> int | None:
-    """Return the step, at most one from *at*, whose code is *code*; None if no step matches.
+    """Return the step with the code *code*: that of *at*, the one before or after; otherwise None.
 
     after    the step of the last accepted code; only later steps match
     """
@@ -114,7 +114,7 @@ def plain(text: str) -> str:
     return "".join(text.split()).replace("-", "").lower()
 
 
-# Three of a million codes are valid at a time: a thief who knows the password needs 6,000 days on
+# Three of a million codes are valid at any time: a thief who knows the password needs 6,000 days on
 # average to guess one.
 GUESSES: Final = (
     Limit(name="codes in 15 minutes", count=10, window_s=15 * MINUTE_S),
@@ -147,7 +147,7 @@ class CodeLimit:
 def accept_app_code(
     rows: AccountRows, app: App, code: str, secrets: AccountSecrets, at: UnixMs
 ) -> bool:
-    """Return whether *code* is a valid code of *app*; if so, it is not accepted again."""
+    """Return whether *code* is a valid code of *app*; a valid code is accepted only once."""
     secret = secrets.app_secret(app.user_id, app.nonce)
     step = matching_step(secret, plain(code), at, after=app.last_step)
     if step is None:
@@ -159,10 +159,10 @@ def accept_app_code(
 def accept_code(
     rows: AccountRows, user_id: UserId, code: str, secrets: AccountSecrets, at: UnixMs
 ) -> int | None:
-    """Accept a code of the app, or a recovery code, which is then deleted.
+    """Accept a code of the app, or a recovery code; delete the recovery code.
 
-    Return the number of recovery codes that are left if *code* was one, -1 if it was a code of the
-    app, and None if it is wrong.
+    Return the number of recovery codes that are left if *code* was a recovery code, -1 if it was a
+    code of the app, and None if it is wrong.
     """
     typed = plain(code)
     if len(typed) == DIGITS and typed.isascii() and typed.isdigit():
@@ -273,7 +273,7 @@ class Factors(AccountService):
         await self._transact(session, remove)
 
     async def renew_codes(self, session: Session) -> Sequence[str]:
-        """Return ten new recovery codes, which replace all others; none without a factor."""
+        """Replace the recovery codes; return ten new ones, or none if the person has no factor."""
 
         def renew(change: _Change) -> Sequence[str]:
             if not change.state().is_on:
@@ -335,7 +335,7 @@ class Factors(AccountService):
         return await self.store.transact(act)
 
     def _challenge(self, session: Session, known: Sequence[Passkey]) -> bytes:
-        """Return the challenge for a new passkey, from *session* and the newest one in *known*."""
+        """Derive the challenge for a new passkey from *session* and the newest of *known*."""
         newest = max((passkey.passkey_id for passkey in known), default=0)
         return self.secrets.challenge("registration", f"{session.csrf} {newest}")
 
@@ -354,7 +354,7 @@ def state_of(rows: AccountRows, user_id: UserId) -> FactorState:
 class _Change:
     """A change of a person's second factors in one transaction.
 
-    codes   new recovery codes for the person, if the change needs some
+    codes   ten new recovery codes; they are used only if `new_codes` is called
     nonce   random bytes from which a new app's secret and the undo link are derived
     """
 

@@ -1,6 +1,6 @@
 """Pages of sign-up, sign-in and account settings.
 
-Opening a link of an e-mail changes nothing; only the buttons of its page do.
+Opening a link of an e-mail changes nothing; only the buttons of the opened page change something.
 """
 
 from collections.abc import Iterable, Mapping
@@ -139,13 +139,13 @@ class EntryPages:
         return Redirect(START, notice="signed-out", cookie=END_SESSION)
 
     async def ask_prove(self, request: PageRequest) -> PageResponse:
-        """Ask for the password, unless it was entered in the last ten minutes."""
+        """Ask for the password or a passkey, unless the last proof is less than ten minutes old."""
         if request.signed_in.is_fresh(request.now):
             return Redirect(request.next_path)
         return await self._second_step.proof(request)
 
     async def prove(self, request: PageRequest) -> PageResponse:
-        """Record that the password was entered, and return to the page that required it."""
+        """Record that the password was entered, and redirect to the page that required it."""
         try:
             await self._people.prove(request.signed_in, request.form.text("password"))
         except WrongPassword:
@@ -166,7 +166,7 @@ ACCOUNT: Final = "/settings/account"
 SESSIONS: Final = "/settings/sessions"
 LOG: Final = "/settings/log"
 LOG_LENGTH: Final = 50
-ACTIONS: Final[Mapping[str, str]] = {  # actions of the audit log, as the owner sees them
+ACTIONS: Final[Mapping[str, str]] = {  # texts for actions of the audit log, as shown to the owner
     "signed up": "Signed up",
     "signed in": "Signed in",
     "signed in with passkey": "Signed in with a passkey",
@@ -419,7 +419,7 @@ def _undo(email: str, error: str = "") -> Page:
     return Page("account/undo_email.html", {"email": email}, errors)
 
 
-RESET_LEAST_S: Final = 0.05  # least duration of a request; a commit takes a tenth of it
+RESET_LEAST_S: Final = 0.05  # least duration of a reset request; a commit takes a tenth of it
 
 
 class LinkPages:

@@ -36,10 +36,13 @@ ARGON2: Final = PasswordHasher(
 
 
 class Argon2Hasher:
-    """Hashes passwords, at most *waiting_max* at once; raises ServiceUnavailable beyond that."""
+    """Hashes passwords.
+
+    Methods raise ServiceUnavailable if *waiting_max* passwords are already waiting or being hashed.
+    """
 
     def __init__(self, *, waiting_max: int = WAITING_MAX) -> None:
-        _hash_of_no_password()  # now: otherwise the first comparison is slower
+        _hash_of_no_password()  # computed now, so that the first comparison is not slower
         _give_memory_back()
         self._threads = ThreadPoolExecutor(
             THREADS, thread_name_prefix="argon2", initializer=_lower_priority
@@ -53,7 +56,7 @@ class Argon2Hasher:
     async def matches(self, password: str, stored: str | None) -> bool:
         """Return whether *stored* is a hash of *password*.
 
-        If *stored* is None, the result is False, after the same time.
+        If *stored* is None, return False after the time that a comparison takes.
         """
         return await self._run(lambda: self._verify(password, stored))
 
@@ -72,7 +75,7 @@ class Argon2Hasher:
         if not self._places.acquire(blocking=False):
             raise ServiceUnavailable("Too many people are signing in right now; try again soon.")
         future = self._threads.submit(work)
-        future.add_done_callback(lambda _: self._places.release())  # not when the client leaves
+        future.add_done_callback(lambda _: self._places.release())  # even if the client left
         return await asyncio.wrap_future(future)
 
 
@@ -95,5 +98,5 @@ def _hash_of_no_password() -> str:
 
 
 def _one_form(password: str) -> str:
-    """Return the password in NFC, which is the same from every keyboard (RFC 8265, 4.2)."""
+    """Return *password* in NFC, which is the same from every keyboard (RFC 8265, 4.2)."""
     return unicodedata.normalize("NFC", password)

@@ -178,8 +178,8 @@ class People(AccountService):
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
         """E-mail a reset link to the person with *email*; do not reveal whether the person exists.
 
-        Nothing is sent if one site asks too often.  After 20 e-mails to an address in a day,
-        another is sent only if no earlier link stays valid for 30 minutes or more.
+        Nothing is sent if the site of *browser* asks too often.  After 20 e-mails to an address in
+        a day, another is sent only if no earlier link stays valid for 30 minutes or more.
         """
         now = self.clock.now()
         site = site_key(browser.address)
@@ -197,8 +197,8 @@ class People(AccountService):
     async def reset(self, link: str, password: str, *, is_taken: bool = False) -> Ended | None:
         """Set the password, record the address as verified, and end all sessions.
 
-        If the address was not verified before, keys are revoked and second factors are removed,
-        too, because a stranger may have created them.
+        If the address was not verified before, keys are revoked, second factors are removed and the
+        Telegram chat is unlinked, too, because a stranger may have added them.
 
         is_taken   whether another person used the account: changes of the last week are then undone
         Returns    the numbers of ended items; None if the link is invalid
@@ -225,7 +225,7 @@ class People(AccountService):
     async def verify(self, session: Session, link: str) -> bool:
         """Record that the address is the person's, if the link was sent to this account.
 
-        The link alone does not suffice: the address may be a stranger's, who may open the link.
+        The link alone does not suffice: the address may belong to a stranger who opens the link.
         """
         proof, now = await self.find_proof(link, Purpose.VERIFY_EMAIL), self.clock.now()
         if proof is None or proof.subject != session.user.user_id:
@@ -235,14 +235,14 @@ class People(AccountService):
         )
 
     async def claimable(self, session: Session) -> Sequence[factor_rows.User]:
-        """Return the agents whose verified address is the person's verified address, too."""
+        """Return the agents whose verified address equals the person's verified address."""
         if session.user.verified_at is None:
             return []
         email = session.user.email
         return await self.store.read(lambda rows: person.agents_of(rows, email))
 
     async def request_claim(self, session: Session, agent: UserId) -> bool:
-        """E-mail a claim link, unless too many were sent; return False if not claimable."""
+        """E-mail a claim link, if the limits allow; return False if *agent* is not claimable."""
         if agent not in {user.user_id for user in await self.claimable(session)}:
             return False
         now = self.clock.now()
@@ -270,7 +270,7 @@ class People(AccountService):
     async def _guess(
         self, email: EmailAddress, place: str, password: str, stored: str | None
     ) -> bool:
-        """Return whether the password is correct; count wrong ones.  Raises TooManyAttempts."""
+        """Return whether the password is correct; count wrong guesses.  Raises TooManyAttempts."""
         await self._login_limit.begin(email, place)
         try:
             is_right = await self.hasher.matches(password, stored)
@@ -286,7 +286,7 @@ class People(AccountService):
     ) -> None:
         """Write an e-mail with *write* and a new nonce, unless a limit of e-mails is reached.
 
-        what    the key for which the e-mail is counted
+        what    the key under which the e-mail is counted
         site    the site of the visitor who asks for the e-mail; None: a signed-in user asks for it
         """
         if not await self._email_limit.take(what, site):

@@ -26,7 +26,7 @@ from mintscope.watchlists.store import SqlWatchedRows, SqlWatchlistRows
 
 
 def asked_for(kind: str, body: object) -> bytes:
-    """Return a digest of the request with *body* to create a record of the kind *kind*.
+    """Return a digest of a request to create a record of the kind *kind* from *body*.
 
     `repr(body)` must contain every value of the request.
     """
@@ -35,7 +35,7 @@ def asked_for(kind: str, body: object) -> bytes:
 
 T = TypeVar("T")
 
-NO_HASH: Final = CredentialHash(bytes(32))  # is compared if there is no application
+NO_HASH: Final = CredentialHash(bytes(32))  # compared if there is no application
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +71,8 @@ class AccountRows:
 class AccountStore(Protocol):
     """The store of accounts.
 
-    Times of leases and due times are stored by one shared clock; methods take and return times of
-    the process's own clock.  Every method raises ServiceUnavailable if it could not do its work.
+    Lease times and due times are stored as times of one shared clock; methods take and return
+    times of the process's clock.  Every method raises ServiceUnavailable if it fails.
     """
 
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
@@ -84,7 +84,7 @@ class AccountStore(Protocol):
         """
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:
-        """Run *work* in parallel to other transactions; it must change only rows it has locked."""
+        """Run *work* in parallel to other transactions; it may change only rows it has locked."""
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
         """Return the result of *work*, which only reads, from one consistent snapshot."""
@@ -100,7 +100,10 @@ class AccountService:
     entropy: Callable[[int], bytes]
 
     async def recognise(self, email: EmailAddress, secret: str) -> Application | None:
-        """Return the application of *email*; None, in equal time, if *secret* is wrong."""
+        """Return the application of *email*; None if *secret* is wrong.
+
+        Both cases take the same time.
+        """
         digest = self.secrets.hash(secret)
         kept = await self.store.read(lambda rows: rows.applications.find(email))
         is_right = hmac.compare_digest(digest, NO_HASH if kept is None else kept.secret_hash)
@@ -119,7 +122,7 @@ class AccountService:
 
 
 def find_person(users: tables.SqlUserRows, email: EmailAddress) -> KeptUser | None:
-    """Return the person with that address; None if there is none."""
+    """Return the person with the address *email*; None if there is none."""
     return next(iter(users.of_email(email, UserKind.PERSON)), None)
 
 
@@ -138,13 +141,16 @@ NUMBER_DIGITS_MAX: Final = 18
 
 
 def names_of(rows: AccountRows, subjects: Collection[str]) -> Mapping[str, str]:
-    """Return the names of audit-log subjects such as `user:7`; omit those without a name."""
+    """Return the names of audit-log subjects such as `user:7`; omit subjects without one."""
     named = {subject: _name_of(rows, subject) for subject in set(subjects)}
     return {subject: name for subject, name in named.items() if name}
 
 
 def named_by(rows: AccountRows, email: EmailAddress) -> str | None:
-    """Return the audit-log name of the person with *email*; without one, of the application."""
+    """Return the audit-log name of the person with *email*.
+
+    If there is no such person, return the name of the application with *email*, if any.
+    """
     person = find_person(rows.users, email)
     if person is not None:
         return f"user:{person.user.user_id}"

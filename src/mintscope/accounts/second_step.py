@@ -92,8 +92,8 @@ REFUSALS: Final = {_Outcome.COPIED: COPIED, _Outcome.NOT_ALONE: NOT_ALONE}
 class SecondStep(AccountService):
     """Completes sign-ins by a second factor; a ticket identifies the sign-in for ten minutes.
 
-    A passkey alone suffices if its device verifies the user: the device is one factor, and its PIN,
-    fingerprint or face the other.  A *visit* is a random text in a cookie of the browser.  The
+    A passkey alone suffices if its device verifies the user: the device is one factor, and the PIN,
+    fingerprint or face is the other.  A *visit* is a random text in a cookie of the browser.  The
     challenge for a passkey is derived from the visit and the time, so the challenge is not stored,
     and no other browser can answer it.
 
@@ -114,7 +114,10 @@ class SecondStep(AccountService):
         return known if is_visit else draw_text(self.entropy)
 
     def question(self, visit: str) -> PasskeyQuestion | None:
-        """Return a question for any passkey; it can be answered once, within ten minutes."""
+        """Return a challenge that any passkey can sign, once and within ten minutes.
+
+        Return None if this site does not use passkeys.
+        """
         if self.verifier is None:
             return None
         now = self.clock.now()
@@ -123,9 +126,9 @@ class SecondStep(AccountService):
     async def by_passkey_alone(
         self, visit: str, begun: str, answer: str, browser: Browser
     ) -> str | None:
-        """Return the cookie of a new session if *answer* is a valid answer to a question.
+        """Return the cookie of a new session if *answer* has a valid signature of a challenge.
 
-        Return None if the question is too old or was already answered.
+        Return None if the challenge is too old or was already signed.
         Raises    PasskeyRefused, TooManyAttempts
         """
         if self.verifier is None:
@@ -155,9 +158,9 @@ class SecondStep(AccountService):
         return cookie if outcome is _Outcome.DONE else None
 
     async def proof_question(self, session: Session) -> PasskeyQuestion | None:
-        """Return a question for the passkeys of a signed-in person; None without passkeys.
+        """Return a challenge for the passkeys of a signed-in person; None without passkeys.
 
-        The question can be answered once, within ten minutes, in that session.
+        It can be signed once, within ten minutes, in that session.
         """
         if self.verifier is None:
             return None
@@ -173,7 +176,7 @@ class SecondStep(AccountService):
         """Record a proof by passkey in *session*; it counts like entering the password.
 
         address    the client's address, by which wrong answers are counted
-        Return False if the question is too old or was already answered.
+        Return False if the challenge is too old or was already signed.
         Raises    PasskeyRefused, TooManyAttempts, SessionEnded
         """
         if self.verifier is None:
@@ -274,7 +277,7 @@ class SecondStep(AccountService):
         return self.secrets.challenge("prove", f"{session.session_id} {begun_at}")
 
     def _expect_recent(self, begun: str) -> UnixMs | None:
-        """Return *begun* as a time; None if its question can no longer be answered."""
+        """Return *begun*, the time of a challenge; None if the challenge has expired."""
         if not (begun.isascii() and begun.isdigit() and len(begun) <= TIME_DIGITS_MAX):
             return None
         begun_at = UnixMs(int(begun))
@@ -302,7 +305,7 @@ def _by_code(  # noqa: PLR0913, PLR0917 - one argument for each part
         return False
     left = accept_code(rows, half.user_id, code, secrets, at)
     if left is None:
-        raise WrongCode  # this also undoes the use of the ticket, so that it can be used again
+        raise WrongCode  # this also restores the ticket, so that the person can try again
     if left >= 0:
         _tell_of_recovery(rows, half.user_id, left, at)
     keep_session(rows, half.user_id, session, at)
@@ -345,8 +348,8 @@ def _alone(  # noqa: PLR0913, PLR0917 - one argument for each part
     objection = _object(rows, kept, proof, begun_at, at)
     if objection is not None:
         return objection
-    # Not before the question, whose time may come from a process with a faster clock: `_object`
-    # then accepts no second answer to the question.
+    # Record no time before the challenge, whose time may come from a process with a faster clock:
+    # `_object` then accepts no second answer to the challenge.
     _open(rows, kept, proof, session, at, used_at=max(at, begun_at))
     return _Outcome.DONE
 
@@ -379,16 +382,16 @@ def _prove(  # noqa: PLR0913, PLR0917 - one argument for each part
 def _object(
     rows: AccountRows, kept: Passkey, proof: PasskeyProof, begun_at: UnixMs, at: UnixMs
 ) -> _Outcome | None:
-    """Return a refusal if the passkey *kept* alone does not suffice; None if it does.
+    """Return a refusal if the passkey *kept* alone does not suffice; None if it suffices.
 
-    If the passkey may be a copy, log this and write to the owner.
+    If the passkey may be a copy, log this and write to its owner.
     """
     if kept.last_used_at is not None and kept.last_used_at >= begun_at:
         return _Outcome.OVER
     if proof.is_of_copy(kept):
         return _refuse_copy(rows, kept, at)
-    # A thief may have added this passkey before the session whose changes were undone.  As a second
-    # factor it is useless to the thief, who does not know the new password.
+    # A thief may have added this passkey before the session whose changes were undone.  The passkey
+    # remains a second factor, which is useless to a thief who does not know the new password.
     taken_back = taken_back_at(rows, kept.user_id)
     is_older = taken_back is not None and kept.made_at <= taken_back
     return _Outcome.NOT_ALONE if is_older else None

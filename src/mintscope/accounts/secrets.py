@@ -1,7 +1,7 @@
-"""The secrets of one installation, all derived from the pepper and never stored.
+"""The secrets of one installation.  All are derived from the pepper, and none is stored.
 
-A stolen database alone is useless: it has only hashes, and nonces from which nothing can be derived
-without these keys.
+A thief of the database alone gains nothing: it has only hashes, and nonces from which nothing can
+be derived without the secrets.
 """
 
 import hmac
@@ -27,7 +27,7 @@ from mintscope.kit.primitives import UnixMs
 
 NONCE_BYTES: Final = 32
 CODE_DIGITS: Final = 8
-APP_SECRET_BYTES: Final = 20  # the length of a SHA-1 digest: RFC 4226, 4
+APP_SECRET_BYTES: Final = 20  # the length of a SHA-1 digest, as in RFC 4226, 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class AccountSecrets:
 
     @classmethod
     def derive(cls, root: bytes) -> "AccountSecrets":
-        """Derive every key from *root*, the pepper itself."""
+        """Return the keys, derived from *root*, which is the pepper."""
 
         def key(use: str) -> bytes:
             return hmac.digest(root, f"mintscope {use} 1".encode(), "sha256")
@@ -79,7 +79,7 @@ class AccountSecrets:
         )
 
     def hash(self, credential: str) -> CredentialHash:
-        """Return the hash of *credential*, the only form in which it is stored."""
+        """Return the hash of *credential*; only the hash is stored."""
         return hash_credential(credential, pepper=self.pepper)
 
     def redeem_hash(self, key: str | None, email: EmailAddress) -> CredentialHash | None:
@@ -110,7 +110,7 @@ class AccountSecrets:
         return make_api_key(drawn[: CredentialKind.API_KEY.entropy_bytes])
 
     def successor_of(self, bearer: str, key: str) -> ApiKey:
-        """Return the API key that replaces *bearer* in a rotation; *key* is its Idempotency-Key."""
+        """Return the API key that replaces *bearer* in a rotation; *key*: the Idempotency-Key."""
         drawn = hmac.digest(self.api_key, f"rotated\n{bearer}\n{key}".encode(), "sha512")
         return make_api_key(drawn[: CredentialKind.API_KEY.entropy_bytes])
 
@@ -134,21 +134,21 @@ class AccountSecrets:
         return urlsafe_b64encode(drawn[:16]).rstrip(b"=").decode()
 
     def is_pause_proof(self, signal_id: int, text: str) -> bool:
-        """Return whether *text* is the proof for an alert, in constant time."""
+        """Return, in constant time, whether *text* is the proof for an alert."""
         return _are_same(self.pause_proof(signal_id), text)
 
     def telegram_proof(self, bound: Sequence[int]) -> str:
-        """Return the proof in a code that links a Telegram chat, valid for the numbers *bound*."""
+        """Return the proof in a code that links a Telegram chat: a MAC of the numbers *bound*."""
         text = f"telegram {' '.join(map(str, bound))}"
         drawn = hmac.digest(self.mail, text.encode(), "sha256")
         return urlsafe_b64encode(drawn[:16]).rstrip(b"=").decode()
 
     def is_telegram_proof(self, bound: Sequence[int], text: str) -> bool:
-        """Return whether *text* is the proof for *bound*, in constant time."""
+        """Return, in constant time, whether *text* is the proof for *bound*."""
         return _are_same(self.telegram_proof(bound), text)
 
     def email_name(self, email_id: int, written_at: UnixMs) -> str:
-        """Return the local part of the Message-ID, which is the same at every attempt."""
+        """Return the local part of the Message-ID; it is the same at every attempt."""
         drawn = hmac.digest(self.mail, f"letter {email_id} {written_at}".encode(), "sha256")
         return drawn[:16].hex()
 
@@ -175,11 +175,11 @@ class AccountSecrets:
         return hmac.digest(self.factor, f"challenge {use}\n{text}".encode(), "sha256")
 
     def is_link_of(self, nonce: bytes, link: str) -> bool:
-        """Return whether *link* belongs to *nonce*, in constant time."""
+        """Return, in constant time, whether *link* belongs to *nonce*."""
         return _are_same(self.link_of(nonce), link)
 
     def is_code_of(self, nonce: bytes, code: str) -> bool:
-        """Return whether *code* belongs to *nonce*, in constant time."""
+        """Return, in constant time, whether *code* belongs to *nonce*."""
         return _are_same(self.code_of(nonce), code)
 
     def csrf_of(self, cookie: str) -> str:

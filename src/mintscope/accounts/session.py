@@ -17,7 +17,7 @@ SessionId = NewType("SessionId", int)
 
 IDLE_MS: Final = 30 * MINUTE_MS
 ABSOLUTE_MS: Final = 12 * HOUR_MS
-FRESH_MS: Final = 10 * MINUTE_MS  # how long a proof by password or passkey is accepted
+FRESH_MS: Final = 10 * MINUTE_MS  # how long a proof by password or passkey is valid
 NOTE_MS: Final = MINUTE_MS
 AGENT_LENGTH_MAX: Final = 200
 SESSIONS_PER_USER_MAX: Final = 100
@@ -26,7 +26,7 @@ COOKIE_LENGTH: Final = 43
 
 
 class SessionEnded(Exception):
-    """The session ended during an action of the same session; the action was not carried out."""
+    """The session ended while one of its actions ran; the action was not carried out."""
 
 
 class SecondFactorDue(Exception):
@@ -39,7 +39,7 @@ class SecondFactorDue(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A signed-in person at one browser.
+    """A signed-in person in one browser.
 
     proved_at   the time of the last proof by password or passkey in this session
     agent       the User-Agent header of the browser, at most 200 characters; untrusted
@@ -113,7 +113,7 @@ class Lifetimes:
 
 
 class SessionChanges(TypedDict, total=False):
-    """The columns of a session that may change."""
+    """The columns of a session that an update can change."""
 
     seen_at: UnixMs
     proved_at: UnixMs
@@ -190,7 +190,7 @@ class NewProof:
 
 
 class ProofChanges(TypedDict, total=False):
-    """The columns of a proof that may change."""
+    """The columns of a proof that an update can change."""
 
     used_at: UnixMs
     guesses: int

@@ -1,8 +1,8 @@
 """The rights of a session, and the recovery of an account by its owner.
 
 Each change that gives lasting access is reported to the owner by e-mail, with an undo link that is
-valid for a week.  The link undoes all such changes since the session of that change began, restores
-the address that the e-mail was sent to, and lets its reader choose another password.
+valid for a week.  The link undoes every such change made since the session of the reported change
+began, restores the address that the e-mail was sent to, and lets the owner set a new password.
 """
 
 from collections.abc import Iterator
@@ -43,7 +43,7 @@ def expect_session(rows: AccountRows, session: Session) -> User:
 
 
 def end_sessions(rows: AccountRows, user_id: UserId, *, but: Session | None = None) -> int:
-    """End all sessions of the user except *but*, and waiting sign-ins; return the number ended."""
+    """End waiting sign-ins and all sessions except *but*; return the number of ended sessions."""
     kept = None if but is None else but.session_id
     ended = [
         session.session_id
@@ -63,7 +63,7 @@ def drop_factors(rows: AccountRows, user_id: UserId, *, since: UnixMs = EVER) ->
 
 
 def end_access(rows: AccountRows, user_id: UserId, at: UnixMs) -> int:
-    """End every session, factor, proof and key of the user; return the number of keys."""
+    """End every session, factor, proof and key of the user; return the number of keys ended."""
     end_sessions(rows, user_id)
     drop_factors(rows, user_id)
     for purpose in OF_USERS:
@@ -118,9 +118,10 @@ class NotPossible(Exception):
 
 
 def expect_administrator(rows: AccountRows, reviewer: Reviewer) -> Actor:
-    """Return the audit-log name of *reviewer*.  Raises SessionEnded if they may not act.
+    """Return the audit-log name of *reviewer*.
 
-    An actor on this machine is returned unchanged.
+    An actor on this machine is returned unchanged.  Raises SessionEnded if the session has ended
+    or its person is no administrator.
     """
     if not isinstance(reviewer, Session):
         return reviewer
@@ -154,7 +155,7 @@ def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: Unix
 
 
 def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
-    """Remove a person's second factors, and write to the person.  Raises NotPossible."""
+    """Remove a person's second factors, and e-mail the person.  Raises NotPossible."""
     actor = expect_administrator(rows, reviewer)
     kept = rows.users.get(user_id)
     if kept is None or not kept.user.has_second_factor:
@@ -199,7 +200,7 @@ def _take_over(rows: AccountRows, user_id: UserId, new: NewUser, actor: Actor) -
 
 
 CAPPED: Final = "capped"  # the action in the audit log: the cap of a key was changed
-NETWORKS_CHANGED: Final = "changed networks"  # the audit log's action, without the networks
+NETWORKS_CHANGED: Final = "changed networks"  # the action in the audit log
 SPEND_ALERT_SET: Final = "set spend alert"  # the action in the audit log
 EVENTS_AT_ONCE: Final = 100  # events read at once in the search for an earlier cap
 NOTICES_MAX: Final = 20  # the most e-mails of one kind to an owner in a day
@@ -217,7 +218,7 @@ class Ended:
     factors    removed authenticator apps and passkeys
     wallets    unlinked wallets
     alerts     deleted alerts
-    webhooks   stopped webhooks, whose address was changed
+    webhooks   stopped webhooks whose address had been changed
     caps       restored caps of API keys
     chats      unlinked Telegram chats
     spending   restored spend alerts
@@ -235,7 +236,7 @@ class Ended:
 
 
 def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> Ended:
-    """End every session, and undo changes made at *since* or later."""
+    """End every session, and undo the user's changes made at *since* or later."""
     sessions = end_sessions(rows, user_id)
     app = rows.apps.of_user(user_id)
     factors = int(app is not None and app.made_at >= since)
@@ -267,12 +268,10 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 
 def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Undo the changes of keys from *since* on; return the numbers of caps and keys changed.
+    """Undo the changes of keys from *since* on; return how many caps and keys were changed.
 
-    Caps that were changed are restored.
-
-    Keys created at *since* or later are revoked.  Keys whose networks the owner changed at *since*
-    or later are also revoked, because their earlier networks are not stored.
+    Changed caps are restored.  Keys created at *since* or later are revoked.  So are keys whose
+    networks the owner changed at *since* or later, because the earlier networks are not stored.
     """
     caps = keys = 0
     for key in rows.api_keys.shown(user_id, at, KEYS_SHOWN_MAX):
@@ -290,7 +289,7 @@ def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 
 def _has_other_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
-    """Return whether the owner, not the key itself, changed the networks at *since* or later."""
+    """Return whether the owner, not the key itself, changed the networks of *key* after *since*."""
     owner = user_actor(key.user_id)
     changes = _changes_of(rows, f"key:{key.key_id}", NETWORKS_CHANGED)
     newest_at = next((event.at for event in changes if event.actor == owner), None)
@@ -300,9 +299,9 @@ def _has_other_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
 def _credits_before(
     rows: AccountRows, subject: str, action: str, since: UnixMs
 ) -> tuple[bool, int | None]:
-    """Return whether *action* changed a limit of *subject*, and the limit before.
+    """Return whether *action* changed a limit of *subject* at *since* or later.
 
-    Only changes at *since* or later count.
+    Also return the limit that applied before *since*; None: there was no limit.
     """
     is_changed = False
     for event in _changes_of(rows, subject, action):
@@ -330,7 +329,7 @@ def _changes_of(rows: AccountRows, subject: str, action: str) -> Iterator[Event]
 
 
 def _end_alerts(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Delete alerts created, and stop webhooks set, from *since* on; return both numbers."""
+    """Delete alerts created, and stop webhooks set, from *since* on; return how many of each."""
     alerts = webhooks = 0
     for signal in rows.signals.of_user(user_id):
         if signal.created_at >= since:
@@ -354,9 +353,11 @@ def announce(  # noqa: PLR0913, PLR0917 - one argument for each part
     since: UnixMs,
     at: UnixMs,
 ) -> None:
-    """E-mail the owner about a change in a session that began at *since*, with an undo link.
+    """Write an e-mail with an undo link to the owner, about a change in the account.
 
     E-mails to agents and to unverified addresses, which may be a stranger's, have no such link.
+
+    since   the beginning of the session of the change: the undo link undoes changes after it
     """
     if owner.verified_at is None:
         tell_owner(rows.emails, owner, kind, facts, at)

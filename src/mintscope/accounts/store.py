@@ -66,8 +66,8 @@ DECODERS: Final[Mapping[str, Callable[[Any], object]]] = {
 class Columns(Generic[RowT]):
     """The columns of *table* for records of *kind*; columns and fields have the same names.
 
-    expressions   by field: SQL, if the field has no column of its name; Columns, if the field is
-                  itself a record, which is None if its first column is NULL
+    expressions   by name of the field: its SQL, if there is no column of this name; its Columns, if
+                  the field is a record, which is None if its first column is NULL
     """
 
     def __init__(self, kind: type[RowT], table: str, **expressions: "str | Columns[Any]") -> None:
@@ -192,7 +192,7 @@ class SqlRecoveryRows(Table[CodeId, RecoveryCode]):
             self._add({"user": user_id, "code_hash": code_hash, "made_at": at})
 
     def use(self, code_id: CodeId) -> None:
-        """Delete a recovery code, which was used."""
+        """Delete a recovery code that was used."""
         self._db.execute("DELETE FROM recovery_code WHERE id = ?", (code_id,))
 
     def delete(self, user_id: UserId, since: UnixMs) -> None:
@@ -221,7 +221,7 @@ class SqlPasskeyRows(Table[PasskeyId, Passkey]):
         return self._first("credential_id = ?", credential_id)
 
     def insert(self, user_id: UserId, new: NewPasskey, at: UnixMs) -> PasskeyId:
-        """Add a passkey, whose credential must be new."""
+        """Add a passkey; its credential must be new."""
         return self._add({"user": user_id, "made_at": at} | asdict(new))
 
     def delete(self, user_id: UserId, since: UnixMs) -> None:
@@ -388,7 +388,7 @@ class AccountConnections:
         with unavailable_on_database_error(UNAVAILABLE):
             try:
                 return await self._group.run(lambda: self._write(work, refused, beside=beside))
-            except ServiceUnavailable as cause:  # the queue has a message about charges
+            except ServiceUnavailable as cause:  # the queue's message is about charges
                 refused.set()
                 raise ServiceUnavailable(UNAVAILABLE) from cause
 
@@ -412,7 +412,7 @@ class AccountConnections:
         self._reading.close()
 
     def _write(self, work: Work[T], refused: threading.Event, *, beside: bool) -> T:
-        """Run *work*, unless its caller was refused while waiting for the lock."""
+        """Run *work*; roll it back if its caller was refused meanwhile."""
         with self._writing.transaction(beside=beside):
             answer = work(self._writing)
             if refused.is_set():
@@ -466,15 +466,15 @@ class SqlEventRows(Table[int, Event]):
         return [(row_id, self.COLUMNS.read(columns)) for row_id, *columns in rows]
 
     def last_number(self, subject: str, action: str) -> int:
-        """Return the number of the last *action* on *subject*; 0 if there was none."""
-        # The sum keeps PostgreSQL from a search of the whole log, from its end.
+        """Return the number of the newest *action* on *subject*; 0 if there was none."""
+        # The sum `id + 0` keeps PostgreSQL from searching the whole log backwards.
         newest = (
             "SELECT coalesce(max(id + 0), 0) FROM account_event WHERE subject = ? AND action = ?"
         )
         return int(self._db.execute(newest, (subject, action)).get)
 
     def last_at(self, subject: str, action: str) -> UnixMs | None:
-        """Return the time of the last *action* on *subject*; None if there was none."""
+        """Return the time of the newest *action* on *subject*; None if there was none."""
         newest = "SELECT max(at) FROM account_event WHERE subject = ? AND action = ?"
         at = self._db.execute(newest, (subject, action)).get
         return None if at is None else UnixMs(at)

@@ -52,7 +52,7 @@ LENGTH_MIN: Final = 10
 LENGTH_MAX: Final = 200
 QUARTER_S: Final = 900
 COMMONEST_COUNT: Final = 10_000
-# Common words that zxcvbn has in other lists than passwords, and words of this service.
+# Common words that zxcvbn has in lists other than `passwords`, and words of this service.
 BESIDE: Final = frozenset({
     "", "abc", "abcd", "abcde", "abcdef", "administrator", "alexander", "andrew", "anthony", "asd",
     "ashley", "basketball", "bitcoin", "california", "charlotte", "chocolate", "christopher",
@@ -71,11 +71,11 @@ class WrongPassword(Exception):
 
 
 class WeakPassword(ValueError):
-    """The text is not an acceptable password; the message may be shown to the user."""
+    """The text is not an acceptable password; the message is safe to show to the user."""
 
 
 class Hasher(Protocol):
-    """Hashes passwords, slowly on purpose."""
+    """Hashes passwords; a hash takes long on purpose."""
 
     async def hash(self, password: str) -> str:
         """Return the hash of *password*, for storage."""
@@ -83,7 +83,7 @@ class Hasher(Protocol):
     async def matches(self, password: str, stored: str | None) -> bool:
         """Return whether *stored* is a hash of *password*.
 
-        If *stored* is None, return False, after the time that a comparison takes.
+        If *stored* is None, return False after the time that a comparison takes.
         """
 
 
@@ -101,10 +101,10 @@ def expect_password(text: str, *, email: str) -> str:
 
 @cache
 def commonest_passwords() -> frozenset[str]:
-    """Return the 10,000 most common passwords of zxcvbn's lists, and some words of our own.
+    """Return the 10,000 most common passwords of zxcvbn's lists, and the texts in BESIDE.
 
     The first call takes about 80 ms, so the api calls this in a thread at startup.  Only the lists
-    of zxcvbn are read: the imported package would keep all its ranked lists in memory, 11 MB.
+    of zxcvbn are read: the imported package would keep 11 MB of ranked lists in memory.
     """
     return BESIDE.union(_lists_of_zxcvbn()["passwords"][:COMMONEST_COUNT])
 
@@ -226,8 +226,8 @@ def add(rows: AccountRows, new: NewUser, session: NewSession) -> None:
 def open_session(rows: AccountRows, kept: KeptUser, session: NewSession, at: UnixMs) -> bool:
     """Add a session.  Raises WrongPassword if the password has changed.
 
-    Return False if the person has a second factor: the sign-in then waits for it, and the cookie is
-    the ticket of the sign-in.
+    Return False if the person has a second factor: the sign-in then waits for this factor,
+    and the cookie is the ticket of the sign-in.
     """
     if not _has_password(rows, kept):
         raise WrongPassword
@@ -312,7 +312,7 @@ def rename(rows: AccountRows, session: Session, username: str, at: UnixMs) -> No
 def request_reset(rows: AccountRows, email: EmailAddress, nonce: bytes, at: UnixMs) -> None:
     """Create a proof for *email*, but write an e-mail only if a person has this address.
 
-    A proof is created for any address, so that the time taken does not reveal accounts.
+    A proof is created for any address, so that the time taken does not show if an account exists.
     """
     kept = find_person(rows.users, email)
     subject = NO_USER if kept is None else kept.user.user_id
@@ -326,7 +326,8 @@ def reset(
 ) -> Ended | None:
     """Store a new password hash, and end all sessions; return None if the proof is invalid.
 
-    If the address was not verified before, also revoke the keys and remove the second factors.
+    If the address was not verified before, also revoke the keys, remove the second factors
+    and unlink the Telegram chat.
 
     since   changes at this time or later are also undone; None: no changes are undone
     """
@@ -425,7 +426,7 @@ def _find_agent(rows: AccountRows, owner: User, agent_id: UserId) -> User | None
 
 
 def _has_password(rows: AccountRows, kept: KeptUser) -> bool:
-    """Return whether the password of *kept* is still the user's, who was not removed."""
+    """Return whether the user was not removed and still has the password of *kept*."""
     now_kept = rows.users.get(kept.user.user_id)
     return now_kept is not None and now_kept.password_hash == kept.password_hash
 

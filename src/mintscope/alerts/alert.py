@@ -18,7 +18,7 @@ class Fires(StrEnum):
     """How often an alert fires: once, at most once an hour, or each time."""
 
     ONCE = "once"  # after the firing the alert ends; its owner can resume it
-    HOURLY = "hourly"  # at most once in an hour
+    HOURLY = "hourly"  # at most once in an hour, which begins with the firing
     EACH = "each"  # at each crossing
 
 
@@ -31,7 +31,7 @@ class AlertDenied(Enum):
     TOO_MANY_MINTS = auto()  # the evaluated alerts of all users have too many different mints
     UNVERIFIED = auto()  # the user's e-mail address is not verified
     UNLINKED = auto()  # the user has linked no Telegram chat
-    EXPIRED = auto()  # its expiry has passed
+    EXPIRED = auto()  # the expiry of the alert has passed
     KEY_USED = auto()  # the Idempotency-Key was used by another request
 
 
@@ -44,10 +44,10 @@ CROSSING: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRule:
-    """The settings of an alert, as its user requests them.
+    """The settings of an alert that its user requests.
 
     name         the name that the user gave the alert; printable
-    field        the name of the value in the report of *mint* that is evaluated
+    field        the name of the evaluated value in the report of *mint*
     kind         the kind of condition
     level, margin, percent, window_s   as in Rule; 0 if *kind* does not use them
     webhook_url  the URL that webhooks are sent to; None: firings are not sent by webhook
@@ -98,7 +98,7 @@ class AlertRule:
 
 
 def has_passed(asked: AlertRule, before: AlertRule | None, at: UnixMs) -> bool:
-    """Return whether *asked* is refused, because its expiry has passed at *at*.
+    """Return whether *asked* is refused because the alert would have expired at *at*.
 
     It is not refused if the expiry did not change and *asked* does not activate the alert.
 
@@ -115,19 +115,19 @@ def has_passed(asked: AlertRule, before: AlertRule | None, at: UnixMs) -> bool:
 class Alert:
     """A stored alert and the state of its rule.
 
-    nonce        random bytes from which its webhook secret is derived
-    old_nonce    the nonce before the last renewal, whose secret signs too until *old_nonce_until*;
-                 None: the secret was never renewed
-    revision     a number that rises each time the evaluation starts over; *state* belongs to it
+    nonce        random bytes from which the secret of the webhooks is derived
+    old_nonce    the nonce before the last renewal of the secret; its secret also signs until
+                 *old_nonce_until*; None: the secret was never renewed
+    revision     a number that rises each time the evaluation starts over; *state* has this revision
     state        the state of the rule, as JSON; None: the alert was not evaluated yet
-    fired_at     the time of its last firing; None: it never fired
-    webhook_failed_at   the time when its webhook was disabled; None: it is not disabled
-    webhook_at   the time when the URL of its webhooks last changed; None: it never changed
-    hour_since   the start of the hour in which it fired *hour_count* times; None: it never fired
-    ended_at     the time when it ended by itself, by firing once or expiring; None: it has not
-    emailed_at   the time when its last e-mail was written; None: none was written
+    fired_at     the time of the last firing; None: the alert never fired
+    webhook_failed_at   the time when the webhook was disabled; None: it is not disabled
+    webhook_at   the time when the URL of the webhook last changed; None: it never changed
+    hour_since   the start of the hour in which the alert fired *hour_count* times; None: never
+    ended_at     the time when the alert ended by firing once or by expiring; None: it has not ended
+    emailed_at   the time when the last e-mail was written; None: none was written
     email_due_at the time when the e-mail about waiting firings is due; None: no firings wait
-    telegram_at  the time when its last Telegram message was sent; None: none was sent
+    telegram_at  the time when the last Telegram message was sent; None: none was sent
     telegram_due_at   the time when the message about waiting firings is due; None: none wait
     """
 
@@ -153,7 +153,7 @@ class Alert:
 
     @property
     def sends_webhooks(self) -> bool:
-        """Whether firings are sent by webhook: it has a URL and is not disabled."""
+        """Whether firings are sent by webhook: there is a URL, and the webhook is not disabled."""
         return self.rule.webhook_url is not None and self.webhook_failed_at is None
 
 
@@ -242,7 +242,7 @@ class FiringEmail:
     """The delivery of a firing by e-mail.
 
     note         the reason why no e-mail was written; None: one was written, or the firing waits
-    sent_at      the time when the mail server accepted the e-mail; None: it has not
+    sent_at      the time when the mail server accepted the e-mail; None: not yet
     given_up_at  the time when the e-mail was given up; None: it was not
     reason       the reason why the last attempt to send it failed; None: it did not fail
     """
@@ -266,7 +266,7 @@ class TelegramState(StrEnum):
 class FiringTelegram:
     """The delivery of a firing to a Telegram chat.
 
-    sent_at      the time when Telegram accepted the message; None: it has not
+    sent_at      the time when Telegram accepted the message; None: not yet
     note         the reason why the last attempt failed or the message is not sent; None: neither
     """
 
@@ -279,7 +279,7 @@ class FiringTelegram:
 class Firing:
     """A firing and its deliveries.
 
-    due_at        the time when its webhook is or was due; None: it is not sent by webhook
+    due_at        the time when the webhook is or was due; None: no webhook is sent
     attempts      the number of attempts to send the webhook
     delivered_at  the time when the webhook was accepted; None: it was not
     given_up_at   the time when the webhook was given up; None: it was not
@@ -317,11 +317,11 @@ class Gathered(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """The size of the evaluation.
+    """The number of alerts and mints under evaluation.
 
     signals    the number of evaluated alerts
     mints      the number of their different mints
-    has_mint   whether one of these mints is the mint in question
+    has_mint   whether one of these mints is the mint that the caller named
     """
 
     signals: int

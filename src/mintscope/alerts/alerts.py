@@ -107,7 +107,7 @@ class Alerts:
         return emails.flaw_of(asked, allows_loopback=self.bounds.allows_loopback)
 
     def secret(self, signal: Alert) -> str:
-        """Return the secret that signs the webhooks of *signal*, as it is shown when it is new."""
+        """Return the secret that signs the webhooks of *signal*, as the text shown to the owner."""
         return secret_text(self.secrets.webhook_secret(signal.nonce))
 
     async def of_user(self, user_id: UserId) -> Sequence[Alert]:
@@ -135,7 +135,7 @@ class Alerts:
     async def change(
         self, user_id: UserId, signal_id: SignalId, edit: Callable[[AlertRule], AlertRule]
     ) -> Alert | AlertDenied:
-        """Change an alert with *edit*, whose result must be valid.
+        """Change an alert with *edit*, which must return valid settings.
 
         If the rule changes, its evaluation starts over, and its first evaluation cannot fire.  A
         disabled webhook is enabled again if *edit* changes its URL or activates the alert.  If the
@@ -178,7 +178,7 @@ class Alerts:
         return tested
 
     async def pause(self, link: str) -> Alert | None:
-        """Stop the e-mails and Telegram messages of an alert by *link*, the link in them.
+        """Stop the e-mails and Telegram messages of an alert; these messages contain *link*.
 
         An alert without a webhook is paused; its owner can resume it.  Return the alert; None if
         the link is invalid.
@@ -323,7 +323,7 @@ class Alerts:
 def _with_outcome(firing: Firing, now: WebhookOutcome) -> Firing:
     """Return *firing* with the outcome *now* of its webhook from the queue.
 
-    A firing that was given up in its own table, but waits in the queue, stays given up.
+    If *firing* was given up and the queue has no outcome, the webhook stays given up.
     """
     if firing.given_up_at is not None and now.delivered_at is None and now.given_up_at is None:
         return replace(firing, attempts=now.attempts)
@@ -338,7 +338,7 @@ def _with_outcome(firing: Firing, now: WebhookOutcome) -> Firing:
 
 
 def _evaluated(asked: AlertRule) -> tuple[Rule, bool, Confidence, Fires, UnixMs | None]:
-    """Return the settings of *asked* after whose change the evaluation starts over."""
+    """Return those settings of *asked* whose change makes the evaluation start over."""
     ends = asked.fires, asked.expires_at
     return asked.rule, asked.is_closed, asked.least_confidence, *ends
 
@@ -420,13 +420,13 @@ EXPIRED_AT_ONCE: Final = 500
 class AlertWriter:
     """Stores the results of the one process that evaluates alerts.
 
-    A result must begin at the stored position, so that no report is evaluated twice.  The lease is
-    only there so that other processes do not do the same work.
+    A result must begin at the stored position, so that no report is evaluated twice.  The lease
+    only keeps other processes from doing the same work.
 
     holder     the name of this process
     bounds     the limits of e-mails about alerts
     symbols    returns the known symbols of tokens
-    lease_ms   the duration of the lease, unless it is renewed
+    lease_ms   the duration of the lease in milliseconds, unless it is renewed
     Every method raises ServiceUnavailable if the database fails.
     """
 
@@ -457,11 +457,11 @@ class AlertWriter:
         return await self.store.read(lambda rows: rows.lease.standing())
 
     async def revisions(self, after: SignalId) -> Mapping[SignalId, int]:
-        """Return the revisions of the next evaluated alerts after *after*; empty after the last."""
+        """Return the revisions of the next evaluated alerts after *after*; empty if none follow."""
         return await self.store.read(lambda rows: rows.signals.revisions(after, COMPARED_AT_ONCE))
 
     async def some(self, wanted: Sequence[SignalId]) -> tuple[Sequence[Alert], Sequence[SignalId]]:
-        """Return the first alerts of *wanted*, and the numbers that are still to be read.
+        """Return the first alerts of *wanted*, and the numbers that must still be read.
 
         Alerts that are no longer evaluated are left out.
         """
@@ -475,7 +475,11 @@ class AlertWriter:
         return await self.store.read(lambda rows: rows.lease.bases())
 
     async def write(self, packed: PackedOutcome) -> bool:
-        """Store all of *packed*; store nothing and return False if it begins elsewhere."""
+        """Store *packed*; return whether it was stored.
+
+        Nothing is stored if another process has the lease, or if *packed* does not begin at the
+        stored position.
+        """
         now = self.clock.now()
         mints = {*packed.outcome.mints.values()}
         symbols = await self.symbols(mints) if mints else {}
@@ -532,7 +536,7 @@ class AlertWriter:
     def _tell(
         self, rows: AccountRows, outcome: Outcome, now: UnixMs, symbols: emails.Symbols
     ) -> None:
-        """Store the firings that wait to be sent; leave out alerts that changed meanwhile."""
+        """Store the firings to be sent; leave out firings of alerts that changed meanwhile."""
         numbers = {firing.signal_id for firing in outcome.fired} | outcome.hours.keys()
         unchanged = {
             signal.signal_id: signal
@@ -569,8 +573,8 @@ class AlertWriter:
 
 
 def _is_held(standing: AlertStanding, now: UnixMs) -> bool:
-    """Return whether the lease is valid at *now*; it is not if its end is too far ahead.
+    """Return whether the lease is valid at *now*.
 
-    Its end is too far ahead if the clock was set back.
+    A lease whose end is too far ahead is not valid: the clock was set back.
     """
     return now < standing.held_until <= now + LEASE_MS_MAX

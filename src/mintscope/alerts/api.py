@@ -234,9 +234,9 @@ class AlertRoutes:
     async def make_signal(self, request: Request) -> Response:
         """Make an alert.
 
-        Makes an alert over one number of a token's report, checked after every slot with a
+        Makes an alert over one number of a token's report, checked after each slot with a
         trade of it. It fires when the number crosses a level or another number, or moves so many
-        percent within a window: once, hourly or each time, as `fires` says; the first look fires
+        percent within a window: once, hourly or each time, as `fires` says; the first check fires
         nothing. With candles=closed it is checked as each minute ends. Webhooks are signed with
         webhookSecret, shown only here (Standard Webhooks), and retried for 24 hours. An account may
         hold 20. Costs nothing.
@@ -269,9 +269,9 @@ class AlertRoutes:
     async def change_signal(self, request: Request) -> Response:
         """Change an alert.
 
-        Changes the named fields, and nothing else; the mint, the fields and the kind stay. After
+        Changes only the named settings; the mint, the fields and the kind stay. After
         another level, margin, percent, window, candles, fires or expiresAt, and after being
-        inactive, the alert begins again: its first look fires nothing. A webhook that was disabled
+        inactive, the alert starts over: its first check fires nothing. A webhook that was disabled
         is tried again once it has another address, or was inactive and is active again. Costs
         nothing.
         """

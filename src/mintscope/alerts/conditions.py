@@ -42,7 +42,7 @@ from mintscope.market.timeframe import FRAMES, AskedFrame
 
 @dataclass(slots=True)
 class _Since:
-    """The swaps of a mint in one slot, and its pools after it, packed; None: not changed."""
+    """The swaps of a mint in one slot; *standing*: its pools after the slot, None if unchanged."""
 
     slot: Slot
     time: UnixS
@@ -54,11 +54,11 @@ class _Since:
 class _Track:
     """A tracked mint.
 
-    row       its row in the engine
-    base      the state from which it was loaded
-    since     its swaps and changes of pools after the base, by slot
+    row       the row of the mint in the engine
+    base      the state from which the mint was loaded
+    since     the swaps and changes of pools after the base, by slot
     is_kept   whether the base is stored
-    frames    the candles of asked frames; None: it was loaded without them
+    frames    the candles of each loaded `AskedFrame`; None: none was loaded
     """
 
     row: int
@@ -79,7 +79,8 @@ class Tracks:
     """At most *capacity* mints, each as of the last event that was applied.
 
     seq    the position of that event in the swap log
-    slot   the newest slot; None before the first one; time: its block time
+    slot   the newest slot; None before the first one
+    time   the block time of *slot*
     """
 
     def __init__(self, capacity: int) -> None:
@@ -102,7 +103,7 @@ class Tracks:
         return mint in self._tracks
 
     def has(self, mint: Mint, timeframes: Collection[str] = ()) -> bool:
-        """Return whether *mint* was loaded with *timeframes*, even if it has not begun yet."""
+        """Return whether *mint* was loaded with *timeframes*, even if it is not tracked yet."""
         track = self._tracks.get(mint)
         base = self._ahead.get(mint, None if track is None else track.base)
         if base is None or not timeframes:
@@ -110,9 +111,9 @@ class Tracks:
         return base.frames is not None and Frames(base.frames).has(timeframes)
 
     def take(self, loaded: LoadedMint) -> list[Mint] | None:
-        """Track a mint from the event of its load on; return the mints that begin now.
+        """Track a mint from the event of *loaded* on; return the mints that are newly tracked.
 
-        Return None if *loaded* is of an event before the current one.  If the mint is already
+        Return None if *loaded* belongs to an event before the current one.  If the mint is already
         tracked, *loaded* becomes its base.
         """
         if loaded.seq < self.seq:
@@ -153,8 +154,8 @@ class Tracks:
     def ends_minute(self, event: Event) -> bool:
         """Return whether *event*, the next one, is the first slot of another minute.
 
-        If so, reports are from now on as of the time of *event*: closed candles include the minute
-        that has ended, and nothing of the new minute.
+        If so, reports are from now on computed for the time of *event*: closed candles include the
+        minute that has ended, and nothing of the new minute.
         """
         if not isinstance(event, Appended) or self.time is None:
             return False
@@ -208,7 +209,7 @@ class Tracks:
                 track.base = msgspec.structs.replace(track.base, seq=seq)
 
     def reach(self) -> Iterator[Mint]:
-        """Begin the mints whose load is of this event or an earlier one, and yield each of them."""
+        """Track the mints that were loaded at this event or before it; yield those that are new."""
         for mint, loaded in list(self._ahead.items()):
             if loaded.seq > self.seq:
                 continue
@@ -283,7 +284,7 @@ def unpack(packed: bytes) -> LoadedMint:
         raise ValueError("expected a mint as this version packs it") from cause
 
 
-MARKS_MAX: Final = 60  # parts of a window; a Mark has the extremes of a part
+MARKS_MAX: Final = 60  # parts of a window; each Mark is about one part
 
 
 class SignalKind(StrEnum):
@@ -314,7 +315,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The condition of an alert.
 
     level     the level of above, below and crosses, in the unit of the value
-    margin    how far behind the level the value must go back before the rule can fire again, in the
+    margin    how far past the level the value must go back before the rule can fire again, in the
               unit of the value, >= 0
     percent   for changes_by: the least move in percent, > 0
     window_s  for changes_by: the length of the window in seconds, a multiple of 60
@@ -328,7 +329,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The lowest and the highest value within *part*: Unix time divided by a part's length."""
+    """Lowest and highest value in one part of a window; *part*: Unix time / length of a part."""
 
     part: int
     low: float
@@ -339,7 +340,7 @@ class RuleState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """The state of a rule between two reports.
 
     side    for a rule with a level, the side of the value; None: it is not known yet
-    marks   for changes_by, the marks of the window that can still be its lowest or highest
+    marks   for changes_by, the marks that can still have the lowest or highest value of the window
     """
 
     side: RuleSide | None = None
@@ -399,7 +400,7 @@ def _side(rule: Rule, before: RuleSide | None, value: float) -> RuleSide | None:
 def _look_back(
     rule: Rule, state: RuleState, value: float, time: UnixS
 ) -> tuple[RuleState, Crossing | None]:
-    """Compare *value* with the lowest and the highest within the window.
+    """Compare *value* with the lowest and the highest value within the window.
 
     A value <= 0 is skipped, because percentages of it have no meaning.  If the rule fires, the
     window begins again with *value*.
@@ -423,7 +424,7 @@ def _look_back(
 
 
 def _telling(marks: list[Mark], newest: Mark) -> list[Mark]:
-    """Return the *marks* that have a value beyond all later values."""
+    """Return those *marks* that have a value below or above all later values."""
     low = newest.low
     high = newest.high
     telling = []
@@ -461,7 +462,7 @@ def _inner(kind: Any) -> Any:
 
 
 def _numbers(shape: type[msgspec.Struct]) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Yield two paths for each number in *shape*: its names in JSON, and its attributes."""
+    """Yield two paths for each number in *shape*: its field names in JSON, its attribute names."""
     for each in msgspec.structs.fields(shape):
         kind = _inner(each.type)
         if kind is float:
@@ -523,9 +524,9 @@ class Watched(NamedTuple):
 
 
 def watched_by(condition: grammar.Condition) -> Watched:
-    """Return the crossing at which *condition* of screens becomes true.
+    """Return the crossing at which *condition*, a condition of screens, becomes true.
 
-    Raises UnwatchableCondition unless it is a single comparison of known fields.
+    Raises UnwatchableCondition unless it is one comparison, or one crossing, of known fields.
     """
     if isinstance(condition, grammar.Junction):
         condition = _newest_crossing(condition)

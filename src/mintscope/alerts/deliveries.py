@@ -96,7 +96,7 @@ def secret_text(secret: bytes) -> str:
 def signed(
     firing_id: FiringId, at: UnixMs, body: bytes, secrets: Sequence[bytes]
 ) -> dict[str, str]:
-    """Return the headers with the signatures of *body* and the time *at* by each of *secrets*."""
+    """Return the headers: the time *at*, and a signature of *body* and *at* by each secret."""
     name = message_id(firing_id)
     at_s = at // 1000
     text = f"{name}.{at_s}.".encode() + body
@@ -153,7 +153,7 @@ def is_loopback(host: str) -> bool:
 
 LEASE_MS: Final = MINUTE_MS
 AT_ONCE: Final = 128  # webhooks that one process sends at a time
-FAILING_AT_ONCE: Final = 32  # of these, the most of alerts whose last webhook failed
+FAILING_AT_ONCE: Final = 32  # the most of these from alerts whose last webhook failed
 OF_EACH_AT_ONCE: Final = 4  # webhooks of one alert in a batch; the next batch follows
 TAKEN_IN_AT_ONCE: Final = 250  # firings read on the event loop, in a few milliseconds
 PARTS_MAX: Final = 20  # the most parts of TAKEN_IN_AT_ONCE firings in one call
@@ -178,7 +178,10 @@ class DueWebhook(NamedTuple):
 
 
 class DeliveryBatch(NamedTuple):
-    """A batch of webhooks of one alert; *failures* of its batches have failed in a row."""
+    """A batch of webhooks of one alert.
+
+    failures   the number of batches of the alert that failed in a row; 0: the newest did not fail
+    """
 
     signal_id: SignalId
     user_id: UserId
@@ -254,9 +257,9 @@ class Deliveries:
         return dropped
 
     async def lease(self, sending: Collection[DeliveryBatch]) -> Sequence[DeliveryBatch]:
-        """Lease up to AT_ONCE webhooks, less those in *sending*, some of each due alert.
+        """Lease some webhooks of each due alert: up to AT_ONCE, less the webhooks in *sending*.
 
-        At most FAILING_AT_ONCE of these are of alerts whose last webhook failed.
+        At most FAILING_AT_ONCE of them are of alerts whose last webhook failed.
         """
         now = self.clock.now()
         room = AT_ONCE - _count(sending)
@@ -272,7 +275,7 @@ class Deliveries:
             more = rows.claim(now, until, DueWanted(left, 1, without, is_failing=True))
             return rows.time(now), [*found, *more]
 
-        signed_at, due = await self.queue.transact(claim)  # receivers refuse wrong times
+        signed_at, due = await self.queue.transact(claim)  # receivers check the time
         over: dict[FiringId, WebhookOutcome] = {}
         batches = await self.store.read(
             lambda rows: [self._batch(rows, each, signed_at, over) for each in due]
@@ -297,7 +300,7 @@ class Deliveries:
         return await self.queue.read(lambda queue: queue.length())
 
     async def sweep(self) -> None:
-        """Delete webhooks that are old, beyond *kept_max* of an alert, or of a deleted alert."""
+        """Delete old webhooks, those beyond *kept_max* of an alert, and those of deleted alerts."""
         before = UnixMs(self.clock.now() - KEEP_MS)
         numbers = await self.queue.read(lambda queue: queue.signals())
         deleted = await self.store.read(lambda rows: rows.firings.deleted(numbers))
@@ -334,7 +337,7 @@ class Deliveries:
     ) -> DeliveryBatch | None:
         """Return the batch of a due alert; None if the alert was deleted or has no webhook.
 
-        over   gets the outcomes of webhooks that must not be sent: their firing was deleted, or
+        over   receives the outcomes of webhooks that must not be sent: their firing was deleted, or
                their firing's own row has an outcome, because the owner took the account back or a
                process of an earlier version sent the webhook
         """

@@ -251,7 +251,7 @@ def write_email(  # noqa: PLR0913, PLR0917 - one argument for each fact
     bounds: EmailBounds,
     symbols: Symbols,
 ) -> bool:
-    """Write an e-mail about *firings*; if none is allowed, store the reason and return False."""
+    """Write an e-mail about *firings*; if it is not allowed, store the reason and return False."""
     mark = partial(rows.firings.mark_email, signal.signal_id, firings)
     kept = rows.users.get(signal.user_id)
     if kept is None or kept.user.verified_at is None:
@@ -271,9 +271,9 @@ def write_email(  # noqa: PLR0913, PLR0917 - one argument for each fact
 def _reached(
     rows: AccountRows, signal: Alert, email: EmailAddress, at: UnixMs, bounds: EmailBounds
 ) -> Reached | None:
-    """Return the limit that allows no further e-mail of *signal*; None if one is allowed.
+    """Return the limit that allows no further e-mail of *signal*; None if another is allowed.
 
-    The account's limit keeps one e-mail free for each alert that sent none in 24 hours, so that no
+    The account's limit reserves one e-mail for each alert that sent none in 24 hours, so that no
     alert uses up the e-mails of the others.
     """
     written = sorted(
@@ -299,7 +299,7 @@ def _is_of(draft: Draft, signal: Alert) -> bool:
 def _silent(rows: AccountRows, signal: Alert, written: Sequence[Draft]) -> int:
     """Return the number of the owner's other alerts that can still send a first e-mail.
 
-    These are active alerts with e-mails of which none is in *written*.
+    Such an alert is active, is sent by e-mail, and has no e-mail in *written*.
     """
     heard = {each.facts.get("signal") for each in written}
     return sum(

@@ -44,7 +44,7 @@ from mintscope.market.standings import Confidence
 LOOKS_AT_ONCE: Final = 250  # rules that are evaluated at once, in 2 ms
 LOADS_AT_ONCE: Final = 5  # mints that are loaded at once, in 1 ms
 FIRINGS_HOUR_MAX: Final = 30
-LISTED_FACTOR: Final = 10  # the most firings listed in an hour, in multiples of those sent
+LISTED_FACTOR: Final = 10  # the most firings listed in an hour, as a multiple of the hourly limit
 
 
 class _Watched(msgspec.Struct, gc=False):
@@ -88,7 +88,7 @@ class _OfMint:
 
     open     the alerts that are evaluated at each report
     closed   the alerts that are evaluated at the end of each minute, without the open candles
-    frames   the number of these alerts' fields of each `AskedFrame`
+    frames   how many fields of these alerts need each `AskedFrame`
     """
 
     open: dict[SignalId, _Watched] = field(default_factory=dict)
@@ -166,7 +166,7 @@ class Evaluation:
     """All active alerts, as of the last applied event.
 
     firings_hour_max  the most firings of an alert that are sent in an hour; further firings are
-                      only listed, and beyond LISTED_FACTOR times as many not even listed
+                      only listed, and firings beyond LISTED_FACTOR times this limit are not
     held_back         the number of firings beyond this limit; the caller resets it to 0
     looked_until      the position in the swap log up to which reports were already evaluated
     """
@@ -181,7 +181,7 @@ class Evaluation:
     _changed: dict[SignalId, _Watched] = field(default_factory=dict, init=False)
     _fired: list[NewFiring] = field(default_factory=list, init=False)
     _held: set[int] = field(default_factory=set, init=False)  # indexes in _fired
-    _counted: dict[SignalId, UnixMs] = field(default_factory=dict, init=False)  # last unlisted ones
+    _counted: dict[SignalId, UnixMs] = field(default_factory=dict, init=False)  # unlisted firings
     _dropped: list[Mint] = field(default_factory=list, init=False)
     _begun: list[Mint] = field(default_factory=list, init=False)
     _looks: int = field(default=0, init=False)  # rules evaluated since the last yield
@@ -298,7 +298,7 @@ class Evaluation:
         self.looked_until = event.seq
 
     def take(self, loaded: LoadedMint) -> bool:
-        """Take the loaded state of a mint; return False if it is older than the last event applied.
+        """Track a mint from *loaded*; return False if this is older than the last event applied.
 
         Run `look_at_begun` next.
         """
@@ -307,9 +307,9 @@ class Evaluation:
         return begun is not None
 
     def take_bases(self, bases: Sequence[LoadedMint], tip: LogTip) -> Iterator[None]:
-        """Start from the stored *bases*, before the reports to evaluate.
+        """Start from the stored *bases*, which are older than the reports to evaluate.
 
-        Bases of mints without an alert that has a state are dropped, and bases that are too new.
+        Drop bases that are too new, and bases of mints without an alert that has a state.
         """
         seen = {each.mint for each in self._watched.values() if each.state is not None}
         fit = [each for each in bases if each.mint in seen and each.seq <= self.looked_until]
@@ -322,9 +322,10 @@ class Evaluation:
             yield
 
     def can_go_on(self, tip: LogTip) -> bool:
-        """Return whether the evaluation can continue, because some alert has a state.
+        """Return whether the evaluation can continue where it ended.
 
-        It cannot if *tip*, the newest position of the log, is before the evaluated reports.
+        This is possible if some alert has a state, and if *tip*, the newest position of the log,
+        is not before the evaluated reports.
         """
         return len(self._new) < len(self._watched) and self.looked_until <= tip.seq
 
@@ -334,7 +335,7 @@ class Evaluation:
         self.looked_until = tip.seq
 
     def look_at_begun(self, now: UnixMs) -> Iterator[None]:
-        """Evaluate the mints that have begun since the last call."""
+        """Evaluate the mints that are newly tracked since the last call."""
         begun = self._begun
         self._begun = []
         for mint in begun:
@@ -354,7 +355,7 @@ class Evaluation:
     def outcome(self, since_seq: int, *, with_idle: bool) -> Outcome:
         """Return the results to store; they stay here until `written` is called.
 
-        with_idle   whether the bases of mints that did not trade are stored as of now, too
+        with_idle   whether to store that bases of mints that did not trade are valid as of now
         """
         return Outcome(
             since_seq=since_seq,
@@ -527,7 +528,10 @@ class Waiting(NamedTuple):
 
 
 class DueAlert(NamedTuple):
-    """An alert with due webhooks; *failures* of its batches have failed in a row."""
+    """An alert with due webhooks.
+
+    failures   the number of batches of the alert that failed in a row; 0: the newest did not fail
+    """
 
     signal_id: SignalId
     failures: int

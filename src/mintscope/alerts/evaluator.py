@@ -1,7 +1,7 @@
 """The evaluator of alerts: one process of the installation evaluates every report once.
 
-The evaluator works in rounds: each evaluates the events committed to the log since the last one.
-After a start or a change of the process it continues from the stored position.
+The evaluator works in rounds: each round evaluates the events committed to the log since the round
+before.  After a restart, or in another process, it continues from the stored position.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ from mintscope.kit.primitives import Mint
 from mintscope.market.follow.tailer import EVENTS_PER_READ, Wait
 from mintscope.market.log import LoadedMint, LogReader, LogTrimmed, Tracked
 
-WRITE_S: Final = 10.0  # the longest time between two writes of changed states
+WRITE_S: Final = 10.0  # the longest time in seconds between two writes of changed states
 LATE_S: Final = 60.0  # the check of alerts fails after this time without a round
 TIDY_S: Final = 2.0  # seconds between two searches for due e-mails
-RENEW_S: Final = 240.0  # between two bases of a mint; the log has 15 minutes or more
+RENEW_S: Final = 240.0  # between two bases of a mint; the log covers 15 minutes or more
 RENEWING_S: Final = 0.05  # the most time for renewals in a round: events wait meanwhile
 LOADING_S: Final = 0.5  # the most time for first loads in a round, enough for 25 tokens
 
@@ -119,7 +119,7 @@ class AlertEvaluator:
             self._seq = None
 
     async def _begin(self) -> None:
-        """Continue from the position that the last evaluating process has stored."""
+        """Continue from the position that the previous evaluating process stored."""
         self._seq = None
         evaluation, tip = self.evaluation, await self.reader.tip()
         evaluation.clear(0)
@@ -218,7 +218,7 @@ class AlertEvaluator:
         await asyncio.sleep(0)
 
     def _want(self, mints: Iterable[Mint]) -> None:
-        """Queue those of *mints* that must be loaded, the ones without an `AskedFrame` first."""
+        """Queue those of *mints* that must be loaded; mints without an `AskedFrame` come first."""
         lacking = [mint for mint in mints if self.evaluation.lacks(mint)]
         self._wanted = dict.fromkeys(sorted(lacking, key=self._has_asked_frames))
 

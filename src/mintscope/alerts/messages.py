@@ -66,7 +66,7 @@ def _groups() -> Mapping[str, Sequence[tuple[Field, str]]]:
 
 
 def _span_place(field: Field) -> int:
-    """Return the place of the timeframe of *field*, from the shortest on; -1 if it has none."""
+    """Return the index of the timeframe of *field*, 0 for the shortest; -1 if it has none."""
     places = [place for place, span in enumerate(SPANS) if span in field.split(".")]
     return places[0] if places else -1
 
@@ -119,7 +119,7 @@ class HourLimit(NamedTuple):
 
     most     the number of firings in the hour that were sent
     more     the number of firings in the hour that were not sent
-    listed   the number of firings of *more* that are listed
+    listed   the number of unsent firings in the hour that are listed
     until    the time when the hour ends and firings are sent again
     """
 
@@ -198,7 +198,7 @@ VERBS: Final = {
 class Present(NamedTuple):
     """The current numbers of a token.
 
-    values         the values of the report, without those that need a longer history
+    values         the values of the report, without the values that need a longer history
     price_age_ms   the age of the newest trade, in milliseconds; None: it is unknown
     is_tracked     whether the token is tracked; if not, it has no values
     """

@@ -77,9 +77,9 @@ def filled(form: FormData) -> dict[str, str]:
 
 
 def refilled(query: FormData, user_id: UserId) -> dict[str, str]:
-    """Return the values, by field, of a form whose sender had to sign in first, from *query*.
+    """Return the values in *query*, by field, of a form whose sender had to sign in first.
 
-    If the form was not sent by the user *user_id*, as in a shared link, only its token is returned.
+    If another user than *user_id* sent the form, as in a shared link, return only the token's mint.
     """
     names = REFILLED if query.line(OWNER) == str(user_id) else ("mint",)
     return {name: query.line(name) for name in names if query.texts(name)}
@@ -268,7 +268,7 @@ class AlertPages:
         """Create an alert, and show the secret of its webhook, if any.
 
         A form that is sent several times creates only one alert.  The buttons `find` and `choose`
-        create no alert: they fill in its token.
+        create no alert: they fill in the token in the form.
         """
         values = filled(request.form)
         if chosen := request.form.line("choose"):
@@ -466,7 +466,7 @@ class AlertPages:
         return Page("alerts/form.html", facts, errors=errors, values=values, status=status)
 
     async def _now_words(self, mint: Mint | None, looked_at: Iterable[str]) -> Mapping[Field, str]:
-        """Return the current numbers of a token as text by field, to be shown beside the level."""
+        """Return the current numbers of a token as text by field, to be shown next to the level."""
         present = await read_present(self._reports, mint, looked_at)
         if present is None:
             return {}
@@ -475,7 +475,7 @@ class AlertPages:
     async def _unread(self, request: PageRequest, asked: AlertRule) -> Sequence[Remark]:
         """Return the remarks on *asked* that the form does not confirm.
 
-        A form that was loaded from an earlier version cannot confirm remarks; it gets none.
+        A form of an earlier version cannot confirm remarks; for such a form, return none.
         """
         said = request.form.texts("read")
         if not said:
@@ -546,7 +546,7 @@ def _short(text: str) -> str:
 
 
 def _once() -> str:
-    """Return a random text for a form, by which a form that is sent twice creates one alert."""
+    """Return a random text for a form, so that sending the form twice creates one alert."""
     return token_hex(ONCE_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""The queue of webhooks in a database of its own, or in tables of its own."""
+"""The queue of webhooks, in a separate database or in separate tables."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
@@ -115,7 +115,7 @@ class SqlQueueRows:
         self._db = db
 
     def taken_until(self) -> FiringId | None:
-        """Return the last firing that was read for the queue; None if none was read."""
+        """Return the newest firing that was read for the queue; None if none was read."""
         found = self._db.execute(TAKEN).get
         return None if found is None else FiringId(found)
 
@@ -147,7 +147,7 @@ class SqlQueueRows:
         return [SignalId(number) for (number,) in self._db.execute(SIGNALS)]
 
     def take_in(self, until: FiringId, webhooks: Sequence[NewWebhook], now: UnixMs) -> None:
-        """Queue *webhooks* that are not queued yet; *until* is the last firing that was read."""
+        """Queue *webhooks* that are not queued yet; *until* is the newest firing that was read."""
         self._db.executemany(ADD, webhooks)
         waiting = {each.signal_id for each in webhooks if each.given_up_at is None}
         self._db.executemany(OPEN, [(number, self.time(now)) for number in sorted(waiting)])
@@ -156,7 +156,7 @@ class SqlQueueRows:
     def drop_oldest(
         self, numbers: Collection[SignalId], waiting_max: int, at: UnixMs, reason: str
     ) -> int:
-        """Give up waiting webhooks of each alert beyond *waiting_max*; return the number given up.
+        """Give up the webhooks of each alert that wait beyond *waiting_max*; return their number.
 
         Older webhooks are given up, except the oldest: it shows how long attempts have failed.
         """

@@ -39,7 +39,7 @@ NUMBERS_MAX: Final = 500  # the most alerts in one statement
 IS_WAITING: Final = "due_at IS NOT NULL AND delivered_at IS NULL AND given_up_at IS NULL"
 MANY: Final = Batch(
     "signal_firing",
-    {  # the fields of NewFiring in their order, then those of the deliveries
+    {  # the fields of NewFiring in their order, then the fields of the deliveries
         "signal": "bigint",
         "kind": "text",
         "seq": "bigint",
@@ -179,7 +179,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
     def for_email(self, signal_id: SignalId, limit: int) -> Gathered | None:
         """Return the firings of an alert that wait for an e-mail; None if there are none.
 
-        limit   the most firings to read, the newest
+        limit   the most firings to read; the newest firings are read
         """
         count, first = self._db.execute(GATHERED, (signal_id,)).get
         if not count:
@@ -331,7 +331,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
         return Crowd(signals, mints, bool(has_mint))
 
     def revisions(self, after: SignalId, limit: int) -> Mapping[SignalId, int]:
-        """Return the revisions of up to *limit* evaluated alerts after *after*, in order."""
+        """Return the revisions of up to *limit* evaluated alerts that follow *after*, in order."""
         found = self._db.execute(REVISIONS, (after, limit))
         return {SignalId(number): revision for number, revision in found}
 

@@ -21,7 +21,7 @@ from mintscope.kit.http_client import open_client, read_body
 TIMEOUT_S: Final = 10.0
 POLL_S: Final = 25  # seconds that Telegram waits for updates before it answers
 SEND_S: Final = 1.0  # seconds between two batches of messages
-REST_S: Final = 5.0  # seconds of rest after a failure, or while another process listens
+REST_S: Final = 5.0  # seconds to wait after a failure, or while another process listens
 AT_ONCE: Final = 20  # messages in a batch; Telegram accepts about 30 a second from a bot
 RETRY_AFTER_S_MAX: Final = 3_600
 REASON_LENGTH_MAX: Final = 120
@@ -30,7 +30,7 @@ LINKED: Final = (
     "Linked to the account {}. Its alerts with Telegram switched on are sent here."
     " Send /stop to end this."
 )
-GONE: Final = ("chat not found", "deactivated", "kicked")  # parts of Telegram's final reasons
+GONE: Final = ("chat not found", "deactivated", "kicked")  # parts of Telegram's final errors
 EXPIRED: Final = "This link is no longer good. Make another one under Settings > Telegram."
 STOPPED: Final = "This chat is no longer linked. Nothing more is sent here."
 HELP: Final = "To get alerts here, open Settings > Telegram on the site and follow its link."

@@ -58,7 +58,7 @@ class DueMessage(NamedTuple):
 class Sent(NamedTuple):
     """The outcome of a message.
 
-    reason         the reason why Telegram did not accept the message; None: it did
+    reason         the reason why Telegram did not accept the message; None: accepted
     is_blocked     whether the chat accepts no further messages of the bot
     retry_after_s  the pause that Telegram requests, in seconds; None: it requests none
     new_chat_id    the new number of the chat; None: it did not change
@@ -101,7 +101,7 @@ class TelegramChats:
         return await self.store.read(lambda rows: rows.chats.chat(user_id))
 
     async def address(self, session: Session) -> str:
-        """Return a link that opens the bot in Telegram, and sends it a code for *session*."""
+        """Return a link that opens the bot in Telegram, and sends the bot a code for *session*."""
         until_s = self.clock.now() // SECOND_MS + CODE_S
         bound = await self.store.read(lambda rows: _bound(rows, session, until_s))
         proof = self.secrets.telegram_proof(bound)
@@ -195,7 +195,7 @@ class TelegramMessages:
             if chat is None or not firings:
                 if rows.firings.for_telegram(signal.signal_id, 1):  # not all were read
                     due_at = UnixMs(now + SECOND_MS)
-            elif chat.chat_id in found:  # its next message waits, so that other chats get theirs
+            elif chat.chat_id in found:  # the next message of this chat waits
                 due_at = UnixMs(now + SECOND_MS)
             else:
                 due_at = UnixMs(now + LEASE_MS)
@@ -275,8 +275,8 @@ def _why_not(signal: Alert, chat: TelegramChat | None, firing: Firing, now: Unix
 def _bound(rows: AccountRows, session: Session, until_s: int) -> Sequence[int]:
     """Return the numbers from which the proof in a code is derived.
 
-    One of them is the number of the newest event of linking or unlinking, so earlier codes become
-    invalid.  Two are the user and the start of the session, because numbers of sessions can recur.
+    One is the number of the newest event of linking or unlinking, so earlier codes become invalid.
+    Two are the user and the start of the session, because numbers of sessions can recur.
     """
     user_id = session.user.user_id
     wanted = [EventFilter(f"user:{user_id}", action) for action in (LINKED, UNLINKED)]

@@ -6,7 +6,7 @@ before it has stored the outcome, the webhook is sent again, with the same `webh
 
 A user chooses the host name, and the owner of the name chooses its address.  Therefore the address
 is checked after the lookup, and the connection goes to the checked address: a second lookup could
-return another one.
+return another address.
 
 Limits of webhooks to one receiver, from all accounts together:
 
@@ -135,7 +135,7 @@ class NotAccepted(Exception):
 
 
 class NotNow(Exception):
-    """The limit of attempts to the receiver's address is reached, so nothing was sent."""
+    """The limit of attempts to reach the receiver's address is reached, so nothing was sent."""
 
     def __init__(self, retry_after_s: int) -> None:
         super().__init__(f"expected to wait {retry_after_s} s")
@@ -268,7 +268,7 @@ class Receivers:
         self._silent: OrderedDict[str, _Silence] = OrderedDict()
 
     async def admit(self, host: str, user_id: UserId) -> int | None:
-        """Count an attempt to reach *host*; return the seconds to wait; None if none."""
+        """Count an attempt to reach *host*; return the seconds to wait; None: no wait."""
         silence = self._silent.get(host)
         now_s = self._clock.monotonic_s()
         if silence is not None and silence.failures < SILENT_MAX:
@@ -283,7 +283,7 @@ class Receivers:
         return None
 
     async def admit_address(self, address: str) -> int | None:
-        """Count an attempt to reach *address*; return the seconds to wait; None if none."""
+        """Count an attempt to reach *address*; return the seconds to wait; None: no wait."""
         verdict = await self._addresses.take(address)
         return verdict.retry_after_s if isinstance(verdict, Denied) else None
 
@@ -362,7 +362,7 @@ class WebhookSender:
         await self._note([outcome for outcome in outcomes if isinstance(outcome, Ended)])
 
     async def _collect(self) -> None:
-        """Store the outcomes of ended batches, and make room for others."""
+        """Store the outcomes of ended batches, so that other batches can be sent."""
         ended = []
         for task in [task for task in self._sending if task.done()]:
             batch = self._sending.pop(task)
@@ -396,7 +396,7 @@ class WebhookSender:
                 )
 
     async def _keep(self) -> None:
-        """Every COUNT_S count waiting webhooks, and every SWEEP_S delete old ones."""
+        """Count waiting webhooks every COUNT_S, and delete old webhooks every SWEEP_S."""
         now_s = self.clock.monotonic_s()
         if self._counted_at_s is None or now_s - self._counted_at_s >= COUNT_S:
             waiting, oldest = await self.deliveries.length()

@@ -1,4 +1,4 @@
-"""Pages of a user's watchlists; for those of others they respond with 404."""
+"""Pages of a user's watchlists; for watchlists of other users they respond with 404."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -58,7 +58,7 @@ class Watchlists:
     async def delete(
         self, user_id: UserId, watchlist_id: WatchlistId
     ) -> Sequence[WatchlistLine] | None:
-        """Delete a watchlist; return the remaining ones, or None if the user did not have it."""
+        """Delete a watchlist; return the others, or None if the user had no such watchlist."""
         return await self.store.transact(lambda rows: _delete(rows, user_id, watchlist_id))
 
     async def add(

@@ -36,7 +36,7 @@ IPV6_IS_WIDE: Final = (
 
 
 class UnusableNetwork(ValueError):
-    """The text is not a list of networks; the message may be shown to the user."""
+    """The text is not a list of networks; the message is safe to show to the user."""
 
 
 def parse_networks(text: str) -> str:
@@ -73,7 +73,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
 def is_within(client: str, networks: str) -> bool:
     """Return whether *client* is in one of *networks*, a text from `parse_networks`.
 
-    client   an IPv4 address or an IPv6 /64; any other text is within ANYWHERE alone
+    client   an IPv4 address or an IPv6 /64; any other text is only within ANYWHERE
     """
     if networks == ANYWHERE:
         return True
@@ -112,11 +112,11 @@ class KeyStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyLine:
-    """The data of a key that may be shown, without the secret.
+    """The data of a key without its secret, so that it can be shown.
 
     hint          the last characters of the key, preceded by three dots
     expires_at    the time when the key expires; None: it does not expire
-    last_used_at  the last use, stored up to half a minute late; None: the key was never used
+    last_used_at  time of the last use, stored up to 30 s late; None: the key was never used
     replaced_by   the key that replaced this key in a rotation; None: the key was not rotated
     month_credits_max  the most credits that the key may spend in a calendar month; None: no cap
     networks      the networks from which the key is accepted, a text from `parse_networks`
@@ -202,7 +202,7 @@ class Holder:
 
 
 class KeyChanges(TypedDict, total=False):
-    """The columns of a key that may change."""
+    """The columns of a key that an update can change."""
 
     name: str
     scopes: frozenset[Scope]

@@ -49,7 +49,7 @@ class KeyGate:
     async def admit(self, request: Request) -> Holder:
         """Return the holder of the request's API key, if the rate limit allows the request.
 
-        Requests with a valid key are counted by key, others by the client's address.  Invalid keys
+        Requests with a valid key are counted by key, all others by client address.  Invalid keys
         are not counted separately, because callers can invent any number of them.
         Raises    RateLimited, BadRequest, MissingToken, InvalidToken, ServiceUnavailable
         """
@@ -67,7 +67,7 @@ class KeyGate:
         return holder
 
     async def authorize(self, request: Request, *, moves_credits: bool = False) -> Holder:
-        """Return the holder if the key has the operation's scope, within the limit of writes.
+        """Return the holder if the key has the operation's scope and the limit allows a write.
 
         moves_credits    whether the write moves credits: it then does not count towards the limit
         Raises InsufficientScope, and the errors of `admit`
@@ -81,7 +81,7 @@ class KeyGate:
         return holder
 
     async def change(self, request: Request) -> Holder:
-        """Return the holder of a key with any scopes, within the account's limit of writes.
+        """Return the holder of the key, whatever its scopes, if the account's limit allows a write.
 
         Raises the errors of `admit`.
         """

@@ -1,8 +1,8 @@
 """Creation, lookup by hash, rotation and revocation of API keys.
 
-A thief of a key gains nothing beyond that key: if a key rotates itself, the new key expires when
-the old key would have expired; only an administrator grants scopes to an agent's key; and the
-account's owner gets an e-mail.
+A thief of a key gets no rights beyond those of the key: if a key rotates itself, the new key
+expires when the old key would have expired; only an administrator grants scopes to an agent's key;
+and the account's owner gets an e-mail.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +49,7 @@ class TooManyKeys(Exception):
 class ApiKeys(AccountService):
     """The API keys of all users, found by their hashes.
 
-    If the session has ended meanwhile, every method with a session does nothing and raises
+    If the session has ended meanwhile, a method that takes a session does nothing and raises
     SessionEnded, so that a thief cannot create a key after the owner has reset the password.
     """
 
@@ -105,7 +105,10 @@ class ApiKeys(AccountService):
             raise
 
     async def addresses(self, key_id: KeyId) -> Sequence[KeyAddress]:
-        """Return the addresses that last used a key, newest first; they are up to 30 s late."""
+        """Return the addresses that last used a key, newest first.
+
+        A use is stored up to 30 s late.
+        """
         return await self.store.read(lambda rows: rows.key_addresses.of_key(key_id))
 
     async def of_user(self, user_id: UserId) -> Sequence[KeyLine]:
@@ -220,7 +223,7 @@ class ApiKeys(AccountService):
 
         The new key has the same name, scopes, cap and networks, and the same lifetime from now on.
         Return None if the user has no active key with that id, or if it was rotated before.
-        Raises    TooManyKeys, if the user may not have or create another key
+        Raises    TooManyKeys, if the user has too many active keys or created too many today
         """
         now = self.clock.now()
         user_id = session.user.user_id
@@ -293,7 +296,7 @@ def _replace(  # noqa: PLR0913 - one argument for each part
     ends_at: UnixMs,
     at: UnixMs,
 ) -> KeyLine | None:
-    """Store *new* as the replacement of a key that is active and was not replaced yet."""
+    """Store *new* as the replacement of a key that is active and was not yet replaced."""
     owner = expect_session(rows, session)
     old = _find_active(rows, owner.user_id, key_id, at)
     if old is None or old.replaced_by is not None:
@@ -343,8 +346,8 @@ def tell_of_key(  # noqa: PLR0913 - one argument for each part
     The e-mail does not contain the key's name: the address may be a stranger's if it is unverified,
     and strangers must get no texts of users.
 
-    action   "created" or "rotated", as the audit log has it
-    since    the beginning of the session that created the key: the undo link goes back to it
+    action   "created" or "rotated": the name of the action in the audit log
+    since    when the session began that created the key: the undo link undoes changes after it
     by       the actor in the audit log; None: the owner
     """
     actor = user_actor(owner.user_id) if by is None else by
@@ -375,7 +378,7 @@ class RotatedKey:
 
 @dataclass(frozen=True, slots=True)
 class OwnKeys:
-    """The operations on an API key that the holder of the key may do."""
+    """The operations that the holder of an API key may do on this key."""
 
     keys: ApiKeys
 
@@ -384,8 +387,8 @@ class OwnKeys:
     ) -> RotatedKey | KeyDenied:
         """Replace *bearer*, the key of *holder*; the old key ends after *overlap_ms*.
 
-        A repetition with the same *redelivery_key* returns the same new key, as long as the old key
-        is valid.
+        A repetition with the same *redelivery_key* returns the same new key, while the old key is
+        valid.
         Raises    TooManyKeys, ServiceUnavailable
         """
         keys = self.keys
@@ -434,7 +437,7 @@ class OwnKeys:
 def _rotate(  # noqa: PLR0913 - one argument for each part
     rows: AccountRows, key_id: KeyId, new: NewKey, *, nonce: bytes, ends_at: UnixMs, at: UnixMs
 ) -> tuple[KeyLine, KeyLine] | KeyDenied:
-    """Replace the key *key_id* with *new*, or find its earlier replacement by *new*.
+    """Replace the key *key_id* with *new*, unless *new* has already replaced this key.
 
     Return the new key and the old key.
     """

@@ -82,7 +82,7 @@ def blank(preset: str = "") -> dict[str, str]:
 
 
 def accesses(scopes: frozenset[Scope]) -> dict[str, str]:
-    """Return the access to each area, none, read or write, that *scopes* allow."""
+    """Return the access that *scopes* give to each area: none, read or write."""
     return {
         area.name: ACCESS[sum(scope.area == area.name for scope in with_reads(scopes))]
         for area in AREAS
@@ -196,7 +196,7 @@ def abilities(scopes: frozenset[Scope]) -> tuple[list[str], list[str]]:
 
 
 def badge(key: KeyLine, now: UnixMs) -> Badge:
-    """Return the label for the state of *key* at *now*."""
+    """Return the label that shows the state of *key* at *now*."""
     match key.status(now):
         case KeyStatus.REVOKED:
             return Badge("Revoked", "plain")
@@ -227,7 +227,7 @@ OVERLAP: Final = "24h"
 
 
 class KeyPages:
-    """The pages of a person's keys; for the keys of others they respond with 404."""
+    """The pages of a person's keys; they respond with 404 to others."""
 
     def __init__(self, keys: ApiKeys, credits_: AccountCredits, *, origin: str) -> None:
         self._keys = keys
@@ -288,7 +288,7 @@ class KeyPages:
     async def create(self, request: PageRequest) -> PageResponse:
         """Create the key, and show it in this response only.
 
-        The settings of the key are in the query of the URL, like those of the review.
+        The settings of the key are in the query of the URL, as on the review page.
         """
         values = filled(request.query_params)
         try:
@@ -312,7 +312,7 @@ class KeyPages:
         return self._shown_once(issued, request.now)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the public facts of a key."""
+        """Show the data of a key, without its secret."""
         keys = await self._own(request)
         key = _chosen(keys, request)
         can, cannot = abilities(key.scopes)
@@ -446,7 +446,7 @@ def _chosen(keys: Sequence[KeyLine], request: PageRequest) -> KeyLine:
 
 
 def _newest(keys: Sequence[KeyLine]) -> int:
-    """Return the id of the newest key; a form that is sent twice has an older id."""
+    """Return the newest key's id, or 0; a form that is sent a second time has an older id."""
     return max((key.key_id for key in keys), default=0)
 
 

@@ -33,8 +33,8 @@ class Area(NamedTuple):
 
     name    the part of the scopes before the colon
     title   the area's name on pages
-    read    what a key with the read scope may do, as a sentence on pages; write   the same for the
-            write scope
+    read    what a key with the read scope may do, as a sentence on pages
+    write   what a key with the write scope may do, as a sentence on pages
     """
 
     name: str

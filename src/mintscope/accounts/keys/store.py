@@ -71,7 +71,10 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         self._update(key_id, changes)
 
     def find(self, key_hash: CredentialHash) -> Holder | None:
-        """Return the holder of a key, valid or not, by the key's hash; None if the user is gone."""
+        """Return the holder of a key, valid or not, by the key's hash.
+
+        Return None if there is no such key, or its user was removed.
+        """
         row = self._db.execute(FIND, (key_hash,)).fetchone()
         return None if row is None else HOLDER.read(row)
 
@@ -102,7 +105,7 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         return int(self._db.execute(COUNT_ACTIVE, (user_id, now)).get)
 
     def count_made(self, user_id: UserId, since: UnixMs) -> int:
-        """Return the number of keys the user got after *since*, except those of applications."""
+        """Return how many keys of the user were created after *since*, except by exchanges."""
         return int(self._db.execute(COUNT_MADE, (user_id, since)).get)
 
     def revoke_active(self, user_id: UserId, at: UnixMs) -> int:

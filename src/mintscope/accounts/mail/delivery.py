@@ -62,7 +62,7 @@ class MailServer:
     sender      the address that e-mails are sent from
     name        display name of the sender
     timeout_s   the most seconds for an e-mail, from connecting to its acceptance
-    context     the trusted certificates; None: those that the machine trusts
+    context     the trusted certificates; None: the certificates that the machine trusts
     """
 
     host: str
@@ -84,7 +84,7 @@ class SmtpTransport:
         self._clock = clock
 
     async def send(self, email: Email) -> None:
-        """Send *email*.  Raises EmailRefused, or Unsent if a later attempt may succeed."""
+        """Send *email*.  Raises EmailRefused, or Unsent if a later attempt can succeed."""
         server = self._server
         now = self._clock.now()
         try:
@@ -200,7 +200,7 @@ class Transport(Protocol):
     """A way to send e-mails."""
 
     async def send(self, email: Email) -> None:
-        """Send *email*.  Raises EmailRefused, or Unsent if a later attempt may succeed."""
+        """Send *email*.  Raises EmailRefused, or Unsent if a later attempt can succeed."""
 
 
 class PageTransport:

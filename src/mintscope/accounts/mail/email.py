@@ -24,7 +24,7 @@ ADMITTED: Final = (
 OF_SITE: Final = Limit(name="e-mails of a site", count=20, window_s=HOUR_S)
 UNVERIFIED_MAX: Final = 5  # e-mails of one kind in a day to an unverified address
 RESETS_MAX: Final = 20  # reset e-mails in a day to an address that has a valid link
-GOOD_MS: Final = Purpose.RESET_PASSWORD.lifetime_ms // 2  # such a link is valid for this long
+GOOD_MS: Final = Purpose.RESET_PASSWORD.lifetime_ms // 2  # least remaining time of that link
 
 
 class EmailKind(StrEnum):
@@ -56,7 +56,7 @@ class EmailKind(StrEnum):
 class Draft:
     """A stored e-mail; its link and code are derived from *proof* when the e-mail is sent.
 
-    facts   the values for the template of *kind*.  None is a text of an applicant; texts of a user
+    facts   the values for the template of *kind*.  No value is an applicant's text; texts of a user
             (the name and message of an alert) are sent only to a verified address of that user.  By
             kind: application approved: `scopes`; application rejected: `reason`, an administrator's
             text; new key: `hint`, `scopes`; wider networks of a key: `hint`; claim: `username`;
@@ -100,7 +100,7 @@ class Email:
 
 
 class EmailChanges(TypedDict, total=False):
-    """The columns of an e-mail that may change."""
+    """The columns of an e-mail that an update can change."""
 
     due_at: UnixMs
     attempts: int
@@ -129,7 +129,7 @@ class WrittenEmails(Protocol):
 
 
 class EmailLimit:
-    """Limits e-mails for a key to one in five minutes, three in an hour and five in a day.
+    """Limits the e-mails under one key to one in five minutes, three in an hour and five in a day.
 
     Because strangers can ask for e-mails to any address, visitors from one site (`site_key`) cannot
     ask for more than 20 in an hour, to all addresses together.
@@ -140,14 +140,14 @@ class EmailLimit:
         self._of_site = limits.limiter(OF_SITE)
 
     async def take(self, key: LimitKey, site: LimitKey | None = None) -> bool:
-        """Count an e-mail for *key*; return False, without counting, if a limit is reached.
+        """Count an e-mail under *key*; return False, without counting, if a limit is reached.
 
         site    the site of the visitor who asks for the e-mail; None: a signed-in user asks for it
         """
         return await take_all(self._counted(key, site)) is None
 
     async def give_back(self, key: LimitKey, site: LimitKey | None = None) -> None:
-        """Undo the count of an e-mail for *key* that was not written."""
+        """Undo the count of an e-mail under *key* that was not written."""
         for window, counted in self._counted(key, site):
             await window.give_back(counted)
 
@@ -165,7 +165,7 @@ def tell_owner(
 
 
 def may_write(emails: WrittenEmails, owner: User, kind: EmailKind, at: UnixMs) -> bool:
-    """Return whether another e-mail of *kind* to *owner* may be written.
+    """Return whether the limit allows another e-mail of *kind* to *owner*.
 
     An unverified address gets at most UNVERIFIED_MAX in a day: it may be another person's.
     """
@@ -175,7 +175,7 @@ def may_write(emails: WrittenEmails, owner: User, kind: EmailKind, at: UnixMs) -
 
 
 def may_write_reset(emails: WrittenEmails, recipient: EmailAddress, at: UnixMs) -> bool:
-    """Return whether a link to set a new password may be written to *recipient*.
+    """Return whether the limit allows another link for a new password to *recipient*.
 
     The limit applies only while an earlier link is valid, so that strangers cannot lock out the
     owner.

@@ -29,7 +29,7 @@ class Outbox:
         self._store = store
 
     async def lease(self, now: UnixMs, *, limit: int) -> Sequence[Draft]:
-        """Lease due e-mails for a minute, oldest first; give up those whose link has expired."""
+        """Lease due e-mails for a minute, oldest first; give up e-mails whose link has expired."""
         if not await self._store.read(lambda rows: rows.outbox.due(now, 1)):
             return []  # without the write lock, because this is called twice a second
         return await self._store.claim(lambda rows: _lease(rows, now, limit))
@@ -48,7 +48,10 @@ class Outbox:
     async def failed(
         self, email_id: EmailId, now: UnixMs, *, reason: str, retry_at: UnixMs | None
     ) -> None:
-        """Record why an e-mail was not sent, and the time of the next attempt; None: give it up."""
+        """Record why an e-mail was not sent, and when the next attempt is due.
+
+        retry_at   the time of the next attempt; None: give up the e-mail
+        """
 
         def note(rows: AccountRows) -> None:
             draft = rows.emails.get(email_id)
@@ -63,7 +66,7 @@ class Outbox:
         await self._store.transact(note)
 
     async def give_up(self, now: UnixMs, *, written_before: UnixMs, reason: str) -> int:
-        """Give up waiting e-mails written at *written_before* or earlier; return their number.
+        """Give up unsent e-mails written at *written_before* or earlier; return their number.
 
         One call gives up at most GIVE_UP_MAX e-mails.
         """

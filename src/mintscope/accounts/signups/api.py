@@ -239,10 +239,10 @@ class ScopesAsked(Wire, kw_only=True):
 
 
 class ExchangeLimit:
-    """Counts attempts with the correct secret by e-mail address, others by address and client.
+    """Counts attempts with the correct secret by e-mail address, all others by address and client.
 
-    A client without the secret cannot use up the attempts of its owner.  The two counters are
-    separate, so strangers cannot displace the counts of owners from memory either.
+    A client without the secret cannot use up the attempts of the owner of the address.  The two
+    counters are separate, so strangers cannot displace the counts of owners from memory either.
     """
 
     def __init__(self, limit: Limit, limits: Limits) -> None:
@@ -253,7 +253,7 @@ class ExchangeLimit:
     async def pass_through(
         self, request: Request, email: EmailAddress, *, address: str, is_right: bool
     ) -> None:
-        """Count *request*.  Raises RateLimited; its wait is always the whole window."""
+        """Count *request*.  Raises RateLimited, always with a wait of the whole window."""
         try:
             if is_right:
                 await self._right.pass_through(request, email)
@@ -412,8 +412,8 @@ class AccountRoutes:
         returned again for ten minutes.
         """
         # The secret is checked first, in the same time for every address; then the limit counts;
-        # then the outcome is returned.  Neither the time nor a refusal shows a stranger who has
-        # applied.
+        # then the outcome is returned.  Neither the time nor a refusal tells a stranger whether an
+        # address has an application.
         await self.everything.pass_through(request)
         email, secret = await _credentials(request)
         key = _redelivery_key(request)

@@ -152,7 +152,7 @@ class NewApplication:
 
 
 class ApplicationChanges(TypedDict, total=False):
-    """The columns of an application that may change."""
+    """The columns of an application that an update can change."""
 
     state: ApplicationState
     confirmed_at: UnixMs
@@ -172,7 +172,7 @@ class ApplicationChanges(TypedDict, total=False):
 def is_sent_again(
     first: CredentialHash | None, again: CredentialHash | None, *, after_ms: int
 ) -> bool:
-    """Return whether both hashes are of one redelivery key, and the second was sent in time.
+    """Return whether both hashes are equal, and *after_ms* is less than REDELIVERY_MS.
 
     after_ms   milliseconds between the two requests
     """
@@ -309,5 +309,5 @@ class FieldReader:
 
 
 def _is_control(sign: str) -> bool:
-    """Return whether *sign* is forbidden in a multi-line text: a control or a lone surrogate."""
+    """Return whether *sign* is forbidden in a multi-line text: a control or surrogate character."""
     return sign not in "\n\t" and unicodedata.category(sign) in {"Cc", "Cs"}

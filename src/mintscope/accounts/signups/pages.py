@@ -63,7 +63,7 @@ class ReviewPages:
             yield post(f"{one}/{what}", partial(self._end, what), Access.FRESH)
 
     async def queue(self, request: PageRequest) -> PageResponse:
-        """Show applications: pending ones, oldest first, those in another state, or all of them."""
+        """Show pending applications, oldest first, or applications in another state, or all."""
         shown = request.query_params.line("state") or str(ApplicationState.AWAITING_APPROVAL)
         if shown not in {EVERY, *ApplicationState}:
             raise NotFound
@@ -120,7 +120,7 @@ class ReviewPages:
         except InvalidForm as invalid:
             return await self._page(application, request, errors=invalid.errors)
         except NotPossible as error:
-            # Another administrator has decided before: the page shows the current state.
+            # Another administrator has already decided: the page shows the current state.
             now = await self._application(request)
             return await self._page(now, request, errors={"": sentence(error)})
         queue = f"{QUEUE}?decided={application.signup_id}"

@@ -45,7 +45,7 @@ MINT: Final = "mint:"
 REQUESTS_READ_MAX: Final = 100
 HISTORY_MAX: Final = 20
 EVENTS_READ_MAX: Final = 100  # events of each action that an undo reads
-FORMER: Final = 2  # an undo needs two decisions: the undone one and the one before
+FORMER: Final = 2  # an undo needs the undone decision and the decision before it
 NO_SCOPES: Final[frozenset[Scope]] = frozenset()
 
 REOPENED: Final = "reopened"
@@ -109,7 +109,7 @@ class Reviews:
         limit: int,
         text: str = "",
     ) -> Sequence[Application]:
-        """Return up to *limit* applications after *after*.
+        """Return up to *limit* applications that follow the application *after*.
 
         state  only applications in this state, oldest first; None: all, newest first
         text   only applications with this text in the address, a name or the motivation
@@ -148,7 +148,7 @@ class Reviews:
     async def reject(
         self, signup_id: SignupId, *, note: str, actor: Reviewer, reason: str = ""
     ) -> Application:
-        """Reject an undecided application; write only to a confirmed address.  Raises NotPossible.
+        """Reject an undecided application; e-mail only a confirmed address.  Raises NotPossible.
 
         reason   the text for the applicant; *note* is for administrators alone
         """
@@ -253,7 +253,10 @@ class Reviews:
         return await self.store.read(lambda rows: names_of(rows, subjects))
 
     async def subject_of(self, email: EmailAddress) -> str | None:
-        """Return the audit-log name of the person with *email*, or else of its application."""
+        """Return the audit-log name of the person with *email*.
+
+        If there is no such person, return the name of the application with *email*, if any.
+        """
         return await self.store.read(lambda rows: named_by(rows, email))
 
     async def ask_for_token(self, mint: Mint, user_id: UserId, *, is_tracked: bool) -> None:
@@ -284,7 +287,7 @@ class Reviews:
         return await self.store.read(work)
 
     async def record(self, action: str, subject: str, *, actor: Reviewer, **detail: str) -> None:
-        """Log an action that is not a review and was done elsewhere.  Raises SessionEnded."""
+        """Log an administrator's action that other code carried out.  Raises SessionEnded."""
         now = self.clock.now()
 
         def work(rows: AccountRows) -> None:

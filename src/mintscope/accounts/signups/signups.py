@@ -105,7 +105,7 @@ class Signups(AccountService):
         return await self._use_link(text, _confirm_by_link)
 
     async def disown(self, text: str) -> bool:
-        """Delete an application for the owner of its address, who did not make the application.
+        """Delete an application that the owner of its address did not make.
 
         Return False if the link is invalid or the application was decided.
         """
@@ -135,7 +135,7 @@ class Signups(AccountService):
 def forget(
     rows: AccountRows, signup_id: SignupId, action: str, actor: Actor, at: UnixMs, **detail: str
 ) -> None:
-    """Delete an application and its proofs; waiting e-mails with these proofs are given up."""
+    """Delete an application and its proofs; give up unsent e-mails with these proofs."""
     purpose = Purpose.CONFIRM_APPLICATION
     for draft in rows.emails.waiting_with(purpose, signup_id):
         rows.emails.update(draft.email_id, given_up_at=at, reason=DELETED)
@@ -246,7 +246,7 @@ class IssuedKey:
 class Offer:
     """The key to be issued for an application.
 
-    key_nonce  the key is derived from it and the application secret
+    key_nonce  the key is derived from this nonce and the application secret
     redeem     the hash of the redelivery key of the exchange; None: the exchange has none
     username   the user name of the agent account, if an account must be created
     """
@@ -268,8 +268,8 @@ class Exchanges(AccountService):
         """Issue the one key of *application*, and write to its e-mail address.
 
         One transaction does this, and expects the state `approved`: of many requests at once, in
-        any number of processes, one gets the key, and the others KeyAlreadyExists.  A request with
-        the *redelivery_key* of an exchange in the last ten minutes gets the same key again.
+        any number of processes, one gets the key, and the others get KeyAlreadyExists.  A request
+        with the *redelivery_key* of an exchange in the last ten minutes gets the same key again.
 
         If an earlier key was issued, the new key belongs to the same account.  Otherwise it belongs
         to the person who has verified the address, if the applicant has confirmed the address, too.
@@ -306,7 +306,7 @@ def _expect_offerable(application: Application, *, is_repeated: bool) -> None:
 
 
 def _issue(rows: AccountRows, offer: Offer) -> tuple[KeyLine, str, bytes]:
-    """Issue the application's key, or find it; return key, user name and nonce of the key."""
+    """Issue the application's key, or find the issued key; return it, its user name and nonce."""
     kept = rows.applications.get(offer.signup_id)
     if kept is None:
         raise errors.InvalidCredentials
@@ -354,10 +354,10 @@ def _hand_out(rows: AccountRows, kept: KeptApplication, offer: Offer) -> tuple[K
 
 
 def _find_owner(rows: AccountRows, application: Application) -> UserId | None:
-    """Return the person with the application's address, if person and applicant have verified it.
+    """Return the person with the application's address, if person and applicant both verified it.
 
     If one of the two were enough, a stranger who applies with an address would get a key for the
-    account of the address's owner, or a stranger who signs up with it would get the agent's key.
+    account of its owner, or a stranger who signs up with an address would get an agent's key.
     """
     person = find_person(rows.users, application.form.email)
     if person is None or None in {person.user.verified_at, application.confirmed_at}:

@@ -37,7 +37,7 @@ HOLDS: Final = (
     )
     + ")"
 )
-# An issued key that requests scopes is listed with the applications that await approval.
+# An application whose key requests scopes is listed with applications that await approval.
 WAITS: Final = "(state = ? OR asked_at IS NOT NULL)"
 # An application that once had a key keeps its account, and cannot become undecided again.
 REOPEN: Final = """
@@ -93,7 +93,7 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     def page(
         self, state: ApplicationState | None, after: SignupId | None, limit: int, text: str = ""
     ) -> Sequence[Application]:
-        """Return up to *limit* applications after *after*.
+        """Return up to *limit* applications that follow the application *after*.
 
         state  only applications in this state, oldest first; None: all, newest first
         text   only applications with this text in address, names or motivation; case is ignored
@@ -116,7 +116,7 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     def counts(self) -> Mapping[ApplicationState, int]:
         """Return the number of applications by state; states without applications are omitted.
 
-        An application whose key requests scopes counts as awaiting approval, like in `page`.
+        An application whose key requests scopes counts as awaiting approval, as in `page`.
         """
         counts: Counter[ApplicationState] = Counter()
         for state, asks, count in self._db.execute(COUNTS):
@@ -125,6 +125,6 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
 
 
 def _pattern(text: str) -> str:
-    """Return the LIKE pattern of texts that contain *text*, in lower case."""
+    """Return the LIKE pattern of lower-case texts that contain *text* in lower case."""
     plain = "".join(f"!{sign}" if sign in "!%_" else sign for sign in text.lower())
     return f"%{plain}%"

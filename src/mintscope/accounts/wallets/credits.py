@@ -70,7 +70,7 @@ class Withdrawn:
 class CreditSummary:
     """The credits of a user, the active keys, and the credits that each key has spent in *month*.
 
-    spend_level   the credits spent in a day at which an e-mail is sent; None: no e-mail
+    spend_level   how many credits spent in a day cause an e-mail; None: no e-mail
     """
 
     balance: int
@@ -82,7 +82,7 @@ class CreditSummary:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The newest USAGE_LINES_MAX lines of the use of an account, and the keys in these lines.
+    """The use of an account: its newest USAGE_LINES_MAX lines, and the keys in these lines.
 
     lines   the use by day, key and endpoint
     keys    the newest USAGE_KEYS_MAX of the keys, by their id
@@ -133,7 +133,7 @@ class AccountCredits(AccountService):
         return await self.store.read(lambda rows: _usage(rows, user_id, since))
 
     async def set_spend_level(self, user_id: UserId, level: int | None) -> None:
-        """Set the credits spent in a day at which the user gets an e-mail; None: no e-mail."""
+        """Set how many credits spent in a day cause an e-mail to the user; None: no e-mail."""
         now = self.clock.now()
 
         def set_level(rows: AccountRows) -> None:
@@ -252,7 +252,7 @@ def _usage(rows: AccountRows, user_id: UserId, since: int) -> Usage:
 
 
 def notify_of_spending(rows: AccountRows, now: UnixMs) -> bool:
-    """E-mail the users whose accounts have spent the level of their spend alert in a day.
+    """E-mail each user whose account has reached the level of its spend alert in a day.
 
     Return whether more spend alerts may be due.
     """
@@ -420,8 +420,8 @@ class Wallets(AccountService):
     ) -> Sequence[LinkedWallet] | LinkDenied:
         """Link a wallet like `link`, in a session of the user.  Raises SessionEnded.
 
-        The undo link in the e-mail about this undoes all changes since the beginning of the
-        session.
+        The undo link in the e-mail about the new wallet undoes all changes since the beginning of
+        the session.
         """
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)

@@ -30,7 +30,7 @@ INSERT INTO credit_account (token_hash, hint, note, issued_at, root)
 SELECT ?1, ?2, '', ?3, coalesce(root, id) FROM credit_account WHERE id = ?4
 RETURNING id
 """
-# A subquery reads each key, because PostgreSQL would begin a join with the keys of all users.
+# Subqueries read each key: for a join, PostgreSQL would begin with the keys of all users.
 SPENT: Final = """
 WITH spent AS MATERIALIZED (
     SELECT id, (SELECT CAST(sum((SELECT credits FROM key_month
@@ -44,7 +44,7 @@ UNDER_WAY: Final = """
 SELECT EXISTS (SELECT 1 FROM payment AS p JOIN credit_account AS a ON a.id = p.account
                 WHERE p.state = 'pending' AND a.owner = ?)
 """
-# The rows are locked in the order of id, like by debits, to avoid deadlocks.
+# The rows are locked in the order of id, as debits lock them, to avoid deadlocks.
 HOLD: Final = """
 SELECT id, balance FROM credit_account WHERE id IN (?, ?) ORDER BY id /* FOR UPDATE */
 """
@@ -66,7 +66,7 @@ SET_SPEND_LEVEL: Final = """
 INSERT INTO spend_alert ("user", credits, told_day) VALUES (?, ?, ?)
     ON CONFLICT ("user") DO UPDATE SET credits = excluded.credits, is_due = 1
 """
-# The commit that adds up spends marks the spend alerts to compare, so only these must be read.
+# The transaction that adds up spends marks the spend alerts to compare; only these are read.
 NOTE_SPENT: Final = """
 UPDATE spend_alert SET is_due = 1
  WHERE "user" IN (
@@ -74,7 +74,8 @@ UPDATE spend_alert SET is_due = 1
          FROM (SELECT DISTINCT account FROM credit_entry
                 WHERE id > ? AND id <= ? AND kind = 'spend') AS spent)
 """
-# The rows stay locked while the sums are read; a later commit that adds spends marks them again.
+# The rows stay locked while the sums are read; a later transaction that adds spends marks them
+# again.
 TAKE_DUE: Final = """
 UPDATE spend_alert SET is_due = 0
  WHERE "user" IN (SELECT "user" FROM spend_alert WHERE is_due = 1 ORDER BY "user" LIMIT ?)
@@ -112,7 +113,7 @@ class SqlCreditRows:
     def open_token(
         self, token_hash: CredentialHash, hint: str, root: CreditAccount, at: UnixMs
     ) -> CreditAccount:
-        """Create the account of a credit token; its requests count for the root of *root*."""
+        """Create the account of a credit token; its root is that of *root*, or *root* itself."""
         return CreditAccount(self._db.execute(OPEN_ROOTED, (token_hash, hint, at, root)).get)
 
     def balance(self, account: CreditAccount) -> int:
@@ -120,7 +121,10 @@ class SqlCreditRows:
         return int(self._db.execute(statements.BALANCE, (account,)).get)
 
     def spent(self, user_id: UserId, month: Month) -> Mapping[KeyId, int]:
-        """Return the credits spent in *month* by each key of the user, including its rotations."""
+        """Return the credits spent in *month* by each key of the user.
+
+        The spending of a key includes that of all keys that are connected with it by rotations.
+        """
         asked = {"user": user_id, "month": month}
         return {KeyId(key): spent for key, spent in self._db.execute(SPENT, asked)}
 
@@ -129,7 +133,7 @@ class SqlCreditRows:
         return bool(self._db.execute(UNDER_WAY, (user_id,)).get)
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
-        """Add up at most *entries_max* journal entries older than *before*, for each kind of sum.
+        """Add up at most *entries_max* journal entries older than *before* for each kind of sum.
 
         Spends are added up by account and day, other entries by account, and spends of users also
         by day, key and endpoint.  Return whether more entries may be left.
@@ -156,7 +160,7 @@ class SqlCreditRows:
         if account is None:
             return []
         seen = None
-        # The mark up to which entries are added up may move while the lines are read.
+        # Read again if the mark, up to which entries are added up, moved meanwhile.
         while (mark := int(self._db.execute(statements.USAGE_MARK).get)) != seen:
             seen = mark
             found = list(self._db.execute(statements.USAGE, (account, since, limit, mark)))
@@ -170,12 +174,12 @@ class SqlCreditRows:
         return delete_part(self._db, statements.OLD_USAGE, statements.FORGET_USAGE, before, limit)
 
     def spend_level(self, user_id: UserId) -> int | None:
-        """Return the credits spent in a day at which an e-mail is sent; None: no e-mail."""
+        """Return how many credits spent in a day cause an e-mail; None: no e-mail."""
         row = self._db.execute(SPEND_LEVEL, (user_id,)).fetchone()
         return None if row is None else int(row[0])
 
     def set_spend_level(self, user_id: UserId, level: int | None, told_day: int) -> None:
-        """Set the credits spent in a day at which the user is notified; None: never.
+        """Set how many credits spent in a day cause an e-mail to the user; None: no e-mail.
 
         told_day   only later days are reported; ignored if the user already has a level
         """
@@ -192,7 +196,7 @@ class SqlCreditRows:
 
         since   the first day to compare
         """
-        # This lock is taken first, like by `fold_days`, so that there is no deadlock.
+        # This lock is taken first, as in `fold_days`, so that there is no deadlock.
         self._db.execute(statements.FOLD_FROM)
         due = sorted(tuple(row) for row in self._db.execute(TAKE_DUE, (limit,)))
         found = [
@@ -235,7 +239,10 @@ class SqlMoveRows:
         return next(int(balance) for account, balance in held if account == off)
 
     def move(self, move: CreditMove) -> None:
-        """Move the credits; if none are left, also move the purchases, except in a withdrawal."""
+        """Move the credits.
+
+        If none are left in the account *off*, its purchases are moved too, except in a withdrawal.
+        """
         off = self._db.execute(ENTER, (move.off, "rotate", -move.credit_count, move.at)).get
         onto = self._db.execute(ENTER, (move.onto, "rotate", move.credit_count, move.at)).get
         self._db.execute(NOTE_MOVE, (move.user_id, move.kind, move.key_hash, off, onto))

@@ -34,8 +34,8 @@ class WalletPayment:
     paid          the amount that arrived, in atoms; 0 before it has arrived
     credit_count  the credits that the payment bought; 0: it paid for a single request
     state         pending, issued, failed or frozen
-    reason        why the payment failed or is frozen; None: it did not and is not
-    settled_at    the last change of the state; None: the payment is pending
+    reason        why the payment failed or is frozen; None: neither
+    settled_at    time of the last change of the state; None: the payment is pending
     asset         the mint of the paid token; None: the payment began before several tokens were
                   accepted
     """
@@ -54,7 +54,7 @@ class WalletPayment:
 
 
 def link_text(origin: str, user_id: UserId, username: str, wallet: Wallet) -> str:
-    """Return the text that a wallet must sign to be linked, without the service's own proof."""
+    """Return the text that a wallet must sign to be linked, without the service's proof."""
     return (
         f"{origin} wants you to sign in with your wallet to link it to an account, which can then"
         " read what the wallet has paid here. This costs nothing.\n"
@@ -75,7 +75,7 @@ class CreditMove:
     """A move of *credit_count* credits from *off* to *onto*.
 
     user_id    the user who requested the move, or who claimed the agent
-    key_hash   the hash of the request's Idempotency-Key; None: it had none
+    key_hash   the hash of the request's Idempotency-Key; None: the request had none
     """
 
     user_id: UserId

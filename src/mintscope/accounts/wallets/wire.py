@@ -91,7 +91,7 @@ class KeyLimits(Wire, forbid_unknown_fields=True):
                 max_length=NETWORKS_MAX,
                 description="Addresses, or networks in CIDR notation, from which the key is"
                 " accepted; each lies in one of its networks.",
-                # No example, because a reader who copies it would lock the key out.
+                # There is no example, because a reader who copied it would lock the key out.
                 extra_json_schema={ONE_AT_LEAST: True, ON_REQUEST: True},
             ),
         ]
