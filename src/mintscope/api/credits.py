@@ -1,8 +1,9 @@
 """Endpoints that sell and rotate credits.
 
-The holder of a credit token can move all of its credits; a wallet can move those it bought.
+The holder of a credit token can move all of its credits; a wallet can move the credits
+that it bought.
 
-A client that lost the answer repeats the request: with the old token and the same
+A client that lost the answer can repeat the request: with the old token and the same
 Idempotency-Key, or with the same signed challenge.
 """
 
@@ -80,7 +81,7 @@ NOT_THEIRS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotateRoutes:
-    """Routes that move credits, on either of two proofs of ownership."""
+    """Routes that move credits; each accepts one of two proofs of ownership."""
 
     gate: Gate
     ledger: CreditLedger
@@ -108,7 +109,7 @@ class RotateRoutes:
         body=wire.Proof,
     )
     async def rotate_credits(self, request: Request) -> Response:
-        """Move all credits to a new token, on the old one or a signed challenge.
+        """Move all credits to a new token, by the old one or a signed challenge.
 
         Moves credits to a new credit token: all credits of the token in Authorization, or those
         that a wallet bought, if the wallet has signed a challenge. The old token is void at
@@ -167,7 +168,7 @@ class RotateRoutes:
     async def _rotate_by_wallet(
         self, request: Request, merchant: Merchant, proof: wire.Proof
     ) -> wire.Rotated:
-        """Move the credits that the caller owns, as a signed challenge proves.
+        """Move the credits of the wallet that signed the challenge in *proof*.
 
         Raises InvalidProof, RotatedRecently and NothingToRotate.
         """
@@ -231,10 +232,10 @@ class RotateRoutes:
         return wire.Rotated(token=token, credits=moved)
 
     def _new_tokens(self, merchant: Merchant, proven: str, key: str) -> Sequence[CreditToken]:
-        """Derive credit tokens from the caller's proof and key, the same ones each time.
+        """Return the credit tokens derived from the caller's proof and key, always the same ones.
 
-        The first token is derived with the current secrets, the others with the other secrets: the
-        secrets may have changed since the wallet signed.
+        The first token is derived with the current secrets, the others with the other secrets,
+        because the secrets may have changed since the wallet signed.
         """
         digest = hashlib.sha256(f"mintscope rotation of {proven}".encode()).digest()
         secrets = merchant.facilitator.secrets
@@ -390,7 +391,7 @@ class CreditRoutes:
     async def _handed_out(self, settled: Settled, caller: Caller) -> wire.Purchase:
         """Return the purchase of *settled*, with its credit token or user.
 
-        Raises MissingToken if *caller* has not presented the credential of that account.
+        Raises MissingToken if *caller* has not presented the credential of the paid account.
         """
         purchase = settled.payment.purchase
         paid = settled.payment.paid
@@ -439,7 +440,7 @@ class CreditRoutes:
         """The history of credits, of a credit token or of the user of an API key.
 
         Returns the entries of the balance of the credit token, or of the API key's user, newest
-        first, and the credits that requests have spent in all. Costs nothing.
+        first, and the credits that requests spent in total. Costs nothing.
         """
         account = self.gate.payer(await self.gate.admit(request)).account
         nothing = Statement(balance=0, spent=0, entries=[])

@@ -123,7 +123,7 @@ class EventStream:
             self._write(HEARTBEAT)
 
     def wait(self) -> None:
-        """Write no events until `begin_period`, which then makes up for missed ones."""
+        """Write no events until `begin_period`, which then makes up for the missed events."""
         self._waits = True
 
     def begin_period(self) -> None:
@@ -133,7 +133,7 @@ class EventStream:
             self._on_behind(self)
 
     def catch_up(self, broadcast: Broadcaster) -> bool:
-        """Write a snapshot of each mint with missed events; return whether none is left."""
+        """Write a snapshot of each mint with missed events; return whether no mint is left."""
         while self.is_open and not (self._waits or self._outlet.is_behind()):
             mint = next(iter(self._missed), None)
             if mint is None:
@@ -199,10 +199,10 @@ class StreamBounds:
     """The limits of streams, including the time for a client to read its data.
 
     streams_max               the largest number of streams of this process
-    streams_per_account_max   the largest number of one account: of credits, or of a person
+    streams_per_account_max   the largest number for a credit account, or for an address on pages
     mints_max                 the largest number of tokens of one stream
-    behind_s_max              a stream ends if its client reads nothing for more seconds
-    stale_after_s             all streams end if the data is older, in seconds
+    behind_s_max              a stream ends if its client reads nothing for more seconds than this
+    stale_after_s             all streams end if the data is more seconds old than this
     """
 
     streams_max: int = 1_000
@@ -213,7 +213,7 @@ class StreamBounds:
 
 
 class Streams:
-    """The streams of this process; `run` must run."""
+    """The streams of this process; `run` must be running."""
 
     def __init__(self, broadcast: Broadcaster, clock: Clock, bounds: StreamBounds) -> None:
         self.broadcast = broadcast
@@ -274,7 +274,7 @@ class Streams:
     async def serve(self, stream: EventStream, *, renew: Renew | None = None) -> None:
         """Send changes to *stream* until it has ended.
 
-        renew   called after each minute; nothing is sent until it returns; None: the stream goes on
+        renew   called after each minute; nothing is sent until it returns; None: no call
         """
         now_s = self._clock.monotonic_s()
         self._beats[stream] = now_s + HEARTBEAT_S

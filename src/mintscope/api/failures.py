@@ -28,7 +28,7 @@ from mintscope.payments.ports import AlreadyUsed, Obstacle, Unavailable, Unresol
 from mintscope.payments.protocol.envelope import RefusalReason, Refused
 
 GENERAL: Final = "general"
-UNREAD_PATH: Final = "/v1/"  # stands for a path that was not read
+UNREAD_PATH: Final = "/v1/"  # is used for a path that was not read
 RETRY_S: Final = {
     ErrorCode.DATA_STALE: 5,
     ErrorCode.SERVICE_UNAVAILABLE: 2,
@@ -74,7 +74,7 @@ STATUS: Final = {code: status for status, codes in CODES.items() for code in cod
 
 
 class Message(Wire):
-    """A problem of one field."""
+    """A problem with one field."""
 
     field: Annotated[str, about('The field of the body, or "general" for all of it.', "email")]
     message: Annotated[str, about("The problem.", "expected an e-mail address")]
@@ -86,7 +86,7 @@ RetryAfter = Annotated[int | msgspec.UnsetType, about("Seconds to wait, of a 429
 
 
 class ExchangeFailure(Wire, kw_only=True):
-    """A failure of the exchange; the body has no error code."""
+    """A failure of exchange-secret; the body has no error code."""
 
     status: Status = "error"
     messages: Messages
@@ -94,7 +94,7 @@ class ExchangeFailure(Wire, kw_only=True):
 
 
 class AccountFailure(Wire, kw_only=True):
-    """A failure of any other route under /api: the envelope's error, and the messages."""
+    """A failure of another route under /api: the envelope's error, and the messages."""
 
     success: Annotated[bool, about("Always false.", False)] = False  # noqa: FBT003 - an example
     status: Status = "error"

@@ -1,10 +1,10 @@
-"""GET /v1/token/{tokenAddress} for a credit, answered at once in the plain case.
+"""GET /v1/token/{tokenAddress} for a credit, answered at once in the usual case.
 
-The steps before the debit have no side effect except the rate limit's count, which is the last of
-them.  So any other request can still go to `V1.get_token`, which has all rules and errors.  This
-module answers only the success, by the same functions.
+The steps before the debit have no side effect, except that the last step counts the request for the
+rate limit.  If a step fails, the request can therefore still go to `V1.get_token`, which has all
+rules and errors.  This module only sends successes, by the same functions.
 
-    account, root   are cached from an earlier request, after which credits were left
+    account, root   are cached from an earlier request, after which the account still had credits
     report          is cached, and fresh enough to be sold
     window          the rate limit of the account allows the request
     debit           is durable before the answer is sent, by the same group commit
@@ -33,7 +33,7 @@ BEARER: Final = b"Bearer "
 HEAD: Final = (
     b"%bx-request-id: %b\r\n%bx-credits-remaining: %d\r\n%betag: %b\r\ncontent-length: %d\r\n"
 )
-# Headers besides the credit token that a route or the server itself reads.
+# Headers, other than Authorization, that a route or the server itself reads.
 UNUSUAL: Final = frozenset(
     (
         b"content-length",

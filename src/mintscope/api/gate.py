@@ -1,7 +1,7 @@
 """Callers: their admission, repeated answers, and sign-in by wallet.
 
-An answer that is requested again with its Idempotency-Key costs no second credit: the key is
-stored.  The answers are kept in memory only, so another replica, or a restarted one, reads the
+An answer that is requested again with its Idempotency-Key costs no second credit, because the key
+is stored.  The answers are kept in memory only, so another replica, or a restarted one, reads the
 report again and sends it for free.
 """
 
@@ -76,7 +76,7 @@ class KeyRing:
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
-    """The caller of a request, as far as it was identified.
+    """The caller of a request, with the parts that could be identified.
 
     bearer       the credential; None without an Authorization header, "" if it is unusable
     account      the account of the credit token, or of the user of the API key; None if the token
@@ -121,12 +121,12 @@ class Gate:
         )
 
     async def admit_buyer(self, request: Request) -> Caller:
-        """Return the caller of a request that `ResourceServer.sell_report` sells; raise as `admit`.
+        """Return the caller of a request that `ResourceServer.sell_report` sells.
 
         The account of a credit token may come from memory, which saves a query.  If another process
         has rotated the token since, that account is empty: the sale is refused, and then
-        `look_again` sees it.  A payment, and a named answer that was paid for, need no credits,
-        so requests with either are looked up.
+        `look_again` sees the rotation.  Requests with a payment or an Idempotency-Key may need no
+        credits, so their accounts are read from the store.  Raises like `admit`.
         """
         if request.has_payment() or b"idempotency-key" in request.headers:
             return await self.admit(request)
@@ -173,7 +173,7 @@ class Gate:
         return self._addresses.key(request.scope)
 
     async def give_back(self, request: Request) -> None:
-        """Undo the count of the 402 that preceded this paid request from its address."""
+        """Undo the count, for the client's address, of the 402 that preceded a paid request."""
         await self._address_limit.give_back(request)
 
     async def balance(self, caller: Caller) -> int:
@@ -195,7 +195,7 @@ class Gate:
         return Payer(caller.account, caller.holder.key.key_id)
 
     async def filled(self, caller: Caller, *, is_paid: bool) -> CreditAccount | None:
-        """Return the account that *caller* can fill; create a user's account if it *is_paid* for.
+        """Return the account that *caller* can add credits to; if *is_paid*, create it for a user.
 
         Raises MissingToken, InvalidToken or InsufficientScope.
         """
@@ -249,10 +249,10 @@ class KeptAnswers:
         self._bytes = 0
 
     def find(self, name: str, *, is_bought: bool = False) -> Delivered | None:
-        """Return the answer cached as *name*, with its current age and its cost, or None.
+        """Return the answer cached as *name*, with its current age and its cost; None if unknown.
 
-        is_bought    return only an answer that was cached when it was bought: it expires no later
-                     than its name in the store
+        is_bought    if True, return only an answer that was cached when it was bought: this answer
+                     expires no later than its name in the store
         """
         kept = self._answers.get(name)
         if kept is None or (is_bought and not kept.is_bought):
@@ -306,7 +306,7 @@ def _size(report: ReadReport) -> int:
 async def name_of(request: Request, account: CreditAccount, key: str) -> str:
     """Return the name of the answer to *request*, which *account* pays for under *key*.
 
-    Another request or another account has another name under the same key.
+    With the same key, another request or another account has another name.
     Raises PayloadTooLarge, ClientDisconnected
     """
     digest = sha256(b"%d %b %b\n" % (account, key.encode(), request.method.encode()))
@@ -370,8 +370,8 @@ class SignIns:
     ) -> Receipt:
         """Do *work*, and charge its credits.
 
-        The nonce of a sign-in takes credits once.  After that the answer is sent again to the
-        holder of its Idempotency-Key, *key*; all others are refused.
+        The nonce of a sign-in takes credits once.  After that, the answer is only sent
+        again to a request with the same Idempotency-Key, *key*; all others are refused.
         Raises CheckoutRefused, and the errors of *work*.
         """
         account = charge.payer.account

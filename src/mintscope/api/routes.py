@@ -84,9 +84,9 @@ class TokenRoutes:
     async def list_tokens(self, request: Request) -> Response:
         """All tokens that are tracked, sorted and searched.
 
-        Returns the tokens that are tracked, by the page: name, symbol, price, change, volume of a
-        day, market cap where it is known, and which timeframes are ready. Costs nothing; 60
-        requests a minute and address. query searches names, symbols and mints.
+        Returns the tracked tokens, in pages: name, symbol, price, change, volume of a day, market
+        cap if it is known, and which timeframes are ready. Costs nothing; 60 requests a minute and
+        address. query searches names, symbols and mints.
         """
         await self.limit.pass_through(request)
         asked = read_query(request, ListQuery)
@@ -140,7 +140,7 @@ class TokenRoutes:
     async def get_token_icon(self, request: Request) -> Response:
         """A picture of the token, drawn from the bytes of its mint.
 
-        Returns a picture of the token as SVG, drawn from the bytes of its mint: the same for ever,
+        Returns a picture of the token as SVG, drawn from the bytes of its mint: always the same,
         and not its logo. Costs nothing; 60 requests a minute and address.
         """
         await self.limit.pass_through(request)

@@ -193,7 +193,7 @@ class ScreenRoutes:
         scope=Scope.TRADE_READ,
     )
     async def screen_tokens_by_body(self, request: Request) -> Response:
-        """Tokens for which a condition is true, up to 100 for a credit: asked for in JSON.
+        """Tokens for which a condition is true, up to 100 for a credit: requested in JSON.
 
         Returns the tracked Solana tokens for which a condition is true, up to 100 a page: price,
         changes, volumes, liquidity, market cap, age and confidence, and EMA 9, 21, 50, 200, RSI 14
@@ -234,7 +234,7 @@ class ScreenRoutes:
 
 
 def made_page(listed: ListedTokens, read: ReadScreen) -> ScreenPage:
-    """Return the page of *listed*; takes some milliseconds, and may run in any thread.
+    """Return the page of *listed*.  This takes some milliseconds, and may run in any thread.
 
     Raises ServiceUnavailable before the first block.
     """

@@ -73,7 +73,7 @@ REASONS: Final = {
     ErrorCode.INVALID_TOKEN: EndReason.CREDENTIAL_REFUSED,
     ErrorCode.INSUFFICIENT_SCOPE: EndReason.CREDENTIAL_REFUSED,
 }
-# Not the text of the refusal, which states that nothing was charged: earlier minutes were.
+# Not the text of the refusal: it states that nothing was charged, but earlier minutes were.
 MESSAGES: Final = {
     EndReason.INSUFFICIENT_CREDITS: "Too few credits are left for another minute of the stream.",
     EndReason.KEY_CAP_REACHED: "The cap of the API key allows no other minute of the stream.",
@@ -84,7 +84,7 @@ RETRY_MS: Final = 2_000  # time until a browser reconnects, unless `end` has a l
 
 
 class PaidMinutes:
-    """Pays for each minute of a stream; *debited* is the first minute.
+    """Pays for each minute of a stream; *debited* is the debit of the first minute.
 
     take        takes the credits of a minute; raises ServiceError if it cannot take them
     give_back   gives credits back, each at most once
@@ -133,13 +133,13 @@ class PaidMinutes:
         self.begin(stream)
 
     def note_reported(self) -> None:
-        """Record that a report was sent in the current minute."""
+        """Record that the current minute stays paid, as after its first report."""
         if self._paid is not None and not self._is_noted:
             self._is_noted = True
             self._note_sent(self._paid)
 
     def returned_count(self, stream: EventStream) -> int:
-        """Mark the credits of the minute as owed if nothing was sent; return their number."""
+        """Mark the credits of the minute as owed if no report was sent; return their number."""
         paid = self._paid
         if paid is None or stream.has_reported:
             return 0
@@ -200,10 +200,10 @@ class StreamRoute:
 
         Sends price and changed indicators of each token as server-sent events: a snapshot, then
         updates, at most four a second. Costs one credit for each token and started minute, taken in
-        advance, given back if nothing could be sent; it ends cleanly when the credits do. Send
-        Last-Event-ID to go on after a break. Paid with credits alone. By WebSocket at the same
-        address: each event is a JSON message; {"type": "auth", "token": ..., "mints": [...]} may be
-        the first one instead of headers.
+        advance, given back if nothing could be sent; it ends cleanly without credits. Send
+        Last-Event-ID to resume after a break. Paid with credits alone. By WebSocket at the same
+        address: each event is a JSON message; a first message {"type": "auth", "token": ...,
+        "mints": [...]} can replace headers.
         """
         caller = await self.v1.gate.admit(request)
         asked = read_query(request, StreamQuery)

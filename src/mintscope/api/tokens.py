@@ -5,8 +5,8 @@ payment that is signed for it moves nothing of value on any network.
 
 Each mint has a picture drawn from its bytes; no picture is downloaded from third parties.
 
-Five by five squares, the left half mirrored, in one of 360 hues.  It distinguishes mints at a
-glance but proves nothing: a few thousand mints include a similar picture.
+A picture has five by five squares, the left half mirrored, in one of 360 hues.  It distinguishes
+mints at a glance but proves nothing: of a few thousand mints, two have a similar picture.
 """
 
 import asyncio
@@ -418,7 +418,7 @@ BPS_PER_PERCENT: Final = 100
 def metadata_of(
     mint: Mint, facts: MintFacts, now: UnixS, look_alike_of: Mint | None = None
 ) -> Metadata:
-    """Return *facts* of *mint* as sent at *now*; *look_alike_of* is a larger, similar token."""
+    """Return the *facts* of *mint* as of *now*; *look_alike_of* is a larger, similar token."""
     scaled = facts.scaled_ui_amount
     announced = None if scaled is None else scaled.announced(now)
     return Metadata(

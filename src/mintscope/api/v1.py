@@ -78,7 +78,7 @@ mint_of: Final = lru_cache(maxsize=10_000)(parse_mint)  # a few mints are reques
 class Freshness:
     """Data older than *degraded_after_s* is marked; data older than *stale_after_s* is not sold.
 
-    idle_after_s   a token is idle if the data is new, but its price was set more seconds ago
+    idle_after_s   a token is idle if the data is new, but its price is more seconds old
     """
 
     degraded_after_s: float = DEGRADED_AFTER_S
@@ -117,7 +117,7 @@ class Freshness:
 
 @lru_cache(maxsize=10_000)  # a few mints are requested again and again
 def order_of(mint: Mint) -> Order:
-    """Return the order of a report for its path."""
+    """Return the order for the report of *mint*."""
     return report_order(report_resource(mint))
 
 
@@ -149,9 +149,9 @@ class V1:
         Returns the price of a Solana token in USD and SOL, and EMA 9, 21, 50, 200, RSI 14, MACD
         (12, 26, 9) and Fibonacci levels from candles of 1, 5, 15 and 60 minutes, with the share of
         buys in the volume from 1 minute to 24 hours. Costs one credit or one payment; errors cost
-        nothing. It is a block behind the chain (X-Data-Age-Ms). price.confidence says how good the
-        price is. An indicator is null below its candles. coverage is the part of trades that was
-        read. partial=true returns young tokens.
+        nothing. Data is a block behind the chain (X-Data-Age-Ms). price.confidence rates the price.
+        An indicator is null without enough candles. coverage is the part of trades that was read.
+        partial=true returns young tokens.
         """
         caller = await self.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
@@ -194,7 +194,7 @@ class V1:
     ) -> ReadReport:
         """Return the past report of *mint* at *moment*.
 
-        Raises a ServiceError with the reason if there is none; a header has the reason, too.
+        Raises a ServiceError with the reason if there is none; a header also has the reason.
         """
         try:
             kind = kind_of(asked)
@@ -226,7 +226,7 @@ class V1:
     async def read_fresh(self, request: Request, mint: Mint, kind: ReportKind) -> ReadReport:
         """Return a report that is fresh enough to be sold.
 
-        Raises a ServiceError with the reason if there is none; a header has the reason, too.
+        Raises a ServiceError with the reason if there is none; a header also has the reason.
         """
         try:
             report = await self.reports.read(mint, kind)
@@ -459,8 +459,8 @@ SPENT: Final = (
 class TrialBounds:
     """The free reports of a client address in 24 hours.
 
-    reports_per_day   the most free reports on this route, at least 1
-    views_per_day     the most on this route and on pages together; 0: no free views on pages
+    reports_per_day   the maximum number on this route, at least 1
+    views_per_day     the maximum on this route and on pages together; 0: no free views on pages
     """
 
     reports_per_day: int
@@ -497,8 +497,8 @@ class TrialRoute:
         """The same report for free, $per_day a day and client address.
 
         Returns the report of GET /v1/token/{tokenAddress}, whole and current, without credential or
-        payment: $per_day reports a day and client address, views of token pages on the web site
-        among them. Errors are not counted.
+        payment: $per_day reports a day and client address, including views of token pages on the
+        web site. Errors are not counted.
         """
         await self._requests.pass_through(request)
         mint = mint_of(request.path_params["tokenAddress"])

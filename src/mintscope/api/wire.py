@@ -464,7 +464,7 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
 class QueryField(NamedTuple):
     """The accepted values of a query field: *values* lists them if they are few.
 
-    range   of an integer, as text; None for other types
+    range   the range of an integer, as text; None for other types
     """
 
     values: Sequence[str]

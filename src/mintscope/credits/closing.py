@@ -1,7 +1,7 @@
-"""Closing of months of the journal, in order; every later walk through the books checks them.
+"""Closes months of the journal, in order; every later walk through the books checks them.
 
-    closing    store the sums of each account and API key as rows of the month, if for each account
-               the opening balance plus its entries equals the closing balance
+    closing    store the sums of each account and API key as rows of the month, if the opening
+               balance of each account plus its entries equals its closing balance
     months     check that the rows of each closed month still add up, and agree with the journal
 
 The hash of each row includes the hash of the row before it, across months, so that every change of
@@ -19,7 +19,8 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.database import Batch, Database, Row
 from mintscope.kit.time import DAY_MS, MONTHS, Month, month_of
 
-# Within this time operators can return to the previous version, which needs every spend.
+# Spends remain at least this long after a close: within this time operators can return to the
+# previous version, which needs every spend.
 KEPT_AT_LEAST_MS: Final = 7 * DAY_MS
 
 # The balance of an account at the last close; NULL if the account had no entry before it.
@@ -142,7 +143,7 @@ class Close(NamedTuple):
     last_entry   the last journal entry of the month
     rotated      the sum of the entries of rotations up to *last_entry*
     frozen       the sum of the entries of freezes and their reversals up to *last_entry*
-    hash         the hash of the last row, which includes all rows closed before
+    hash         the hash of the last row; it depends on all rows that were closed before
     """
 
     month: int
@@ -175,7 +176,7 @@ def last_close(db: Database) -> Close:
 
 
 def chained(before: bytes, kind: str, rows: Iterable[Sequence[object]]) -> bytes:
-    """Return the hash of the last of *rows*; the hash of each row includes the one before."""
+    """Return the hash of the last of *rows*; each hash includes the one before."""
     for row in rows:
         before = sha256(before + f"{kind}:{','.join(map(str, row))}".encode()).digest()
     return before
@@ -194,15 +195,15 @@ class ClosedMonths:
         self._rows = rows_a_part
 
     def add_balances(self, at: Place, then: str, last: Close) -> tuple[list[Violation], bool]:
-        """Store the next accounts of a month that is being closed; at the end begin stage *then*.
+        """Store the next accounts of a month that is being closed; then begin stage *then*.
 
-        Return the violations, and whether the walk can go on: a month with accounts that do not add
-        up is not closed.
+        Return the violations, and whether the walk can continue: a month is not closed
+        if an account in it does not add up.
         """
         with self._db.transaction(beside=True):
             held = self._db.execute(HELD, at[:3]).fetchone()
             if held is None:
-                return [], True  # another process has closed these accounts
+                return [], True  # another process has stored these accounts
             until = self._db.execute(UNTIL_BALANCE, (at.place, self._rows)).get
             if until is None:
                 self._db.execute(GO_ON, (then, 0, held[0], at.month))
@@ -220,9 +221,9 @@ class ClosedMonths:
         return [], True
 
     def add_keys(self, at: Place) -> bytes | None:
-        """Store the next API keys of a month that is being closed; return the hash after the last.
+        """Store the next API keys of a month that is being closed; return the last hash.
 
-        Return None if keys may be left.
+        Return None if more keys may remain.
         """
         with self._db.transaction(beside=True):
             held = self._db.execute(HELD, at[:3]).fetchone()
@@ -298,7 +299,7 @@ class ClosedMonths:
             self._go_on(balances, 0, before, int(following))
 
     def forget(self, now: UnixMs, kept_months: int) -> bool:
-        """Delete some spends of months over *kept_months* ago; return whether more may exist."""
+        """Delete some spends over *kept_months* months old; return whether more may remain."""
         bounds = {"month": month_of(now) - kept_months, "closed_before": now - KEPT_AT_LEAST_MS}
         with self._db.transaction(beside=True):
             forgotten = self._db.execute(FORGOTTEN).get

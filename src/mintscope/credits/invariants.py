@@ -1,7 +1,7 @@
 """Invariants between the chain, the payments and the credits; checked continuously.
 
     chain     every payment that landed is issued, and every issued payment has landed permanently
-    payments  each purchase has one journal entry, and each such entry has one purchase
+    payments  each purchase has one journal entry, and each entry of a purchase has one purchase
     credits   each balance is the sum of its entries; rotations and freezes cancel out
 
 A violation stops sales, but not spending: credits already bought keep working.
@@ -41,14 +41,14 @@ class Invariant(StrEnum):
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """A contradiction to an invariant; *subject* names the row, and never contains a secret."""
+    """A violated invariant; *subject* names the row, and never contains a secret."""
 
     invariant: Invariant
     subject: str
 
 
 class Proven(msgspec.Struct, frozen=True):
-    """The violations in a part of a walk through all books; *is_finished*: it was the last part."""
+    """The violations in a part of a walk through all books; *is_finished*: it is the last part."""
 
     violations: Sequence[Violation]
     is_finished: bool
@@ -59,8 +59,8 @@ class Walked(msgspec.Struct, frozen=True):
 
     entry_count      the number of journal entries since the last close
     account_count    the number of accounts
-    finished_at      the time when the last walk finished; None: none has finished
-    closed           the last closed month; None: none is closed
+    finished_at      the time when the last walk finished; None if none has finished
+    closed           the last closed month; None if none is closed
     """
 
     entry_count: int

@@ -1,6 +1,6 @@
 """Credit ledger: its ports, and the records of debits and accounts.
 
-A balance is the sum of the entries of its account, and never negative.  Only the ledger decides
+A balance is the sum of the entries of its account, and is never negative.  Only the ledger decides
 whether the balance covers a spend, in the statement that takes the credits.  Accounts are never
 deleted.
 """
@@ -70,11 +70,11 @@ class DayUse(msgspec.Struct, frozen=True, gc=False):
 
 
 class Statement(msgspec.Struct, frozen=True, gc=False):
-    """The credits that an account received and spent, as of one moment.
+    """The credits that an account received and spent, all read at one moment.
 
     balance    the credits that are left
-    spent      all credits spent on requests; credits given back are not subtracted: they are
-               entries
+    spent      all credits spent on requests, including credits that were given back; these are
+               also in *entries*
     entries    the newest STATEMENT_LINES entries other than spends, newest first
     days       the newest STATEMENT_DAYS days with spends, newest first
     """
@@ -96,7 +96,7 @@ class CreditLedger(Protocol):
         """Create the account of *token* with a grant of *credit_count* credits, >= 1."""
 
     async def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*; None if unknown or rotated.
+        """Return the account of the credit token *bearer*; None if it is unknown or rotated.
 
         Malformed, mistyped and unknown tokens take the same time, so that the time reveals nothing.
         """
@@ -147,7 +147,7 @@ class Debit(msgspec.Struct, frozen=True, gc=False):
     """A request to take *credit_count* credits, >= 1, from *account*.
 
     key       the id of the API key that spends the credits; None: no key is used
-    once      the name of the answer that the credits buy, unique in the account; for KEPT_MS a
+    once      the name of the answer that the credits buy, unique in the store; for KEPT_MS a
               debit with the same name takes no credits; None: the answer has no name
     endpoint  the number of the endpoint in NUMBERS; None: it has none
     """
@@ -166,7 +166,8 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
     month     the month in which the spending of *key* is reduced; None if *key* is None
     minute    the number of the stream minute that the credits paid for in advance, if any; they are
               given back only while the minute is stored, so at most once
-    once      the name of the answer that the credits bought, if any; the name is deleted
+    once      the name of the answer that the credits bought, if any; the name is deleted;
+              nothing is given back if another request has got the answer
     endpoint  the number of the endpoint of the debit; None: it has none
     """
 
@@ -180,7 +181,7 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
 
 
 class Debited(msgspec.Struct, frozen=True, gc=False):
-    """All credits of *debit* were taken durably in *month*, except for a repeat.
+    """All credits of *debit* were taken durably in *month*; a repeat takes no credits.
 
     balance     the balance afterwards, >= 0
     minute      the number of the stream minute that the credits paid for in advance; None: they
@@ -195,7 +196,7 @@ class Debited(msgspec.Struct, frozen=True, gc=False):
     is_repeat: bool = False
 
     def reversal(self, credit_count: int | None = None) -> Reversal:
-        """Return the reversal of *credit_count* of the debited credits; None: of all of them."""
+        """Return the reversal of *credit_count* of the debited credits; None: of all."""
         taken = self.debit
         count = credit_count
         if count is None:
@@ -238,7 +239,10 @@ class DebitLedger(Protocol):
         """
 
     async def expect_cap(self, key: int, credit_count: int) -> CapReached | None:
-        """Return CapReached if *key* may not spend *credit_count* more this month, else None."""
+        """Return CapReached if *credit_count* more credits exceed the cap of *key*; else None.
+
+        The cap limits the credits that *key* spends in a month.
+        """
 
     async def prepay(self, debit: Debit) -> DebitOutcome:
         """Take credits like `debit`, for a new minute of a stream.
@@ -261,7 +265,7 @@ class DebitLedger(Protocol):
         """
 
     def owe(self, reversal: Reversal) -> None:
-        """Give back the credits of *reversal* in a later commit: their response was not sent."""
+        """Give back the credits of *reversal* later, because their response was not sent."""
 
 
 class Remembered(msgspec.Struct, frozen=True, gc=False):

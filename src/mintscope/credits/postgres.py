@@ -76,7 +76,7 @@ SELECT {statements.COLUMNS} FROM stream_minute AS minute
 """  # noqa: S608 - constants
 
 
-# One statement tests and takes: from each account as many credits as were requested, or as many as
+# One statement tests and takes credits: from each account as many as were requested, or as many as
 # there are.  Rows are locked in the order of id, so that no two batches wait for each other, and in
 # a mode that allows others to refer to the accounts.  A trigger changes the balances.
 SPEND: Final = """
@@ -97,7 +97,8 @@ SELECT ?3::bigint, ?2::bigint, ?4::bigint,
 RETURNING spent
 """
 
-# The same for debits that are taken as a whole or not at all, by a function of the migrations.
+# Like SPEND, for debits that are taken as a whole or not at all: a function of the migrations takes
+# them.
 DEBIT: Final = """
 WITH answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[]))
 INSERT INTO credit_batch (id, at, writer, spent, debited)
@@ -107,7 +108,8 @@ VALUES (?3::bigint, ?2::bigint, ?4::bigint, '[]',
 RETURNING debited
 """
 
-# Waits for a batch that is being committed; if none is, a row with its id prevents a later commit.
+# Waits if the batch is being committed.  If the batch is not stored then, this row with its id
+# prevents a later commit of the batch.
 FORBID: Final = "INSERT INTO credit_batch (id, at) VALUES (?, ?) ON CONFLICT DO NOTHING"
 LOOK_UP: Final = "SELECT coalesce(begun, debited, spent) FROM credit_batch WHERE id = ?"
 ANSWERED: Final = "DELETE FROM credit_batch WHERE id = ANY(?1::bigint[])"
@@ -133,10 +135,10 @@ DELETE FROM credit_writer AS known WHERE seen_at < {NOW} - ?1
    AND NOT EXISTS (SELECT 1 FROM credit_batch AS batch WHERE batch.writer = known.id)
 """  # noqa: S608 - a constant
 
-LOOK_UP_S: Final = 30.0  # longer than clients wait; their credits are then given back
+LOOK_UP_S: Final = 30.0  # longer than clients wait; afterwards their credits are given back
 PAUSE_S: Final = 0.1
 SEEN_EVERY_S: Final = 10.0
-FORGETS_MAX: Final = 10  # parts deleted per round, because debits wait
+FORGETS_MAX: Final = 10  # maximum number of parts deleted per round, because debits wait
 GAP_MS: Final = 30_000  # several times SEEN_EVERY_S
 DEAD_MS: Final = 60_000  # longer than LOOK_UP_S
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
@@ -217,7 +219,7 @@ class CreditBatches:
         self._answered_count = batch_count
 
     def rest(self, at: UnixMs) -> None:
-        """Delete answered batches, and give back uncertain debits and those of dead replicas."""
+        """Delete answered batches; give back debits of unknown outcome and of dead replicas."""
         if answered := self._answered():
             self._db.execute(ANSWERED, (answered,))
             self._forget(answered)
@@ -239,7 +241,7 @@ class CreditBatches:
         self._gone_count += len(answered)
 
     def _tend(self, at: UnixMs) -> None:
-        """Give back uncertain debits and, every SEEN_EVERY_S, those left by dead replicas."""
+        """Give back debits of unknown outcome and, every SEEN_EVERY_S, debits of dead replicas."""
         while self._doubted:
             batch, minutes = self._doubted[-1]
             self.look_up(batch, at)
@@ -268,7 +270,7 @@ class CreditBatches:
         self._db.execute(FORGET_WRITERS, (DAY_MS,))
 
     def _find_out(self, batch: int, at: UnixMs, minutes: Sequence[int]) -> str:
-        """Return the debits that *batch* took; its response was lost."""
+        """Return the debits that *batch* took, after its response was lost."""
         until_s = time.monotonic() + LOOK_UP_S
         while True:
             try:
@@ -306,7 +308,7 @@ class CreditBatches:
 def _asked(
     debits: Sequence[Debit], at: UnixMs
 ) -> tuple[list[CreditAccount], UnixMs, list[int], list[int | None], list[int | None], Month]:
-    """Return the first arguments of `_take` after the statement for *debits*."""
+    """Return, for *debits*, the arguments of `_take` after the statement."""
     counts = [each.credit_count for each in debits]
     keys = [each.key for each in debits]
     endpoints = [each.endpoint for each in debits]
@@ -373,7 +375,7 @@ class PostgresCreditBook(statements.CreditTables[PostgresDatabase]):
 
     @override
     def rest(self, at: UnixMs) -> None:
-        """Delete answered batches, and give back uncertain debits and those of dead replicas."""
+        """Delete answered batches; give back debits of unknown outcome and of dead replicas."""
         self._batches.rest(at)
 
 

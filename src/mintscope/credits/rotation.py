@@ -1,8 +1,8 @@
 """Rotation: moves the credits of a credit token, or those that a wallet bought, to a new token.
 
-For a rotation by wallet, the wallet signs a text of the service that names the service, the
-purchase and the wallet; the service does not store the text.  Its signature moves the unspent
-credits that the wallet bought; the oldest credits count as spent first.  Credits that others paid
+For a rotation by wallet, the service writes a text that names the service, the purchase and the
+wallet, and does not store it.  The wallet signs the text.  The signature moves the unspent credits
+that the wallet bought; the oldest credits count as spent first.  Credits that others paid
 for stay on the credit token, and a wallet cannot move credits that the holder of the token has
 rotated.
 """
@@ -16,10 +16,10 @@ from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS
 
-EVERY_MS: Final = DAY_MS  # the least time between two rotations of a purchase by its wallet
+EVERY_MS: Final = DAY_MS  # minimum time between two rotations of a purchase by its wallet
 
 
-SETTLED_MS: Final = 600_000  # used credits of a younger purchase: the buyer has the token
+SETTLED_MS: Final = 600_000  # a younger purchase with used credits is not rotated
 
 
 class RotationDenied(Enum):
@@ -28,7 +28,7 @@ class RotationDenied(Enum):
     FORGED = auto()  # the service did not write the text, or wrote it for another purchase
     EXPIRED = auto()
     SIGNATURE = auto()  # the wallet that paid has not signed the text
-    TOO_SOON = auto()  # rotated less than a day ago, or bought minutes ago and used
+    TOO_SOON = auto()  # rotated within EVERY_MS, or used and bought within SETTLED_MS
     ROTATED = auto()  # the credits were already moved to another token
     EMPTY = auto()  # no credits are left, or the wallet bought none of them
 
@@ -53,7 +53,7 @@ class RotationStore(Protocol):
     """The store of rotations.  Methods raise ServiceUnavailable if the store does not answer."""
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
-        """Return the issued purchase that the transaction *signature* paid for; None if none."""
+        """Return the issued purchase that the transaction *signature* paid for; None if unknown."""
 
     async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
         """Return the account with the most credits that *wallet* bought; None if there is none.
@@ -67,7 +67,7 @@ class RotationStore(Protocol):
     ) -> int | RotationDenied:
         """Move all credits of *holder* to a new token in one transaction; return their number.
 
-        Of the new token, only the hash and the hint are stored.
+        Only the hash and the hint of the new token are stored.
 
         The rotation is denied if *holder* has no credits, or was rotated before.
         """
@@ -77,7 +77,7 @@ class RotationStore(Protocol):
     ) -> int | RotationDenied:
         """Move the credits of the payer of *purchase* to a new token; return their number.
 
-        Credits of the payer's other purchases are also moved, if they are in the same account.
+        Credits of the payer's other purchases are also moved, if the same account holds them.
         `decide` is called in the transaction that moves the credits.
         """
 
@@ -107,7 +107,7 @@ def find_flaw(
 
 
 def decide(purchased: Purchased, *, now: UnixMs) -> RotationDenied | None:
-    """Return the reason why the payer cannot rotate the purchase at *now*; None if they can."""
+    """Return the reason why the payer cannot rotate the purchase at *now*; None if it can."""
     if purchased.rotated_at is not None and now - purchased.rotated_at < EVERY_MS:
         return RotationDenied.TOO_SOON
     if purchased.is_used and now - purchased.bought_at < SETTLED_MS:

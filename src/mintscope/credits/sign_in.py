@@ -1,7 +1,7 @@
 """Sign-in with a wallet to spend the credits that the wallet bought.
 
 A 402 response contains a challenge: a nonce that only the service can make, for one resource and a
-limited time.  The wallet signs the text of the challenge, by Sign-In With Solana.  The service
+limited time.  The wallet signs the text of the challenge, as in Sign-In With Solana.  The service
 stores no challenges, only the nonces that took credits, so that a nonce cannot take credits twice.
 
 Source    x402 v2, specs/extensions/sign-in-with-x.md; CAIP-122
@@ -123,7 +123,7 @@ def find_flaw(
 ) -> SignInFlaw | None:
     """Return the reason to refuse *sign_in* for *target*; None if it is valid.
 
-    keys    the accepted keys of `write_challenge`
+    keys    the keys that `write_challenge` may have used
     """
     if sign_in.domain != target.domain:
         return SignInFlaw.DOMAIN
@@ -201,7 +201,7 @@ class ChallengeFlaw(Enum):
 
 
 def write_text(key: bytes, body: str, *, now: UnixMs, nonce: bytes) -> str:
-    """Return *body* with a last line: an expiry, *nonce*, and a MAC by *key*."""
+    """Return *body* and a last line with the expiry, *nonce*, and a MAC by *key*."""
     assert len(nonce) == NONCE_BYTES
     return _text(key, body, expires_s=now // 1000 + VALID_S, nonce=nonce.hex())
 
@@ -211,7 +211,7 @@ def find_text_flaw(  # noqa: PLR0913 - one argument for each part
 ) -> ChallengeFlaw | None:
     """Return the reason to refuse *text* and *signature*; None if *wallet* has signed the text.
 
-    The text must be a result of `write_text` for *body* that has not expired.
+    *text* must be a result of `write_text` for *body*, and must not have expired.
     """
     last_line = _LAST_LINE.fullmatch(text.rpartition("\n")[2])
     if last_line is None:

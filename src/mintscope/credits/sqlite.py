@@ -3,8 +3,8 @@
 All decisions are made in SQL, so any number of processes can spend, issue and read at the same
 time.
 
-Each process that has stored stream minutes shares a file lock until it ends.  If another process
-gets the exclusive lock, all other processes whose minutes are in the file have died.
+Each process that has stored stream minutes shares a file lock until it ends.  If a process gets
+the exclusive lock, all other processes whose minutes are in the file have died.
 """
 
 import fcntl
@@ -52,12 +52,12 @@ SELECT {statements.COLUMNS} FROM stream_minute AS minute WHERE writer <> ? AND a
  LIMIT {statements.LEFT_MAX}
 """  # noqa: S608 - constants
 EVER: Final = 2**62
-LEFT_AFTER_MS: Final = 180_000  # a minute, and pauses of reader and store
+LEFT_AFTER_MS: Final = 180_000  # a minute, and the longest pauses of reader and store
 LOOK_EVERY_MS: Final = 10_000
 
 
 class MinutesUnderWay:
-    """The stored stream minutes in the file at *path*, inside the caller's transactions."""
+    """Stores stream minutes in the file at *path*, in transactions of the caller."""
 
     def __init__(self, db: apsw.Connection, path: Path) -> None:
         self.sent = statements.SentMinutes()
@@ -86,7 +86,7 @@ class MinutesUnderWay:
         return begun
 
     def clear(self) -> int:
-        """Delete sent minutes; return how many, for `sent.cleared` after the commit."""
+        """Delete sent minutes; return their number for `sent.cleared`."""
         numbers = list(self.sent.numbers)
         self._db.executemany(CLEAR, [(number,) for number in numbers])
         return len(numbers)
@@ -99,7 +99,7 @@ class MinutesUnderWay:
         return bool(self._db.execute(OTHERS, (self._writer,)).get)
 
     def left(self, at: UnixMs) -> list[Reversal]:
-        """Return the reversals of minutes of dead processes; the caller has the write lock."""
+        """Return the reversals of dead processes' minutes; the caller must hold the write lock."""
         before = EVER if self._is_alone() else at - LEFT_AFTER_MS
         return [Reversal(*row) for row in self._db.execute(LEFT, (self._writer, before))]
 
@@ -111,17 +111,17 @@ class MinutesUnderWay:
     def _hold(self) -> None:
         """Share the lock, before the first minute is stored.
 
-        No process has the lock exclusively now: it would also have the database's write lock.
+        No process has the exclusive lock now, because it would also hold the database's write lock.
         """
         if not self._has_begun:
-            with suppress(OSError):  # without file locks, minutes count as left by their age
+            with suppress(OSError):  # without file locks, only the age of minutes counts
                 fcntl.flock(self._opened(), fcntl.LOCK_SH | fcntl.LOCK_NB)
                 self._has_begun = True
 
     def _is_alone(self) -> bool:
         """Return whether no other process shares the lock.
 
-        None can begin to share it before the caller commits, because that needs the write lock.
+        No process can begin to share it before the caller commits: this needs the write lock.
         """
         with suppress(OSError):
             lock = self._opened()
@@ -150,9 +150,9 @@ SELECT a.id, 'spend', -min(a.balance, asked.n), a.balance - min(a.balance, asked
  WHERE a.balance >= 1
 """
 
-# Takes each debit as a whole or not at all, within the cap of its key and of the keys that it
-# replaced.  Each account is in at most one debit.  All keys that spend from an account belong to
-# its user, so each cap applies to at most one debit, too.
+# Takes each debit as a whole or not at all.  A cap limits the spending of a key together with the
+# other keys of its rotations.  Each account is in at most one debit.  All keys that spend from an
+# account belong to its user, so each cap applies to at most one debit, too.
 DEBIT: Final = """
 INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month, endpoint)
 SELECT a.id, 'spend', -asked.n, a.balance - asked.n, ?2, asked.api_key,
@@ -184,8 +184,8 @@ SELECT json_group_array(json_array(account, delta, balance)) FROM credit_entry
  WHERE id > ? AND id <= ?
 """
 
-# A debit writes a page of the write-ahead log for its account, and a part of one for the journal.
-CHECKPOINT_DEBITS: Final = 1_000  # debits after which an idle moment is used for a checkpoint
+# A debit writes a page of the write-ahead log for its account, and part of a page for the journal.
+CHECKPOINT_DEBITS: Final = 1_000  # debits after which a checkpoint runs when idle
 # The size of the write-ahead log at which a checkpoint runs even if requests must wait.
 CHECKPOINT_BYTES_MAX: Final = 64 * 1024 * 1024
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
@@ -273,7 +273,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         self._minutes.sent.numbers.extend(minutes)
 
     def _debit_each(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take the credits of each debit, first come first served, in the current transaction."""
+        """Take the credits of each debit, in order, in the current transaction."""
         month = month_of(at)
         outcomes = dict[int, DebitOutcome]()
         for places in _rounds(debits):
@@ -282,7 +282,7 @@ class CreditBook(statements.CreditTables[apsw.Connection]):
         return [outcomes[place] for place in range(len(debits))]
 
     def _debit(self, debits: Sequence[Debit], at: UnixMs, month: Month) -> list[DebitOutcome]:
-        """Take each debit that balance and cap allow; no account may be in two debits."""
+        """Take each debit that its balance and its cap allow; no account may be in two debits."""
         asked = [(each.account, each.credit_count, each.key, each.endpoint) for each in debits]
         self._db.execute(DEBIT, (msgspec.json.encode(asked).decode(), at, month))
         count = self._db.changes()
@@ -382,7 +382,7 @@ class SqliteCreditLedger(GroupCreditLedger):
         reading = CreditBook(path, pepper=pepper)
         reading.wait_at_most(READ_PATIENCE_MS)
         writing = CreditBook(path, pepper=pepper)
-        with suppress(apsw.Error):  # this is repeated later
+        with suppress(apsw.Error):  # `rest` runs again later
             writing.rest(clock.now())  # gives back the minutes that earlier processes left
         super().__init__(
             writing,

@@ -1,4 +1,4 @@
-"""Credit tables in SQL that both engines share: accounts, statements, minutes, kept answers.
+"""Credit tables in SQL that both engines share: accounts, statements, minutes, names of answers.
 
 The commit that takes credits for a stream minute also stores the minute as a row.  A later commit
 deletes the row, when a part of the minute was sent or the credits are given back.  The rows that a
@@ -62,7 +62,7 @@ RETURNING id
 """
 
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
-# The cap less the use of the key and its rotations; NULL: the key has no cap.
+# The cap minus the use of the key and of the keys of its rotations; NULL if the key has no cap.
 CAP_LEFT: Final = """
 SELECT k.month_credits_max - coalesce((
        SELECT CAST(sum(m.credits) AS bigint) FROM api_key AS each_
@@ -115,9 +115,9 @@ SPENT: Final = f"""
 SELECT CAST({RECEIVED_BY.format(account="?1")}
      - (SELECT balance FROM credit_account WHERE id = ?1) AS bigint)
 """  # noqa: S608  a constant
-# A page of all accounts, or of those whose credit token ends in given characters.  After an upgrade
-# it takes minutes until a long journal is added up; until then received credits are NULL, because
-# reading the journal for each page would take too long.
+# Selects a page of all accounts, or of those whose credit token ends in some characters.  After an
+# upgrade it takes minutes until a long journal is added up; until then received credits are NULL,
+# because reading the journal for each page would take too long.
 READ_MAX: Final = 1_000_000
 ACCOUNTS: Final = f"""
 SELECT a.id, a.hint, a.note, a.issued_at,
@@ -208,8 +208,8 @@ FORGET_USAGE: Final = """
 DELETE FROM usage_day WHERE account = ? AND day = ? AND api_key = ? AND endpoint = ?
 """
 
-# Accounts with a contradiction: an entry does not continue the entry before it, or the last entry
-# differs from the balance.  Only entries after the entry :after are read.
+# Selects accounts with a contradiction: an entry does not continue the entry before it, or the last
+# entry differs from the balance.  Only entries after the entry :after are read.
 CHAINED: Final = """
 entry AS (
     SELECT account, delta, balance,
@@ -226,7 +226,7 @@ SELECT account FROM entry
  WHERE later IS NULL
    AND balance <> (SELECT a.balance FROM credit_account AS a WHERE a.id = entry.account)
 """  # noqa: S608 - a constant
-# The same for all accounts; the balance before the first entry is that of the last close.
+# The same for all accounts; before the first entry, the balance is that of the last close.
 ALL_ADD_UP: Final = f"""
 WITH {CHAINED}
 SELECT account FROM entry
@@ -244,7 +244,7 @@ CREDIT_STATEMENTS_NOTHING: Final[Iterator[int]] = iter(())
 def one_by_one(
     accounts: Sequence[CreditAccount], spent: Sequence[tuple[int, int, int]]
 ) -> list[Spent | Empty]:
-    """Return the outcome for each of *accounts*, of which each asked for one credit.
+    """Return the outcome of a request for one credit, for each of *accounts*.
 
     spent   for each account its id, the change of its balance (less than 0), and its balance
             afterwards
@@ -277,13 +277,13 @@ REPEAT: Final = "UPDATE kept_answer SET repeats = repeats + 1 WHERE name = ?"
 # Names are deleted in parts, because debits wait meanwhile; an expired name has no effect.
 OLD_KEPT: Final = "SELECT name, at FROM kept_answer WHERE at < ? ORDER BY at LIMIT ?"
 FORGET_KEPT: Final = "DELETE FROM kept_answer WHERE name = ? AND at = ?"  # unless bought again
-FORGOTTEN_AT_ONCE: Final = 2_000  # deleted at once, in about ten milliseconds
+FORGOTTEN_AT_ONCE: Final = 2_000  # names deleted at once, in about 10 ms
 
 PEPPER: Final = "SELECT check_hash FROM pepper"
 KEEP_PEPPER: Final = "INSERT INTO pepper (id, check_hash) VALUES (1, ?) ON CONFLICT DO NOTHING"
 
 CLEAR_EVERY_MS: Final = 1_000  # the time after which sent minutes get a commit of their own
-LEFT_MAX: Final = 1_000  # minutes given back in one transaction
+LEFT_MAX: Final = 1_000  # maximum number of minutes given back in one transaction
 
 log = structlog.get_logger()
 
@@ -311,7 +311,7 @@ class SentMinutes:
     def is_due(self, at: UnixMs) -> bool:
         """Return whether queued minutes must be deleted in a commit of their own.
 
-        This is so if no minute was deleted for CLEAR_EVERY_MS.
+        This is necessary if no minute was deleted for CLEAR_EVERY_MS.
         """
         return bool(self.numbers) and abs(at - self._cleared_at) >= CLEAR_EVERY_MS
 
@@ -322,10 +322,11 @@ class SentMinutes:
 
 
 def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
-    """Give back the credits of each reversal in the current transaction; return their number.
+    """Give back the credits of *reversals* in the current transaction; return the credit count.
 
-    Credits of a minute or a named answer are given back only if its row exists.  Rows are locked in
-    the same order as by debits: accounts by id, then minutes.
+    Credits of a minute are given back only if its row exists, and credits of a named answer only if
+    the name is stored and no other request has got the answer.  Rows are locked in the same order
+    as by debits: accounts by id, then minutes.
     """
     left = sorted(reversals, key=lambda each: each.account)
     if any(each.minute is not None or each.once is not None for each in left):
@@ -360,7 +361,7 @@ def summary_of(db: Executes, account: CreditAccount) -> list[KindLine]:
 
 
 def contradictions(db: Executes) -> list[CreditAccount]:
-    """Return the accounts whose balance differs from the last close plus the entries since."""
+    """Return the accounts whose balance differs from the last close plus the later entries."""
     closed = db.execute(LAST_CLOSED, ()).get or NOTHING
     bounds = {"after": closed[1], "closed": closed[0]}
     return [CreditAccount(account) for (account,) in db.execute(ALL_ADD_UP, bounds)]
@@ -405,7 +406,7 @@ class CreditTables(ABC, Generic[Db]):
         return CreditAccount(account)
 
     def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*, None if there is none."""
+        """Return the account of the credit token *bearer*; None if there is none."""
         digest = hash_credential(bearer, pepper=self._pepper)
         account = self._db.execute(FIND, (digest,)).get
         return None if account is None else CreditAccount(account)
@@ -419,7 +420,7 @@ class CreditTables(ABC, Generic[Db]):
         return int(self._db.execute(BALANCE, (account,)).get)
 
     def cap_left(self, key: int, month: Month) -> int | None:
-        """Return the credits that the cap of *key* leaves in *month*; None if it has no cap."""
+        """Return the credits that the cap of *key* leaves in *month*; None: no cap."""
         left: int | None = self._db.execute(CAP_LEFT, (key, month)).get
         return left
 
@@ -476,7 +477,7 @@ class CreditTables(ABC, Generic[Db]):
         return summary_of(self._db, account)
 
     def statement(self, account: CreditAccount) -> Statement:
-        """Return the credits that *account* received and spent, as of one moment."""
+        """Return the credits that *account* received and spent, all read at one moment."""
         with self._snapshot():
             balance = self.balance(account)
             received = int(self._db.execute(RECEIVED, (account,)).get)
@@ -485,7 +486,7 @@ class CreditTables(ABC, Generic[Db]):
         return Statement(balance, received - balance, entries, days)
 
     def contradictions(self) -> list[CreditAccount]:
-        """Return the accounts whose balance differs from the last close plus the entries since."""
+        """Return the accounts whose balance differs from the last close plus the later entries."""
         return contradictions(self._db)
 
     def close(self) -> None:

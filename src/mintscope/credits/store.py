@@ -48,7 +48,7 @@ class GroupCreditLedger:
 
     It implements CreditLedger, InstantLedger and DebitLedger.
 
-    Spends are committed in groups, in a thread.  Lookups whose results do not change are cached.
+    Spends are committed in batches, in a thread.  Lookups whose results do not change are cached.
 
     writing   the tables that the commits write to
     reading   runs reads on tables of another connection
@@ -75,8 +75,8 @@ class GroupCreditLedger:
         self._writing = writing
         self._reading = reading
         self._errors = errors
-        # Each commit must be a single object: debits with the same object are committed in one
-        # batch.
+        # Each way to commit must be one object: debits that are submitted with the same object are
+        # committed in one batch.
         self._debiting = self._commit_debits
         self._debiting_once = partial(self._commit_debits)
         self._prepaying = self._commit_minutes
@@ -144,7 +144,7 @@ class GroupCreditLedger:
         self._sent.append(debited.minute)
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
-        """Give back *credit_count* of the credits of *debited*; if this fails, they stay owed."""
+        """Give back *credit_count* of the credits of *debited*; on failure they remain owed."""
         self._owed.append(debited.reversal(credit_count))
         await self._group.run(self._give_back_now)
 
@@ -172,7 +172,7 @@ class GroupCreditLedger:
             return await self._reading.run(lambda book: book.balance(account))
 
     async def expect_cap(self, key: int, credit_count: int) -> CapReached | None:
-        """Return CapReached if *key* may not spend *credit_count* more this month, else None."""
+        """Return CapReached if *credit_count* more credits exceed the cap of *key*; else None."""
         month = month_of(self._clock.now())
         with self._unavailable():
             left = await self._reading.run(lambda book: book.cap_left(key, month))
@@ -262,7 +262,7 @@ class GroupCreditLedger:
             self._writing.expect_writable()
 
     def _owe(self, unheard: Sequence[tuple[CreditAccount, object]]) -> None:
-        """Owe the credits of debits that were committed after their requests had ended."""
+        """Queue the credits of debits that were committed after their requests had ended."""
         for account, outcome in unheard:
             if isinstance(outcome, Spent):
                 self._owed.append(Reversal(account, 1))
@@ -278,8 +278,8 @@ class GroupCreditLedger:
             self._give_back()
 
     def _give_back(self) -> None:
-        """Give back the owed credits; if this fails, they stay owed."""
-        answered_count = self._answered_count  # first: credits of later batches may become owed
+        """Give back the owed credits; if this fails, they remain owed."""
+        answered_count = self._answered_count  # read first: later batches may add owed credits
         if self._sent:
             self._writing.note_sent([self._sent.popleft() for _ in range(len(self._sent))])
         owed = [self._owed.popleft() for _ in range(len(self._owed))]
@@ -338,7 +338,7 @@ class CreditAccounts:
         return await self._read(lambda: self._listing.summary(account))
 
     async def contradictions(self) -> Sequence[CreditAccount]:
-        """Return the accounts whose balance differs from the last close plus the entries since."""
+        """Return the accounts whose balance differs from the last close plus the later entries."""
         return await self._read(self._listing.contradictions)
 
     async def close(self) -> None:

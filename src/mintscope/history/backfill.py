@@ -2,7 +2,7 @@
 
 Swaps from before a mint was tracked are priced and folded as ingest would have done at the time.
 
-Given every transaction of the mint's pools, and of the pools of SOL and dollars, the resulting
+If every transaction of the mint's pools and of the pools of SOL and dollars was read, the resulting
 candles, state and price pool equal those of a service that tracked the mint all along, bit for bit.
 
 The states of a backfill that an administrator requests:
@@ -11,16 +11,16 @@ The states of a backfill that an administrator requests:
                                                -> failed
                                        cancelling -> cancelled
 
-The page requests, confirms and cancels; ingest does the rest, one backfill at a time.  Each step is
-one durable statement, so after a kill the next process resumes at that step.
+The admin page requests, confirms and cancels backfills.  Ingest estimates their cost, and reads one
+at a time.  Each step is one durable statement, so that after a kill the next process resumes there.
 
-Imported candles change only the indicators of their own timeframe.  They do not divide their volume
-into buys and sells, so they do not count in the pressure.
+Imported candles change only the indicators of their own timeframe.  Their volume is not
+divided into buys and sells, so they do not count in the pressure.
 
 The states of a gap:
 
     open -> due -> mended
-                -> failed, due again after growing pauses -> given up
+                -> failed, and due again after a longer pause -> given up
 """
 
 from collections import deque
@@ -81,7 +81,8 @@ class FoldedBackfill(NamedTuple):
 
     since_slot  the slot before the oldest slot
     time        effective time of the newest slot
-    state       the state of the fold; in_sol: the prices in SOL that belong to it
+    state       the state of the fold
+    in_sol      the prices in SOL that belong to the state
     last_swap   time of the newest swap
     standing    the pools after the newest slot
     recent      swaps of the last KEPT_S seconds, oldest first
@@ -114,7 +115,7 @@ class Stage(StrEnum):
 class Cursor(NamedTuple):
     """The progress of listing an address in the current round.
 
-    before   the oldest transaction listed so far, where the round continues; None: none yet
+    before   the oldest transaction listed so far, where the round continues; None: none is listed
     until    the newest transaction that an earlier round listed; None: there was no earlier round
     """
 
@@ -161,9 +162,10 @@ class UnreadTransaction(NamedTuple):
 
 
 class ReadTransaction(NamedTuple):
-    """A requested transaction, at *position* in its block if that was read, else 0.
+    """A transaction that was requested from the node.
 
-    swaps   None if the node did not return the transaction
+    position   its place in its block if the block was read, otherwise 0
+    swaps      None if the node did not return the transaction
     """
 
     slot: Slot
@@ -173,9 +175,9 @@ class ReadTransaction(NamedTuple):
 
 
 class HistoryJob(NamedTuple):
-    """The backfill of a mint that is being read.
+    """The progress of the backfill of a mint.
 
-    slot      the last slot that was read, None before the end of the first round
+    slot      the last slot that was read; None before the end of the first round
     listed    number of listed transactions
     read      number of listed transactions that were read
     missing   number of listed transactions that the node did not return in three attempts; this
@@ -190,7 +192,7 @@ class HistoryJob(NamedTuple):
     missing: int
 
     def goes_on(self, from_time: UnixS) -> bool:
-        """Return whether this backfill is not joined, and begins within a day of *from_time*."""
+        """Return whether this backfill is not joined, and starts within a day of *from_time*."""
         return self.stage is not Stage.JOINED and abs(self.from_time - from_time) < DAY_S
 
 
@@ -201,13 +203,13 @@ class BackfillMerge(Protocol):
         """Join a finished backfill, and return its mint; None if no backfill can be joined now.
 
         The candles, the state, the price pool and the swaps still in the log become those of a mint
-        that was tracked from the start of the backfill.  If the log lacks swaps after a backfill,
-        the backfill returns to READING.
+        that was tracked from the start of the backfill.  If the log does not have all swaps after
+        a backfill, the backfill returns to READING.
         """
 
 
-# The log keeps the swaps of 15 minutes behind its checkpoint, and the checkpoint may be ahead of
-# the end of a backfill.
+# The log keeps the swaps of the 15 minutes before its checkpoint, and the checkpoint may be later
+# than the end of a backfill.
 KEPT_S: Final = 1_800
 
 
@@ -248,7 +250,7 @@ class Backfill:
             self._keep(BackfillSwaps(slot.slot, header.time, own, standing))
 
     def changed(self) -> dict[Timeframe, list[CandleRow]]:
-        """Return the candles changed since the last call, by timeframe, oldest first."""
+        """Return the candles that changed since the previous call, by timeframe, oldest first."""
         return self._fold.changed()
 
     def folded(self) -> FoldedBackfill | None:
@@ -302,9 +304,9 @@ def decide_again(
     swaps: Sequence[PricedSwap],
     sol_usd: float | None = None,
 ) -> tuple[list[PricedSwap], Standing | None]:
-    """Decide again which logged *swaps* of one mint and slot set its price or count as volume.
+    """Decide again which logged *swaps* of one mint and slot set its price or count as its volume.
 
-    The price of a swap itself does not change.  Return the swaps, and the price pools after them.
+    The prices of the swaps do not change.  Return the swaps, and the price pools after the slot.
 
     decided   the pools of the mint before these swaps
     sol_usd   the rate of SOL in the slot, in USD; used only for swaps of SOL itself
@@ -341,7 +343,7 @@ def decide_again(
 
 
 def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> PricedSwap:
-    """Return a logged *swap* without a price, whose volume counts only if its pool does."""
+    """Return a logged *swap* that has no price; its volume counts only if its pool counts."""
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None or swap.pool is None:
         return swap
@@ -358,14 +360,14 @@ def _volume(swap: PricedSwap, *, sets: bool) -> int:
 
 
 def _offer(swap: PricedSwap, pool: str, price: tuple[float, float], time: UnixS) -> Offer:
-    """Return the offer of a logged *swap* at *price*; without evidence, with its volume instead."""
+    """Return the offer of a logged *swap* at *price*; without evidence, use its volume."""
     if swap.evidence is None:
         return Offer(pool, pool, *price, swap.volume, None, time)
     return offer_of(pool, price, swap.evidence, time, is_buy=swap.is_buy)
 
 
-OPEN_MAX: Final = 20  # backfills that have not ended
-ENDED_MAX: Final = 100  # ended backfills that the page still lists
+OPEN_MAX: Final = 20  # maximum number of backfills that have not ended
+ENDED_MAX: Final = 100  # ended backfills that the admin page lists
 
 
 class IncompleteBackfill(SourceError):
@@ -389,7 +391,7 @@ class BackfillState(StrEnum):
     ESTIMATED = "estimated"  # it waits for the confirmation of an administrator
     CONFIRMED = "confirmed"  # it waits to be read
     READING = "reading"
-    CANCELLING = "cancelling"  # ingest has yet to drop the part that was read
+    CANCELLING = "cancelling"  # ingest must still delete what it read
     DONE = "done"
     FAILED = "failed"
     CANCELLED = "cancelled"
@@ -461,11 +463,15 @@ class ImportedCandle(NamedTuple):
 
 
 class CannotImport(ValueError):
-    """Candles cannot be imported before those of the mint; the message is for the operator."""
+    """The candles cannot be put before the candles of the mint; the message is for the operator."""
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """The imported candles of a timeframe: provider, and the numbers of joined and waiting ones."""
+    """The imported candles of a timeframe.
+
+    candles   number of imported candles in the series
+    waiting   number of imported candles that are not in the series yet
+    """
 
     provider: str
     candles: int
@@ -523,7 +529,7 @@ class NotMendable(SourceError):
 
 
 class CallsSpent(SourceError):
-    """All requests of the day are used up."""
+    """All requests that gaps may use in this UTC day are used up."""
 
 
 class MendPlan(NamedTuple):
@@ -531,7 +537,7 @@ class MendPlan(NamedTuple):
 
     after_s         seconds from a gap to the first attempt; doubles after each failure
     attempts_max    number of failed attempts after which the gap is given up
-    calls_per_day   most requests of all attempts in a UTC day; 0: no gap is mended
+    calls_per_day   maximum number of requests of all attempts in a UTC day; 0: no gap is mended
     """
 
     after_s: float
@@ -549,7 +555,7 @@ class GapMend(NamedTuple):
     attempts      number of failed attempts
     next_at       time of the next attempt; None: ingest has not seen the gap yet
     given_up_at   the time at which the gap was given up; None if it is not
-    words         why the last attempt failed, or why the next one waits; "" otherwise
+    words         why the newest attempt failed, or why the next attempt waits; "" otherwise
     """
 
     gap: Gap

@@ -35,7 +35,8 @@ SELECT address, before, until FROM history_address
  ORDER BY kind, address
 """
 
-# A transaction that is in several lists is stored with its position in the list of a pool.
+# A transaction in the lists of a pool and of a rate address is stored with its position in the list
+# of the pool.
 ADD_LINE: Final = """
 INSERT INTO history_transaction (mint, slot, signature, address, line, time)
 VALUES (?, ?, ?, ?, ?, ?)
@@ -58,8 +59,7 @@ UPDATE history_address
  WHERE mint = :mint AND address = :address
 """
 
-# With one pool and one rate address, no block is needed: each list has its own transactions in
-# order.
+# With one pool and one rate address, no block is read: the order of each list is sufficient.
 UNREAD: Final = """
 SELECT slot, signature,
        (SELECT count(DISTINCT address) > 1 FROM history_transaction AS other
@@ -160,8 +160,8 @@ class SqlHistory(SqlStore):
     async def round(self, mint: Mint, slot: Slot) -> tuple[Slot, Sequence[backfill.Cursor]]:
         """Return the last slot of the current round, and the cursors of incomplete lists.
 
-        If no round is under way, a new one begins, which ends at *slot*.  Transactions that the
-        node did not return are tried again.
+        If no round is under way, a new round begins, and ends at *slot*.  Transactions that the
+        node did not return are requested again.
         """
 
         def work(db: Database) -> tuple[Slot, Sequence[backfill.Cursor]]:
@@ -175,7 +175,7 @@ class SqlHistory(SqlStore):
         return await self._write(work)
 
     async def listed(self, mint: Mint, page: backfill.ListPage) -> None:
-        """Store *page* and the progress of its list; a transaction may be stored repeatedly."""
+        """Store *page* and the progress of its list; the same transaction may be stored again."""
 
         def work(db: Database) -> None:
             at = {"mint": number(db, mint), "address": page.address}
@@ -206,7 +206,7 @@ class SqlHistory(SqlStore):
         ]
 
     async def save(self, mint: Mint, transactions: Sequence[backfill.ReadTransaction]) -> None:
-        """Store the swaps of read transactions, and count an attempt to read each."""
+        """Store the swaps of *transactions*, and count one attempt to read each transaction."""
 
         def work(db: Database) -> None:
             mint_id = _id(db, mint)
@@ -239,7 +239,7 @@ class SqlHistory(SqlStore):
     async def slots(
         self, mint: Mint, after: Slot, slots_max: int
     ) -> Sequence[backfill.BackfillSlot]:
-        """Return the swaps read in up to *slots_max* slots above *after*, in ascending order."""
+        """Return up to *slots_max* slots after *after* with their read swaps, oldest slot first."""
 
         def work(db: Database) -> Sequence[backfill.BackfillSlot]:
             bounds = {"mint": _id(db, mint), "after": after, "most": slots_max}
@@ -251,7 +251,7 @@ class SqlHistory(SqlStore):
         return await self._read(work)
 
     async def restart(self, mint: Mint) -> None:
-        """Drop the result of an earlier fold."""
+        """Delete the result of an earlier fold of *mint*."""
 
         def work(db: Database) -> None:
             for table in ("history_candle", "history_candle_in_sol", "history_swap"):
@@ -288,7 +288,7 @@ class SqlHistory(SqlStore):
         await self._write(work)
 
     async def one(self, mint: Mint) -> backfill.HistoryJob | None:
-        """Return the progress of the backfill of *mint*, None if none was requested."""
+        """Return the progress of the backfill of *mint*; None if *mint* has no backfill."""
         row = await self._read(lambda db: db.execute(JOB, (TRIES_MAX, _id(db, mint))).fetchone())
         if row is None:
             return None
@@ -311,7 +311,7 @@ class SqlHistory(SqlStore):
 
 
 def _id(db: Database, mint: Mint) -> int | None:
-    """Return the id of *mint* in the store, None if the store does not have it."""
+    """Return the id of *mint* in the store; None if the store does not have it."""
     found: int | None = db.execute("SELECT id FROM mint WHERE address = ?", (mint,)).get
     return found
 
@@ -342,7 +342,7 @@ NEWEST: Final = f"SELECT {COLUMNS} FROM history_ask ORDER BY id DESC LIMIT ?"  #
 CONFIRM: Final = """
 UPDATE history_ask SET state = 'confirmed' WHERE id = ? AND state = 'estimated' RETURNING mint
 """
-# A backfill that is being read is deleted by the process that reads it.
+# A backfill that is being read becomes `cancelling`: the process that reads it deletes it.
 CANCEL: Final = """
 UPDATE history_ask
    SET state = CASE WHEN state = 'reading' THEN 'cancelling' ELSE 'cancelled' END,
@@ -387,7 +387,7 @@ class SqlBackfillJobs(SqlStore):
     beside = True
 
     async def ask(self, mint: Mint, from_time: UnixS, now: UnixMs) -> bool:
-        """Request a backfill of *mint*; return False if it has an open one, or OPEN_MAX do."""
+        """Request a backfill; return False if *mint* has an open one, or if OPEN_MAX are open."""
         values = {"mint": mint, "from_time": from_time, "now": now, "most": backfill.OPEN_MAX}
         return await self._write(lambda db: db.execute(ASK, values).get is not None)
 
@@ -396,7 +396,7 @@ class SqlBackfillJobs(SqlStore):
         return await self._read(lambda db: [_ask(row) for row in db.execute(NEWEST, (limit,))])
 
     async def confirm(self, ask_id: int) -> Mint | None:
-        """Confirm the backfill, and return its mint; None unless it waits for confirmation."""
+        """Confirm the backfill, and return its mint; None if it does not wait for confirmation."""
         return await self._write(lambda db: _mint(db.execute(CONFIRM, (ask_id,)).get))
 
     async def cancel(self, ask_id: int, now: UnixMs) -> Mint | None:
@@ -405,7 +405,7 @@ class SqlBackfillJobs(SqlStore):
         return await self._write(lambda db: _mint(db.execute(CANCEL, values).get))
 
     async def first(self, *states: backfill.BackfillState) -> backfill.BackfillJob | None:
-        """Return the oldest backfill in one of *states*, None if there is none."""
+        """Return the oldest backfill in one of *states*; None if there is none."""
         wanted = (
             f"SELECT {COLUMNS} FROM history_ask"  # noqa: S608 - ours
             f" WHERE state IN ({marks(states)}) ORDER BY id LIMIT 1"
@@ -432,7 +432,7 @@ class SqlBackfillJobs(SqlStore):
     async def end(
         self, ask_id: int, state: backfill.BackfillState, words: str, now: UnixMs
     ) -> None:
-        """End the backfill in *state*, unless it has ended, and delete older ones."""
+        """End the backfill in *state*, unless it has ended, and delete the oldest ended ones."""
 
         def work(db: Database) -> None:
             db.execute(END, {"id": ask_id, "state": state, "words": words, "now": now})

@@ -1,4 +1,4 @@
-"""Stores imports and attempts to mend gaps in SQL, and merges backfills."""
+"""Stores imported candles and attempts to mend gaps in SQL, and merges backfills."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
@@ -47,7 +47,7 @@ SELECT timeframe, max(provider), sum(1 - is_waiting), sum(is_waiting)
  GROUP BY timeframe
 """
 
-# An import of a mint that now has candles of its own.
+# Selects a mint and a timeframe with both queued candles and candles that are not imported.
 WAITING: Final = """
 SELECT mint.id, address, timeframe, state.state
   FROM import_candle JOIN mint ON mint.id = import_candle.mint
@@ -92,9 +92,9 @@ class SqlImports(SqlStore):
         provider: str,
         candles: Sequence[backfill.ImportedCandle],
     ) -> None:
-        """Queue *candles* to be put before the candles of *mint*, once it has any.
+        """Queue *candles*; they are put before the candles of *mint* once the mint has candles.
 
-        Only those before the first candle of the mint are used.  Raises CannotImport if the mint
+        Only candles before the first candle of the mint are used.  Raises CannotImport if the mint
         is not tracked, or if some of its candles were deleted.
         """
 
@@ -120,9 +120,10 @@ class SqlImports(SqlStore):
 
 
 def join_imported(db: Database) -> Mint | None:
-    """Put the queued candles of one mint before its own, and return the mint.
+    """Put the queued candles of one mint and timeframe before its own candles; return the mint.
 
-    None if no queued candles can be used yet.  Call this in a transaction.
+    None if no queued candles can be used yet.  Queued candles are dropped if candles of the mint
+    were deleted.  Call this in a transaction.
     """
     found = db.execute(WAITING).fetchone()
     if found is None:
@@ -142,7 +143,7 @@ def join_imported(db: Database) -> Mint | None:
 
 
 def add_waypoints(db: Database, mint_id: int, timeframe: Timeframe) -> None:
-    """Replace the waypoints of a mint; all candles of *timeframe* must be stored.
+    """Replace the waypoints of a mint and *timeframe*, all of whose candles must be stored.
 
     Call this in a transaction.
     """
@@ -173,14 +174,15 @@ AGAIN: Final = "UPDATE history_job SET stage = 'reading' WHERE mint = ?"
 OLDEST: Final = """
 SELECT time FROM header WHERE seq = (SELECT min(seq) FROM header WHERE is_dead = 0)
 """
-# For a slot without a rate, the time at which a rate that has just expired would have been set.
+# Selects the time at which the rate of SOL in a slot was set.  If the slot has no rate: the time of
+# a rate that has just expired.
 RATED_AT: Final = """
 SELECT coalesce(sol_usd_time, time - ?) FROM header
  WHERE is_dead = 0 AND slot <= ? ORDER BY seq DESC LIMIT 1
 """
 
-# A longer backfill may leave less room for imported candles: they are queued, to be joined before
-# the new first candle.
+# A longer backfill may leave less room for imported candles.  They are queued again, and later put
+# before the new first candle.
 KEEP_IMPORTED: Final = """
 INSERT INTO import_candle
 SELECT mint, timeframe, bucket, open, high, low, close, provider_volume, provider FROM candle
@@ -198,8 +200,8 @@ SELECT mint, timeframe, bucket, open, high, low, close, buy_volume, sell_volume,
 """
 NEWEST_BUCKET: Final = "SELECT max(bucket) FROM candle WHERE mint = ? AND timeframe = ?"
 
-# Swaps that the log lacks because the mint was not tracked then, or whose price pools were decided
-# differently.
+# Selects swaps that the log lacks because the mint was not tracked then, or whose price pools were
+# decided differently.
 READ_SWAPS: Final = """
 SELECT seq, mint, swaps, deciding, details FROM history_swap JOIN header USING (slot)
  WHERE mint = ? AND is_dead = 0
@@ -223,7 +225,7 @@ INSERT INTO deciding_pool (mint, deciding) VALUES (?, ?)
 ON CONFLICT (mint) DO UPDATE SET deciding = excluded.deciding
 """
 FOLLOWED_SINCE: Final = "UPDATE mint SET since_slot = ?, since_time = ? WHERE id = ?"
-# The row of a joined backfill stays, so that its start is known; its staged data are deleted.
+# The row of a joined backfill remains, so that its start is known; its staged data are deleted.
 JOINED: Final = """
 UPDATE history_job SET stage = 'joined', state = NULL, deciding = NULL WHERE mint = ?
 """
@@ -248,7 +250,7 @@ class _Ready(NamedTuple):
 
 
 class SqlBackfillMerge:
-    """Implements BackfillMerge; used only by ingest, beside its log writer."""
+    """Implements BackfillMerge; only ingest uses it, in addition to its log writer."""
 
     def __init__(
         self, access: DatabaseAccess[Database], tables: MarketTables, retention: Retention
@@ -322,9 +324,9 @@ class SqlBackfillMerge:
     def _go_on(
         self, db: Database, ready: _Ready, fold: MintFold, decided: Standing | None
     ) -> UnixS | None:
-        """Price the swaps logged after the backfill again, and fold those up to the checkpoint.
+        """Price the swaps logged after the backfill again, and fold the ones up to the checkpoint.
 
-        Return the time of the newest folded swap; None if there is none.
+        Return the time of the newest folded swap; None if no swap was folded.
         """
         folded_seq: int = db.execute("SELECT folded_seq FROM progress").get
         newest = None
@@ -355,8 +357,8 @@ class SqlBackfillMerge:
 def _meets_the_log(db: Database, ready: _Ready) -> bool:
     """Return whether the log holds all swaps after the backfill, and can price them.
 
-    A rate of SOL depends on the swaps of the RATE_WINDOW_S seconds before, so the log must begin
-    that long before the last rate of the backfill.
+    A rate of SOL depends on the swaps of the RATE_WINDOW_S seconds before, so the log must
+    begin at least RATE_WINDOW_S seconds before the last rate of the backfill.
     """
     oldest: int | None = db.execute(OLDEST).get
     rated: int | None = db.execute(RATED_AT, (RATE_AGE_MAX_S, ready.slot)).get
@@ -367,7 +369,7 @@ def _meets_the_log(db: Database, ready: _Ready) -> bool:
 
 COLUMNS: Final = "first, last, reason, attempts, next_at, given_up_at, words"
 SEEN: Final = "UPDATE gap SET next_at = ? WHERE next_at IS NULL AND filled_at IS NULL"
-# This is read first, so that the table is only written if there is a new gap.
+# This query runs first, so that the table is written only if there is a new gap.
 NEW: Final = "SELECT 1 FROM gap WHERE next_at IS NULL AND filled_at IS NULL LIMIT 1"
 DUE: Final = f"""
 SELECT {COLUMNS} FROM gap
@@ -409,15 +411,15 @@ class SqlGapMends(SqlStore):
         return None if row is None else _mend(row)
 
     async def put_off(self, gap: Gap, next_at: UnixMs, words: str) -> None:
-        """Record that *gap* must wait until *next_at*; this does not count as an attempt."""
+        """Record that *gap* must wait until *next_at*; the wait does not count as an attempt."""
         await self._note(PUT_OFF, gap, next_at, words)
 
     async def failed(self, gap: Gap, next_at: UnixMs, words: str) -> None:
-        """Record a failed attempt at *gap*, and the time of the next one."""
+        """Record a failed attempt at *gap*, and the time of the next attempt."""
         await self._note(FAILED, gap, next_at, words)
 
     async def give_up(self, gap: Gap, at: UnixMs, words: str) -> None:
-        """Record the last failed attempt, after which *gap* is given up."""
+        """Record a last failed attempt, and that *gap* is given up at the time *at*."""
         await self._note(GIVE_UP, gap, at, words)
 
     async def counts(self) -> backfill.GapCounts:
@@ -430,7 +432,7 @@ class SqlGapMends(SqlStore):
         return await self._read(lambda db: [_mend(row) for row in db.execute(NEWEST, (limit,))])
 
     async def take_calls(self, day: int, wanted: int, calls_max: int) -> int:
-        """Take up to *wanted* of the *calls_max* requests of *day*; return the number taken.
+        """Reserve up to *wanted* of the *calls_max* requests of *day*; return the reserved number.
 
         day   UTC days since 1970-01-01
         """

@@ -1,4 +1,4 @@
-"""Mends gaps beside ingest: each token that traded in a gap is backfilled again.
+"""Mends gaps while ingest runs: each token that traded in a gap is backfilled again.
 
 An attempt reads the blocks of the oldest gap that is due.  Progress is stored after each step, so
 that after a kill the next ingest resumes at that step.
@@ -36,7 +36,7 @@ TOO_NEW: Final = "waits until prices rest on no swap of the gap, and all of that
 ANOTHER: Final = "waits: another backfill is read"
 NOT_JOINED: Final = "waits: a backfill is read, and ingest has not joined it yet"
 SPENT: Final = "waits for tomorrow: the requests of chain.gap_calls_per_day are used up"
-GOES_ON: Final = frozenset({ANOTHER, NOT_JOINED, SPENT})  # reasons after which an attempt resumes
+GOES_ON: Final = frozenset({ANOTHER, NOT_JOINED, SPENT})  # the attempt resumes after these waits
 TOO_MUCH: Final = "its blocks take over half of the requests of chain.gap_calls_per_day, {}"
 BUG: Final = "an error of the service; the log of ingest has its trace"
 
@@ -81,21 +81,21 @@ class _Moment(NamedTuple):
 
     @property
     def since(self) -> UnixS:
-        """The latest start of a backfill, an hour before the gap: prices need earlier rates."""
+        """The latest start of a backfill, an hour before the gap; prices need earlier rates."""
         return UnixS(self.time - HOUR_S)
 
 
 async def settled(reader: SqlLogReader, slot: Slot) -> Slot | None:
     """Return the first slot whose SOL rate no longer depends on swaps of *slot*.
 
-    None while the log has too few blocks to measure the pace of the chain.
+    None if the log has too few blocks to measure the pace of the chain.
     """
     pace = await _pace(reader)
     return None if pace is None else _settled(slot, pace)
 
 
 async def is_read(jobs: SqlHistory, mint: Mint, settled_slot: Slot) -> bool:
-    """Return whether a backfill of *mint* that reaches *settled_slot* is joined."""
+    """Return whether a joined backfill of *mint* reaches *settled_slot*."""
     job = await jobs.one(mint)
     if job is None or job.stage is not backfill.Stage.JOINED or job.slot is None:
         return False
@@ -106,7 +106,7 @@ async def is_read(jobs: SqlHistory, mint: Mint, settled_slot: Slot) -> bool:
 class GapMending:
     """Mends gaps, one attempt at a time.
 
-    lock    a lock that is held while a backfill is read; raises BackfillIsRead if it is taken
+    lock    is held while a backfill is read; raises BackfillIsRead if another process holds it
     """
 
     mends: SqlGapMends
@@ -144,7 +144,7 @@ class GapMending:
         return False
 
     async def mend_one(self) -> bool:
-        """Make the next attempt if one is due; return False if none is."""
+        """Make the next attempt if one is due; return False if no attempt is due."""
         if not self.plan.calls_per_day:
             return False
         now = self.clock.now()
@@ -194,7 +194,7 @@ class GapMending:
         await self.mends.put_off(due.gap, UnixMs(next_at), words)
 
     async def _failed(self, due: backfill.GapMend, words: str, *, is_last: bool) -> None:
-        """Record that an attempt failed, and set the time of the next one."""
+        """Record that an attempt failed, and set the time of the next attempt."""
         gap = due.gap
         now = self.clock.now()
         attempts = due.attempts + 1
@@ -208,7 +208,7 @@ class GapMending:
         tell.warning("gap_not_mended", again_in_s=pause_ms / SECOND_MS)
 
     async def _moment(self, gap: Gap) -> _Moment:
-        """Return the time of *gap*.  Raises _Waits while *gap* is too new to be mended."""
+        """Return the time of *gap*.  Raises _Waits if *gap* is too new to be mended."""
         overview, pace = await self.reader.overview(), await _pace(self.reader)
         folded = overview.folded_slot
         slot = overview.slot
@@ -222,7 +222,7 @@ class GapMending:
         return _Moment(UnixS(time - round(ago_s)), settled_slot)
 
     async def _mend(self, gap: Gap, moment: _Moment) -> list[Exception]:
-        """Backfill every token that traded in *gap*; return the errors of those that failed."""
+        """Backfill every token that traded in *gap*; return the errors of the failed tokens."""
         if 2 * (gap.last - gap.first + 1) > self.plan.calls_per_day:
             raise backfill.NotMendable(TOO_MUCH.format(self.plan.calls_per_day))
         failures: list[Exception] = []
@@ -281,7 +281,7 @@ class GapMending:
 class DailyCalls:
     """Limits the requests in a UTC day to *calls_per_day*.
 
-    Requests are taken from the store CALLS_AT_ONCE at a time, so a kill wastes at most these.
+    CALLS_AT_ONCE requests are reserved in the store at a time, so a kill wastes at most that many.
     """
 
     def __init__(self, mends: SqlGapMends, clock: Clock, calls_per_day: int) -> None:
@@ -293,7 +293,7 @@ class DailyCalls:
         self._lock = asyncio.Lock()
 
     async def take(self) -> None:
-        """Count one request.  Raises CallsSpent if the limit is reached, ServiceUnavailable."""
+        """Count one request.  Raises CallsSpent if the limit is reached, or ServiceUnavailable."""
         async with self._lock:
             day = self._clock.now() // DAY_MS
             if day != self._day or not self._left:

@@ -26,7 +26,7 @@ from mintscope.solana.node import Node
 from mintscope.solana.transaction import Transaction, UnreadableTransaction
 from mintscope.solana.wire import Answer, SlotNumber, read_transaction
 
-LINES_MAX: Final = 1_000  # the most that getSignaturesForAddress returns
+LINES_MAX: Final = 1_000  # the highest limit that getSignaturesForAddress accepts
 FILTER_TRANSACTION_NOT_FOUND: Final = -32020
 
 Allow = Callable[[], Awaitable[None]]
@@ -46,23 +46,23 @@ class LineWire(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SignedBlock(msgspec.Struct, frozen=True):
-    """A block that was requested with only the signatures of its transactions."""
+    """A block, requested with only the signatures of its transactions."""
 
     signatures: list[Signature]
 
 
 LINES: Final = msgspec.json.Decoder(Answer[list[LineWire]])
-# Raw bytes would suffice, but msgspec has no type for raw bytes or null.
+# Raw bytes would be sufficient, but msgspec has no type for raw bytes or null.
 TRANSACTION: Final = msgspec.json.Decoder(Answer[dict[str, Any]])
 SIGNED: Final = msgspec.json.Decoder(Answer[SignedBlock])
 
 
 class PacedNode(rpc.Rpc):
-    """A JSON-RPC node that has past blocks, with a limited rate of requests.
+    """Sends requests, at a limited rate, to a JSON-RPC node that has past blocks.
 
     Every method raises RpcFailure if the node does not answer.
 
-    calls       number of requests so far, repeated ones included
+    calls       number of requests so far, including repeated ones
     in_flight   maximum number of requests at the same time
     """
 
@@ -131,7 +131,7 @@ class PacedNode(rpc.Rpc):
         return None if entry is None else read_transaction(msgspec.json.encode(entry), 0)
 
     async def positions(self, slot: Slot) -> Mapping[Signature, int]:
-        """Return the place of each transaction in the block at *slot*; empty without a block."""
+        """Return the place of each transaction in the block at *slot*; empty if there is none."""
         options = {
             "transactionDetails": "signatures",
             "rewards": False,
@@ -301,8 +301,8 @@ async def cost_of(
 ) -> backfill.Cost:
     """Return the approximate cost of reading *addresses* back to *from_time*.
 
-    Each transaction takes a call.  The rate of transactions on the newest page of an address is
-    assumed for the whole period.  Raises RpcFailure.
+    Each transaction takes one request.  The rate of transactions on the newest page of an address
+    is assumed for the whole period.  Raises RpcFailure.
     """
     transactions = pages = 0
     for address in addresses:
@@ -317,18 +317,18 @@ async def cost_of(
     return backfill.Cost(transactions, calls, calls / calls_per_s)
 
 
-SLOTS_MAX: Final = 2_000  # the most slots of a gap; each block takes a request
-LATER_SLOTS_MAX: Final = 1_000  # slots after the gap; at least one must have a block
+SLOTS_MAX: Final = 2_000  # maximum number of slots in a gap; each block takes one request
+LATER_SLOTS_MAX: Final = 1_000  # at least one of these slots after the gap must have a block
 
 
 class NotThere(SourceError):
-    """The node also lacks blocks of the gap."""
+    """The node lacks a block that is needed to read the gap."""
 
 
 async def blocks_of(node: Node, gap: Gap) -> AsyncIterator[Block]:
     """Yield all blocks of *gap*, newest first, by following each block to its parent.
 
-    Raises NotThere if a block is missing, NotMendable if *gap* is too long, RpcFailure.
+    Raises NotThere if a block is missing, NotMendable if *gap* is too long, or RpcFailure.
     """
     if gap.last - gap.first >= SLOTS_MAX:
         raise backfill.NotMendable(f"expected at most {SLOTS_MAX} slots to look through")

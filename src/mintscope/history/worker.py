@@ -1,4 +1,4 @@
-"""Reads requested backfills beside ingest.
+"""Reads requested backfills while ingest runs.
 
 Progress is stored after each step, so that after a kill the next ingest resumes at that step.
 """
@@ -30,10 +30,10 @@ from mintscope.kit.time import DAY_S, SECOND_MS
 from mintscope.solana.blocks import SourceError
 
 LOOK_S: Final = 1.0  # pause between two checks for requested or cancelled backfills
-AGAIN_S: Final = 30.0  # pause after a node did not answer
-FAILURES_MAX: Final = 20  # failures of a node in a row
+AGAIN_S: Final = 30.0  # pause after the node failed to answer
+FAILURES_MAX: Final = 20  # failures without progress, after which a backfill fails
 WORDS_MAX: Final = 500
-AWAY: Final = (ServiceUnavailable, UnusableStore)  # errors of a store: the work is tried again
+AWAY: Final = (ServiceUnavailable, UnusableStore)  # errors of a store, after which work is retried
 GONE: Final = "This token is followed no more."
 BUG: Final = "An error of the service ended it; the log of ingest has it."
 READ: Final = "All is read. It is joined between two blocks, within a minute."
@@ -67,7 +67,7 @@ class BackfillSource(Protocol):
 
 @dataclass(eq=False)
 class _Doing:
-    """The progress of a backfill in this process; *words* is the reason if it waits."""
+    """The progress of a backfill in this process; *words* is the reason if the backfill waits."""
 
     ask: BackfillJob
     listed: int = 0
@@ -85,7 +85,7 @@ class _Doing:
 class BackfillQueue:
     """Estimates and reads the requested backfills.
 
-    lock    a lock that is held while a backfill is read; raises BackfillIsRead if it is taken
+    lock    is held while a backfill is read; raises BackfillIsRead if another process holds it
     """
 
     queue: SqlBackfillJobs
@@ -103,7 +103,7 @@ class BackfillQueue:
             tasks.create_task(self._forever(self.read_one))
 
     async def estimate_one(self) -> bool:
-        """Estimate the cost of the next backfill; return False if none is requested."""
+        """Estimate the cost of the next backfill; return False if none waits for an estimate."""
         ask = await self.queue.first(BackfillState.ASKED)
         if ask is not None:
             doing = _Doing(ask)
@@ -139,7 +139,7 @@ class BackfillQueue:
                 await self.pause(LOOK_S)
 
     async def _do(self, doing: _Doing, work: Coroutine[Any, Any, None]) -> None:
-        """Run *work* until it is done or cancelled, and store its progress or its failure."""
+        """Run *work* until it ends or its backfill is cancelled; store its progress or failure."""
         task = asyncio.create_task(work)
         ask = doing.ask
         try:
@@ -201,7 +201,7 @@ class BackfillQueue:
                 doing.words = READ
 
     async def _begun(self, doing: _Doing) -> UnixS | None:
-        """Begin the backfill, or resume one that was begun; return its start.
+        """Begin the backfill, or resume it if it was begun; return its start.
 
         None if the backfill was cancelled meanwhile.
         """
@@ -237,7 +237,10 @@ class BackfillQueue:
             raise
 
     async def _patiently(self, doing: _Doing, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of *ask*; if the node fails, wait and call *ask* again."""
+        """Return the result of *ask*; if the node fails, wait and call *ask* again.
+
+        After FAILURES_MAX failures without progress, the error is raised.
+        """
         failures = 0
         before = doing.read
         while True:

@@ -94,7 +94,7 @@ def _json(body: Mapping[str, Any]) -> bytes:
 
 
 def _chooses(tool: Tool) -> bool:
-    """Return whether this module selects the fields of the rows, instead of the API."""
+    """Return whether this module, and not the API, selects the fields of the rows."""
     return tool.page is None or bool(tool.page.fields)
 
 

@@ -23,11 +23,11 @@ from mintscope.payments.pricing import BUNDLES, REQUEST_USD
 
 HEADER: Final = "Mintscope-Budget"
 WINDOW_S: Final = 86_400
-SHARES_MAX: Final = 1_000  # shares of REQUEST_USD in a budget; each number has a separate window
+SHARES_MAX: Final = 1_000  # highest budget, in credits or REQUEST_USD; each value has its own limit
 USD_MAX: Final = SHARES_MAX * REQUEST_USD
 SESSION_MAX: Final = 64
 KEY_BYTES: Final = 16
-PAYMENTS_MAX: Final = 10_000  # payments that are remembered, so that a repeated payment counts once
+PAYMENTS_MAX: Final = 10_000  # stored payments; a repetition of a stored payment is not counted
 FORM: Final = (
     f"{HEADER}: expected credits=<1 to {SHARES_MAX}>, usd=<{REQUEST_USD} to {USD_MAX}>,"
     f" session=<name of at most {SESSION_MAX} characters of A-Z, a-z, 0-9, '-', '_' and '.'>,"
@@ -116,7 +116,7 @@ def price_of(cost: ToolCost, arguments: Arguments, *, is_by_credits: bool) -> Ca
 
 
 def expect_within(arguments: Arguments, price: CallPrice) -> None:
-    """Raise OverBudget if *price* exceeds the maximum in the arguments of the call."""
+    """Raise OverBudget if *price* exceeds a maximum in the arguments of the call."""
     if arguments.max_credits is not None and price.credits > arguments.max_credits:
         raise OverBudget(
             f"This call would take {price.credits} credit; max_credits is"
@@ -143,7 +143,7 @@ class StatedBudgets:
 
         caller    credential, which may be invalid, or address
         payment   text of the presented payment; "" for none
-        Raises    OverBudget; nothing is counted then
+        Raises    OverBudget; then nothing is counted
         """
         key = _digest(caller, budget.session)
         parts: list[tuple[Limiter, int]] = []
@@ -158,7 +158,7 @@ class StatedBudgets:
         return made
 
     def remember(self, payment: str) -> None:
-        """Store *payment*, a digest, so that the payment is not counted twice."""
+        """Store *payment*, the digest of a payment, so that the payment is counted once."""
         while len(self._payments) >= PAYMENTS_MAX:
             del self._payments[next(iter(self._payments))]
         self._payments[payment] = None
@@ -170,7 +170,7 @@ class StatedBudgets:
 
 @dataclass(eq=False, repr=False)
 class Reservation:
-    """The amount counted for one call; it is given back if the call is not charged."""
+    """The amount counted for one call; the amount is given back if the call is not charged."""
 
     budgets: StatedBudgets
     key: str
@@ -178,7 +178,7 @@ class Reservation:
     parts: list[tuple[Limiter, int]]
 
     async def take(self, budget: StatedBudget) -> None:
-        """Count the amount.  Raises OverBudget; nothing is counted then."""
+        """Count the amount.  Raises OverBudget; then nothing is counted."""
         for number, (window, count) in enumerate(self.parts):
             if count > window.limit.count:
                 await self._give_back(self.parts[:number])

@@ -135,7 +135,7 @@ def _as_rows(result: CallResult, page: Page, fields: Sequence[str]) -> CallResul
 
 
 def _for_app(result: CallResult, page: Page) -> CallResult:
-    """Return *result* with the table for an app, and the newest row as text for the model."""
+    """Return *result* with the whole table for an app, and the newest row as text for models."""
     reported = msgspec.json.decode(result.text)
     table = reported["data"][page.name]
     newest = {**table, "rows": table["rows"][-1:]}
@@ -171,7 +171,7 @@ def _refused(answer: ApiAnswer) -> CallResult:
 
 
 def _undecided(result: CallResult) -> CallResult:
-    """Return *result* with `charged` null, because the payment may still arrive."""
+    """Return *result* with `charged` null, because the payment is pending and may still succeed."""
     assert result.structured is not None
     error = result.structured["error"]
     return msgspec.structs.replace(result, structured={"error": error, "charged": None})
@@ -186,13 +186,13 @@ def _decoded(header: str | None) -> dict[str, Any] | None:
 
 KEPT: Final = frozenset({"type", "description", "enum", "items", "default", "minimum", "maximum"})
 INT32_MAX: Final = 2**31 - 1
-MAX_CREDITS: Final[Mapping[str, Any]] = {"type": "integer"}  # its name says enough
+MAX_CREDITS: Final[Mapping[str, Any]] = {"type": "integer"}  # the name needs no description
 MAX_USD: Final[Mapping[str, Any]] = {"type": "number"}
 IDEMPOTENCY_KEY: Final[Mapping[str, Any]] = {
     "type": "string",
     "description": "Secret, 16 to 128 of A-Za-z0-9-_; reuse on retry.",
 }
-KEY_OF_A_READ: Final[Mapping[str, Any]] = {"type": "string"}  # described in the instructions
+KEY_OF_A_READ: Final[Mapping[str, Any]] = {"type": "string"}  # the instructions describe it
 # Clients of the official TypeScript package before version 2 also check errors against the schema,
 # so it must accept successes (`data`, `meta`) and errors (`error`, `charged`).
 OUTPUT: Final[Mapping[str, Any]] = {"type": "object"}
@@ -200,7 +200,8 @@ OUTPUT: Final[Mapping[str, Any]] = {"type": "object"}
 # The descriptions of all tools together must fit in 15 kB.
 LEFT_OUT: Final = frozenset({"at", "format"})
 OF_PAGES: Final = frozenset({"from", "to", "cursor", "candles", "fill", "in"})  # omitted for charts
-# Empty if the name or the instructions of the server are sufficient.
+# Shorter descriptions, by argument; empty if the name or the instructions of the server are
+# sufficient.
 SHORTER: Final = {
     "mint": "",
     "cursor": "The last nextCursor.",
@@ -278,7 +279,7 @@ def _readable_by_all(schema: Mapping[str, Any]) -> dict[str, Any]:
         del kept["default"]
     if kept.get("description") == "":
         del kept["description"]
-    if kept.get("minimum", 2) <= 1:  # the API refuses smaller numbers
+    if kept.get("minimum", 2) <= 1:  # not needed: the API refuses smaller numbers
         del kept["minimum"]
     values = kept.pop("enum", None)
     if values is None:
@@ -487,7 +488,7 @@ def _response(pieces: list[Message]) -> Response:
 def create_mcp(
     endpoint: McpEndpoint, *, limit: AddressLimit, write_error: ErrorWriter
 ) -> HttpApplication:
-    """Return the application that serves *endpoint* at PATH."""
+    """Return an application that serves *endpoint* at PATH."""
     router = Router([Route("POST", PATH, endpoint.answer)])
     return HttpApplication(router, limit=limit, write_error=write_error, cors=CORS)
 

@@ -149,7 +149,7 @@ def _server_like(service: Client) -> Server[Any]:
 
 
 def _why(cause: BaseException) -> str:
-    """Return the message of *cause*, or of its first error if it is a group."""
+    """Return the message of *cause*, or of its first error if *cause* is a group of errors."""
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
     return str(cause) or type(cause).__name__
@@ -278,7 +278,7 @@ def _described(description: Mapping[str, Any]) -> Iterable[tuple[str, tuple[Tool
 
 def _listed(tool: Tool, schema: dict[str, Any]) -> types.Tool:
     # A read costs at most one credit, within the caller's budget.  Hosts ask for confirmation of
-    # calls that are not read-only, which is not necessary for reads.
+    # calls that are not read-only, and a read needs no confirmation.
     is_read = tool.method == "GET"
     return types.Tool(
         name=tool.name,

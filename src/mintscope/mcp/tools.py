@@ -40,7 +40,7 @@ class Tool(NamedTuple):
     """An MCP tool.
 
     path       path of the operation, with the variable segment in braces
-    arguments  the operation's names of the arguments that have other names in the tool
+    arguments  for renamed arguments, the name in the operation by the name in the tool
     page       the list that is returned as a table; None if the data is one object
     body       the request body; None if it has none
     chosen     constant query fields, by their names in the API

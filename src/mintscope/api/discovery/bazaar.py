@@ -2,7 +2,7 @@
 
 The header describes only the request, in few words, because of proxies: nginx accepts 4 KiB for all
 headers of a response, and 8 KiB for those of a request, in which clients repeat the text with their
-payment.  The body and `/.well-known/x402` describe the response, too, by an excerpt if it is long.
+payment.  The body and `/.well-known/x402` also describe the response, in excerpts if it is long.
 
 Source    x402 v2, specs/extensions/bazaar.md
 """
@@ -26,8 +26,8 @@ from mintscope.payments.protocol.headers import DESCRIPTION_LENGTH_MAX, Advert
 
 EXTENSION_BYTES_MAX: Final = 1_200
 WHOLE: Final = 1_000
-LEFT_OUT: Final = frozenset({"timeframes", "in"})  # optional: left out of the short header
-WIDTHS: Final = (WHOLE, 2, 1, 0)  # numbers of fields in an excerpt, the most first
+LEFT_OUT: Final = frozenset({"timeframes", "in"})  # optional fields that adverts leave out
+WIDTHS: Final = (WHOLE, 2, 1, 0)  # numbers of fields in an excerpt, the largest first
 DEPTHS: Final = (3, 2, 1, 0)
 KEPT: Final = ("type", "enum", "const", "minLength", "maxLength", "pattern")
 
@@ -49,7 +49,7 @@ class Adverts:
                 self._by_route[each.method, each.path] = _short_advert(whole, each.summary)
 
     def give_away(self, path: str, trial: str) -> None:
-        """Record that the path *trial* is the free trial of *path*; both are templates."""
+        """Record that the path *trial* is the free trial of *path*; both are path templates."""
         self._trials[path] = trial
 
     def trial(self, path: str, values: Mapping[str, str]) -> str | None:
@@ -62,7 +62,7 @@ class Adverts:
         return self._whole_by_route.get((method, path))
 
     def find(self, method: str, path: str) -> Advert | None:
-        """Return the advert of a route for the header; None if the route is not payable."""
+        """Return the short advert of a route, for a header; None if the route is not payable."""
         return self._by_route.get((method, path))
 
 
@@ -85,9 +85,9 @@ def _short_advert(whole: Advert, summary: str) -> Advert:
         required = schema["properties"]["queryParams"]["required"]
         asked = {name: info["queryParams"][name] for name in required}
         info = info | {"queryParams": asked}
-    kept = ("type", "method", "bodyType")  # the schema in the body of the 402 has all
+    kept = ("type", "method", "bodyType")  # the body of the 402 has the whole schema
     properties = {name: schema["properties"][name] for name in kept if name in info}
-    # Directories take a route without a schema of its body or query for one that cannot be called.
+    # If a route has no schema of its body or query, directories assume that it cannot be called.
     properties["body" if "body" in info else "queryParams"] = {}
     shown = {"properties": properties}  # the rest is in the body: headers must be short
     bazaar = whole.bazaar | {
@@ -110,7 +110,7 @@ def _first_sentences(text: str) -> str:
 
 @cache  # equal operations have equal extensions, in every application
 def _bazaar_of(operation: Operation) -> dict[str, Any]:
-    """Return the extension with as much of the output as fits; callers must not change it."""
+    """Return the extension with as much of the output as fits; callers must not modify it."""
     asked = _input_of(operation)
     extension = dict[str, Any]()
     for width, depth in itertools.product(WIDTHS, DEPTHS):

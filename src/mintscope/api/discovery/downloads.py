@@ -1,6 +1,6 @@
-"""The TypeScript client for download: types and package.
+"""The clients for download: the Python wheel, and the TypeScript types and package.
 
-The types have the form that openapi-typescript gives our OpenAPI document.
+The types have the form that openapi-typescript generates from an OpenAPI document.
 
 Source    PyPA, binary distribution format
 """
@@ -59,7 +59,7 @@ def _zipped(content: dict[str, bytes]) -> bytes:
     archive = io.BytesIO()
     with ZipFile(archive, "w", ZIP_DEFLATED) as target:
         for name, body in content.items():
-            target.writestr(ZipInfo(name), body, ZIP_DEFLATED)  # ZipInfo has the date 1980
+            target.writestr(ZipInfo(name), body, ZIP_DEFLATED)  # ZipInfo sets the date 1980
     return archive.getvalue()
 
 
@@ -74,7 +74,7 @@ PLAIN: Final = {
 
 
 def write_types(document: Mapping[str, Any]) -> str:
-    """Return the declarations of `paths` and `components`, of an OpenAPI *document*."""
+    """Return the TypeScript declarations of `paths` and `components` in an OpenAPI *document*."""
     paths = [
         f"  {json.dumps(path)}: {{\n"
         + "".join(f"    {method}: {_operation(each)};\n" for method, each in ways.items())
@@ -158,7 +158,7 @@ def _object(schema: Mapping[str, Any]) -> str:
     return f"{{ {' '.join(fields)} }}"
 
 
-BUILT: Final = "javascript"  # the folder beside this file for the compiled packages/client-ts
+BUILT: Final = "javascript"  # the folder, next to this file, of the compiled packages/client-ts
 README: Final = "README.md"  # the README of packages/client-ts, copied by its build
 MODE: Final = 0o644
 

@@ -49,7 +49,7 @@ class Identity:
 
     @property
     def icon(self) -> str | None:
-        """The URL of the service's icon; None without pages."""
+        """The URL of the service's icon; None if there are no pages."""
         return f"{self.origin}/favicon.ico" if self.has_pages else None
 
     def contact_fields(self) -> dict[str, str]:
@@ -250,7 +250,7 @@ def payment_info(price: PriceRange) -> dict[str, Any]:
 
 
 def parameters_of(operation: Operation) -> list[dict[str, Any]]:
-    """Return the parameters of a request, without its body."""
+    """Return the parameters of a request for *operation*: query, path and headers."""
     parameters = [] if operation.query is None else _query_parameters(operation.query)
     for name in operation.path_params:
         text, schema, example = PATH_PARAMS[name]

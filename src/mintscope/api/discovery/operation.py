@@ -75,7 +75,7 @@ OF_TOKENS: Final = (
 # The codes of routes that take an API key, and of those that also have a body.
 EVERY_ROUTE: Final = (*SPENDER, *PUBLIC_ROUTE)
 WITH_BODY: Final = (*EVERY_ROUTE, ErrorCode.PAYLOAD_TOO_LARGE)
-X402: Final = "x402"  # the name of the proof by payment
+X402: Final = "x402"  # the name of a payment in `proofs`
 
 
 class PriceRange(NamedTuple):
@@ -111,12 +111,12 @@ TAGS: Final = (
 
 
 API_KEY: Final = "apiKey"
-HANDLER_MARK: Final = "operation"  # the attribute of a handler with its operation
+HANDLER_MARK: Final = "operation"  # the attribute of a handler that holds its operation
 Handler = TypeVar("Handler", bound=Callable[..., Awaitable[AnyResponse]])
 
 
 async def unbound(_request: Request) -> AnyResponse:
-    """Take the place of a handler until it is bound to an object."""
+    """Raise NotImplementedError: the handler is not bound to an object yet."""
     raise NotImplementedError
 
 
@@ -127,10 +127,10 @@ class Operation(Route):
     data           the type of the envelope's data, or of a body without envelope
     summary        the purpose in a few words: the first sentence of the handler's docstring
     description    the details: units, cost, failures; the other paragraphs of the docstring
-    refusals       the codes a client must expect, besides those of every route
+    refusals       the codes that a client must expect, in addition to those of every route
     status         the HTTP status of success
-    proofs         the accepted credentials, as names of PROOFS, each of them sufficient; empty
-                   for a route that is open to everyone
+    proofs         the accepted combinations of credentials, as names of PROOFS; empty for a
+                   route that is open to everyone
     scope          the scope that an API key needs; None if it takes no key, or any key
     price          the price of one call, if it is charged
     unit           what one credit pays for; "" for one call
@@ -227,7 +227,7 @@ def sold_page(
     unit: str = "a page",
     other_types: tuple[str, ...] = (),
 ) -> Operation:
-    """Return the operation of a page about a token, sold for a credit or a payment."""
+    """Return the operation that sells a page about a token, for a credit or a payment."""
     return Operation(
         "GET",
         path,
@@ -254,9 +254,9 @@ def account_operation(  # noqa: PLR0913 - one argument for each part
     status: int = 200,
     takes_key: bool = False,
 ) -> Operation:
-    """Return the free operation of an API key with *scope* on the account of its user.
+    """Return a free operation on the account of an API key's user; the key needs *scope*.
 
-    codes    codes to expect, besides those that follow from the arguments
+    codes    codes to expect, in addition to those that follow from the arguments
     """
     usual = [
         *(EVERY_ROUTE if body is None else WITH_BODY),

@@ -51,7 +51,7 @@ def _say_rivals(component: Schema) -> None:
 
 
 def _say_least(component: Schema) -> None:
-    """Express in JSON Schema that *component* needs at least one of its fields, if marked so."""
+    """Express in JSON Schema that *component* needs at least one field, if it is marked so."""
     if any(field.pop(ONE_AT_LEAST, False) for field in component.get("properties", {}).values()):
         component["minProperties"] = 1
 
@@ -303,9 +303,9 @@ def unchanged_of(operation: Operation) -> dict[str, Any]:
 
 
 def refusals_of(operation: Operation, failure: Schema) -> dict[str, Any]:
-    """Return one response for each status, with an example of each code that shares it.
+    """Return one response for each status, with an example of each code of the status.
 
-    The examples are those of `examples_of`, by reference: they are the same everywhere.
+    The examples are references to those of `examples_of`, because they are the same for all routes.
     """
     by_status: dict[int, list[ErrorCode]] = {}
     for code in dict.fromkeys((*operation.refusals, *EVERYWHERE)):
@@ -330,7 +330,7 @@ def refusals_of(operation: Operation, failure: Schema) -> dict[str, Any]:
 
 
 def examples_of(operations: Sequence[Operation]) -> dict[str, Any]:
-    """Return an example of every refusal by name, in the form of the error writer."""
+    """Return an example of every refusal by name, as the error writer writes it."""
     return {
         _name_of(operation, code): _example_of(operation, code)
         for operation in operations
@@ -339,7 +339,7 @@ def examples_of(operations: Sequence[Operation]) -> dict[str, Any]:
 
 
 def _name_of(operation: Operation, code: ErrorCode) -> str:
-    """Return the name of an example, unique for each format."""
+    """Return the name of the example of *code* in the error format of *operation*."""
     return f"{operation.error_format.body_type.__name__}.{code}"
 
 
@@ -364,7 +364,7 @@ def _kinds(kind: type[ServiceError]) -> Iterator[type[ServiceError]]:
 
 
 def _example_error(meaning: str, code: ErrorCode) -> ServiceError:
-    """Return an error of any code, with *meaning* as its message, for an example."""
+    """Return an error with *code* and the message *meaning*, for an example."""
     if code is ErrorCode.RATE_LIMITED:
         return RateLimited(30)
     error = ServiceError(meaning)

@@ -36,7 +36,7 @@ from mintscope.payments.merchant import Merchant, did_document
 from mintscope.payments.protocol.envelope import SCHEME, Terms
 
 SECURITY_DAYS: Final = 180  # RFC 9116 recommends an expiry within a year
-# Pages for people that are the same for everyone, besides those of tokens and endpoints.
+# Pages for people that are the same for everyone; the pages of tokens and endpoints are not here.
 PAGES: Final = (
     *("/", "/tokens", "/pricing", "/status"),
     *("/docs", "/docs/indicators", "/docs/errors", "/docs/changelog"),
@@ -133,7 +133,7 @@ def write_security(identity: Identity, now: UnixMs) -> bytes:
 
 
 def write_robots(identity: Identity) -> bytes:
-    """Return the rules for crawlers: descriptions are open; counted and paid paths are not."""
+    """Return the rules for crawlers: they may read descriptions, but no counted or paid paths."""
     allowed = ("/$", "/llms.txt", "/skill.md", "/openapi.json", "/.well-known/", "/sitemap.xml")
     lines = ["User-agent: *", *(f"Allow: {path}" for path in allowed)]
     lines += ["Disallow: /v1/", "Disallow: /api/", f"Sitemap: {identity.origin}/sitemap.xml"]
@@ -157,7 +157,7 @@ CARD_TYPE: Final = "application/mcp-server-card+json"
 CATALOG_TYPE: Final = "application/ai-catalog+json"
 CARD_SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json"
 SKILLS_SCHEMA: Final = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
-DESCRIPTION_LENGTH_MAX: Final = 100  # the most characters of a server card's description
+DESCRIPTION_LENGTH_MAX: Final = 100  # characters in the description of a server card
 
 
 def write_server_card(identity: Identity) -> bytes:
@@ -259,7 +259,7 @@ SITEMAP: Final = "/sitemap.xml"
 WHEEL: Final = f"/client/{wheel_name(__version__)}"
 TARBALL: Final = f"/client/{tarball_name(__version__)}"
 CLIENTS: Final = (WHEEL, TARBALL)
-OF_CATALOG: Final[Header] = (b"link", f'<{CATALOG}>; rel="api-catalog"'.encode())  # RFC 9727, 2
+OF_CATALOG: Final[Header] = (b"link", f'<{CATALOG}>; rel="api-catalog"'.encode())  # RFC 9727 sec. 2
 DID_TYPE: Final[Header] = (b"content-type", b"application/did+json")
 SERVER_CARD_TYPE: Final[Header] = (b"content-type", CARD_TYPE.encode())
 AI_CATALOG_TYPE: Final[Header] = (b"content-type", CATALOG_TYPE.encode())

@@ -1,4 +1,4 @@
-"""Backtests: a condition over the past of a token, or of several.
+"""Backtests: a condition is evaluated over the past of one or several tokens.
 
 GET /v1/token/{tokenAddress}/backtest: one token, for a credit.
 POST /v1/backtest: up to 50 tokens, such as a watchlist, for a credit per 10,000 candles read.
@@ -145,7 +145,7 @@ class FiringLine(Wire):
 
 
 class HorizonLine(Wire):
-    """The returns after one horizon: after firings, and after all evaluated times."""
+    """The returns over one horizon, after firings and after all evaluated times."""
 
     after: Annotated[str, about("The horizon: m5, h1, h4 or d1.", "h1")]
     count: Annotated[int, about("Firings whose return is known.", 14)]
@@ -237,7 +237,7 @@ class BacktestOfTokens(Wire, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class BacktestRoutes:
-    """The route of backtests."""
+    """The routes of backtests."""
 
     shop: SeriesShop
 
@@ -250,12 +250,12 @@ class BacktestRoutes:
     async def get_backtest(self, request: Request) -> Response:
         """Backtest a condition on a token: each firing, and its returns.
 
-        Returns the times at which a condition of screens became true for a Solana token, by candle,
-        oldest first, and the returns after 5 minutes, 1 and 4 hours and a day, fees taken off,
-        beside those of all times: the hit rate of chance. Nothing later than a candle decides
-        whether it fires. Reads up to 10,000 candles, the newest, with a day behind `to`. Costs one
-        credit or one payment, and nothing if no candle was looked at; errors cost nothing, and say
-        at which character the condition is wrong.
+        Returns the times at which a screen condition became true for a Solana token when a candle
+        closed, oldest first, and the returns after 5 minutes, 1 and 4 hours and a day, less fees,
+        and, for comparison, those after all candles. A firing uses no later data. Reads
+        up to 10,000 candles, the newest until a day after `to`. Costs one credit or one payment,
+        and nothing if no candle was evaluated; errors cost nothing, and say at which character the
+        condition is wrong.
         """
         caller = await self.shop.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
@@ -284,11 +284,11 @@ class BacktestRoutes:
     async def backtest_tokens(self, request: Request) -> Response:
         """Backtest a condition on up to 50 tokens: each firing, and its returns.
 
-        Returns the times at which a condition became true at the end of a candle of each of up to
-        50 Solana tokens, as those of a watchlist, and the returns that followed, of all of them
-        together beside those of all times: the hit rate of chance. A token without data has an
-        error in its line. Costs one credit for each 10,000 candles that were read of all tokens and
-        timeframes, and nothing if none was looked at. Paid with credits alone.
+        Returns the times at which a condition became true for each of up to 50 Solana tokens, such
+        as those of a watchlist, when a candle closed, and the returns that followed, of all tokens
+        together, and, for comparison, those after all candles. A token without data has an error in
+        its line. Costs one credit for each 10,000 candles read of all tokens and timeframes, and
+        nothing if none was evaluated. Paid with credits alone.
         """
         caller = await self.shop.gate.admit_buyer(request)
         asked = await read_body(request, BacktestRequest)
@@ -440,7 +440,7 @@ def checked_condition(query: BacktestQuery) -> Condition:
 def _asked_candles(
     query: BacktestQuery, condition: Condition, frames: Sequence[AnyFrame], last: int
 ) -> Iterable[AskedCandles]:
-    """Return the candles to read for *frames*, until a day after *last* for the returns.
+    """Return the candles to read for *frames*.  They end a day after *last*, for the returns.
 
     Wide frames are made from narrower candles, which are read once, up to the end of a wide candle,
     so that the newest wide candle is complete unless it is open.

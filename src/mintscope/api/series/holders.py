@@ -69,9 +69,9 @@ class HolderRoutes:
         """The 20 largest holders of a token, with burned, locked and pooled amounts named.
 
         Returns the 20 largest accounts of a Solana token with their shares; pools, burn addresses
-        and lockers are named. Supply, what of it is burned, and the supply without it. Asked of the
-        node, at most every five minutes and within a daily budget; readAt says when. Costs one
-        credit or one payment; errors, and a node that does not answer this, cost nothing.
+        and lockers are named. Also the supply, its burned part and the rest. Read from the node at
+        most every five minutes and within a daily budget; readAt says when. Costs one credit or one
+        payment; errors, and a node that does not answer this, cost nothing.
         """
         caller = await self.shop.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])

@@ -48,7 +48,7 @@ from mintscope.market.series.series import (
 )
 from mintscope.market.series.units import PriceUnit, Supply, priced_in
 
-BESIDE_THE_PAGE: Final = 2  # candles read after a page, because the open one may be left out
+BESIDE_THE_PAGE: Final = 2  # candles added to a page, because the open one may be omitted
 SHAPES: Final[dict[str, Any]] = {
     "macd": Macd,
     "fibonacci": Fibonacci,
@@ -69,8 +69,8 @@ class IndicatorRoutes:
         """Indicators candle by candle, up to 1,000 for a credit; none for a page without any.
 
         Returns the indicators of a Solana token candle by candle, oldest first, up to 1,000 points
-        a page: those of the report, ATR, Bollinger bands, VWAP, stochastic RSI, and indicators with
-        parameters such as sma(50) or adx(14), as names asks. Costs one credit or one payment a
+        a page: those of the report, ATR, Bollinger bands, VWAP, stochastic RSI, and the indicators
+        with parameters in names, such as sma(50) or adx(14). Costs one credit or one payment a
         page, and nothing for a page without points; errors cost nothing. A value is null while
         there are too few candles. Times are Unix seconds.
         """
@@ -126,7 +126,7 @@ class IndicatorRoutes:
 
 
 class _Read(NamedTuple):
-    """Candles, the slot that they are as of, and the stored waypoints of indicators."""
+    """Candles, the tip of the log that was read, and the stored waypoints of indicators."""
 
     tip: LogTip
     series: Series
@@ -248,7 +248,7 @@ def _points(
     by_text = [dict(zip(asked, row, strict=True)) for row in zip(*asked.values(), strict=True)]
     columns.append(by_text or repeat(UNSET))
     columns.append([_candle_of(each) for each in candles] if has_candle else repeat(UNSET))
-    rows = zip(candles, *columns, strict=False)  # columns that were not requested are infinite
+    rows = zip(candles, *columns, strict=False)  # columns that were not requested are endless
     return [wire.IndicatorPoint(c.bucket, c.bucket > ended, *row) for c, *row in rows]
 
 

@@ -388,7 +388,7 @@ class TraderPage(Wire):
     launch: Annotated[LaunchLine | None, Meta(description="First slots; null like firstBuyers.")]
 
 
-SWAPS_MAX: Final = 2_000  # the most swaps that are read and counted
+SWAPS_MAX: Final = 2_000  # maximum number of swaps that are read and counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,14 +399,13 @@ class TraderRoutes:
 
     @sold_page("/v1/token/{tokenAddress}/traders", TraderPage, query=TradersQuery)
     async def get_traders(self, request: Request) -> Response:
-        """Traders of a token: buyers, sellers, concentration, and the traders with the most.
+        """Traders of a token: buyers, sellers, concentration, and the largest traders.
 
         Returns the traders of a Solana token in its newest 2,000 stored swaps: buyers, sellers and
-        concentration of 5 minutes and of all of them, and the traders with the most bought and
-        sold, with what they gained on tokens that they bought and sold. Buyers, sellers and
-        concentration of an hour and a day are of all swaps. A trader is the beginning of an
-        address. Costs one credit or one payment, and nothing if the token has no trader of a day;
-        errors cost nothing.
+        concentration of 5 minutes and of all these swaps, and the traders with the highest volume,
+        with their gain on tokens that they bought and sold. Buyers, sellers and concentration of an
+        hour and a day are of all swaps. A trader is shown as the beginning of an address. Costs one
+        credit or one payment, and nothing if the token has no trader of a day; errors cost nothing.
         """
         caller = await self.shop.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
@@ -431,7 +430,7 @@ class TraderRoutes:
 
 
 def trader_page(mint: Mint, logged: LoggedSwaps, limit: int) -> TraderPage:
-    """Return the page of the traders in *logged*, which includes their numbers by span."""
+    """Return the page of the traders in *logged*, which also has the numbers of traders by span."""
     swaps = logged.swaps
     now = logged.tip.time or UnixS(0)
     details = (one.swap.detail for one in swaps if one.swap.detail is not None)
@@ -492,11 +491,10 @@ class PoolRoutes:
         """The pools of a token: reserves, volume and price impact of each.
 
         Returns the pools that decide the price of a Solana token, up to 17, the heaviest first:
-        venue, pair, price, weight in the price, US dollars on each side, volume, swaps
-        and traders of 5 minutes and of all kept swaps, volume of an hour and a day, age, fee, how
-        far a curve is, its migration, and by what part trades of 100, 1,000 and 10,000 US dollars
-        would move the price. Costs one credit or one payment; errors cost nothing. As of the newest
-        folded slot.
+        venue, pair, price, weight in the price, US dollars on each side, volume, swaps and traders
+        of 5 minutes and of all stored swaps, volume of an hour and a day, age, fee, progress of a
+        curve, its migration, and the price impact of trades of 100, 1,000 and 10,000 US dollars.
+        Costs one credit or one payment; errors cost nothing. As of the newest folded slot.
         """
         caller = await self.shop.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
@@ -525,7 +523,7 @@ class PoolRoutes:
 
 
 def pool_page(mint: Mint, kept: KeptPools, logged: LoggedSwaps) -> PoolPage:
-    """Return the pools of *mint* as of the slot of *kept*, with the swaps in *logged* up to it.
+    """Return the pools of *mint* as of the slot of *kept*, with the *logged* swaps until then.
 
     Raises InsufficientData before the first swap that sets a price is folded.
     """

@@ -164,7 +164,7 @@ class PriceRoutes:
         """Prices of tokens at times of the past: up to 100 for a credit.
 
         Returns the price of each token at each time, up to 100: the close of the newest candle that
-        had closed by then, of the narrowest candles that are kept of that time, or why there is
+        had closed by then, in the narrowest timeframe stored for that time, or why there is
         none. Costs one credit, and nothing if there is no price at all. Paid with credits alone.
         """
         caller = await self.v1.gate.admit_buyer(request)
@@ -210,7 +210,7 @@ class PriceRoutes:
 
 
 async def close_by(reader: SeriesReader, mint: Mint, at: UnixS) -> _Close | None:
-    """Return the newest candle of *mint* that had closed at *at*, of the narrowest timeframe.
+    """Return the newest candle of *mint* that had closed at *at*, in the narrowest timeframe.
 
     Return None if no such candle is stored.  Raises TokenNotFound.
     """
@@ -490,7 +490,7 @@ def range_of(query: CandlesQuery | IndicatorsQuery) -> Range:
 
 
 def read_until(cursor: str, tf: str, to: int) -> UnixS:
-    """Return the newest candle's start.  Raises BadRequest for a cursor of another series."""
+    """Return the latest start of a candle.  Raises BadRequest for a cursor of another series."""
     if not cursor:
         return UnixS(to)
     before = decode_cursor(cursor, Before)

@@ -125,7 +125,7 @@ class RecentPages:
     """Serves cached pages while the log is unchanged, for KEPT_S at most.
 
     The log changes with every slot, and when one becomes final, but not when candles are imported:
-    those appear within KEPT_S.  Pages of up to BYTES_MAX in total are cached, those served last.
+    they appear within KEPT_S.  The pages made last are cached, up to BYTES_MAX in total.
     """
 
     def __init__(self, reader: SeriesReader, clock: Clock) -> None:
@@ -217,8 +217,9 @@ class SeriesShop:
 
         The page may come from the cache.
 
-        look   called instead of a costly *make* for a client that presents nothing; if it finds
-               rows, *make* is called only for a credit or a payment.  None: *make* is always called
+        look   called before a costly *make*, which is then not called for a client that presents
+               nothing; if *look* finds rows, *make* is called only for a client that can pay.
+               None: *make* is always called
         """
         order = report_order(series_resource(wanted.mint, wanted.kind, wanted.query))
 
@@ -328,8 +329,8 @@ class SwapRoutes:
 
         Returns the swaps of a Solana token, newest first, up to 500 a page: slot, time, signature,
         program, pool, side, amounts and price. Costs one credit or one payment a page, and nothing
-        for a page without swaps; errors cost nothing. nextCursor leads to older ones, as long as
-        they are kept.
+        for a page without swaps; errors cost nothing. nextCursor leads to older swaps that are
+        still stored.
         """
         caller = await self.shop.gate.admit_buyer(request)
         mint = mint_of(request.path_params["tokenAddress"])
@@ -357,7 +358,7 @@ def wire_swaps(mint: Mint, logged: LoggedSwaps) -> SwapPage:
 
 
 def decimal(raw: int, decimals: int | None) -> str | None:
-    """Return *raw* atoms in whole tokens, exact: "1.5"; None without *decimals*."""
+    """Return *raw* atoms in whole tokens, exactly: "1.5"; None if *decimals* is None."""
     if decimals is None:
         return None
     digits = str(raw)
@@ -382,7 +383,7 @@ def _line(one: LoggedSwap, *, is_final: bool) -> SwapLine | None:
     if detail is None:
         return None
     price_usd = swap.price_usd
-    price = swap.offered  # the price of this swap; the price of SOL is otherwise its rate
+    price = swap.offered  # the swap's own price, if it differs from the price that is set
     if price is None and price_usd is not None and swap.price_sol is not None:
         price = price_usd, swap.price_sol
     excluded = NOTHING_EXCLUDED if swap.volume else _excluded(swap)
@@ -418,7 +419,7 @@ NOTHING_EXCLUDED: Final = (None, None)
 
 
 def _excluded(swap: PricedSwap) -> tuple[float | None, Excluded | None]:
-    """Return the USD of *swap* that volumes exclude, and the reason; *swap* has no volume."""
+    """Return the USD of *swap* that volumes exclude, and the reason; *swap* must have no volume."""
     evidence = swap.evidence
     if evidence is None or not evidence.flow:
         return NOTHING_EXCLUDED

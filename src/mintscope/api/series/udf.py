@@ -220,7 +220,7 @@ class UdfRoutes:
     async def get_udf_symbol(self, request: Request) -> Response:
         """Charting feed (UDF): a token by its mint or symbol.
 
-        Returns the token as a chart shows it. A symbol stands for the most traded token with it.
+        Returns the token as a chart shows it. A symbol means the most traded token with it.
         Costs nothing.
         """
         await self.limit.pass_through(request)
@@ -285,9 +285,9 @@ class UdfRoutes:
     async def get_udf_history(self, request: Request) -> Response:
         """Charting feed (UDF): bars of a token, up to 1,000 for a credit.
 
-        Returns bars before `to`, from `from` on or as many as countback says, up to 10,000, the
-        newest. Costs one credit for each 1,000 bars, and nothing without any. Paid with credits
-        alone: the feed of a chart sends the Authorization header.
+        Returns the newest bars before `to`, up to 10,000: all since `from`, or as many as
+        countback says. Costs one credit for each 1,000 bars; no bars cost nothing. Paid with
+        credits alone: the feed of a chart sends the Authorization header.
         """
         caller = await self.shop.gate.admit_buyer(request)
         asked = read_query(request, HistoryQuery)
@@ -333,7 +333,7 @@ class UdfRoutes:
         return kept.tip, *await asyncio.to_thread(_drawn, kept, within)
 
     async def _lines(self, question: ListQuestion) -> Sequence[ListLine]:
-        """Return the lines that *question* finds, in a thread: it takes some milliseconds."""
+        """Return the lines that *question* finds; a thread searches for some milliseconds."""
         return (await asyncio.to_thread(self.lists.newest().page, question)).lines
 
     async def _mint(self, symbol: str) -> Mint:

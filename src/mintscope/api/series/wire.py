@@ -258,7 +258,7 @@ class SwapsQuery(Wire):
 
 
 class Amount(Wire, gc=False):
-    """The amounts that a swap exchanged."""
+    """One amount of a token."""
 
     raw: Annotated[
         str, Meta(description="In the smallest unit, an integer as text.", examples=["1500000000"])
@@ -382,7 +382,7 @@ class BeforeSwap(msgspec.Struct, frozen=True, array_like=True, tag="swap"):
 
 
 NAMES_MAX: Final = 20
-CANDLE: Final = "candle"  # the name for the candle itself, so that one page is enough for a chart
+CANDLE: Final = "candle"  # a name for the candle itself, so that a chart needs only one page
 # A pattern cannot express which parameters an indicator takes, and their ranges.
 PARAMETERS: Final = r"\([0-9]{1,12}(\.[0-9]{1,6})?(,[0-9]{1,12}(\.[0-9]{1,6})?){0,2}\)"
 Name = Annotated[
