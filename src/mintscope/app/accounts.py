@@ -1,8 +1,8 @@
-"""The account services of one process: built from the configuration, maintained while it runs.
+"""Builds the account services of one process, and does their regular work.
 
-always   e-mails of the outbox are delivered
-30 s     the last uses of API keys are stored
-1 h      expired and old rows are deleted
+always         delivers the e-mails of the outbox
+every 30 s     stores the times at which API keys were last used, and adds up spends
+every hour     deletes expired and old rows
 """
 
 import asyncio
@@ -67,24 +67,25 @@ from mintscope.kit.time import DAY_MS, HOUR_MS, HOUR_S, MINUTE_MS
 from mintscope.site.routes import SentEmail
 from mintscope.watchlists.watchlists import Watchlists
 
-# Account maintenance: jobs that run at intervals, independently of requests.
+# The jobs of `AccountMaintenance`, which run independently of requests:
 #
-# 30 s     store the times at which API keys were last used; add up spends by account and day,
-#          and notify accounts whose spending of the day has reached their spend alert
-# 1 h      delete expired sessions, expired proofs of people without an account, unconfirmed
-#          applications after three days, old firings of each alert, usage by key and endpoint after
-#          `usage_kept_days`; and after a month e-mails that were sent or given up, proofs that were
-#          used or have expired, firings of alerts, and results kept by Idempotency-Key
+# every 30 s   store the times at which API keys were last used; add up spends by account and day;
+#              notify accounts whose spending of the day has reached their spend alert
+# every hour   delete expired sessions, expired proofs of people without an account, applications
+#              not confirmed within three days, firings of an alert beyond `firings_kept_max`, and
+#              usage by key and endpoint older than `usage_kept_days`; delete after a month e-mails
+#              that were sent or given up, proofs that were used or have expired, firings, and
+#              records of requests with an Idempotency-Key
 
 FLUSH_S: Final = 30.0
-START_S: Final = 10.0  # other work of the start is done first
+START_S: Final = 10.0  # so that other work at the start is done first
 SWEEP_S: Final = float(HOUR_S)
 KEEP_MS: Final = 30 * DAY_MS
 FOLDED_AFTER_MS: Final = 5 * MINUTE_MS
-FOLDED_ENTRIES_MAX: Final = 20_000  # per transaction, because debits wait for its end
+FOLDED_ENTRIES_MAX: Final = 20_000  # per transaction; debits wait until it ends
 FOLDS_MAX: Final = 20
-# Many, for the start after an upgrade with a long journal: eight million entries a minute, with
-# pauses for debits.
+# The number is high because a long journal is added up after an upgrade: eight million entries a
+# minute, with pauses for debits.
 DAY_FOLDS_MAX: Final = 200
 FOLD_PAUSE_S: Final = 0.02
 FORGOTTEN_AT_ONCE: Final = 2_000  # rows of a table per transaction, which takes about 10 ms
@@ -106,7 +107,7 @@ class AccountMaintenance:
     _swept_at_s: float | None = field(default=None, init=False)
 
     async def run(self) -> None:
-        """Run until cancelled; at the end, store the last uses of API keys."""
+        """Run until cancelled; at the end, store when API keys were last used."""
         try:
             await asyncio.sleep(START_S)
             while True:
@@ -153,7 +154,7 @@ class AccountMaintenance:
                 last = await self._trim(last)
 
     async def _forget(self, now: UnixMs) -> None:
-        """Delete old rows, a part of each table per transaction, because debits have to wait."""
+        """Delete old rows in many short transactions, because debits wait for the end of each."""
         before = UnixMs(now - KEEP_MS)
         first_day = now // DAY_MS - self.usage_kept_days + 1
         for _ in range(FORGETS_MAX):
@@ -175,7 +176,7 @@ def _logged() -> Iterator[None]:
 
 
 def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:
-    """Delete ended sessions, expired sign-ins, and old e-mails and proofs."""
+    """Delete expired sessions and sign-ins, and old e-mails and proofs."""
     idle_since = UnixMs(now - lifetimes.idle_ms)
     begun_before = UnixMs(now - lifetimes.absolute_ms)
     rows.sessions.purge(idle_since=idle_since, begun_before=begun_before)
@@ -184,7 +185,7 @@ def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:
 
 
 def _forget(rows: AccountRows, before: UnixMs, first_day: int) -> bool:
-    """Delete a part of old firings, results and usage; return whether there may be more."""
+    """Delete some old firings, records of requests and usage; return whether more may remain."""
     return any(
         [
             rows.firings.purge(before, FORGOTTEN_AT_ONCE),
@@ -228,7 +229,7 @@ class Accounts(WebParts):
 
     async def run(self) -> None:
         """Deliver e-mails and maintain accounts until cancelled."""
-        # Loads the list before the first form needs it.
+        # Load the list of common passwords before the first form needs it.
         await asyncio.to_thread(commonest_passwords)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.delivery.run())
@@ -248,7 +249,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
     queue: SqlWebhookQueue | None = None,
     symbols: ReadSymbols = no_symbols,
 ) -> AsyncIterator[Accounts]:
-    """Yield the services of accounts; links in e-mails start with *origin*.
+    """Yield the account services; links in e-mails start with *origin*.
 
     hasher    hashes passwords; None: one from `open_hasher`, closed at the end of the block
     symbols   returns the symbols of tokens, for e-mails that test an alert
@@ -313,7 +314,7 @@ def _wallets(store: AccountStore, secrets: AccountSecrets, origin: str, clock: C
 
 
 def _write_budget(config: AccountsConfig, limits: Limits) -> WriteBudget:
-    """Return the budget for changes to accounts, which pages and API keys share."""
+    """Return the budget for changes to accounts; pages and requests with API keys share it."""
     return WriteBudget(
         limits,
         of_account=replace(WRITES, count=config.writes_per_day_max),
@@ -351,7 +352,7 @@ def _people(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 
 def open_hasher() -> AbstractContextManager[Hasher]:
-    """Return a context with the password hasher, whose threads end with the block."""
+    """Return a context manager of the password hasher; its threads end with the block."""
     return closing(Argon2Hasher())
 
 

@@ -100,7 +100,7 @@ async def run_api(  # noqa: PLR0913 - one argument for each part
 
     ready         called with host and port when clients can connect
     siblings      the states of the other processes of the service
-    listener_fd   a socket that already listens; None: create one
+    listener_fd   file descriptor of a listening socket; None: create a socket
     is_new        whether to accept an emptied store, or a store of another installation
     reread        reads the configuration again on SIGHUP; None: SIGHUP is ignored
     Raises        FolderInUse, UnusableStore, CannotSell, and OSError if the address is in use
@@ -207,7 +207,7 @@ async def _selling(  # noqa: PLR0913, PLR0917 - one argument for each part
     *,
     is_restart: bool,
 ) -> AsyncIterator[Sales | None]:
-    """Open sales for the block if payments are enabled; otherwise yield None."""
+    """Open sales during the block if payments are enabled; otherwise yield None."""
     if not config.payments.enabled:
         yield None
         return
@@ -329,7 +329,7 @@ def _identity(config: Config, merchant: Merchant | None) -> Identity:
 
 
 def limits_of(api: ApiConfig) -> Sequence[Limit]:
-    """Return four rate limits: of /v1, health checks, other routes, and rotations."""
+    """Return the rate limits of /v1, of health checks, of other routes, and of token rotations."""
     return (
         _limit(PUBLIC, api.rate_limit_requests, api.rate_limit_window_s),
         _limit(HEALTH, api.health_limit_requests, api.health_limit_window_s),
@@ -344,9 +344,9 @@ def _is_ours(key: str) -> bool:
 
 
 def _applied(limits: Limits) -> Mapping[str, Apply]:
-    """Return the functions that apply new settings while the process runs, by key.
+    """Return, by key of the setting, functions that apply a new value while the process runs.
 
-    Limits that api processes share must be equal in all of them, so they change only at a restart.
+    The limits that api processes share must be equal in all of them; only a restart changes them.
     """
     applied: dict[str, Apply] = {"log.level": lambda config: set_level(config.log.level)}
     if isinstance(limits, MemoryLimits):

@@ -19,7 +19,7 @@ def address_of(config: Config) -> str | None:
 
 
 def engine_of(config: Config) -> "Engine":
-    """Return the engine of *config*.  Raises UnusableStore if its package is not installed."""
+    """Return the engine of *config*.  Raises UnusableStore if a package is missing."""
     if config.store is not None:
         from mintscope.app.stores.places import extra  # noqa: PLC0415 - see above
 

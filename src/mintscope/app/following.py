@@ -186,7 +186,7 @@ def make_bot(  # noqa: PLR0913, PLR0917 - one argument for each part
     clock: Clock,
     symbols: ReadSymbols,
 ) -> TelegramBot | None:
-    """Return the operator's Telegram bot; None if there is none."""
+    """Return the operator's Telegram bot; None if none is configured."""
     if not config.telegram_bot or config.telegram_token is None:
         return None
     secrets = AccountSecrets.derive(pepper)
@@ -214,7 +214,7 @@ class StatusReader:
 
     sales        the sales of this process; None if nothing is sold
     started_at   the time at which this process started
-    rules        the limits of the age of data
+    rules        the ages from which data counts as old
     coverage     returns the recent coverage
     """
 
@@ -267,7 +267,7 @@ class StatusReader:
 
 
 def age_rules(api: ApiConfig) -> AgeRules:
-    """Return the limits from which data counts as old."""
+    """Return the ages from which data counts as degraded or as stale."""
     return AgeRules(api.degraded_after_s, api.stale_after_s, RETRY_S[ErrorCode.DATA_STALE])
 
 
@@ -378,7 +378,7 @@ def market_parts(  # noqa: PLR0913, PLR0917 - one argument for each part
     limits: Limits,
     holders: HolderReader | None = None,
 ) -> MarketParts:
-    """Return the market parts of the pages, with the limits of *config*."""
+    """Return the services for the pages about the market, with the limits of *config*."""
     return MarketParts(
         reports=reports,
         series=series,

@@ -88,7 +88,7 @@ def _is_ours(key: str) -> bool:
 
 
 async def _run(config: Config, progress: Progress, clock: Clock, *, is_new: bool) -> None:
-    """Ingest; if the store cannot be written, wait, and resume after the stored data."""
+    """Ingest; if the store cannot be written, wait, and resume after the newest stored block."""
     writing = Writing()
     checks = [*machine_checks(config), Check("market", writing.expect_stored)]
     async with watching(checks, clock, has_readiness=False):
@@ -114,7 +114,7 @@ async def _run_on(
 
 
 async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
-    """Ingest while this process holds the write lock."""
+    """Wait for the write lock, and run ingest while this process holds the lock."""
     own = write_lock(config)
     async with own.held():
         working = asyncio.create_task(_ingest(config, progress, clock, own.epoch))
@@ -175,7 +175,7 @@ async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int |
 
 
 def has_two(config: Config) -> bool:
-    """Return whether a second process decodes: if enabled, on Linux, with several processors."""
+    """Return whether a second process decodes: it must be enabled, and needs Linux and two CPUs."""
     is_possible = sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
     return config.chain.decode_ahead and is_possible
 
@@ -189,7 +189,7 @@ def _first_mints(config: Config) -> list[Mint]:
 
 @asynccontextmanager
 async def _keeping_facts(chain: ChainConfig, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Read the facts of tracked mints during the block, over connections of their own."""
+    """Read the facts of tracked mints during the block, over separate connections."""
     if chain.source == "files":
         yield
         return
@@ -202,7 +202,7 @@ async def _keeping_facts(chain: ChainConfig, market: Market, clock: Clock) -> As
 
 @asynccontextmanager
 async def _keeping_list(config: Config, market: Market) -> AsyncIterator[None]:
-    """During the block, store the list if no api does, so that an api that starts finds a list."""
+    """During the block, store the list while no api does, so that a starting api finds a list."""
     if config.chain.source == "files":
         yield
         return

@@ -44,7 +44,10 @@ log = structlog.get_logger()
 
 @contextmanager
 def serving_metrics(metrics: MetricsConfig, role: str) -> Iterator[None]:
-    """Serve the metrics of this process, an ingest or api, if enabled.  Raises OSError."""
+    """Serve the metrics of this process, whose *role* is ingest or api, if enabled.
+
+    Raises OSError if the port is in use.
+    """
     BUILD_INFO.labels(__version__, commit() or "unknown").set(1)
     port = metrics.ingest_port if role == "ingest" else metrics.api_port
     with ExitStack() as stack:
@@ -58,7 +61,7 @@ def serving_metrics(metrics: MetricsConfig, role: str) -> Iterator[None]:
 async def running(work: Work, name: str, *, sleep: Sleep = asyncio.sleep) -> AsyncIterator[None]:
     """Run *work* during the block; if it ends, which is a bug, run it again.
 
-    The process continues, because its sales do not depend on this task alone.
+    The process continues, because sales must not depend on one task.
     """
     task = asyncio.create_task(_run_forever(work, name, sleep), name=name)
     try:
@@ -127,9 +130,9 @@ WEBHOOKS_FAILED_MAX: Final = 5  # consecutive failures after which the check fai
 async def watching(
     checks: Sequence[Check], clock: Clock, *, has_readiness: bool, keep: Keep | None = None
 ) -> AsyncIterator[None]:
-    """Log each of *checks* that starts to fail or passes again, during the block.
+    """During the block, log whenever one of *checks* starts to fail or passes again.
 
-    has_readiness   whether this process exports its readiness, which the vital checks decide
+    has_readiness   whether to export the readiness of this process: that all vital checks pass
     keep            stores failing checks for other processes; None: they are not stored
     """
 
@@ -185,7 +188,7 @@ def backup_checks(config: Config) -> list[Check]:
 
 @asynccontextmanager
 async def asking_public_address(config: Config, clock: Clock) -> AsyncIterator[list[Check]]:
-    """Send requests to `api.origin` during the block; yield the check of it, if enabled."""
+    """Request `api.origin` during the block; yield the check of this address, or [] if disabled."""
     origin = config.api.origin
     if origin is None or not config.watch.public_address:
         yield []
@@ -196,7 +199,7 @@ async def asking_public_address(config: Config, clock: Clock) -> AsyncIterator[l
 
 
 def delivery_checks(config: Config, clock: Clock) -> list[Check]:
-    """Return checks that e-mails and webhooks are delivered, for those that are enabled."""
+    """Return the checks of the delivery of e-mails and of webhooks, if these are enabled."""
     checks = []
     if config.mail.delivery == "smtp":
         emails = Attempts(

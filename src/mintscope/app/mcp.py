@@ -43,7 +43,7 @@ def has_mcp(config: McpConfig) -> bool:
 class McpService:
     """The server for MCP clients on the listener of the API, if MCP is enabled.
 
-    limit   the limit of MCP messages from an address; the API also counts the requests of tools
+    limit   the limit of MCP messages from one address; the API also counts the requests of tools
     """
 
     config: McpConfig
@@ -53,7 +53,7 @@ class McpService:
 
     @asynccontextmanager
     async def beside(self, app: ASGIApp, api: ASGIApp) -> AsyncIterator[ASGIApp]:
-        """Yield *app* with MCP, whose tools call *api*; without MCP, yield *app* itself."""
+        """Yield *app* with MCP, whose tools call *api*; without MCP, yield *app* alone."""
         if not has_mcp(self.config):
             yield app
             return
@@ -74,8 +74,7 @@ async def run_bridge(
     """Serve an MCP client on standard input and output until standard input ends.
 
     url                    the URL of the service, without a path
-    max_credits, max_usd   limits of what all calls together may cost within 24 hours; None: no
-                           limit
+    max_credits, max_usd   maximum cost of all calls together within 24 hours; None: no limit
     Raises                 CannotBridge
     """
     headers = {} if credential is None else {"Authorization": f"Bearer {credential}"}

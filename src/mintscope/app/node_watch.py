@@ -1,4 +1,4 @@
-"""The measurements for `mintscope doctor --node`, which requests each block for a while."""
+"""Measures a node for `mintscope doctor --node`: requests each new block for a while."""
 
 import asyncio
 from collections import deque
@@ -20,7 +20,8 @@ from mintscope.solana.pace import Pace
 from mintscope.solana.rpc import Commitment, Missing, Rpc, RpcFailure
 from mintscope.solana.wire import JsonTransactions
 
-# The share of ingest's requests that come too early for a block; the watch sends no such requests.
+# Requests of ingest that come too early for a block, as a share of its requests for blocks.  The
+# watch sends no such requests.
 EARLY_SHARE: Final = 0.15
 
 
@@ -33,7 +34,7 @@ class NodeWatch:
     version             newest transaction version that requests had to accept
     first_available     oldest slot whose block the node has
     pace                pace of the chain according to the node; None if unknown
-    final               delay of its newest final slot; None if the pace is unknown
+    final               delay of the newest final slot; None if the pace is unknown
     start, head         newest slot when the watch began and ended
     took_s              duration of each request that returned a block, in seconds
     raw_bytes           bytes of all received transactions, uncompressed

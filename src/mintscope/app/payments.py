@@ -89,7 +89,7 @@ def known_terms(payments: PaymentsConfig, fee_payer: Keypair) -> Sequence[Terms]
 
 
 def accepted_terms(payments: PaymentsConfig, known: Sequence[Terms]) -> Sequence[Terms]:
-    """Return those of the *known* terms that are offered for payments.  Raises CannotSell."""
+    """Return the *known* terms that are offered to clients.  Raises CannotSell."""
     if payments.also_usdc and len(known) == 1:
         raise CannotSell(
             "payments.also_usdc: expected a payment token other than USDC; payments.asset is USDC:"
@@ -133,7 +133,7 @@ def payment_tokens_of(  # noqa: PLR0913 - one argument for each part
     reader: LogReader,
     clock: Clock,
 ) -> Sequence[AcceptedToken]:
-    """Return the tokens of the *accepted* terms; *price* is for the first, the payment token."""
+    """Return the tokens of the *accepted* terms; *price* is the price source of the first token."""
     own, *beside = accepted
 
     def token(
@@ -169,7 +169,7 @@ PRICE_S_MAX: Final = 1.0  # how long a payment waits for the price of its token
 def worth_by_prices_of(
     tokens: Sequence[AcceptedToken], *, patience_s: float = PRICE_S_MAX
 ) -> Callable[[Mint, int], Awaitable[int | None]]:
-    """Return a function for `Facilitator.worth`: the present value of atoms in micro-USD."""
+    """Return a function for `Facilitator.worth`; it returns the value of atoms in micro-USD."""
     readings: set[asyncio.Task[PriceList | None]] = set()
 
     async def read(cache: PriceCache) -> PriceList | None:
@@ -203,7 +203,7 @@ def price_source(
 ) -> PriceSource:
     """Return the configured price source; *stack* will close its connections.
 
-    reader    reads the log of the market; None only if the price is not a market price
+    reader    reads the log of the market; it may be None only if the price is not a market price
     """
     payments = config.payments
     match payments.price_source:
@@ -231,7 +231,7 @@ def price_source(
 def adopter_of(
     chain: RpcSettlement, known: Sequence[Terms], money: Money, reader: LogReader, clock: Clock
 ) -> Adopter:
-    """Return the adopter: it recognises payments for bundles, and for reports of tracked mints.
+    """Return the adopter, which recognises payments for bundles, and for reports of tracked mints.
 
     known    the terms of all tokens with which a customer may have paid
     """
@@ -248,7 +248,7 @@ def adopter_of(
         if found is not None:
             return found
         _, mints = await reader.tracked()
-        # There may be many mints.
+        # In a thread, because there may be many mints.
         return await asyncio.to_thread(recognised, wire, report_offers(mints))
 
     return Adopter(
@@ -523,7 +523,7 @@ def open_settlement(
 ) -> RpcSettlement:
     """Return the client that settles payments; it is also a context manager.
 
-    reader    reads the log of the same chain, for its newest slot; None: the slot is not compared
+    reader    reads the log, whose newest slot is compared with the node's; None: no comparison
     """
 
     async def followed_slot() -> int:
@@ -545,7 +545,7 @@ def open_settlement(
 
 
 def payment_endpoint(chain: ChainConfig) -> Endpoint:
-    """Return the node that settles payments."""
+    """Return the endpoint of the node through which payments are settled."""
     return Endpoint(
         url=chain.rpc_url.get_secret_value(),
         headers={name: value.get_secret_value() for name, value in chain.rpc_headers.items()},
@@ -569,8 +569,8 @@ async def ask_chain(
 ) -> ChainAnswers:
     """Return the state on chain of *signatures*, of which there are at most FOUND_MAX.
 
-    has_row    whether the store has the payments; if False, the purchase of the first is read from
-               the chain
+    has_row    whether the store has the payments; if False, the purchase of the first
+               signature is read from the chain
     """
     if not signatures:
         return ChainAnswers()

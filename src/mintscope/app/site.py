@@ -83,7 +83,7 @@ def is_for_api(path: str) -> bool:
 
 
 def _accepts_html(scope: Scope) -> bool:
-    """Return whether the client is a browser: it accepts HTML, or a script of the pages asks."""
+    """Return whether a browser sent the request: it accepts HTML, or comes from htmx."""
     return any(
         (name == b"accept" and b"text/html" in value.lower()) or name == b"hx-request"
         for name, value in scope["headers"]
@@ -102,7 +102,7 @@ class Pages:
     has_payments: bool = False
 
     def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:
-        """Return *api* if the pages are disabled, otherwise an application that also has them."""
+        """Return *api*, or if pages are enabled, an application that serves *api* and the pages."""
         if not self.web.enabled:
             return api
         features = Features(
@@ -187,7 +187,7 @@ def described(api: ASGIApp, origin: str) -> Callable[[], Mapping[str, Any]] | No
 def origins_of(configured: str | None, host: str, port: int) -> list[str]:
     """Return the origins of the pages: the configured one, or else those of *host*.
 
-    Links in e-mails have the first origin.
+    Links in e-mails start with the first origin.
     """
     if configured is not None:
         return [configured]

@@ -59,9 +59,10 @@ def node_endpoint(chain: ChainConfig) -> Endpoint:
 
 
 def backfills_beside(chain: ChainConfig) -> Endpoint:
-    """Return the endpoint of the same node, with one request at a time and one attempt for each.
+    """Return the endpoint of the node for blocks, with one request at a time and without retries.
 
-    Such requests use a separate client, so that limits of the node on them delay no blocks.
+    Requests other than those for blocks use this endpoint and a separate client, so that the node's
+    limits on these requests delay no blocks.
     """
     return replace(node_endpoint(chain), attempts_max=1, requests_in_flight=1)
 
@@ -70,7 +71,7 @@ def backfills_beside(chain: ChainConfig) -> Endpoint:
 async def following(
     chain: ChainConfig, clock: Clock, *, transport: httpx.AsyncBaseTransport | None = None
 ) -> AsyncIterator[Node]:
-    """Yield the node or nodes from which blocks are read; watch if the first is on Alpenglow."""
+    """Yield the node or nodes for blocks; watch the first for the migration to Alpenglow."""
     first = node_endpoint(chain)
     async with (
         Rpc(first, clock=clock, transport=transport) as rpc,
@@ -86,7 +87,7 @@ async def following(
 
 
 POOLS_MAX: Final = 20
-BEFORE_THE_FIRST_S: Final = 3_600  # a repeated backfill begins so long before the first candle
+BEFORE_THE_FIRST_S: Final = 3_600  # a repeated backfill begins this long before the first candle
 
 
 @asynccontextmanager
@@ -95,7 +96,7 @@ async def open_backfill(
 ) -> AsyncIterator["BackfillReading"]:
     """Yield a reader of backfills, connected to the node.
 
-    allow   awaited before each request; None: requests are not limited by it
+    allow   awaited before each request, to limit requests; None: nothing is awaited
     """
     endpoint = node_endpoint(config.chain)
     clock = SystemClock()
@@ -125,10 +126,10 @@ class BackfillReading:
         pools: Collection[str] = (),
         rate_pools: Collection[str] = (),
     ) -> Survey:
-        """Return start, addresses and cost of a backfill, as far back as the node's history.
+        """Return start, addresses and cost of a backfill; the node's history limits the start.
 
-        pools, rate_pools   the addresses to read; by default those that are found
-        Raises              ValueError if there is nothing to read, or if candles would be lost
+        pools, rate_pools   the addresses to read; empty: the addresses that are found
+        Raises              ValueError if no pool is found, or if candles would be lost
         """
         first = await _first_candle(self._market, mint)
         addresses = await self._addresses(mint, pools=pools, rate_pools=rate_pools)
@@ -233,13 +234,13 @@ def _at(time: UnixS) -> str:
 
 
 def left_out(missing: int) -> str:
-    """Return a message that *missing* transactions were not returned, and about the effect."""
+    """Return the message that the node did not return *missing* transactions, and the effect."""
     transactions = "1 transaction" if missing == 1 else f"{missing} transactions"
     return f"{transactions} that the node lists it did not give: candles would lack their swaps"
 
 
 def of_the_second_node(config: Config) -> Config:
-    """Return *config* with the second node, if there is one, in place of the first."""
+    """Return *config* with the second node in place of the first; without a second, *config*."""
     chain = config.chain
     if chain.second_rpc_url is None:
         return config
@@ -249,7 +250,7 @@ def of_the_second_node(config: Config) -> Config:
 
 @asynccontextmanager
 async def mending_gaps(config: Config, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Mend gaps during the block, over connections of their own."""
+    """Mend gaps during the block, over separate connections."""
     if config.chain.source == "files":
         yield
         return
@@ -262,7 +263,7 @@ async def mending_gaps(config: Config, market: Market, clock: Clock) -> AsyncIte
 
 @asynccontextmanager
 async def gap_mending(config: Config, market: Market, clock: Clock) -> AsyncIterator[GapMending]:
-    """Yield the mending of gaps, from the second node if configured, else from the first."""
+    """Yield the `GapMending`; it uses the second node if configured, else the first."""
     chain = config.chain
     calls = DailyCalls(market.gap_mends, clock, chain.gap_calls_per_day)
     pace = chain.history_calls_per_s
@@ -304,7 +305,7 @@ class _Source:
 
 @asynccontextmanager
 async def reading_backfills(config: Config, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Run requested backfills during the block, over connections of their own."""
+    """Run requested backfills during the block, over separate connections."""
     if config.chain.source == "files":
         yield
         return
@@ -331,7 +332,7 @@ class _BackfillSource:
     async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
         begin = await begin_of(self._market, mint, from_time)
         found = await self._reading.survey(mint, begin)
-        # The store may have this history already.
+        # The node's history may begin later than requested: check again that candles are missing.
         await begin_of(self._market, mint, found.from_time)
         return found
 
@@ -339,7 +340,7 @@ class _BackfillSource:
         return await self._reading.read(mint, from_time, progress)
 
 
-# Limits for requests for which an operator waits.
+# Limits of requests while an operator waits.
 TIMEOUT_S_MAX: Final = 10.0
 ATTEMPTS_MAX: Final = 2
 
@@ -397,7 +398,7 @@ async def ask_facts(chain: ChainConfig, mints: Sequence[Mint]) -> Read:
 
 @asynccontextmanager
 async def holders_of(chain: ChainConfig, clock: Clock) -> AsyncIterator[HolderReader]:
-    """Yield a reader of holders that uses the node for blocks, with one request at a time."""
+    """Yield a reader of holders, which sends the node for blocks one request at a time."""
     timeout_s = min(chain.timeout_s, TIMEOUT_S_MAX)
     endpoint = replace(backfills_beside(chain), timeout_s=timeout_s)
     async with Rpc(endpoint, clock=clock) as rpc:

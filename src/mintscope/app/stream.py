@@ -33,9 +33,9 @@ def stream_of(  # noqa: PLR0913 - one argument for each part
 ) -> GeyserSource:
     """Return the source that reads the configured servers.
 
-    Transactions are requested that contain a token program, because every program that exchanges
-    tokens calls one, or an order book that fills orders without such a call.  If a server does not
-    accept so many addresses, all transactions are requested.
+    The source requests transactions that contain a token program, because every program that
+    exchanges tokens calls one, and transactions of order books that fill orders without such a
+    call.  If a server does not accept so many addresses, all transactions are requested.
     """
     return GeyserSource(
         endpoints(config.geyser),

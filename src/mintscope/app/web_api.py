@@ -87,7 +87,7 @@ def account_operations(
     clock: Clock,
     rotation_limit: Limit,
 ) -> Sequence[Operation]:
-    """Return the operations under /api, and those under /v1 that need an account.
+    """Return the operations under /api, and the operations under /v1 that need an account.
 
     A withdrawal creates a credit token and has the limit of rotations.  For deposits, each of which
     adds three rows, the limit is DEPOSITS_PER_ROTATION times as high.
@@ -176,7 +176,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     """Return the API.
 
     checks, trial   checks of /v1/health and /readyz; limits of the free trial, None: no trial
-    limits          creates the limits of client addresses; other_limit: that of all other routes
+    limits          creates the limits of client addresses; other_limit: for all other routes
     merchant        takes payments; None: nothing is for sale
     accounts, series, holders, lists, streams   None: the API does not have this part
     has_fast_path   whether plain requests for reports are answered on the fast path
@@ -309,7 +309,7 @@ def _fast_path(
 def _advertise(
     adverts: Adverts, operations: Sequence[Operation], identity: Identity, trial: TrialBounds | None
 ) -> None:
-    """Store in *adverts* how *operations* are described in 402 responses."""
+    """Store in *adverts* the descriptions of *operations* for 402 responses."""
     adverts.add(operations, identity)
     if trial is not None:
         adverts.give_away(REPORT_PATH, TRIAL_PATH)

@@ -1,15 +1,15 @@
 """Every group of pages, in one file.
 
 How a page is made
-    1. A module for each group of pages, with a class whose `routes()` yields a
+    1. Each group of pages has a module with a class, whose `routes()` yields a
        `PageRoute` for each method of each path.  `groups_of` yields the group.
     2. A handler is `async def show(self, request: PageRequest) -> PageResponse`.  It returns
        `Page("x.html", {facts})`, `Redirect("/path", notice="key of page.NOTICES")` or
-       `PlainText(...)`.  A form with a mistake returns the same page, `Page(...,
+       `PlainText(...)`.  For a form with a mistake it returns the same page, `Page(...,
        errors={field: message}, values={...}, status=422)`.  It may raise the errors
        in `render.FAILURES`: NotFound, BadRequest, ...
     3. Before a handler runs, `endpoints` has checked the route's `access` (SIGNED_IN redirects
-       strangers to sign-in, FRESH asks for the password again), the Origin and `csrf` of a form,
+       others to sign-in, FRESH requires the password again), the Origin and `csrf` of a form,
        and its size.  `request.signed_in` is the session.  GET changes nothing.
     4. A template extends `base.html` and fills `title` and `main`; `head` takes its stylesheet and
        `scripts` its scripts.  The navigation shows only paths with a page.  Forms are
@@ -18,8 +18,8 @@ How a page is made
        styles are in `static/`, not in templates.  A time is `moment(at)`, an age `time(at)`:
        `times.js` shows them in the reader's zone.
     5. Pages work without scripts.  htmx may make them quicker: `htmx.html` in the block `scripts`,
-       and `hx-post` beside a form's own action, with `hx-target` and `hx-select` naming the same
-       element; the server sends whole pages and does not depend on htmx.
+       and `hx-post` on a form in addition to `action`, with `hx-target` and `hx-select` naming
+       the same element; the server sends whole pages and does not depend on htmx.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -93,7 +93,7 @@ FORMS: Final = Limit(name="forms", count=60, window_s=60)
 class WebParts:
     """The services behind the pages.
 
-    mailbox   has e-mails that are shown instead of sent; None if they are sent
+    mailbox   has e-mails that are shown instead of being sent; None if they are sent
     market    the services of the pages of tokens; None: there are no such pages
     sales     sells credits; None: nothing is for sale
     describe  returns the OpenAPI document of the API beside the pages; None: there is no such API
@@ -153,7 +153,7 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
 
 
 def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[PageGroup]:
-    """Yield the home page, and for people the pages of tokens, status, watchlists and alerts."""
+    """Yield the home page; with `has_people`, also tokens, status, watchlists and alerts."""
     market = parts.market if features.has_people else None
     watching = Watching(parts.watchlists)
     own_credits = PersonCredits(parts.credits, parts.ledger)
@@ -224,7 +224,7 @@ class OperatorPages:
     """The page about the operator of the service."""
 
     def routes(self) -> Iterator[PageRoute]:
-        """Return the routes of this group."""
+        """Yield the routes of this group."""
         yield get("/operator", shows(Page("operator.html")))
 
 

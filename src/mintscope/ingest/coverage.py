@@ -16,9 +16,9 @@ from mintscope.market.ports import UNKNOWN_PROGRAM
 from mintscope.solana.blocks import STABLES, WSOL
 
 LAMPORTS_PER_MILLIONTH_SOL: Final = 1_000
-# The most micro-USD that a call can move: a larger amount is an error, or worthless.
+# Maximum value of a call in micro-USD; a larger value is an error, and counts as unknown.
 CALL_VOLUME_MAX: Final = 10**15
-# Anyone can create programs, so only this many have labels of their own in metrics.
+# Anyone can create programs, so only this many addresses become labels of metrics.
 MISSED: Final = "missed"
 ADDRESSES_MAX: Final = 100
 
@@ -28,7 +28,7 @@ def slot_coverage(
 ) -> SlotCoverage:
     """Return the coverage of one block, with SOL valued at the rate in *header*.
 
-    dollars   mints worth a dollar now, each of 6 decimals
+    dollars   mints that are worth a dollar now; each has 6 decimals
     """
     values = _Values(header.sol_usd, dollars)
     calls: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
@@ -61,7 +61,7 @@ class _Values:
         return None if moved is None else self.amount(moved.quote, moved.amount)
 
     def exchanged(self, swap: Swap) -> int | None:
-        """Return the micro-USD of the dollars in *swap*, else of its SOL; None without either."""
+        """Return the value of the dollars in *swap*, else of its SOL, in micro-USD; else None."""
         out_mint = swap.out_mint
         in_mint = swap.in_mint
         paid = self.amount(out_mint, swap.out_amount)
@@ -131,7 +131,7 @@ class CoverageMetrics:
 
 
 def show_programs(programs: Iterable[str]) -> None:
-    """Export 0 for each program of the table, so that its first exchange is an increase."""
+    """Export 0 for each of *programs*, so that the first exchange of a program is an increase."""
     for program in programs:
         for outcome in (READ, MISSED):
             EXCHANGES.labels(program, outcome)
@@ -139,9 +139,9 @@ def show_programs(programs: Iterable[str]) -> None:
 
 
 SILENT_S_MIN: Final = 30
-SILENT_FACTOR: Final = 4  # in multiples of the longest silence of one to two hours
+SILENT_FACTOR: Final = 4  # in multiples of the longest silence of the last one to two hours
 KEPT_S: Final = HOUR_S
-WATCHED_S_MIN: Final = 10 * MINUTE_S  # before that no silence counts as unusual
+WATCHED_S_MIN: Final = 10 * MINUTE_S  # before this time, no silence counts as unusual
 SWAPS_MIN: Final = 100
 NAMED_MAX: Final = 3
 
@@ -151,8 +151,8 @@ class _Venue:
     """The swaps of one program, by the time of the chain.
 
     begun              start of the current hour of observation
-    longest_s          longest silence in that hour
-    longest_before_s   longest silence in the hour before that one
+    longest_s          longest silence in this hour
+    longest_before_s   longest silence in the hour before
     """
 
     first: UnixS
@@ -184,8 +184,8 @@ class _Venue:
 class VenueWatch:
     """Watches for venues that fall silent.
 
-    A venue is silent after four times its longest silence of the last one to two hours, and at
-    least 30 s.
+    A venue is silent if it has had no swap for four times its longest silence of the last one to
+    two hours, and for at least 30 s.
     """
 
     def __init__(self) -> None:
@@ -233,7 +233,7 @@ class UnreadCounters:
     def __init__(self, decoded: Decoded, dollars: frozenset[Mint]) -> None:
         """Count the quarantined calls in *decoded*, and the swaps of unlisted programs.
 
-        dollars   mints worth a dollar now, each of 6 decimals
+        dollars   mints that are worth a dollar now; each has 6 decimals
         """
         self._dollars: frozenset[str] = dollars
         self._counts: dict[tuple[str, str, str], int] = {}

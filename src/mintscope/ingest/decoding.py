@@ -1,11 +1,11 @@
-"""Decodes in a second process.
+"""Decodes blocks in a second process, the worker.
 
-A block is written to one of a few places in shared memory, and its result replaces it there.  A
-socket carries only places and lengths, so that neither process waits for the other.
+Ingest writes a block to one of a few places in shared memory, and the worker replaces it with the
+result.  A socket carries only places and lengths, so that neither process waits for the other.
 
-While several blocks wait, both processes decode: each takes the oldest one that is left.  Ingest
-does this between two blocks, without a thread, which would wait for the interpreter longer than a
-block takes.
+While several blocks wait, both processes decode: each takes the oldest block that still waits.
+Ingest does so while it waits for the worker.  It uses no thread for this, because a thread would
+wait for the interpreter longer than the decoding of a block takes.
 """
 
 import mmap
@@ -44,7 +44,7 @@ class WorkerLost(Exception):
 
 
 class Heard(NamedTuple):
-    """The answer of the worker; None if it failed to decode.
+    """An answer of the worker; *decoded* is None if the worker failed to decode.
 
     The first answer only means that the worker is ready.
     """
@@ -174,14 +174,14 @@ def _answer(link: "_WorkerLink", asked: AskedBlock, decode: Decode, unpack: Unpa
 
 
 class _WorkerLink:
-    """A socket for whole messages, and the shared memory beside it."""
+    """A socket that carries whole messages, and the shared memory."""
 
     def __init__(self, connected: socket.socket, memory_number: int) -> None:
         self._socket = connected
         self._memory = memoryview(mmap.mmap(memory_number, PLACES * PLACE_BYTES))
 
     def put(self, place: int, form: str, parts: Sequence[memoryview]) -> AskedBlock:
-        """Copy *parts* to *place* if they fit, and return the request for them."""
+        """Copy *parts* to *place*; return the request, without a form if they do not fit."""
         begin = end = place * PLACE_BYTES
         ends = []
         for part in parts:
@@ -226,8 +226,8 @@ class _WorkerLink:
         return found
 
 
-STARTS_AFTER: Final = 100  # number of waiting blocks that is worth a process
-RESTS_AFTER: Final = 200  # number of blocks in a row that did not wait
+STARTS_AFTER: Final = 100  # the worker starts after this number of blocks that had to wait
+RESTS_AFTER: Final = 200  # the worker ends after this number of blocks in a row that did not wait
 PATIENCE_S: Final = 2.0
 
 log = structlog.get_logger()
@@ -243,7 +243,7 @@ class Worker(Protocol):
         """Request the decoding of *transactions*.  Raises WorkerLost."""
 
     def hear(self, wait_s: float) -> Heard | None:
-        """Return the next answer, in the order of requests, None if it takes over *wait_s*.
+        """Return the next answer, in the order of requests, or None after *wait_s* seconds.
 
         Raises WorkerLost.
         """
@@ -265,7 +265,7 @@ class DecodeAhead:
     """Decodes offered blocks in advance, and other blocks on request.
 
     worker         decodes in another process, until it fails once
-    starts_after   the worker is started if this number of blocks wait
+    starts_after   the worker is started after this number of blocks that had to wait
     rests_after    the worker is ended after this number of blocks in a row that did not wait
     patience_s     the seconds that the worker may take for one block
     """
@@ -286,7 +286,7 @@ class DecodeAhead:
         self._patience_s = patience_s
         self._state = WorkerState.RESTS
         self._waiting: dict[int, Block] = {}  # by `id`, oldest first
-        self._asked: deque[Block | None] = deque()  # open requests; None: not needed now
+        self._asked: deque[Block | None] = deque()  # open requests; None: no longer needed
         self._done: dict[int, tuple[Block, Decoded | None]] = {}  # None: the worker failed
         self._waited_count = 0
         self._unwaited_count = 0  # blocks in a row that did not wait
@@ -330,7 +330,7 @@ class DecodeAhead:
         return any(each is block for each in self._asked)
 
     def _decode_another(self) -> None:
-        """Decode another block while waiting; give up a worker that takes too long."""
+        """Decode a waiting block; if there is none, wait for the worker up to `patience_s`."""
         if not self._waiting:
             self._go_on(self._patience_s)
             return

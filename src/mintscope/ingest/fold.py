@@ -1,4 +1,4 @@
-"""The fold of final slots into candles, in slot order, each exactly once."""
+"""Folds final slots into candles, in slot order, each slot exactly once."""
 
 from collections.abc import Callable, Sequence
 from itertools import islice, takewhile
@@ -18,19 +18,19 @@ from mintscope.market.store.log_writer import SqlMarketStore
 from mintscope.solana.finality_meter import Behind
 from mintscope.solana.pace import Pace
 
-SLOTS_MIN: Final = 25  # of a batch: a mint with several swaps in it is written once
+SLOTS_MIN: Final = 25  # slots of a batch, so that a mint with several swaps is written only once
 SLOTS_MAX: Final = 100
 WAIT_S: Final = 10.0
-FAST_WAIT: Final = 0.5  # wait this part of the delay of finality if that is short
+FAST_WAIT: Final = 0.5  # the pause as a share of the delay of finality, if the delay is short
 COST_SHARE: Final = 0.2  # largest share of the time that small batches may take
 STEP_S: Final = 0.02  # seconds of folding after each append
-LATE_SHARE: Final = 0.75  # the step if almost SLOTS_MAX wait, as a part of a slot's duration
+LATE_SHARE: Final = 0.75  # the step if almost SLOTS_MAX slots wait, as a share of a slot's duration
 LATE_STEP_S: Final = 0.1  # the same step if the duration of a slot is unknown
 BEHIND_STEP_S: Final = 1.0  # the step if SLOTS_MAX slots wait: then appends wait for the fold
 PACKED_MAX: Final = 500  # mints that are encoded in one step
 MINTS_MAX: Final = 1_500  # mints in a batch, which then takes about 100 ms to write
-LATE_BATCH: Final = 4  # factor of MINTS_MAX if SLOTS_MAX wait: mints are written less often
-COUNT_S: Final = 10.0  # between two counts of the tracked mints, which take milliseconds
+LATE_BATCH: Final = 4  # factor of MINTS_MAX if SLOTS_MAX slots wait: mints are written less often
+COUNT_S: Final = 10.0  # between two counts of the tracked mints; a count takes milliseconds
 
 
 MeasuredFinality: TypeAlias = Callable[[], Behind | None]
@@ -53,11 +53,11 @@ class FinalFold:
         pace: Callable[[], Pace | None] = lambda: None,
         finality: MeasuredFinality = not_measured,
     ) -> None:
-        """Track every mint that reaches *floor*; if it is None, only listed mints.
+        """Track every mint that reaches *floor*; if *floor* is None, only listed mints.
 
         mints_max   a batch ends with the slot in which it reaches this number of mints
         pace        returns the pace of the chain, None if it is unknown
-        finality    returns the delay of finality, None if it is unknown; if it is only a few
+        finality    returns the delay of finality, None if it is unknown; if the delay is only a few
                     seconds, the pause between batches depends on it
         """
         self._store = store
@@ -156,10 +156,11 @@ class FinalFold:
 async def fold_once(
     store: SqlMarketStore, floor: ports.Floor | None, mints_max: int | None = None
 ) -> bool:
-    """Move one batch of final slots from the log into candles; False if there is none.
+    """Move one batch of final slots from the log into candles; return False if there is none.
 
     floor       every mint that reaches it is tracked; None: only listed mints
-    mints_max   the batch ends with the slot in which it reaches this number; None: no limit
+    mints_max   the batch ends with the slot in which it reaches this number of mints; None: no
+                limit
     """
     folding = await store.fold(SLOTS_MIN)
     if not folding.slots:
@@ -183,7 +184,7 @@ class _Touched:
 
 
 class _Batch:
-    """The changes of some slots of one day; others may write between two steps."""
+    """The changes of some slots of one day; other tasks may write between two steps."""
 
     def __init__(
         self,
@@ -209,9 +210,10 @@ class _Batch:
     async def begin(
         cls, folding: SqlFolding, floor: ports.Floor | None, mints_max: int | None = None
     ) -> "_Batch":
-        """Take the slots of one day; on a new day, first untrack the mints that no longer trade.
+        """Begin a batch of slots of one day; on a new day, untrack mints that no longer trade.
 
-        mints_max   the batch ends with the slot in which it reaches this number; None: no limit
+        mints_max   the batch ends with the slot in which it reaches this number of mints; None: no
+                    limit
         """
         today = ports.day_of(folding.slots[0].time)
         slots = list(takewhile(lambda slot: ports.day_of(slot.time) == today, folding.slots))

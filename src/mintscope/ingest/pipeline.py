@@ -31,7 +31,7 @@ Offer: TypeAlias = Callable[[Block], None]
 UPDATES_MAX: Final = 32
 # A block of mainnet is about 7 MB.  At least one block is read, however large it is.
 BYTES_MAX: Final = 128 * 1024 * 1024
-# The most updates taken at a time; more are read and decoded while these are written.
+# Maximum number of updates that are written together; meanwhile, more are read and decoded.
 TAKEN_MAX: Final = 16
 CANCEL_AGAIN_S: Final = 1.0
 
@@ -106,7 +106,7 @@ async def read_ahead(
 ) -> AsyncIterator[ReadAhead]:
     """Read the source in a task while the body of the `async with` runs.
 
-    offer   called with each block that must wait for others
+    offer   called with each block that must wait until earlier updates are taken
     """
     ahead = ReadAhead(updates, bytes_max, offer)
     reading = asyncio.create_task(ahead.pump(), name="read-ahead")
@@ -218,7 +218,7 @@ class Ingest:
             )
 
     async def _follow(self, chain: Slots, fold: FinalFold) -> Block | None:
-        """Apply the updates of the source; return a block that cannot join, None at the end."""
+        """Apply the source's updates; return a block whose parent is missing, None at the end."""
         try:
             offer = None if self.ahead is None else self.ahead.offer
             async with read_ahead(self.source.updates(chain.tip), offer=offer) as queue:
@@ -280,7 +280,7 @@ def newest_stored() -> tuple[Slot | None, float | None]:
 
 
 class Writing:
-    """Checks writes of the market: fails after a failed write until a block is stored again."""
+    """Checks writes to the market: fails from a failed write until a block is stored again."""
 
     def __init__(self) -> None:
         self._trouble = ""
@@ -292,7 +292,7 @@ class Writing:
         self._slot, _ = newest_stored()
 
     async def expect_stored(self) -> None:
-        """Raise ServiceUnavailable while no block was stored since the failure."""
+        """Raise ServiceUnavailable until a block is stored after the failure."""
         if not self._trouble:
             return
         if newest_stored()[0] != self._slot:

@@ -25,19 +25,19 @@ from mintscope.solana.transaction import Transaction, UnreadableTransaction
 
 log = structlog.get_logger()
 
-# A dollar at the limit of its peg may cross the limit with each block, so logs are limited.
+# The price of a dollar token may cross the limit of its peg with each block, so lines are limited.
 REPORTED_EVERY_S: Final = 60
 
 
 class Pegs:
-    """The distance of each dollar from its peg, as of the newest block."""
+    """The distance of each dollar token from its peg, as of the newest block."""
 
     def __init__(self) -> None:
         self._shown: Mapping[Mint, float] = {}
         self._reported: dict[Mint, tuple[bool, UnixS]] = {}
 
     def show(self, off_peg: Mapping[Mint, float], time: UnixS) -> None:
-        """Export *off_peg* as of *time*, and log dollars that leave or regain their peg."""
+        """Export *off_peg* as of *time*, and log dollar tokens that leave or regain their peg."""
         if off_peg == self._shown:
             return
         for mint in self._shown.keys() - off_peg.keys():
@@ -64,7 +64,7 @@ class RateWatch:
         self._longest_s: int | None = None  # the largest age while the rate is late
 
     def note(self, header: SlotHeader) -> None:
-        """Note the slot of *header*, and log a rate that was lost or has returned."""
+        """Update the age of the rate from *header*; log if the rate is lost or has returned."""
         self._age.note(header.time, header.sol_usd_time)
         metrics.SOL_RATE_AGE_S.set(self._age.seconds)
         if self._age.is_late:
@@ -134,9 +134,9 @@ class Slots:
         return self._tail.time
 
     def apply(self, updates: Sequence[Update], changes: list[Change]) -> Block | None:
-        """Add the changes of *updates* to *changes*; return the first block that cannot join.
+        """Add changes of *updates* to *changes*; return the first block whose parent is missing.
 
-        Raises ForkBelowFinalized after it has added the changes before that block.
+        Raises ForkBelowFinalized after it has added the changes before the fork.
         """
         final: Slot | None = None
         try:
@@ -213,7 +213,7 @@ class Slots:
         return final
 
     def _read(self, block: Block) -> Decoded:
-        """Decode *block*; if a transaction reveals a bug, only that one is skipped."""
+        """Decode *block*; if a transaction reveals a bug, only this transaction is skipped."""
         try:
             decoded = self._decode_block(block)
         except Exception:
@@ -264,12 +264,12 @@ def _unread(slot: Slot, decoded: Decoded) -> list[Unread]:
 
 
 def _label(swap: Swap) -> str:
-    """Return a metric label for the program of *swap*; all unlisted programs share one."""
+    """Return a metric label for the program of *swap*; all unlisted programs share one label."""
     return swap.program if swap.recognised_by is RecognisedBy.TABLE else UNLISTED.name
 
 
 def _name(program: str) -> str:
-    """Return a metric label for *program*; all addresses share one."""
+    """Return a metric label for *program*; all addresses share one label."""
     return program if len(program) < MINT_LENGTH_MIN else UNLISTED.name
 
 

@@ -143,7 +143,7 @@ def reject(number: Number, note: Note = "", config: ConfigFile = None) -> None:
 def reset(number: Number, config: ConfigFile = None) -> None:
     """Revoke the key of an application, so that the secret can be exchanged again.
 
-    For an applicant who has lost the response with the key.
+    Use this command if the applicant has lost the response that contained the key.
     """
     application = with_reviews(
         config, lambda reviews: reviews.reset(SignupId(number), actor=COMMAND_LINE)
@@ -288,7 +288,7 @@ def create(
     """Make the account of EMAIL an administrator; create the account if there is none.
 
     Asks for a password twice, or reads one line if standard input is no terminal.  An account with
-    a verified e-mail address keeps its own password.
+    a verified e-mail address keeps its password.
     """
     with refusing("EMAIL", UnusableEmailAddress):
         address = parse_email(email)

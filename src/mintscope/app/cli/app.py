@@ -18,7 +18,7 @@ from mintscope import __version__
 
 
 def attach(hear: Callable[[bytes], None]) -> None:
-    """Call *hear* with each line that the parent writes to standard input; at its end, stop."""
+    """Call *hear* with each line that the parent writes to standard input; after the last, stop."""
 
     def watch() -> None:
         # Not sys.stdin: this thread would still hold the lock of sys.stdin when the process ends.
@@ -33,9 +33,10 @@ def attach(hear: Callable[[bytes], None]) -> None:
 class Command(NamedTuple):
     """A command.
 
-    module    the name of its module below mintscope.app, or the full name of one in
+    module    name of the command's module below mintscope.app, or the full name of a module in
               mintscope_client
-    summary   the first sentence of its help; with it, the list of commands imports no module
+    summary   the first paragraph of the command's help, repeated here so that the list of commands
+              need not import the module
     """
 
     module: str
@@ -160,7 +161,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
 
 
 class _Commands(TyperGroup):
-    """Imports the module of a command only if needed: all modules together take a second.
+    """Imports the module of a command only if needed; to import all modules takes a second.
 
     The type Any stands for types that typer does not export.
     """
@@ -256,7 +257,7 @@ def main() -> None:
 
 
 def run_command_line(commands: typer.Typer) -> None:
-    """Run the command of the arguments; on an expected error, print one message and exit 1."""
+    """Run the command in the arguments; on an expected error, print one message and exit 1."""
     try:
         commands(prog_name="mintscope")
     except Exception as error:

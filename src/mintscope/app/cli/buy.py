@@ -150,7 +150,7 @@ def buy_credits(
     context: typer.Context,
     credit_count: Annotated[int, typer.Argument(metavar="CREDITS", help="10, 50, 100 or 500.")],
 ) -> None:
-    """Buy a bundle of credits; its token is printed once."""
+    """Buy a bundle of credits; the credit token is printed once."""
     _run(context, lambda buyer: buyer.buy_credits(credit_count), _show_token)
 
 
@@ -180,7 +180,7 @@ def _show_report(report: dict[str, Any]) -> None:
 def _run(
     context: typer.Context, buy: Callable[[Buyer], Awaitable[T]], show: Callable[[T], None]
 ) -> None:
-    """Buy and show the purchase; on a failure, print it and exit with EXIT_NOT_BOUGHT."""
+    """Buy, and show the purchase; on a failure, print the reason and exit with EXIT_NOT_BOUGHT."""
     purchase: BuyOptions = context.obj
     kept = (
         f"It is kept in {purchase.folder}: the same command sends it again, and pays nothing twice."
@@ -203,7 +203,7 @@ def _run(
 
 
 async def _buy(purchase: BuyOptions, journal: Journal, buy: Callable[[Buyer], Awaitable[T]]) -> T:
-    """Run *buy*; payments of earlier runs do not count towards the limit of this run."""
+    """Run *buy* with a limit that does not include payments of earlier runs."""
     limit = purchase.wallet.limit
     limit = replace(limit, atoms_in_all=limit.atoms_in_all + journal.atoms)
     wallet = replace(purchase.wallet, limit=limit)

@@ -74,9 +74,9 @@ def decode(
 ) -> None:
     """Print one JSON line per swap; quarantined transactions go to stderr.
 
-    Each file holds getTransaction or getBlock results (encoding "json"), one in all or one a line,
-    plain or gzip, bare or inside a JSON-RPC answer. A folder stands for all .json and .json.gz
-    files in it and in its folders, in the order of their names.
+    Each file holds getTransaction or getBlock results (encoding "json"): one in the file or one per
+    line, plain or compressed with gzip, bare or inside a JSON-RPC response. For a folder, all .json
+    and .json.gz files in it and its subfolders are read, in the order of their names.
     """
     for path in paths:
         _decode(path)
@@ -96,7 +96,7 @@ def _decode(path: Path) -> None:
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return *path*, or the sorted JSON files in it and its folders if it is a folder.
+    """Return a list of *path*; if it is a folder, return the JSON files at any depth in it, sorted.
 
     Raises BadFile if the folder cannot be read or has no JSON files.
     """
@@ -118,7 +118,10 @@ def files_of(path: Path) -> list[Path]:
 
 
 def swaps(path: Path) -> Iterator[tuple[Swap, int | None, int | None]]:
-    """Yield each swap of *path*, its slot and its time; print quarantined ones.  Raises BadFile."""
+    """Yield each swap of *path* with its slot and time; print quarantined transactions.
+
+    Raises BadFile.
+    """
     for text, where in documents(path):
         document, raw = unwrap(text, where)
         decoded = read(document, raw, where)
@@ -179,7 +182,7 @@ def is_json(text: bytes) -> bool:
 
 
 def unwrap(text: bytes | msgspec.Raw, where: str) -> tuple[Document, bytes | msgspec.Raw]:
-    """Return *text* as a document, and its raw bytes, without a JSON-RPC answer around it."""
+    """Return the document in *text*, and its raw bytes, without an enclosing JSON-RPC response."""
     try:
         document = decode_json(text, DOCUMENT)
         if document.result != UNSAID:
@@ -237,7 +240,7 @@ def row(swap: Swap, slot: int | None, time: int | None) -> dict[str, Any]:
 
 
 def whole(amount: int, decimals: int | None) -> Decimal | None:
-    """Return *amount*, in raw units, as whole tokens; None if *decimals* is None."""
+    """Convert *amount* from raw units to whole tokens; return None if *decimals* is None."""
     if decimals is None:
         return None
     return DIGITS.divide(Decimal(amount), DIGITS.power(Decimal(10), decimals))
@@ -249,7 +252,7 @@ def ratio(quote: Decimal, base: Decimal) -> str:
     return f"{price:f}" if price == price.to_integral_value() else str(price)
 
 
-GAPS_MAX: Final = 1_000  # the most gaps that one command reads
+GAPS_MAX: Final = 1_000  # maximum number of gaps that one command reads
 
 gap_commands = typer.Typer(help="Slots that no source could deliver.", no_args_is_help=True)
 app.add_typer(gap_commands, name="gaps")
@@ -283,11 +286,11 @@ def fill(
     yes: Yes = False,
     config: ConfigFile = None,
 ) -> None:
-    """Find the blocks of open gaps, and backfill the tokens that traded in them again.
+    """Read the blocks of open gaps, and backfill again the tokens that traded in them.
 
-    The node is chain.second_rpc_url, else chain.rpc_url. The cost of each backfill is shown, and
-    must be confirmed. Works while the service runs; after an interruption, the same command
-    resumes. Exits with 1 if a gap is left open.
+    Blocks come from chain.second_rpc_url if it is set, else from chain.rpc_url. The cost of each
+    backfill is shown, and must be confirmed. Works while the service runs; after an interruption,
+    the same command resumes. Exits with 1 if a gap is left open.
     """
     settings = configured(config).config
     if settings.chain.source == "files":
@@ -354,7 +357,7 @@ class Filling:
         return followed
 
     async def _read(self, market: Market, mint: Mint, slot: Slot) -> bool:
-        """Backfill *mint*, unless it was backfilled since *slot*; return whether it is joined."""
+        """Backfill *mint* unless a joined backfill includes *slot*; return whether one does now."""
         if await _is_read(market, mint, slot):
             return True
         giving = Giving(
@@ -409,8 +412,8 @@ def programs(
 ) -> None:
     """List the programs whose swaps are read, those that the configuration adds among them.
 
-    With --unread: calls that should have been swaps but could not be read, and programs that are
-    not listed; those with the most value first. The swaps of an `unknown_program` are read from
+    With --unread, list calls that should have been swaps but could not be read, and unlisted
+    programs; those with the most value are first. The swaps of an `unknown_program` are read from
     their transfers.
     """
     if unread:

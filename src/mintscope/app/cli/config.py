@@ -1,4 +1,4 @@
-"""`mintscope config`; other commands get their configuration from `ConfigFile` and `configured`."""
+"""The command `mintscope config`; other commands read the configuration with `configured`."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -97,7 +97,7 @@ def in_force(loaded: Loaded) -> Iterator[str]:
 
 
 def facts_in_force(loaded: Loaded) -> Iterator[dict[str, str]]:
-    """Yield the fields of each setting, for programs: values in TOML, secrets masked."""
+    """Yield key, value and origin of each setting, for programs: values in TOML, secrets masked."""
     for _, _, group in settings():
         for setting in group:
             value = shown(setting.value(loaded.config))

@@ -97,7 +97,7 @@ def list_accounts(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """List credit tokens by their last eight characters, oldest first."""
+    """List credit tokens, oldest first; each is shown by its last eight characters."""
     found = with_money(
         config, lambda money: money.credits.page(after=CreditAccount(after), limit=limit + 1)
     )

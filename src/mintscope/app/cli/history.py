@@ -65,7 +65,7 @@ class Bar:
         self._bar.stop()
 
     def __call__(self, what: str, count: int) -> None:
-        """Add *count* items to those listed or read so far, and show the progress."""
+        """Add *count* to the number of items that *what* names, and show the progress."""
         done = self._done[what] = self._done.get(what, 0) + count
         self._bar.update(self._tasks[what], completed=done, total=max(done, self._total))
         percent = min(100, 100 * done // self._total)
@@ -197,8 +197,8 @@ class Giving:
     from_time    the time at which the backfill begins
     pools        pools of the mint; empty: all that are found
     rate_pools   pools of SOL and dollars; empty: the busiest pool in the log
-    again        whether to read the history even if the mint has candles since *from_time*; they
-                 are replaced
+    again        whether to read the history even if the mint has candles since *from_time*; these
+                 candles are replaced
     incomplete   whether to join the history even if the node does not return every transaction
     """
 
@@ -214,7 +214,7 @@ class Giving:
     async def run(self, market: Market, config: Config) -> Stage:
         """Survey the backfill, ask for confirmation, read it, and wait until ingest has joined it.
 
-        The wait is at most a minute.  Raises ValueError if there is nothing to read; SourceError.
+        The wait is at most a minute.  Raises SourceError; ValueError if there is nothing to read.
         """
         self.from_time = await begin_of(market, self.mint, self.from_time, again=self.again)
         async with (
@@ -272,7 +272,7 @@ class Giving:
                 break
             await asyncio.sleep(LOOK_S)
         if stage is Stage.READING:
-            await asyncio.sleep(AGAIN_S)  # the log began less than a minute ago, or has advanced
+            await asyncio.sleep(AGAIN_S)  # the log lacks swaps after the backfill: read more
         return stage
 
     async def _report(self, market: Market, stage: Stage, calls: int) -> None:
@@ -319,8 +319,8 @@ def import_candles(
 ) -> None:
     """Put the candles of a file before the service's first own candle of MINT.
 
-    Imported candles never replace own candles, and are marked as imported. Works while the service
-    runs: ingest joins them once it has an own candle of MINT.
+    Imported candles never replace the service's candles, and are marked as imported. Works while
+    the service runs: ingest joins them once it has made a candle of MINT.
     """
     with refusing("MINT", InvalidTokenAddress):
         parsed = parse_mint(mint)

@@ -27,7 +27,8 @@ TIME_MAX: Final = 99_999_999_999
 VOLUME_MAX: Final = 2**63 - 1
 PERIOD_MAX: Final = 1_000_000
 KEY: Final = re.compile(r"-?[0-9]{1,30}(?:[:./_ ]-?[0-9]{1,30})*")
-# Number of values of a timeframe after its EMAs, and of those before the further indicators.
+# BEHIND_EMAS: number of values of a timeframe after its EMAs.  AT_FURTHER: number of these values
+# before the further indicators.
 BEHIND_EMAS: Final = kernels.READ - len(kernels.SERVICE.ema)
 AT_FURTHER: Final = kernels.FURTHER - len(kernels.SERVICE.ema)
 SIDES: Final = {"buy": True, "sell": False}
@@ -58,8 +59,9 @@ def indicators(
 ) -> None:
     """Print the indicators of a series of candles as JSON.
 
-    t is the start of the candle in Unix seconds and increases.  A missing open, high or
-    low equals the close; other columns are ignored.  Too little history is null.
+    t is the start of the candle in Unix seconds, and must increase.  A missing open,
+    high or low equals the close; other columns are ignored.  An indicator with too little
+    history is null.
     """
     periods = _periods(ema, rsi, macd)
     try:
@@ -81,11 +83,11 @@ def report(
 ) -> None:
     """Print price, indicators, pressure and candle counts of a token's swaps as JSON.
 
-    A swap belongs to the candle its t falls in; inside a candle the order is that of key,
-    integers joined by one of : . / _ or a space, such as slot:transaction:outer:inner;
-    swaps of equal key keep the order of the file.  An empty price counts as volume only.
-    volume is an integer of quote units, side is buy or sell.  An optional column price_sol
-    gives price.sol, which is null without it.
+    A swap belongs to the candle in which its t lies.  Within a candle, swaps are sorted by key;
+    swaps with equal keys keep the order of the file.  A key is one or more integers, joined by
+    one of : . / _ or a space, such as slot:transaction:outer:inner.  A swap with an empty price
+    counts only as volume.  volume is an integer in quote units; side is buy or sell.  price.sol
+    comes from the optional column price_sol, and is null without it.
     """
     try:
         swaps = [swap for swap in _swaps(path) if swap.time <= at]
@@ -96,7 +98,7 @@ def report(
     values = _snapshot(swaps, UnixS(at))
     data = msgspec.to_builtins(report_of(Mint(""), values, UnixS(at)))
     del data["token"]
-    # Only fields that do not need pools.
+    # Only the fields that do not need pools are printed.
     data["price"] = {unit: data["price"][unit] for unit in ("usd", "sol")}
     if isnan(data["price"]["sol"]):
         data["price"]["sol"] = None
@@ -214,8 +216,9 @@ def _swap_price(row: Row, column: str) -> float:
 def _snapshot(swaps: Sequence[_Swap], now: UnixS) -> Floats:
     """Return the snapshot of *swaps* as of *now*.
 
-    If keys and times disagree, the order differs by timeframe: by bucket, then by key.  So
-    each timeframe has its own row, and the pressure windows have a row in order of time.
+    Each timeframe sorts swaps by bucket, then by key, so orders differ if keys and times
+    disagree.  The engine therefore has a row for each timeframe, and a row in order of time for
+    the pressure windows.
     """
     orders: list[Callable[[_Swap], Any]] = [
         *(lambda swap, width=width: (swap.time // width, swap.key) for width in kernels.WIDTHS),

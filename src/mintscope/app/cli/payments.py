@@ -110,7 +110,7 @@ def find(
 
 
 async def _wanted(text: str, money: Money) -> tuple[str, Wanted]:
-    """Return the kind of *text* in words, such as "wallet", and the search for it."""
+    """Return the kind of *text* in words, such as "wallet", and the search of the store for it."""
     if _is_base58(text, Ed25519):
         return "signature", Wanted(signatures=[Signature(text)])
     if _is_base58(text, Pubkey):
@@ -151,7 +151,7 @@ def _is_base58(text: str, kind: type[Ed25519] | type[Pubkey]) -> bool:
 
 
 async def _looked_up(settings: Config, money: Money, wanted: Wanted, kept: Kept) -> list[Facts]:
-    """Return facts of each stored payment found, or else what the chain knows of the signature."""
+    """Return facts about the stored payments, or else what the chain knows of the signature."""
     clock = SystemClock()
     signatures = [each.signature for each in kept.payments]
     answers = await ask_chain(settings, money, clock, signatures, has_row=True)
@@ -317,7 +317,7 @@ def sales_resume(config: ConfigFile = None) -> None:
 
 @sales_commands.command("orphans")
 def sales_orphans(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
-    """List the payments on chain without a row here; they are newer than the restored backup.
+    """List payments on chain that have no row here, because the restored backup is older.
 
     A payment whose BOUGHT is known does not stop sales: the buyer gets the purchase with the
     payment and its key, or with the wallet that paid.  `adopt` and `acknowledge` settle a payment
@@ -380,10 +380,10 @@ def sales_acknowledge(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Settle the payment SIGNATURE in another way, for good: it no longer buys anything here.
+    """Record that the payment SIGNATURE was settled in another way: it no longer buys anything.
 
-    For a payment that was refunded, or made up for with `mintscope credits issue`.  Later audits do
-    not report the payment.  Acknowledging a payment again changes nothing.
+    Use this for a payment that was refunded, or replaced with `mintscope credits issue`.  Later
+    audits do not report the payment.  Acknowledging a payment again changes nothing.
     """
     found = _parsed(signature)
     if not note.strip() or len(note) > NOTE_LENGTH_MAX or not note.isprintable():

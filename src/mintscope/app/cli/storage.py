@@ -80,8 +80,8 @@ def copy_all(
 ) -> None:
     """Copy a stopped installation to another engine, and compare every row.
 
-    While the command runs, every user of the machine can see a password in a PLACE, but not one in
-    a file.
+    While the command runs, every user of the machine can see a password in a PLACE, but not a
+    password in a file.
     """
     with in_words(), showing_progress() as progress:
         sums = places.copy_installation(_place(source), _place(target), progress)
@@ -185,7 +185,7 @@ SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]+:/")
 class _TakesByDefault(TyperGroup):
     """Runs `take` if no command is named: `mintscope backup FOLDER`.
 
-    Typed with Any in place of types that typer does not publish.
+    The type Any stands for types that typer does not export.
     """
 
     @override
@@ -220,9 +220,9 @@ def take(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Copy the installation, which may be running, into a new folder: `mintscope backup` alone.
+    """Copy the installation, which may be running, into a new folder; `take` may be omitted.
 
-    With DIR or `backup.to`, old backups are deleted, by `backup.kept_max` and `backup.keep_days`.
+    With DIR or `backup.to`, old backups are deleted: see `backup.kept_max` and `backup.keep_days`.
     """
     loaded = configured(config).config
     into = root or loaded.backup.to
@@ -355,7 +355,8 @@ def upgrade(
 ) -> None:
     """Upgrade the store to this version, or show the cost of the upgrade.
 
-    --check upgrades a copy of the store and measures the time; the store itself stays unchanged.
+    --check measures the upgrade, on a copy or in a transaction that is rolled back; the store
+    itself stays unchanged.
     """
     settings = configured(config).config
     now = SystemClock().now()

@@ -45,7 +45,7 @@ def with_market(
 def with_money(
     file: ConfigFile, work: Callable[[Money], Awaitable[T]], *, creates: bool = False
 ) -> T:
-    """Do the same as `with_market`, with the stores of money."""
+    """Do the same as `with_market` for the stores of money."""
     settings = configured(file).config
     return _run(_own_money(settings, creates=creates), work)
 
@@ -80,7 +80,7 @@ def _expect_data(place: Place) -> None:
 def with_reviews(
     file: ConfigFile, work: Callable[[Reviews], Awaitable[T]], *, creates: bool = False
 ) -> T:
-    """Do the same as `with_market`, with the reviews of applications and users."""
+    """Do the same as `with_market` for the reviews of applications and users."""
     try:
         return with_money(
             file,

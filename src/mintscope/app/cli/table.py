@@ -45,7 +45,10 @@ class Row:
         return self._cells.get(column, "")
 
     def integer(self, column: str, minimum: int, maximum: int) -> int:
-        """Return the cell in *column* as an integer of this range.  Raises BadTable."""
+        """Return the cell in *column* as an integer from *minimum* to *maximum*.
+
+        Raises BadTable.
+        """
         text = self.text(column)
         if INTEGER.fullmatch(text) is None or not minimum <= int(text) <= maximum:
             raise self.bad(column, f"an integer from {minimum} to {maximum}")
@@ -81,7 +84,7 @@ def rows(path: Path, required: Sequence[str]) -> Iterator[Row]:
 
 
 def shown(text: str) -> str:
-    """Return *text* in quotation marks; a long text is shortened."""
+    """Return *text* in quotation marks, shortened if it is long; return "empty" if it is empty."""
     if not text:
         return "empty"
     return repr(text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "...")
@@ -155,10 +158,10 @@ def rotate(
     ] = False,
     config: ConfigFile = None,
 ) -> None:
-    """Draw a new secret from which quotes and receipts derive; credentials stay valid.
+    """Create a new secret that signs quotes and receipts; credentials stay valid.
 
     The secret is stored in the file `roots` of data_dir, which a service reads at its start.  If
-    there are several machines, use --print, and copy the secret to all of them before it begins.
+    there are several machines, use --print, and copy the secret to all of them before it signs.
     """
     since_s = SystemClock().now() // SECOND_MS + minutes * MINUTE_S
     root = Root(since_s, token_bytes(ROOT_BYTES))

@@ -55,10 +55,11 @@ class Shown(msgspec.Struct, rename="camel"):
     tracked_since   time of the slot after which swaps count; None: all swaps count
     listed          whether an operator has listed the mint, so that it stays tracked whatever its
                     volume
-    price           the last price; None until a swap sets a price
+    price           the newest price; None until a swap sets a price
     last_swap       time of the newest swap that counted
     imported        the imported candles before the first own candle, by timeframe
-    history_missing number of transactions of its backfill that the node listed but never returned
+    history_missing number of transactions of the mint's backfill that the node listed but never
+                    returned
     facts           metadata of the mint, with the slot at which they were read; None before the
                     first read
     """
@@ -92,7 +93,7 @@ def add(
 ) -> None:
     """Track MINT..., beginning with the next block.
 
-    An address that is no mint is refused. Works while the service runs.
+    An address that is not a mint is refused. Works while the service runs.
     """
     days = None if history is None else _days(history)
     parsed = [_parsed(mint) for mint in mints]
@@ -138,9 +139,9 @@ def list_mints(
     as_json: output.AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """List the mints that are tracked, by address, and when each timeframe has all indicators.
+    """List tracked mints by address, and when each timeframe has all indicators.
 
-    This is the earliest time: each bucket without a swap delays it by one bucket.
+    The time is the earliest possible: each bucket without a swap delays it by one bucket.
     """
     rows = with_market(config, lambda market: _lines(market, after, limit + 1))
     columns = ("mint", "by", "since", "lastSwap", *(f"{each}Ready" for each in Timeframe))
@@ -236,7 +237,7 @@ async def _lines(market: Market, after: str, count: int) -> list[tuple[output.Ce
 
 
 def _readiness(tracked: TrackedMint, now: UnixS | None) -> list[str | None]:
-    """Return for each timeframe when it is ready at the earliest: "now", a time, or None."""
+    """Return the earliest time at which each timeframe is ready, or "now"; None if unknown."""
     if now is None:
         return [None] * len(Timeframe)
     moments = ready_from(tracked.state, now).values()
@@ -244,7 +245,7 @@ def _readiness(tracked: TrackedMint, now: UnixS | None) -> list[str | None]:
 
 
 def _report(loaded: LoadedMint, now: UnixS) -> TokenReport | None:
-    """Return the report on *loaded*; unlike the API, also if there is little data."""
+    """Return the report on *loaded*, even with less data than the API requires, or None."""
     engine = Engine(1)
     engine.load(0, loaded)
     values = engine.snapshot(0, now)
@@ -289,7 +290,7 @@ def export_day(
 ) -> None:
     """Write the candles of DAY, of every tracked mint, to files of up to a million rows.
 
-    A candle has the columns of `candles?format=csv`, after its mint. An existing file is
+    A row has the mint, and then the columns of `candles?format=csv`. An existing file is
     overwritten. Works while the service runs. Parquet and Arrow need the extra `tables`.
     """
     if tf not in WIDTHS:
@@ -319,7 +320,7 @@ def export_day(
 
 
 async def _tables(market: Market, within: Range) -> AsyncIterator[tuple[int, Table]]:
-    """Yield tables with the candles *within* the range, sorted by mint; each has its number."""
+    """Yield tables of candles *within* the range, sorted by mint, and the number of each table."""
     number = 1
     rows = 0
     tables: list[Table] = []

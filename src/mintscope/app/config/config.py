@@ -1,4 +1,4 @@
-"""Every setting: its name with its unit, its default, its bounds, its meaning."""
+"""Sections of the configuration: each setting has a unit in its name, a default and bounds."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""Groups of settings."""
+"""More sections of the configuration, and `Config`, which has all sections."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -144,7 +144,7 @@ PageUrl = Annotated[
 
 
 class BackupConfig(Section):
-    """Settings of `mintscope backup`, as the timer of systemd runs it."""
+    """Settings of `mintscope backup`, which a timer of systemd runs."""
 
     to: values.File = None
     """The folder in which each backup becomes a folder of its own."""
@@ -234,7 +234,7 @@ class SignalsConfig(Section):
 
 
 class GeyserConfig(Section):
-    """A Yellowstone gRPC stream, with chain.source "geyser"; chain.rpc_url repairs it."""
+    """The Yellowstone gRPC stream of chain.source "geyser"; chain.rpc_url serves missing blocks."""
 
     urls: values.Urls = ()
     """The servers, in order of preference; https means TLS. Only hosts are ever shown."""
@@ -352,5 +352,5 @@ class Config(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Give the environment priority over the file; settings of the file come as arguments."""
+        """Give the environment priority over the file, whose settings are passed as arguments."""
         return env_settings, init_settings

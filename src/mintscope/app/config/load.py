@@ -32,12 +32,12 @@ from mintscope.kit.errors import NeedsOperator
 from mintscope.market.shard import WHOLE
 from mintscope_client.keypair import parse_keypair
 
-# Root may own the file, and the service's group may read it.
+# Permissions that a secret file must not give: its owner may be root, and its group may read it.
 OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP
 
 
 def guessable(config: Config) -> list[str]:
-    """Return a problem for each secret of *config* that can be guessed, but not the secret."""
+    """Return a message about each secret of *config* that can be guessed; it shows no secret."""
     return [f"{key}: expected a secret of your own; {flaw}" for key, flaw in _flaws(config)]
 
 
@@ -116,7 +116,7 @@ def expect_closed(file: Path) -> None:
 
 
 ENDING: Final = "_file"
-# A keypair file of Solana: it is read whenever the key is needed.
+# The setting for a Solana keypair file: the file is read later, whenever the key is needed.
 READ_ELSEWHERE: Final = "payments.fee_payer_file"
 BYTES_MAX: Final = 65_536
 
@@ -131,7 +131,7 @@ def secret_files(
     """Yield each secret setting that comes from a file, with the file.
 
     known   the keys of all settings
-    value   returns the value of the setting with a key
+    value   returns the value of a setting, by its key
     """
     for key in known:
         secret = key.removesuffix(ENDING)
@@ -142,7 +142,7 @@ def secret_files(
 
 
 def read_secret(path: Path) -> str:
-    """Return the secret in *path*; lines become the items of a list, separated by commas.
+    """Return the secret in *path*; several lines are items of a list, and are joined by commas.
 
     Raises UnusableSecretFile.
     """
@@ -233,7 +233,7 @@ class Loaded:
 
 
 def settings() -> Iterator[tuple[str, type[Section] | None, Sequence[Setting]]]:
-    """Yield (section, its class, its settings); the unnamed section is first."""
+    """Yield (name of the section, its class, its settings); the unnamed section is first."""
     top = {key: field for key, field in Config.model_fields.items() if not _section(field)}
     yield "", None, [Setting(key, field, Config) for key, field in top.items()]
     for name, field in Config.model_fields.items():
@@ -323,7 +323,7 @@ def _secrets(
 
 
 def child_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment with *settings* in place of its settings of mintscope."""
+    """Return the environment of this process, with *settings* in place of mintscope's variables."""
     inherited = {
         name: value
         for name, value in os.environ.items()  # noqa: TID251 - handed on, not read
@@ -337,7 +337,7 @@ def _read(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as cause:
         raise ConfigError([f"{file}: cannot be read: {cause.strerror}"]) from cause
-    # Invalid TOML or UTF-8, long numbers, deep nesting.
+    # The TOML or its UTF-8 is invalid, a number is too long, or tables are nested too deeply.
     except (ValueError, RecursionError) as cause:
         raise ConfigError([f"{file}: expected TOML; {cause}"]) from cause
 

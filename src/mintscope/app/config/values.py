@@ -28,7 +28,7 @@ HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 def _split(value: object) -> object:
-    """Return the parts of *value* if it is a comma-separated text from the environment."""
+    """Return the parts of *value* if it is a comma-separated text, else *value*."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
@@ -93,7 +93,7 @@ def _parse_start(value: object) -> object:
 
 
 def _parse_headers(value: object) -> object:
-    """Return the headers in *value* if it is a text `Name: value, Name: value` (environment)."""
+    """Return the headers in *value* if it is a text `Name: value, Name: value`, else *value*."""
     if not isinstance(value, str):
         return value
     headers = {}

@@ -46,7 +46,7 @@ from mintscope.solana.pace import Pace
 
 MAINNET: Final = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
 SKEW_S_MAX: Final = 5
-FINAL_S_MAX: Final = 40  # warn above this delay; 13 s were usual before Alpenglow
+FINAL_S_MAX: Final = 40  # a longer delay of finality is a warning; 13 s were usual before Alpenglow
 TOO_MANY: Final = "HTTP 429"
 
 
@@ -71,7 +71,7 @@ async def _file(path: Path) -> Finding:
 
 
 async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Finding]:
-    """Check the node's cluster, clock, pace and finality, and its answer for a whole block."""
+    """Check the node's cluster, clock, pace and finality, and request a whole block."""
     where = f"node: {shown(chain.rpc_url)}"
     try:
         async with probed_node(chain, clock) as rpc:
@@ -170,13 +170,13 @@ NAME_IT: Final = "it is read by its transfers; dex.programs gives it a name"
 
 
 def check_coverage(config: Config) -> Iterator[Finding]:
-    """Check recent coverage, and the coverage of the day before."""
+    """Check the coverage in the newest window and in the last day."""
     if place_of(config, "market").is_new:
         return
     try:
         coverage = asyncio.run(_read(config))
     except (UnusableStore, ServiceUnavailable):
-        return  # the check of the market reports this
+        return  # `check_market` reports this
     if coverage is not None:
         yield from findings(coverage, config.api.read_share_min)
 
@@ -357,10 +357,10 @@ WHAT_FOLLOWS: Final = (
 
 
 def check_dollars(config: Config) -> Iterator[Finding]:
-    """Check the age of SOL's rate, and compare dollar tokens by the prices of recent trades."""
+    """Check the age of the rate of SOL, and compare the recent prices of dollar tokens."""
     if place_of(config, "market").is_new:
         return
-    with suppress(UnusableStore, ServiceUnavailable):  # the check of the market reports this
+    with suppress(UnusableStore, ServiceUnavailable):  # `check_market` reports this
         prices, sol_age_s = asyncio.run(_prices(config))
         if sol_age_s > RATE_LATE_S:
             yield fail(

@@ -1,4 +1,4 @@
-"""Texts for directories of services, and checks of the service by the directories' rules.
+"""Writes descriptions of a service for directories, and checks the service by their rules.
 
 Source    pay.sh: solana-foundation/pay-skills, CONTRIBUTING.md
           MCP registry: server.schema.json of 2025-12-11
@@ -35,7 +35,7 @@ class ServiceSilent(Exception):
 
 
 class Visitor:
-    """Reads each path of a service once.  `ask` and `document` raise ServiceSilent.
+    """Requests each path of a service only once.  `ask` and `document` raise ServiceSilent.
 
     origin   the address of the service, such as `https://api.example`
     """
@@ -68,13 +68,13 @@ class Visitor:
         return self._read[method, target]
 
     def document(self, path: str) -> dict[str, Any]:
-        """Return the JSON object at *path*; an empty one if there is none."""
+        """Return the JSON object at *path*; an empty object if there is none."""
         answer = self.ask(path)
         return object_in(answer.content) if answer.status_code == httpx.codes.OK else {}
 
 
 def object_in(text: bytes) -> dict[str, Any]:
-    """Return the JSON object in *text*; an empty one if *text* is not an object."""
+    """Return the JSON object in *text*; an empty object if *text* is not a JSON object."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -120,7 +120,7 @@ NAMED: Final = "set api.origin to the address clients use, and restart"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """The parts of a service that should be there, according to the configuration."""
+    """The parts that a service must have according to its configuration."""
 
     has_sales: bool = True
     has_contact: bool = True
@@ -177,7 +177,7 @@ def _is_number(host: str) -> bool:
 
 
 def _surface(visitor: Visitor, path: str) -> Iterator[Finding]:
-    """Check that *path* is served with its type, for GET, HEAD and pages of other origins."""
+    """Check that *path* is served with its type, to GET, to HEAD, and to pages of other origins."""
     answer = visitor.ask(path)
     if answer.status_code != httpx.codes.OK:
         fix = CONTACT if path == SECURITY else OURS
@@ -243,7 +243,7 @@ def _price_of(operation: Any) -> Any:
 
 
 def _demand(visitor: Visitor) -> Iterator[Finding]:
-    """Request a product without a payment, like directories, and check the 402."""
+    """Request a product without a payment, as directories do, and check the 402."""
     urls = [str(each) for each in visitor.document(X402).get("resources", ())]
     url = next((each for each in urls if "/v1/token/" in each), None)
     if url is None:
@@ -371,7 +371,7 @@ def write_pay(origin: str, described: Mapping[str, Any]) -> str:
 def write_server(
     origin: str, described: Mapping[str, Any], namespace: str, icon: str | None
 ) -> str:
-    """Return server.json for the MCP registry; *icon* is the address of an icon."""
+    """Return server.json for the MCP registry; *icon* is the URL of an icon."""
     title = str(described["info"]["title"])
     header = {
         "name": "Authorization",
@@ -424,8 +424,8 @@ def listing(
 ) -> None:
     """Write the files by which directories list a running service, and print all flaws in them.
 
-    FOLDER/providers/OPERATOR/NAME is for a pull request to pay.sh, FOLDER/server.json for the
-    publisher of the MCP registry.
+    FOLDER/providers/OPERATOR/NAME is for a pull request to pay.sh. FOLDER/server.json is for the
+    publisher tool of the MCP registry.
     """
     origin = (url or configured(config).config.api.origin or "").rstrip("/")
     host = urlsplit(origin).hostname

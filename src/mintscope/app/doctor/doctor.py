@@ -101,7 +101,7 @@ def _findings(
 
 
 def _guarded(check: Callable[[Config], Iterable[Finding]], config: Config) -> Iterator[Finding]:
-    """Yield the findings of *check*; turn its error into a finding, so that other checks run."""
+    """Yield the findings of *check*; turn an error into a finding, so that other checks run."""
     try:
         yield from check(config)
     except Exception as error:  # noqa: BLE001 - of any check, whose store or machine is broken

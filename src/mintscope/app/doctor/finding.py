@@ -54,7 +54,7 @@ def fail(what: str, fix: str) -> Finding:
 
 
 def collect(findings: AsyncIterator[Finding]) -> list[Finding]:
-    """Run *findings* to its end, and return all of them."""
+    """Return all of *findings*, which an asynchronous check yields."""
 
     async def collected() -> list[Finding]:
         return [finding async for finding in findings]

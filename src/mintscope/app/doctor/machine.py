@@ -75,7 +75,7 @@ def check_folder(config: Config) -> Iterator[Finding]:
 
 
 def check_packages(_config: Config, path: Sequence[str] | None = None) -> Iterator[Finding]:
-    """Check that no package of mintscope was installed from an index, by its name.
+    """Check that no package of mintscope was installed by name, from a package index.
 
     path   the folders of installed packages; None: those of this interpreter
     """
@@ -165,7 +165,7 @@ def _is_ours(host: str, port: int, path: str) -> bool:
 
 
 def check_proxies(config: Config) -> Iterator[Finding]:
-    """Check that the service sees the addresses of clients behind a proxy, which limits need."""
+    """Check that the service sees clients' addresses behind a proxy: limits are by address."""
     api = config.api
     if not api.trusted_proxies:
         if (api.origin or "").startswith("https://"):
@@ -209,7 +209,7 @@ FAULT: Final = re.compile(
 
 
 def _forwarded_faults(config: Config) -> dict[str, float]:
-    """Return the counts of forwarding faults of the running api; none if it does not respond."""
+    """Return the api's counts of forwarding faults; empty if its metrics cannot be read."""
     metrics = config.metrics
     if not metrics.enabled:
         return {}
@@ -336,7 +336,7 @@ def check_surfaces(config: Config) -> Iterator[Finding]:
 
 
 def expected_of(config: Config) -> Expected:
-    """Return the parts of the service that should be there, according to the configuration."""
+    """Return the parts that the service must have according to *config*."""
     return Expected(
         has_sales=config.payments.enabled,
         has_contact=config.api.contact is not None,
@@ -351,7 +351,7 @@ def check_backups(config: Config, clock: Clock | None = None) -> Iterator[Findin
         return
     try:
         backup = newest(config)
-    except UnusableStore:  # the check of the money reports this
+    except UnusableStore:  # `check_money` reports this
         return
     if backup is None:
         fix = "mintscope backup --to DIR, each hour: mintscope-backup.timer of deploy/systemd"

@@ -49,10 +49,10 @@ from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope_client.keypair import UnusableKeypair
 
 GIB: Final = 1024**3
-# Bytes of a candle, as measured, with its share of indexes and free space.
+# Measured bytes of a candle, with its share of indexes and free space.
 FILE_CANDLE_BYTES: Final = 120
 SERVER_CANDLE_BYTES: Final = 255
-ADDED_UP_MAX: Final = 200_000  # entries or accounts; adding so many takes about 0.3 s
+ADDED_UP_MAX: Final = 200_000  # entries or accounts; adding up this many takes about 0.3 s
 
 
 def check_version(config: Config) -> Iterator[Finding]:
@@ -70,7 +70,7 @@ def check_version(config: Config) -> Iterator[Finding]:
 
 
 def fix_of(error: Exception, lost: str = "restore a backup, or use another data_dir") -> str:
-    """Return the remedy for *error*, of an unusable store; *lost* if no other remedy is known."""
+    """Return the remedy for *error* of a store; return *lost* if no other remedy is known."""
     if isinstance(error, NeedsUpgrade):
         return "start the service or run mintscope migrate"
     if isinstance(error, NewerStore):
@@ -152,7 +152,7 @@ def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
 
 
 def check_money(config: Config) -> Iterator[Finding]:
-    """Check the sums of the credit accounts, and that the pepper is that of the accounts."""
+    """Check the sums of the credit accounts, and that they were created with this pepper."""
     place = place_of(config, "money")
     pepper = pepper_file(config)
     if place.is_new and config.credits.pepper is None and pepper.exists():
@@ -165,7 +165,7 @@ def check_money(config: Config) -> Iterator[Finding]:
         yield ok(f"money: {place.name} is made at the first start")
         return
     try:
-        # To open the money would create a pepper.
+        # Opening the stores of money would create a pepper.
         if config.credits.pepper is None and not pepper.exists():
             if is_used(config):
                 raise UnusablePepper(
@@ -182,7 +182,7 @@ def check_money(config: Config) -> Iterator[Finding]:
 async def _sums(config: Config) -> Finding:
     """Add up the accounts if they are few; otherwise report the last audit."""
     async with open_money(config, SystemClock()) as money:
-        accounts = money.credits  # raises an error if the pepper is not that of the accounts
+        accounts = money.credits  # raises an error if the accounts were created with another pepper
         walked = await money.books.walked()
         if max(walked.entry_count, walked.account_count) > ADDED_UP_MAX:
             return _audited(walked)
@@ -327,7 +327,7 @@ async def _check_sales(config: Config) -> AsyncIterator[Finding]:
         async with open_money(config, SystemClock()) as money:
             why = await money.books.why_stopped()
     except UnusableStore:
-        return  # the check of the money reports this
+        return  # `check_money` reports this
     except ServiceUnavailable as error:
         yield fail(f"payments: {error}", "is the disk full?")
         return

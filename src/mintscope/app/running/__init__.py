@@ -1,1 +1,1 @@
-"""The processes of the service: start, stop, reload and log; the demo and its devchain."""
+"""Starts, stops and reloads the processes of the service, and logs; runs demo and devchain."""

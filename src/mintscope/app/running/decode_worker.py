@@ -1,7 +1,7 @@
 """The second process of ingest, which decodes blocks, and functions that start it.
 
-Its command is `python -m` with this module.  Arguments are the programs of `dex.programs`, the file
-descriptor of the socket for requests, and that of the shared memory for blocks.
+Its command is `python -m` with this module.  Its arguments are the programs of `dex.programs`, the
+file descriptor of the socket for requests, and the file descriptor of the shared memory.
 """
 
 import signal
@@ -29,7 +29,7 @@ from mintscope.solana.wire import JsonTransactions, read_transaction
 
 
 def programs_read(dex: DexConfig) -> Sequence[Program]:
-    """Return the programs of the table, and those of the operator that the table lacks.
+    """Return the programs of the table, and the operator's programs that are not in the table.
 
     The table has priority: a newer release may include programs that were configured before.
     """

@@ -45,7 +45,7 @@ from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Gen
 # The demo's buyer: an agent with a wallet and without an account.
 #
 # It pays with the official x402 client if that is installed, as it is under `make demo`; otherwise
-# with `mintscope_client`.  All that the buyer sends is made by the client, nothing by the seller.
+# with `mintscope_client`.  The client makes all that the buyer sends; no code of the seller does.
 
 TIMEOUT_S: Final = 60.0
 LOOK_S: Final = 0.1
@@ -186,7 +186,7 @@ async def _paying(task: BuyerTask) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def _official(task: BuyerTask) -> httpx.AsyncClient:
-    """Return the official client, configured only to allow payments in the demo's token."""
+    """Return the official client; its only setting allows payments in the token of *task*."""
     # The service itself does not need these packages.
     from x402 import x402Client  # noqa: PLC0415
     from x402.client_base import SpendControlAsset  # noqa: PLC0415
@@ -283,8 +283,8 @@ def demo_folder() -> Iterator[Path]:
 def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], int]:
     """Return a new folder and the descriptor that holds its lock.
 
-    Until the folder is locked, another demo that starts may remove the folder, because it seems to
-    be left by a killed demo.  Then another folder is created.
+    Before a new folder is locked, another demo that starts may remove it, because it seems to be
+    left by a killed demo.  In this case, create another folder.
     """
     while True:
         folder = tempfile.TemporaryDirectory(prefix=PREFIX)
@@ -445,7 +445,7 @@ def _run(folder: Path, listener: socket.socket, options: DemoOptions) -> None:
 
 
 def _settings(genesis: Genesis, world: World) -> dict[str, str]:
-    """Return the settings of a demo, which sells for the devchain's token at its market price."""
+    """Return the settings of a demo, which accepts the devchain's token at its market price."""
     (token,) = (each for each in world.listed if each.token.symbol == PAYMENT_SYMBOL)
     pools = ",".join(f"{pool.base_vault}:{pool.quote_vault}" for pool in token.pools)
     return {
@@ -469,7 +469,7 @@ def _settings(genesis: Genesis, world: World) -> dict[str, str]:
 
 
 def _streamed(port: int) -> dict[str, str]:
-    """Return the settings for reading blocks from the stream."""
+    """Return the settings for reading blocks from the gRPC stream at *port*."""
     return {
         "MINTSCOPE_CHAIN__SOURCE": "geyser",
         "MINTSCOPE_GEYSER__URLS": f"http://{HOST}:{port}",
@@ -484,7 +484,10 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _until(children: Children, is_done: Callable[[], bool]) -> None:
-    """Wait until *is_done* or a signal.  Raises ChildEnded, also after READY_TIMEOUT_S."""
+    """Wait until *is_done* or a signal.
+
+    Raises ChildEnded if a vital child ends for good, or after READY_TIMEOUT_S.
+    """
     for _ in range(int(READY_TIMEOUT_S / POLL_S)):
         if children.stopping or is_done():
             return
@@ -550,7 +553,7 @@ def _invite_people(origin: str, rpc_url: str, password: str, folder: Path) -> No
 
 
 def _command(environment: Mapping[str, str], *words: str, typed: str = "") -> str:
-    """Run `mintscope` with *words*; return its output."""
+    """Run `mintscope` with the arguments *words* and the input *typed*; return its output."""
     done = subprocess.run(  # noqa: S603 - our own interpreter, our own arguments
         [sys.executable, "-m", "mintscope", *words],
         env=environment,
@@ -563,7 +566,7 @@ def _command(environment: Mapping[str, str], *words: str, typed: str = "") -> st
 
 
 def _listener(port: int | None) -> socket.socket:
-    """Return the listening socket of the API; without *port*, the usual port or any free one."""
+    """Return the listening socket of the API; without *port*, on the usual port or a free one."""
     try:
         return bind(ApiConfig(host=HOST, port=ApiConfig().port if port is None else port))
     except OSError:

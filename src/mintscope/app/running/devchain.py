@@ -204,7 +204,7 @@ def faults(
 
 
 def _units(text: str, per_whole: int, most: int, option: str) -> int:
-    """Return *text*, a decimal number of whole units, as a number of smallest units."""
+    """Return the number of smallest units in *text*, a decimal number of whole units."""
     try:
         units = Decimal(text) * per_whole
     except InvalidOperation:
@@ -241,7 +241,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         reason, _, _ = str(error.strerror or error).partition(" (while")
         stop(f"cannot listen on {host} port {port}: {reason}")
-    # Accepted sockets inherit the option; asyncio sets it only for sockets with a protocol.
+    # Accepted sockets inherit TCP_NODELAY; asyncio sets it only for sockets made with a protocol.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 

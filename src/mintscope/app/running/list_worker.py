@@ -1,7 +1,8 @@
 """The process that stores the list for ingest while no api does, and functions that start it.
 
 To make the list takes hundreds of megabytes, and seconds of processor time: too much for ingest.
-The command is `python -m` with this module; it reads an `Order` from standard input.
+The command of the process is `python -m` with this module; the process reads an
+`Order` from standard input.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ log = structlog.get_logger()
 
 
 class Order(msgspec.Struct, frozen=True):
-    """The task of the process: the store of the list, and the form of log lines.
+    """The task of the process: where to store the list, and the format of log lines.
 
     alone_s_max   seconds after which the process ends itself, even if it is blocked
     """
@@ -46,9 +47,7 @@ class Order(msgspec.Struct, frozen=True):
 async def store_apart(order: Order) -> bool:
     """Store the list in a separate process; return whether it is stored.
 
-    A cancellation ends the process.
-
-    Raises OSError
+    A cancellation ends the process.  Raises OSError if the process cannot start.
     """
     command = [sys.executable, "-m", MODULE]
     # Ctrl-C reaches only ingest, which ends the process.
@@ -56,7 +55,7 @@ async def store_apart(order: Order) -> bool:
     try:
         async with asyncio.timeout(STORED_S_MAX):
             await process.communicate(msgspec.json.encode(order))
-        # A killed process has logged nothing.
+        # A killed process has not logged the reason.
         if process.returncode is not None and process.returncode < 0:
             log.warning("list_not_kept", error=f"ended by signal {-process.returncode}")
     except TimeoutError:

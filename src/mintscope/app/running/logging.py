@@ -23,7 +23,7 @@ Render: TypeAlias = Callable[[Any, str, Line], str | bytes]
 FOLDED_S: Final = 60.0
 FOLDED_LINES_MAX: Final = 200
 FOLDED_LEVELS: Final = frozenset({"warning", "error", "critical"})
-# Fields that are ignored to find repeats, because they differ in each line of the same failure.
+# Fields that are ignored when lines are compared: they differ in each line of the same failure.
 CHANGING: Final = frozenset({"timestamp", "exception", "exc_info", "slot", "seq", "at"})
 LAST_LINE: Final = "stops"
 
@@ -141,7 +141,7 @@ def _tell_uncaught(error: BaseException | None, where: str) -> None:
 
 @dataclass(slots=True)
 class _Folded:
-    """A logged line, and the number of its repeats that were omitted since."""
+    """A logged line, and the number of its repeats that were omitted since then."""
 
     line: Line
     since_s: float
@@ -149,7 +149,7 @@ class _Folded:
 
 
 class Folding:
-    """Renders lines; of a repeated line, one is logged each minute, with the number of repeats.
+    """Renders lines as text; logs a repeated line once a minute, with the number of repeats.
 
     A warning or error is a repeat if all its fields are equal, except times, durations and slots.
     """
@@ -160,7 +160,10 @@ class Folding:
         self._folded: dict[tuple[object, ...], _Folded] = {}
 
     def __call__(self, logger: Any, method: str, line: Line) -> str:
-        """Return due lines of repeats and *line* as text.  Raises DropEvent if there is none."""
+        """Return due lines about repeats, and *line* unless it is a repeat, as text.
+
+        Raises DropEvent if there is no line to log.
+        """
         now_s = self._monotonic_s()
         lines = self._due(now_s, until_s=now_s if line.get("event") == LAST_LINE else None)
         if not self._is_left_out(line, now_s):
@@ -173,7 +176,7 @@ class Folding:
     def _due(self, now_s: float, *, until_s: float | None) -> list[Line]:
         """Return each line whose minute is over and of which repeats were omitted.
 
-        until_s   minutes that began up to this time are over; None: those that began 60 s ago
+        until_s   minutes that began up to this time are over; None: the time 60 s ago
         """
         over_s = now_s - FOLDED_S if until_s is None else until_s
         due: list[Line] = []
@@ -219,7 +222,7 @@ class _OfLibraries(logging.Handler):
 
 
 class _Logger(structlog.WriteLogger):
-    """Writes to standard error; a line that cannot be written, as on a full disk, is lost.
+    """Writes to standard error; a line that cannot be written, for example to a full disk, is lost.
 
     A line and its line end are one write, because the processes of `serve` share standard error.
     """

@@ -43,7 +43,7 @@ log = structlog.get_logger()
 
 @dataclass(eq=False, repr=False)
 class HourWriter:
-    """Writes the counts of this process since its last round, once a minute.
+    """Writes, once a minute, the counts of this process since the previous write.
 
     age_ms   returns the age of the newest block in milliseconds, or None
     fund     returns the unreserved lamports of the fee payer; None: nothing is sold
@@ -121,7 +121,7 @@ async def facts_on_chain(chain: ChainConfig, mint: Mint) -> MintFacts | None:
 async def operating(
     config: Config, market: Market, money: Money, clock: Clock, age_ms: Callable[[], int | None]
 ) -> AsyncIterator[OperationParts]:
-    """Yield the data and actions of administrators; write counts of this process in the block."""
+    """Yield the data and actions of administrators; during the block, write its counts."""
     sales = money.books if config.payments.enabled else None
     writer = HourWriter(money.accounts, clock, age_ms, None if sales is None else sales.fund)
     async with running(writer.run, "hours"):

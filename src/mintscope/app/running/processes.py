@@ -35,7 +35,7 @@ def values_of(config: Config) -> dict[str, Any]:
 
 @dataclass(eq=False, repr=False)
 class Reloading:
-    """The settings of a running process, and those that it can change.
+    """The settings of a running process, and the settings that it can change.
 
     reread    reads the configuration again.  Raises ConfigError
     applied   functions that apply new settings, by key of the setting
@@ -54,9 +54,8 @@ class Reloading:
     def again(self) -> Sequence[str]:
         """Read the configuration again, and apply the changed settings that can be applied.
 
-        Returns the keys of the settings that were applied.
-
-        Changed settings that need a restart are logged, each time until the restart.
+        Returns the keys of the applied settings.  Changed settings that need a restart are logged
+        at every reload until the restart.
         """
         try:
             config = self.reread()
@@ -87,7 +86,7 @@ def reloading(
 ) -> Iterator[None]:
     """Read the settings again on each SIGHUP during the block, in the event loop.
 
-    reread   None: a SIGHUP is ignored
+    reread   reads the configuration again; None: SIGHUP is ignored
     """
     loop = get_running_loop()
     on_signal = _nothing if reread is None else Reloading(config, reread, applied, ours=ours).again
@@ -169,7 +168,7 @@ DOUBLINGS_MAX: Final = 20
 
 @dataclass(slots=True)
 class Backoff:
-    """The waits between runs of a task, doubled from 0.05 to 5 s; a run of 60 s resets them."""
+    """The wait between runs of a task: it doubles from 0.05 s to 5 s; a run of 60 s resets it."""
 
     _failures: int = 0
 
@@ -183,7 +182,7 @@ class Backoff:
 
 
 def held(config: Config, role: str, *, patience_s: float = 0.0) -> AbstractContextManager[None]:
-    """Return a context that locks the data folder for *role*, unless the stores are shared.
+    """Return a context manager that locks the data folder for *role*, unless the stores are shared.
 
     Raises FolderInUse, FolderOpen.
     """

@@ -1,4 +1,4 @@
-"""The command `serve`: child processes, their restarts, and the answer while they are down."""
+"""The command `serve`: child processes, their restarts, and responses while no api runs."""
 
 import os
 import select
@@ -67,7 +67,7 @@ IsNew = Annotated[
 
 
 class ChildEnded(Exception):
-    """A process that the others depend on has ended for good.
+    """A process that the others depend on has ended for good, or is not ready in time.
 
     needs_operator    whether the process ended with EXIT_OPERATOR; then the parent must do the same
     """
@@ -135,7 +135,7 @@ def ending_in_words(in_use: int = EXIT_OPERATOR, life: Life | None = None) -> It
     The exit code is EXIT_OPERATOR if an operator must act before a restart can help.
 
     in_use    the exit code if another process already has the role of this one
-    life      logs the message as a line if log lines are JSON; None: the message is printed
+    life      logs the message if log lines are JSON; otherwise the message is printed
     """
     try:
         yield
@@ -184,7 +184,7 @@ MESSAGE: Final = (
 class OutOfService:
     """Answers 503 SERVICE_UNAVAILABLE to every client that connects to *listener*.
 
-    At most 256 connections stay open, each for a second, and none is waited for.
+    At most 256 connections stay open, each for a second; this class waits for no client.
     """
 
     def __init__(self, listener: socket.socket) -> None:
@@ -202,13 +202,13 @@ class OutOfService:
         self.close(older_than_s=LINGER_S)
 
     def close(self, *, older_than_s: float = 0.0) -> None:
-        """Close connections answered *older_than_s* seconds ago or before, and surplus ones."""
+        """Close connections answered at least *older_than_s* seconds ago, and surplus ones."""
         until_s = time.monotonic() - older_than_s
         while self._answered and (
             self._answered[0][0] <= until_s or len(self._answered) > LINGERING_MAX
         ):
             _, client = self._answered.popleft()
-            with suppress(OSError):  # to close with unread bytes would discard the response
+            with suppress(OSError):  # closing a socket with unread bytes would discard the response
                 client.recv(READ_BYTES_MAX)
             client.close()
 
@@ -253,8 +253,8 @@ class Role:
     """The rules for the end of a child process.
 
     may_end       whether the process may end without an error; then it is not restarted
-    has_memory    whether the others rely on its memory, so that it is never restarted
-    is_vital      whether the others end if it ends for good
+    has_memory    whether other processes rely on its memory, so that it is never restarted
+    is_vital      whether all other processes end if this one ends for good
     again         arguments to add at a restart
     """
 
@@ -283,7 +283,7 @@ class _Child:
 class Children:
     """Runs `mintscope` commands as child processes, and restarts them when they end.
 
-    A child that ends with EXIT_OPERATOR is not restarted, and the others are notified.
+    A child that ends with EXIT_OPERATOR is not restarted, and the other children are notified.
 
     environment   the environment of the children; None: that of this process
 
@@ -344,7 +344,7 @@ class Children:
     def on_hang_up(self, reload: Callable[[], Sequence[str]]) -> None:
         """On each SIGHUP, call *reload*, then send the signal to the children.
 
-        reload    returns the names of the children to restart instead
+        reload    returns the names of the children that are restarted instead
         """
         self._on_hang_up = reload
 
@@ -388,7 +388,7 @@ class Children:
         self._tell()
 
     def _hang_up(self, begun_again: Sequence[str]) -> None:
-        """Make each child read its settings again, or end, to be restarted, if in *begun_again*."""
+        """End the children in *begun_again*, to restart them; make the others reload settings."""
         for child in self._children:
             if child.process is not None:
                 is_ended = child.name in begun_again
@@ -455,7 +455,7 @@ class Children:
 
 
 def _stop(children: Sequence[_Child]) -> None:
-    """Ask all *children* to end, then wait for each; kill those that take too long."""
+    """Send SIGTERM to all *children*, then wait for each; kill those that take too long."""
     running = [child.process for child in children if child.process is not None]
     for process in running:
         process.terminate()
@@ -544,7 +544,7 @@ def start_api(
     *,
     worker: int = 1,
 ) -> None:
-    """Start an api that serves the clients of *listener*; if it ends for good, so do the others.
+    """Start an api that serves the clients of *listener*; if it ends for good, all children end.
 
     worker   the number of the api, from 1
     """

@@ -42,10 +42,10 @@ def ingest(*, config: ConfigFile = None, is_new: IsNew = False) -> None:
 
 
 class CommandHistory:
-    """Shows progress: a bar on a terminal, elsewhere a line now and then; nothing once caught up.
+    """Shows progress until ingest has caught up: a bar on a terminal, elsewhere an occasional line.
 
-    It is called with (done, total).  The total may grow with the chain; done is negative if a
-    source goes back to replace orphaned blocks.
+    The total may grow with the chain.  The number done is negative if a source goes back to
+    replace orphaned blocks.
 
     tells_json   whether to write JSON lines, like the log
     """
@@ -74,7 +74,7 @@ class CommandHistory:
         self._bar.stop()
 
     def __call__(self, done: int, total: int) -> None:
-        """Show the progress: *done* of *total* are read."""
+        """Show that *done* of *total* slots, or bytes of files, are read."""
         if self._is_over:
             return
         if done >= total:
@@ -121,7 +121,7 @@ def api(
     siblings.is_restart = again
     loaded = configured(config)
     settings = of_worker(loaded.config, worker)
-    # uvicorn raises the signal again after it has stopped; it must then have no effect.
+    # uvicorn raises the signal again after it has stopped; the signal must then have no effect.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: None)
     name = "api" if worker == 1 else f"api-{worker}"
@@ -138,7 +138,7 @@ def api(
 
 
 def of_worker(settings: Config, worker: int) -> Config:
-    """Return the settings of api number *worker*: each api has ports of its own beside api.port."""
+    """Return *settings* for api number *worker*, with separate metrics and administration ports."""
     metrics = settings.metrics
     web = settings.web
     more = worker - 1

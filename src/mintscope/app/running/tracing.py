@@ -21,7 +21,7 @@ TIMEOUT_S: Final = 5
 FLUSH_S: Final = 2.0  # time limit for sending the last spans at the end
 NS: Final = 1_000_000_000
 MS_NS: Final = 1_000_000
-QUEUE_MAX: Final = 2_048  # at most so many spans wait to be sent; further spans are dropped
+QUEUE_MAX: Final = 2_048  # spans that may wait to be sent; further spans are dropped
 
 
 @contextmanager
@@ -83,7 +83,7 @@ PARENT_SAYS: Final = "processes"
 
 
 class Siblings:
-    """The states of all processes, as the parent last reported them; none without a parent.
+    """The states of all processes, as the parent last reported them; empty without a parent.
 
     is_restart   whether the parent has restarted this process
     """

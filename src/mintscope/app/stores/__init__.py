@@ -1,1 +1,1 @@
-"""The stores of an installation: opens, upgrades, copies and backs them up."""
+"""Opens, upgrades, copies and backs up the stores of an installation."""

@@ -107,10 +107,10 @@ def rotate(root: Path, *, kept_max: int, keep_days: int) -> Sequence[Path]:
 
 
 def kept(found: Sequence[Path], kept_max: int, keep_days: int) -> set[Path]:
-    """Return the backups to keep: the newest *kept_max*, and the last one of each day.
+    """Return the backups to keep: the newest *kept_max*, and the last one of each recent day.
 
     found       the backups, oldest first
-    keep_days   the number of newest days with a backup of which one is kept
+    keep_days   number of days, among the newest days with a backup, whose last backup is kept
     """
     newest_of_day = {each.name[: len("mintscope-20261126")]: each for each in found}
     days = sorted(newest_of_day)[-keep_days:] if keep_days else []
@@ -154,7 +154,7 @@ async def verify(config: Config, source: Path, scratch: Path | None, clock: Cloc
                 for account in await accounts.contradictions()
             ]
             violations += (await money.books.check(after_entry=None)).violations
-            for begins in (False, True):  # first the walk in progress, then a complete one
+            for begins in (False, True):  # first end the walk in progress, then make a complete one
                 violations += await _walk(money.books, clock, begins=begins)
             overview = await market.reader.overview()
         with opened(own, "money") as rows:
@@ -180,7 +180,7 @@ def _expect_pepper(config: Config) -> None:
 
 
 async def _walk(books: AuditBooks, clock: Clock, *, begins: bool) -> Sequence[Violation]:
-    """Check the books to the end of the walk, a new one if *begins*; return the violations."""
+    """Check the books until the walk ends, a new walk if *begins*; return the violations."""
     found: list[Violation] = []
     part = await books.prove(now=clock.now(), begins=begins)
     found += part.violations

@@ -94,7 +94,7 @@ def quoted(names: Sequence[str], more: str = "") -> str:
 def reading(table: Relation, *, after: bool, order: Sequence[str]) -> str:
     """Return the statement that reads a part of *table*, in key order.
 
-    after   whether the part begins after a key, whose values come first
+    after   whether the part begins after a key; the key's values are then the first parameters
     order   the expressions that compare the columns of the key
     """
     marks = ", ".join("?" * len(order))
@@ -114,7 +114,7 @@ MARK: Final = "CREATE TABLE copy_progress (source TEXT NOT NULL, guard TEXT NOT 
 
 
 class SqliteSide:
-    """Implements Target for the files in *folder*; a new target's files are created."""
+    """Implements Target for the files in *folder*; if *is_new*, the files are created."""
 
     def __init__(self, folder: Path, *, is_new: bool = False) -> None:
         if not is_new and not (folder / MONEY_FILE).exists():
@@ -287,7 +287,7 @@ def copy(source: Side, target: Target, name: str, progress: Progress) -> dict[st
 
 
 def _copy_table(source: Side, target: Target, table: Relation, progress: Progress) -> Sum | None:
-    """Copy the rows that *target* lacks; return the sum of all, or None if *target* had rows."""
+    """Copy the rows that *target* lacks; return the table's sum, or None if *target* had rows."""
     last = _last(target, table)
     adding = _Adding()
     for rows in _parts(source, table, after=last):
@@ -307,7 +307,7 @@ def _last(target: Target, table: Relation) -> list[object] | None:
 def _compared(
     read: Sum | None, source: Side, target: Target, table: Relation, progress: Progress
 ) -> Sum:
-    """Compare *target* with the sum *read*, or with the rows of *source* if *read* is None."""
+    """Compare the table in *target* with the sum *read* (None: with *source*); return its sum."""
     expected = read or _sum(source, table, progress)
     found = _sum(target, table, progress)
     if found != expected:
@@ -329,7 +329,7 @@ def _sum(side: Side, table: Relation, progress: Progress) -> Sum:
 
 
 class _Adding:
-    """Makes the sum of a table, adding part after part of its rows."""
+    """Computes the sum of a table from parts of its rows, in key order."""
 
     def __init__(self) -> None:
         self._rows = 0

@@ -44,7 +44,7 @@ class Secrets(NamedTuple):
 
 
 class Engine(Protocol):
-    """Opens the stores of an installation, for processes that run.
+    """Opens the stores of an installation.
 
     place    the place of the stores, for `mintscope copy`: `sqlite:FOLDER` or `postgresql://...`
     where    the place in words, for messages, without secrets
@@ -70,7 +70,7 @@ class Engine(Protocol):
         """Return the lock for writing the market."""
 
     def backfill_lock(self) -> AbstractContextManager[None]:
-        """Hold the lock for reading backfills in a block.  Raises BackfillIsRead if it is taken."""
+        """Hold the backfill lock during the block.  Raises BackfillIsRead if the lock is taken."""
 
     def windows(self) -> WindowStore | None:
         """Return the shared counters of requests; None: the only process counts in memory."""
@@ -78,14 +78,14 @@ class Engine(Protocol):
     def waiting(
         self, poll_interval_s: float, settings: Mapping[str, str]
     ) -> AbstractAsyncContextManager[Wait]:
-        """Yield a function that waits until the log grows, or, without notices, an interval.
+        """Yield a function that waits until the log grows; without notices, it waits an interval.
 
         settings   the settings that all api processes of the installation share
         """
 
 
 class Step(NamedTuple):
-    """A migration, measured on a copy of the data."""
+    """A migration, and its measured duration."""
 
     store: str
     name: str
@@ -102,7 +102,7 @@ class Plan(NamedTuple):
     steps          the migrations with their durations; empty if they were not measured
     why_not        the reason why they were not measured, else ""
     bytes_needed   the most bytes that the upgrade needs on the disk of the store; 0 if not measured
-    bytes_free     the free bytes on that disk; None: the disk is not on this machine
+    bytes_free     the free bytes on this disk; None: the disk is not on this machine
     """
 
     waiting: Sequence[str]
@@ -129,7 +129,7 @@ class StoreMaintenance(Protocol):
         """Copy the folder *source* into the installation, which must be empty and not running."""
 
     def compact(self) -> Sequence[tuple[str, int, int]]:
-        """Compact the files; return for each its name, and its size in bytes before and after."""
+        """Compact the files; return the name of each, and its size in bytes before and after."""
 
     def migrations(self, *, is_done: bool) -> list[str]:
         """Return the names of the pending migrations; if *is_done*, run them."""
@@ -141,7 +141,7 @@ class StoreMaintenance(Protocol):
         """Open the tables of money for reading, without migrating them."""
 
     def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
-        """Return *plan* with each migration timed; the store itself is not changed.
+        """Return *plan* with the duration of each migration; the store itself is not changed.
 
         scratch   the folder for a copy; None: the folder of the store
         """

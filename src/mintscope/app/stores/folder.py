@@ -1,4 +1,4 @@
-"""The folder of an installation: its files, its pepper, and locks that allow a role one process.
+"""The folder of an installation: its files, its pepper, and locks that allow one process per role.
 
 The pepper is the key of every stored hash; it is in a file of its own, outside the database.
 """
@@ -79,9 +79,9 @@ def load_pepper(path: Path, *, signs: bool = True, may_make: bool = True) -> byt
     void.
 
     signs     whether quotes and receipts derive from the pepper, because no root has replaced it
-    may_make  whether no credential has been hashed with another pepper yet
-    Raises    UnusablePepper if the file contains anything else, if other users can access it, or,
-              with *signs*, if the pepper can be guessed
+    may_make  whether to create a missing pepper: only if no credential needs an earlier pepper
+    Raises    UnusablePepper if the file is missing and must not be created, contains anything else,
+              or is open to other users; with *signs*, also if the pepper can be guessed
     """
     if not path.exists():
         if not may_make:
@@ -109,7 +109,7 @@ def load_pepper(path: Path, *, signs: bool = True, may_make: bool = True) -> byt
 
 
 def load_roots(path: Path) -> Sequence[Root]:
-    """Return the roots stored at *path*; none if it is missing.  Raises UnusablePepper."""
+    """Return the roots stored at *path*; empty if the file is missing.  Raises UnusablePepper."""
     if not path.exists():
         return ()
     _expect_secret(path)
@@ -120,7 +120,7 @@ def load_roots(path: Path) -> Sequence[Root]:
 
 
 def keep_roots(path: Path, roots: Iterable[Root]) -> None:
-    """Replace the file *path* by one with *roots*, completely or not at all."""
+    """Replace the contents of the file *path* by *roots*, completely or not at all."""
     make_folder(path.parent)
     draft = _write_secret(path, "".join(f"{each}\n" for each in roots))
     draft.replace(path)
@@ -148,7 +148,7 @@ def _write_secret(path: Path, text: str) -> Path:
 
 
 def _make_pepper(path: Path) -> None:
-    """Write a new pepper completely or not at all; if several processes do, the first one wins."""
+    """Write a new pepper completely or not at all; if several do so, the first one wins."""
     make_folder(path.parent)
     draft = _write_secret(path, token_bytes(PEPPER_BYTES_MIN).hex() + "\n")
     try:

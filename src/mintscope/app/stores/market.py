@@ -30,10 +30,10 @@ from mintscope.market.store.mints import MarketTables
 class MarketEngine:
     """The tables of an engine, and functions that open connections to them.
 
-    written    opens a connection that may write, in the event loop
-    beside     opens a connection that may write, in a thread
+    written    opens a connection for writes in the event loop
+    beside     opens a connection for writes in a thread
     ingested   opens a connection for ingest, which writes while this process has the write lock
-    read       opens a connection that reads, in a thread
+    read       opens a connection for reads in a thread
     copying    returns a copier of the write-ahead log, which works in a thread; None: the engine
                has no such log
     version    returns a number that changes with each commit, cheap to read; None: the engine has
@@ -53,7 +53,7 @@ class MarketEngine:
 class Market:
     """The ports of the market; each is opened at first use.
 
-    stack   closes the opened ports at its end
+    stack   closes the opened ports when it is closed
     """
 
     engine: MarketEngine

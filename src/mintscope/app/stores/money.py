@@ -49,11 +49,11 @@ class SqlAccountStore:
         self._connections = connections
 
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
-        """Return the result of *work*, run in the writer's thread, when its changes are durable."""
+        """Run *work* in the writer's thread; return its result when its changes are durable."""
         return await self._connections.write(lambda db: work(rows_of(db)))
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:
-        """Return the result of *work*, which may change only rows that it has locked."""
+        """Return the result of *work*, which must change only rows that it has locked."""
         return await self._connections.write(lambda db: work(rows_of(db)), beside=True)
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
@@ -93,7 +93,7 @@ def rows_of(db: Database) -> AccountRows:
 
 
 class Opened(Protocol):
-    """Something opened, with resources to release at the end."""
+    """An object with resources to release at the end."""
 
     async def close(self) -> None:
         """Close files and connections."""
@@ -130,7 +130,7 @@ Port = TypeVar("Port", bound=Opened)
 class Money:
     """The ports of credits, payments and accounts; each is opened at first use.
 
-    stack               closes the opened ports at its end
+    stack               closes the opened ports when it is closed
     configured_pepper   the pepper of the configuration; None: the pepper is stored beside the
                         database
     roots               the roots from which signing keys derive instead of the pepper, each from
@@ -185,7 +185,7 @@ class Money:
         return self._opened(self.engine.webhooks())
 
     def shared(self, price: PriceSource) -> PriceSource:
-        """Return *price*, or a source that shares it between all processes of the database."""
+        """Return *price*, or a source that shares its price with the database's processes."""
         shared = self.engine.shared
         return price if shared is None else self._opened(shared(price))
 

@@ -23,9 +23,9 @@ ROLES: Final = ("serve", "ingest", "api")
 
 @contextmanager
 def extra(name: str, package: str, setting: str) -> Iterator[None]:
-    """Name the missing extra if an import in the block fails.
+    """If an import in the block fails, raise an error that names the missing extra.
 
-    name      the extra, and the file in requirements, with which the Python *package* is installed
+    name      name of the extra, and of the file in requirements, that installs the Python *package*
     setting   the setting that needs the package
     Raises    UnusableStore if the package is not installed
     """

@@ -225,7 +225,7 @@ class _PostgresMaintenance:
             yield database
 
     def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
-        """Time the migrations in a transaction, which is rolled back, unless the service runs."""
+        """Unless the service runs, time the migrations in a transaction, and roll it back."""
         del scratch
         try:
             with _answering("refuses the rehearsal"), expecting_no_service(self._dsn):
@@ -273,7 +273,7 @@ class PostgresEngine:
 
     @contextmanager
     def backfill_lock(self) -> Iterator[None]:
-        """Hold the lock for reading backfills in a block.  Raises BackfillIsRead if it is taken."""
+        """Hold the backfill lock during the block.  Raises BackfillIsRead if the lock is taken."""
         with backfill_lock(self.place) as is_ours:
             if not is_ours:
                 raise BackfillIsRead

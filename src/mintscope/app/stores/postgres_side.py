@@ -54,8 +54,8 @@ MARK: Final = "CREATE TABLE copy_progress (source text NOT NULL, guard text NOT 
 class PostgresSide:
     """Implements Target for the schema of *dsn*.
 
-    is_new   whether the schema is the target of a copy, which is migrated first; if False, every
-             read sees the data as of the opening
+    is_new   whether the schema is the target of a copy, so that it is migrated first; if False,
+             every read sees the data as of the opening
     """
 
     def __init__(self, dsn: str, *, is_new: bool = False) -> None:
@@ -175,7 +175,7 @@ class PostgresSide:
 
 
 LET_GO: Final = "SELECT pg_advisory_unlock_all()"
-# The auditor asks for the lock every few seconds; a frozen or disconnected process loses the lock.
+# The auditor requests the lock every few seconds; a frozen or disconnected process loses the lock.
 BE_AUDITOR: Final = """
 SELECT set_config('idle_session_timeout', ?2, false),
        pg_try_advisory_lock(hashtext(current_schema()), ?1::integer)

@@ -91,7 +91,7 @@ def webhook_queue(path: Path, *, patience_s: float = PATIENCE_S) -> SqlWebhookQu
     """Return the queue of webhooks in the file at *path*."""
     reading = partial(
         SqliteDatabase, path, "webhooks", busy_timeout_ms=READ_PATIENCE_MS, may_write=False
-    )  # in a thread, because to count many rows takes long
+    )  # in a thread, because counting many rows takes long
     writing = SqliteDatabase(path, "webhooks")
     access: DatabaseAccess[Database] = AccessInThreads(reading, threads=1)
     connections = AccountConnections(writing, access, patience_s=patience_s)
@@ -287,7 +287,7 @@ class _SqliteMaintenance:
         """Compact the files; afterwards the files of market and webhooks can shrink by themselves.
 
         Each file needs as much free space as its size.
-        Raises StoreUnavailable; then the file is unchanged.
+        Raises StoreUnavailable if a file cannot be rewritten; this file stays unchanged.
         """
         with expecting_no_service(self._place):
             files = [(self._folder / name, kind) for kind, name in sorted(FILES.items())]
@@ -370,7 +370,7 @@ class SqliteEngine:
 
     @contextmanager
     def backfill_lock(self) -> Iterator[None]:
-        """Hold the lock for reading backfills in a block.  Raises BackfillIsRead if it is taken."""
+        """Hold the backfill lock during the block.  Raises BackfillIsRead if the lock is taken."""
         try:
             with held(self._folder, "history", may_be_open=True):
                 yield
@@ -390,6 +390,6 @@ class SqliteEngine:
 
 
 def _size(path: Path) -> int:
-    """Return the bytes of the SQLite file *path* and its write-ahead log together."""
+    """Return the size, in bytes, of the SQLite file *path* with its write-ahead log."""
     both = (path, path.with_name(path.name + WAL))
     return sum(each.stat().st_size for each in both if each.exists())

@@ -1,7 +1,8 @@
-"""The stores of an installation, opened by its configuration.
+"""Opens the stores of an installation, according to its configuration.
 
-This module also has their secrets, the settings that api processes share, the refusal of an emptied
-or exchanged store, and limits.  `app.engine` hides the differences between engines.
+This module also reads their secrets, describes the settings that api processes share, refuses an
+emptied or exchanged store, and opens the counters of rate limits.  `app.engine` hides the
+differences between engines.
 """
 
 import asyncio
@@ -103,23 +104,20 @@ def expect_pepper(config: Config) -> None:
 
 
 def roots_of(config: Config) -> Sequence[Root]:
-    """Return the roots that replace the pepper for signing, those of configuration and file.
-
-    Raises UnusablePepper.
-    """
+    """Return the roots that sign instead of the pepper, from the configuration and the file."""
     configured = [parse_root(each.get_secret_value()) for each in config.credits.roots]
     return [*configured, *load_roots(config.data_dir / ROOTS_FILE)]
 
 
 def keep_new_root(config: Config, new: Root) -> Path:
-    """Store *new* beside the pepper, and return its file.  Raises UnusablePepper."""
+    """Add *new* to the roots beside the pepper; return their file.  Raises UnusablePepper."""
     path = config.data_dir / ROOTS_FILE
     keep_roots(path, rotated(load_roots(path), new))
     return path
 
 
 def retention_of(config: Config) -> Retention:
-    """Return the time for which candles and swaps are stored."""
+    """Return the periods for which candles and swaps are stored."""
     market = config.market
     keep_s = {
         Timeframe.M1: market.retention_m1_hours * HOUR_S,
@@ -188,11 +186,11 @@ def is_used(config: Config) -> bool:
 
 
 def _expect_kept(file: Path, money: Database) -> None:
-    """Raise UnusablePepper if credentials were hashed with a pepper that is not in *file*.
+    """Raise UnusablePepper if credentials were hashed with a pepper, but *file* does not exist.
 
     With a new pepper, none of these credentials would be valid.
     """
-    # In this order, because another process may create the pepper first, and then store a hash.
+    # Look for credentials first: another process creates the pepper before it stores a hash.
     if money.execute(IS_USED).get and not file.exists():
         raise UnusablePepper(
             f"expected the pepper of the credentials that are stored, in {file} or in"
@@ -284,6 +282,6 @@ async def expect_limits(config: Config) -> bool:
 
 
 def waiting(config: Config) -> AbstractAsyncContextManager[Wait]:
-    """Return a context with a function that waits for the log.  Raises UnusableStore."""
+    """Return a context manager of a function that waits for the log.  Raises UnusableStore."""
     poll_interval_s = config.api.poll_interval_ms / 1000
     return engine_of(config).waiting(poll_interval_s, common_settings(config))

@@ -48,10 +48,10 @@ def expect_upgraded(config: Config) -> None:
 
 
 def plan(config: Config, scratch: Path | None = None, *, measures: bool = True) -> Plan:
-    """Return the plan of an upgrade, measured on a copy; the store itself stays unchanged.
+    """Return the plan of an upgrade, with durations; the store itself stays unchanged.
 
-    measures  whether to measure; if False, no copy is made
-    scratch   the folder of the copy; None: the folder of the store
+    measures  whether to measure the durations
+    scratch   the folder of a copy to measure on; None: the folder of the store
     Raises    UnusableStore, StoreUnavailable
     """
     waiting = waiting_migrations(config)
